@@ -1,0 +1,235 @@
+"""Every exception of duologue, in one tree.
+
+    DuologueError
+    ├── RequestError              an error answer; crosses the wire whole (code, message, data)
+    │   ├── ParseError                 -32700
+    │   ├── InvalidRequest             -32600
+    │   ├── MethodNotFound             -32601
+    │   ├── InvalidParams              -32602
+    │   ├── InternalError              -32603
+    │   ├── RequestCancelled           -32800
+    │   ├── AuthenticationRequired     -32000
+    │   ├── ResourceNotFound           -32002
+    │   ├── UnsupportedProtocolVersion -32022
+    │   ├── McpLimitReached            -33000
+    │   ├── McpServerUnavailable       -33001
+    │   └── McpBackendFailed           -33002
+    ├── ConnectionLost            the peer is gone, or we had to leave; nothing more will come
+    │   ├── MessageTooLarge            a message over the limit, and nobody could be told
+    │   ├── PeerTooFast                more waiting input than the hard mark allows
+    │   ├── PeerTooSlow                more waiting output than the hard mark allows
+    │   ├── TooMuchNoise               the agent printed something else than the protocol
+    │   └── AgentExited                the agent's process ended
+    ├── ProtocolViolation         the peer's answer breaks JSON-RPC or the schema
+    ├── Deadlock                  a handler waits for what only its own end could bring
+    ├── EncodeError               a value of ours that cannot be written as JSON
+    └── StartError                an agent's process could not be started
+        ├── CommandNotFound            no such command, or it may not be run
+        └── InitializeTimeout          it runs, but never answered `initialize`
+
+What a handler raises is what the other end catches: a `RequestError` is written with its code, message and data, and
+the reader gets the class registered for that code. Any other exception becomes an `InternalError` that names the
+exception's class and a reference to our own log, and nothing else.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+__all__ = [
+    "AgentExited",
+    "AuthenticationRequired",
+    "CommandNotFound",
+    "ConnectionLost",
+    "Deadlock",
+    "DuologueError",
+    "EncodeError",
+    "InitializeTimeout",
+    "InternalError",
+    "InvalidParams",
+    "InvalidRequest",
+    "McpBackendFailed",
+    "McpLimitReached",
+    "McpServerUnavailable",
+    "MessageTooLarge",
+    "MethodNotFound",
+    "ParseError",
+    "PeerTooFast",
+    "PeerTooSlow",
+    "ProtocolViolation",
+    "RequestCancelled",
+    "RequestError",
+    "ResourceNotFound",
+    "StartError",
+    "TooMuchNoise",
+    "UnsupportedProtocolVersion",
+    "error_for_code",
+]
+
+
+class DuologueError(Exception):
+    """The root of every error duologue raises on purpose."""
+
+
+class RequestError(DuologueError):
+    """An error answer to a request, sent or received.
+
+    Raise it in a handler to answer with exactly this code, message and data. Codes of your own belong outside
+    -32768…-32000, which JSON-RPC reserves.
+    """
+
+    code: int = -32603
+    _by_code: ClassVar[dict[int, type[RequestError]]] = {}
+
+    def __init__(self, message: str = "", *, data: Any = None, code: int | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.data = data
+        if code is not None:
+            self.code = code
+
+    def __init_subclass__(cls) -> None:
+        if "code" in cls.__dict__:
+            RequestError._by_code[cls.code] = cls
+
+    def __str__(self) -> str:
+        return self.message or type(self).__name__
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.message!r}, code={self.code})"
+
+
+class ParseError(RequestError):
+    """What arrived is not JSON."""
+
+    code = -32700
+
+
+class InvalidRequest(RequestError):
+    """JSON, but not a request that may come here and now."""
+
+    code = -32600
+
+
+class MethodNotFound(RequestError):
+    """Nobody here handles this method, or it was never advertised."""
+
+    code = -32601
+
+
+class InvalidParams(RequestError):
+    """The parameters do not fit the method; the message names the place (`$.prompt[0].text: …`)."""
+
+    code = -32602
+
+
+class InternalError(RequestError):
+    """The other end failed in a way that is nobody else's business."""
+
+    code = -32603
+
+
+class RequestCancelled(RequestError):
+    """The request was cancelled before it had an answer."""
+
+    code = -32800
+
+
+class AuthenticationRequired(RequestError):
+    """The agent wants a login first."""
+
+    code = -32000
+
+
+class ResourceNotFound(RequestError):
+    """The named session, file, terminal or resource does not exist here."""
+
+    code = -32002
+
+
+class UnsupportedProtocolVersion(RequestError):
+    """No version of the protocol that both ends speak (v2 only)."""
+
+    code = -32022
+
+
+class McpLimitReached(RequestError):
+    """MCP over ACP: the client will not carry more at once."""
+
+    code = -33000
+
+
+class McpServerUnavailable(RequestError):
+    """MCP over ACP: the named server is not there."""
+
+    code = -33001
+
+
+class McpBackendFailed(RequestError):
+    """MCP over ACP: the server behind the client failed."""
+
+    code = -33002
+
+
+def error_for_code(code: int, message: str, data: Any = None) -> RequestError:
+    """The error a peer sent, as the class for its code; an unknown code is a plain `RequestError` that keeps it."""
+    cls = RequestError._by_code.get(code, RequestError)
+    error = cls.__new__(cls)
+    RequestError.__init__(error, message, data=data, code=code)
+    return error
+
+
+class ConnectionLost(DuologueError):
+    """The peer is gone, or we had to leave; what waited for an answer will not get one."""
+
+
+class MessageTooLarge(ConnectionLost):
+    """A message over the size limit. Raise the limit with `max_message_bytes` if such messages are meant."""
+
+
+class PeerTooFast(ConnectionLost):
+    """More unhandled input than the hard mark allows, while reading could not be paused."""
+
+
+class PeerTooSlow(ConnectionLost):
+    """More unread output than the hard mark allows."""
+
+
+class TooMuchNoise(ConnectionLost):
+    """The agent printed pages of something that is not the protocol; the message quotes how it began."""
+
+
+class AgentExited(ConnectionLost):
+    """The agent's process ended; `exit_code`, `signal` and the last of its stderr say how."""
+
+    def __init__(
+        self, message: str, *, exit_code: int | None = None, signal: str | None = None, stderr: str = ""
+    ) -> None:
+        super().__init__(f"{message}\n{stderr}".rstrip() if stderr else message)
+        self.exit_code = exit_code
+        self.signal = signal
+        self.stderr = stderr
+
+
+class ProtocolViolation(DuologueError):
+    """The peer answered with something JSON-RPC or the schema does not allow."""
+
+
+class Deadlock(DuologueError):
+    """A handler would wait for an answer that can only be released once that same handler has returned."""
+
+
+class EncodeError(DuologueError):
+    """A value of ours that JSON cannot express."""
+
+
+class StartError(DuologueError):
+    """An agent's process could not be started, or was no use once started."""
+
+
+class CommandNotFound(StartError):
+    """No such command, or it may not be run."""
+
+
+class InitializeTimeout(StartError):
+    """The process runs but never answered `initialize`."""

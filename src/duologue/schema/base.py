@@ -1,0 +1,111 @@
+"""The few types every generated class and constant is made of.
+
+`Method[P, R]` carries all the typing of the protocol: `await connection.request(SESSION_NEW, params)` is an `R`, and
+`@handlers.on(SESSION_NEW)` demands a coroutine function from `P` to `R`. Nothing else is generated per method.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Generic, Literal, TypeAlias, TypeVar
+
+from msgspec import UNSET, Struct, UnsetType
+
+__all__ = ["UNSET", "JsonObject", "Method", "Model", "Notification", "Other", "Side", "UnsetType"]
+
+JsonObject: TypeAlias = dict[str, Any]
+Side: TypeAlias = Literal["agent", "client", "protocol", "proxy"]
+"""Who handles a message; `protocol` is either end."""
+
+
+class Model(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False):
+    """A JSON object of the schema: snake_case here, camelCase on the wire, immutable.
+
+    `gc=False` because a decoded message cannot contain itself; it keeps the collector away from the hot path.
+    """
+
+
+P = TypeVar("P")
+R = TypeVar("R")
+
+
+class Method(Generic[P, R]):
+    """A request: its wire name, what goes in and what comes out.
+
+    Attributes:
+        name: The name on the wire, e.g. `session/prompt`.
+        params: The type of the parameters.
+        result: The type of the result.
+        side: Who handles it.
+        opens_session: The answer brings a session id that the asker did not know before.
+        in_order: The answer is released only after the notifications of its session that came before it were handled.
+        ends_session: After a successful answer the session id means nothing here any more.
+        stable: Part of the stable schema of its version.
+    """
+
+    __slots__ = ("ends_session", "in_order", "name", "opens_session", "params", "result", "side", "stable")
+
+    def __init__(
+        self,
+        name: str,
+        params: type[P],
+        result: type[R],
+        *,
+        side: Side = "agent",
+        opens_session: bool = False,
+        in_order: bool = False,
+        ends_session: bool = False,
+        stable: bool = True,
+    ) -> None:
+        self.name = name
+        self.params = params
+        self.result = result
+        self.side: Side = side
+        self.opens_session = opens_session
+        self.in_order = in_order
+        self.ends_session = ends_session
+        self.stable = stable
+
+    def __repr__(self) -> str:
+        return f"<Method {self.name}>"
+
+
+class Notification(Generic[P]):
+    """A message without an answer.
+
+    Attributes:
+        name: The name on the wire, e.g. `session/update`.
+        params: The type of the parameters.
+        side: Who handles it.
+        urgent: It overtakes the notifications waiting in its session (`session/cancel`).
+        stable: Part of the stable schema of its version.
+    """
+
+    __slots__ = ("name", "params", "side", "stable", "urgent")
+
+    def __init__(
+        self, name: str, params: type[P], *, side: Side = "client", urgent: bool = False, stable: bool = True
+    ) -> None:
+        self.name = name
+        self.params = params
+        self.side: Side = side
+        self.urgent = urgent
+        self.stable = stable
+
+    def __repr__(self) -> str:
+        return f"<Notification {self.name}>"
+
+
+class Other(dict[str, Any]):
+    """A variant this version of the schema does not know, kept as it came and written back unchanged.
+
+    It is the JSON object itself; `tag` is the value of the union's discriminator.
+    """
+
+    __slots__ = ("tag",)
+
+    def __init__(self, tag: str | None, fields: JsonObject) -> None:
+        super().__init__(fields)
+        self.tag = tag
+
+    def __repr__(self) -> str:
+        return f"Other({self.tag!r}, {dict.__repr__(self)})"
