@@ -1,0 +1,49 @@
+"""What the whole suite shares: the fault table, the hypothesis profiles, and how often a repeating test repeats."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import hypothesis
+import pytest
+
+from tests.faults.table import FaultTable, carry_fault_ids
+
+# Quick enough for every run, and the same in every run on CI. Deadlines would only measure the machine's other work.
+hypothesis.settings.register_profile(
+    "default",
+    max_examples=50,
+    deadline=None,
+    derandomize="CI" in os.environ,
+    suppress_health_check=[hypothesis.HealthCheck.too_slow],
+)
+hypothesis.settings.register_profile(
+    "chaos",
+    hypothesis.settings.get_profile("default"),
+    max_examples=5_000,
+    derandomize=False,
+    print_blob=True,
+)
+hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--fault-table", metavar="PATH", help="write what this run says about each fault to this page")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    path: str | None = config.getoption("--fault-table")
+    is_worker = hasattr(config, "workerinput")
+    if path is not None and not is_worker:
+        config.pluginmanager.register(FaultTable(Path(path)), "fault-table")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    carry_fault_ids(items)
+
+
+@pytest.fixture(scope="session")
+def chaos_factor() -> int:
+    """How many times its usual count a repeating test runs: 1 in the suite, more in `make chaos`."""
+    return int(os.environ.get("DUOLOGUE_CHAOS_FACTOR", "1"))
