@@ -16,11 +16,13 @@ __all__ = ["Servable", "Transport"]
 class Transport(ABC):
     """Both directions of one connection. Enter it before use; leaving it closes it and frees all it holds."""
 
-    queued: int = 0
-    """Bytes accepted by `send` that the other side has not taken yet."""
-
     is_congested: bool = False
-    """More is queued than this transport's bound; be kind and await `drain()` before sending more."""
+    """More is queued than the other side takes without delay; be kind and await `drain()` before sending more."""
+
+    @property
+    @abstractmethod
+    def queued(self) -> int:
+        """Bytes accepted by `send` that have not left this transport yet."""
 
     @abstractmethod
     async def receive(self) -> list[bytes]:
@@ -28,6 +30,7 @@ class Transport(ABC):
 
         Raises:
             ConnectionLost: The connection broke rather than ended.
+            MessageTooLarge: A message went so far over the limit that nothing more can be read.
         """
 
     @abstractmethod

@@ -1,0 +1,107 @@
+"""This process's own stdin and stdout as a connection: how an agent meets the client that started it.
+
+While it is open nothing else can reach the wire. Descriptor 1 and `sys.stdout` lead to stderr, so a stray `print` or a
+child's output is seen but never mistaken for a message; descriptor 0 is empty, so `input()` or a child eats no message.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import suppress
+from typing import Self, TextIO
+
+from duologue.jsonrpc.framing import MAX_MESSAGE_BYTES
+from duologue.transports.lines import MAX_QUEUED_BYTES, InputAndOutput, LinesTransport
+from duologue.transports.streams import is_same_socket, open_both, open_reader, open_writer
+
+__all__ = ["StdioTransport"]
+
+HINT = (
+    "This program speaks the Agent Client Protocol on its standard input and output: "
+    "one JSON message per line. It is meant to be started by an editor or another client. Ctrl-D ends it.\n"
+)
+
+
+class StdioTransport(LinesTransport):
+    """Frames on stdin and stdout, whatever they are: pipes, sockets, files, a terminal or nothing."""
+
+    def __init__(self, *, max_message_bytes: int = MAX_MESSAGE_BYTES, max_queued_bytes: int = MAX_QUEUED_BYTES) -> None:
+        # No limit on how long output may stall: a person may think for an hour.
+        super().__init__(max_message_bytes=max_message_bytes, max_queued_bytes=max_queued_bytes)
+        self._detour: Detour | None = None
+
+    async def __aenter__(self) -> Self:
+        if os.isatty(0) or os.isatty(1):
+            sys.stderr.write(HINT)
+        self._detour = detour = Detour()
+        try:
+            if is_same_socket(detour.wire_in, detour.wire_out):
+                os.close(detour.wire_in)
+                both = await open_both(detour.wire_out, InputAndOutput(self))
+                self._attach(both, both)
+            else:
+                reader = await open_reader(detour.wire_in, self._input)
+                self._attach(reader, await open_writer(detour.wire_out, self._output))
+        except BaseException:
+            detour.end()
+            raise
+        return self
+
+    async def aclose(self) -> None:
+        try:
+            await super().aclose()
+        finally:
+            if self._detour is not None:
+                self._detour.end()
+                self._detour = None
+
+
+class Detour:
+    """Keeps descriptors 0 and 1 for the wire alone, and everybody else away from them, until `end()`.
+
+    Attributes:
+        wire_in: The real stdin; it belongs to whoever reads it.
+        wire_out: The real stdout; it belongs to whoever writes it.
+    """
+
+    def __init__(self) -> None:
+        self._saved = [_duplicate(0, os.O_RDONLY), _duplicate(1, os.O_WRONLY)]
+        self._was_blocking = [os.get_blocking(fd) for fd in self._saved]
+        self.wire_in, self.wire_out = os.dup(self._saved[0]), os.dup(self._saved[1])
+        _point(0, os.open(os.devnull, os.O_RDONLY))
+        # Text printed before now but not flushed must not reach the wire either: it leaves after this line.
+        _point(1, _duplicate(2, os.O_WRONLY))
+        self._stdout: TextIO | None = sys.stdout
+        _flush(self._stdout)
+        sys.stdout = sys.stderr
+
+    def end(self) -> None:
+        """Give stdin and stdout back as they were."""
+        if sys.stdout is sys.stderr and self._stdout is not None:
+            sys.stdout = self._stdout
+        _flush(self._stdout)
+        for fd, saved in enumerate(self._saved):
+            os.set_blocking(saved, self._was_blocking[fd])
+            _point(fd, saved)
+
+
+def _duplicate(fd: int, mode: int) -> int:
+    """A copy of `fd`, or of nothing if it was closed before we came."""
+    try:
+        return os.dup(fd)
+    except OSError:
+        return os.open(os.devnull, mode)
+
+
+def _point(fd: int, target: int) -> None:
+    """Make `fd` mean what `target` means, for our children too, and give up `target`."""
+    if fd != target:
+        os.dup2(target, fd)
+        os.close(target)
+
+
+def _flush(stream: TextIO | None) -> None:
+    if stream is not None:
+        with suppress(OSError, ValueError):
+            stream.flush()

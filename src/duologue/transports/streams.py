@@ -1,0 +1,55 @@
+"""Opens a descriptor in the way its kind needs: the event loop for pipes and sockets, a thread for all else."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import stat
+import sys
+
+from duologue.transports.threads import ThreadReader, ThreadWriter
+
+__all__ = ["is_same_socket", "open_both", "open_reader", "open_writer"]
+
+
+async def open_reader(fd: int, protocol: asyncio.Protocol) -> asyncio.ReadTransport:
+    """Read `fd`, which now belongs to the returned transport, and tell `protocol`."""
+    if _is_pipe(fd):
+        transport, _ = await asyncio.get_running_loop().connect_read_pipe(lambda: protocol, os.fdopen(fd, "rb", 0))
+        return transport
+    if _is_stream_socket(fd):
+        return await open_both(fd, protocol)
+    return ThreadReader(fd, protocol)
+
+
+async def open_writer(fd: int, protocol: asyncio.Protocol) -> asyncio.WriteTransport:
+    """Write to `fd`, which now belongs to the returned transport, and tell `protocol` how it goes."""
+    if _is_pipe(fd):
+        transport, _ = await asyncio.get_running_loop().connect_write_pipe(lambda: protocol, os.fdopen(fd, "wb", 0))
+        return transport
+    if _is_stream_socket(fd):
+        return await open_both(fd, protocol)
+    return ThreadWriter(fd, protocol)
+
+
+async def open_both(fd: int, protocol: asyncio.Protocol) -> asyncio.Transport:
+    """Read and write a stream socket."""
+    transport, _ = await asyncio.get_running_loop().create_connection(lambda: protocol, sock=socket.socket(fileno=fd))
+    return transport
+
+
+def is_same_socket(one: int, other: int) -> bool:
+    """Whether two descriptors are one stream socket, as under inetd, socat or systemd."""
+    return _is_stream_socket(one) and os.path.samestat(os.fstat(one), os.fstat(other))
+
+
+def _is_pipe(fd: int) -> bool:
+    return sys.platform != "win32" and stat.S_ISFIFO(os.fstat(fd).st_mode)
+
+
+def _is_stream_socket(fd: int) -> bool:
+    if sys.platform == "win32" or not stat.S_ISSOCK(os.fstat(fd).st_mode):
+        return False
+    with socket.socket(fileno=os.dup(fd)) as probe:
+        return probe.type == socket.SOCK_STREAM

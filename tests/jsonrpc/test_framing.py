@@ -1,0 +1,218 @@
+"""Any slicing of the bytes gives the same frames."""
+
+from __future__ import annotations
+
+import time
+import tracemalloc
+from collections.abc import Iterable, Iterator
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from duologue.errors import MessageTooLarge
+from duologue.jsonrpc.framing import GIVE_UP_FACTOR, HEAD_BYTES, LineFramer, Oversized
+
+BOM = b"\xef\xbb\xbf"
+MESSAGE = b'{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"text":"\xc3\xa9\xe2\x82\xac"}}'
+
+
+def cut(slices: Iterable[bytes], limit: int = 1000) -> list[bytes | str]:
+    """All frames of a stream, with an over-long line written as text, and a failure as the last item."""
+    framer = LineFramer(limit)
+    frames: list[bytes] = []
+    failure: list[bytes | str] = []
+    try:
+        for data in slices:
+            frames += framer.feed(data)
+        frames += framer.finish()
+    except MessageTooLarge as error:
+        failure.append(str(error))
+    return [f"{frame.size}: {bytes(frame)!r}" if isinstance(frame, Oversized) else frame for frame in frames] + failure
+
+
+def by_the_rules(stream: bytes, limit: int) -> list[bytes | str]:
+    """The rules of the framing, written down without any care for memory or slices."""
+    frames: list[bytes | str] = []
+    for number, line in enumerate(stream.split(b"\n")):
+        size = len(line)
+        if size > GIVE_UP_FACTOR * limit:
+            return [*frames, f"a line of more than {GIVE_UP_FACTOR * limit} bytes; the limit is {limit}"]
+        text = line.removeprefix(BOM) if number == 0 else line
+        if size - line.endswith(b"\r") > limit:
+            head = text[:limit].rstrip(b" \t\r}]")
+            frames.append(f"{size}: {head!r}")
+        elif text.removesuffix(b"\r").strip(b" \t"):
+            frames.append(text.removesuffix(b"\r"))
+    return frames
+
+
+def sliced(stream: bytes, places: Iterable[int]) -> Iterator[bytes]:
+    start = 0
+    for place in sorted({place % (len(stream) + 1) for place in places}):
+        yield stream[start:place]
+        start = place
+    yield stream[start:]
+
+
+streams = st.lists(
+    st.sampled_from([b"\n", b"\r\n", b"\r", b" ", b"\t", b"{}", b'{"a":1}', b"[]}", BOM, b"\x00", b"\x0b", b"x" * 9]),
+    max_size=40,
+).map(b"".join)
+
+
+@given(stream=streams, places=st.lists(st.integers(0, 400)), limit=st.integers(1, 20))
+def test_frames_follow_the_rules_however_the_stream_is_sliced(stream: bytes, places: list[int], limit: int) -> None:
+    assert cut(sliced(stream, places), limit) == by_the_rules(stream, limit)
+
+
+@pytest.mark.fault("FRM-01")
+def test_a_message_cut_at_any_byte_is_one_message() -> None:
+    line = MESSAGE + b"\n"
+    for place in range(len(line) + 1):
+        assert cut([line[:place], line[place:]]) == [MESSAGE]
+
+
+@pytest.mark.fault("FRM-02")
+def test_a_message_delivered_byte_by_byte_is_one_message() -> None:
+    assert cut(bytes([byte]) for byte in MESSAGE + b"\n") == [MESSAGE]
+
+
+@pytest.mark.fault("FRM-02")
+def test_the_cost_of_a_line_delivered_byte_by_byte_is_linear() -> None:
+    def seconds(size: int) -> float:
+        framer = LineFramer()
+        started = time.perf_counter()
+        for _ in range(size):
+            framer.feed(b"x")
+        return time.perf_counter() - started
+
+    # Quadratic cost would be sixteen times as much; a busy machine is granted half of that.
+    assert min(seconds(400_000) for _ in range(3)) < 8 * max(seconds(100_000) for _ in range(3))
+
+
+@pytest.mark.fault("FRM-03")
+def test_a_thousand_messages_in_one_slice_keep_their_order() -> None:
+    messages = [b'{"id":%d}' % number for number in range(1000)]
+
+    assert cut([b"\n".join(messages) + b"\n"], limit=100_000) == messages
+
+
+@pytest.mark.fault("FRM-04")
+def test_a_line_of_exactly_the_limit_is_whole_and_one_byte_more_is_a_stand_in() -> None:
+    framer = LineFramer(10_000)
+
+    assert framer.feed(b"x" * 10_000 + b"\n") == [b"x" * 10_000]
+    [oversized] = framer.feed(b"x" * 10_001 + b"\n")
+    assert isinstance(oversized, Oversized)
+    assert (bytes(oversized), oversized.size) == (b"x" * HEAD_BYTES, 10_001)
+    assert framer.feed(b"{}\n") == [b"{}"]
+
+
+@pytest.mark.fault("FRM-05")
+def test_an_endless_line_is_given_up_in_bounded_memory() -> None:
+    limit = 1024 * 1024
+    framer = LineFramer(limit)
+    chunk = b"x" * 65_536
+    tracemalloc.start()
+    try:
+        for _ in range(GIVE_UP_FACTOR * limit // len(chunk)):
+            assert framer.feed(chunk) == []
+        with pytest.raises(MessageTooLarge, match="limit is 1048576"):
+            framer.feed(chunk)
+        left, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 3 * limit
+    assert left < 65_536
+    with pytest.raises(MessageTooLarge):
+        framer.feed(b"{}\n")
+    with pytest.raises(MessageTooLarge):
+        framer.finish()
+
+
+def test_frames_before_an_endless_line_are_delivered_before_the_failure() -> None:
+    framer = LineFramer(2)
+
+    assert framer.feed(b"{}\n" + b"x" * 9) == [b"{}"]
+    assert isinstance(framer.failure, MessageTooLarge)
+
+
+def test_an_over_long_line_is_forgotten_as_it_comes() -> None:
+    limit = 1024 * 1024
+    framer = LineFramer(limit)
+    tracemalloc.start()
+    try:
+        framer.feed(b'{"id":7,' + b"x" * limit)
+        for _ in range(40):
+            framer.feed(b"x" * 65_536)
+        held, _ = tracemalloc.get_traced_memory()
+        [oversized] = framer.feed(b"x}\n")
+    finally:
+        tracemalloc.stop()
+
+    assert held < 32_768
+    assert isinstance(oversized, Oversized)
+    assert oversized.startswith(b'{"id":7,')
+    assert oversized.size == 8 + limit + 40 * 65_536 + 2
+
+
+def test_a_stand_in_never_looks_like_a_whole_message() -> None:
+    [oversized] = LineFramer(8).feed(b'{"a":1} \t]}' + b" " * 20 + b"\n")
+
+    assert oversized == b'{"a":1'
+
+
+@pytest.mark.fault("FRM-06")
+@pytest.mark.parametrize("size", [65_535, 65_536, 65_537, 1024 * 1024])
+def test_long_lines_are_nothing_special(size: int) -> None:
+    line = b"y" * size
+
+    assert LineFramer().feed(line + b"\n") == [line]
+
+
+@pytest.mark.fault("FRM-07")
+def test_carriage_return_before_newline_belongs_to_the_line_end() -> None:
+    assert cut([b"{}\r\n[]\r\n"]) == [b"{}", b"[]"]
+    assert cut([b"{}\r", b"\n[]\r", b"\n"]) == [b"{}", b"[]"]
+
+
+@pytest.mark.fault("FRM-08")
+def test_a_lone_carriage_return_does_not_end_a_line() -> None:
+    assert cut([b'{}\r{"a":1}\n']) == [b'{}\r{"a":1}']
+
+
+@pytest.mark.fault("FRM-09")
+def test_blank_lines_are_skipped() -> None:
+    assert cut([b"\n\r\n   \n\t \t\n{}\n \t\r\n"]) == [b"{}"]
+
+
+@pytest.mark.fault("FRM-10")
+def test_only_a_newline_ends_a_line() -> None:
+    line = '{"text":"a\u2028b\u2029c\u0085d\x0be\x0cf\x1cg"}'.encode()
+
+    assert cut([line + b"\n"]) == [line]
+
+
+@pytest.mark.fault("FRM-11")
+def test_a_byte_order_mark_is_accepted_once_at_the_start() -> None:
+    assert cut([BOM[:1], BOM[1:] + b"{}\n" + BOM + b"{}\n"]) == [b"{}", BOM + b"{}"]
+    assert cut([BOM + BOM + b"{}\n"]) == [BOM + b"{}"]
+    assert cut([b"\n" + BOM + b"{}\n"]) == [BOM + b"{}"]
+
+
+@pytest.mark.fault("FRM-12", "FRM-13")
+def test_lines_are_cut_at_newlines_whatever_json_they_hold() -> None:
+    assert cut([b'{"a":1}{"b":2}\n{"c":\n3}\n{}\n']) == [b'{"a":1}{"b":2}', b'{"c":', b"3}", b"{}"]
+
+
+@pytest.mark.fault("FRM-14")
+def test_the_last_line_needs_no_newline() -> None:
+    assert cut([b'{}\n{"a":1}']) == [b"{}", b'{"a":1}']
+    assert cut([b'{}\n{"a":1}\r']) == [b"{}", b'{"a":1}']
+    assert cut([b"{}\n  "]) == [b"{}"]
+
+
+@pytest.mark.fault("FRM-18")
+def test_nul_bytes_are_passed_on_for_the_parser_to_refuse() -> None:
+    assert cut([b'\x00\n{"a":"\x00"}\n{}\n']) == [b"\x00", b'{"a":"\x00"}', b"{}"]
