@@ -15,11 +15,11 @@
     │   ├── McpServerUnavailable       -33001
     │   └── McpBackendFailed           -33002
     ├── ConnectionLost            the peer is gone, or we had to leave; nothing more will come
-    │   ├── MessageTooLarge            a message over the limit, and nobody could be told
     │   ├── PeerTooFast                more waiting input than the hard mark allows
     │   ├── PeerTooSlow                more waiting output than the hard mark allows
     │   ├── TooMuchNoise               the agent printed something else than the protocol
     │   └── AgentExited                the agent's process ended
+    ├── MessageTooLarge           a message over the limit: that call fails; if nobody can be told, the connection ends
     ├── ProtocolViolation         the peer's answer breaks JSON-RPC or the schema
     ├── Deadlock                  a handler waits for what only its own end could bring
     ├── EncodeError               a value of ours that cannot be written as JSON
@@ -183,7 +183,7 @@ class ConnectionLost(DuologueError):
     """The peer is gone, or we had to leave; what waited for an answer will not get one."""
 
 
-class MessageTooLarge(ConnectionLost):
+class MessageTooLarge(DuologueError):
     """A message over the size limit. Raise the limit with `max_message_bytes` if such messages are meant."""
 
 

@@ -1,0 +1,244 @@
+"""Bytes to envelope and back; every trap of the parser below is dealt with here and nowhere else.
+
+Reading has one fast path, a typed decode, and one slow path that finds out what is wrong. The traps: invalid UTF-8
+inside raw fields passes the typed decode unnoticed; `[1,` looks like a type error rather than a syntax error; lone
+surrogate escapes make msgspec refuse the whole text; depth is limited only by the C stack. Writing has two: lone
+surrogates cannot be encoded as UTF-8, and not every Python value is JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from itertools import accumulate
+from typing import Any, NoReturn
+
+import msgspec
+from msgspec import UNSET, Raw, Struct
+
+from duologue.errors import EncodeError, InvalidRequest, ParseError, RequestError
+from duologue.jsonrpc.messages import Id, Message
+
+__all__ = [
+    "MAX_DEPTH",
+    "MAX_ID_CHARS",
+    "MAX_METHOD_CHARS",
+    "MAX_NUMBER_CHARS",
+    "Malformed",
+    "has_long_number",
+    "is_legal_id",
+    "parse",
+    "serialize_error",
+    "serialize_notification",
+    "serialize_request",
+    "serialize_result",
+]
+
+MAX_DEPTH = 200
+"""Nesting of arrays and objects; real messages stay below 20, and 200 is far from every C stack's end."""
+
+MAX_ID_CHARS = 1024
+"""Ids are kept while a request runs and echoed; a longer one is an attack, not an id."""
+
+MAX_METHOD_CHARS = 1024
+"""Method names are logged and echoed in errors."""
+
+MAX_NUMBER_CHARS = 400
+"""Digits of one number: more than any double or 64-bit integer needs, far less than what costs quadratic time."""
+
+_decode_message = msgspec.json.Decoder(Message).decode
+_decode_any = msgspec.json.Decoder().decode
+_encode = msgspec.json.Encoder().encode
+
+_STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
+_LONG_NUMBER = re.compile(rb"[0-9.eE+-]{%d}" % (MAX_NUMBER_CHARS + 1))
+_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
+_NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
+_STEP = [1 if byte in b"[{" else -1 for byte in range(256)]
+_ID_BOUND: int = 10**MAX_NUMBER_CHARS
+
+
+class Malformed(Exception):
+    """A frame that is no message: the error to answer with, and the id to answer to where one could be read."""
+
+    def __init__(self, error: RequestError, id: Id | None = None, *, is_response: bool = False) -> None:
+        super().__init__(str(error))
+        self.error = error
+        self.id = id
+        self.is_response = is_response
+
+
+def parse(frame: bytes) -> Message:
+    """One frame as a message.
+
+    Raises:
+        Malformed: It is none.
+    """
+    try:
+        message = _decode_message(frame)
+        if not frame.isascii():
+            frame.decode()
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return _parse_slowly(frame)
+    if len(frame) > 2 * MAX_DEPTH and frame.count(b"[") + frame.count(b"{") > MAX_DEPTH and _is_too_deep(frame):
+        _refuse_depth()
+    return message
+
+
+def _parse_slowly(frame: bytes) -> Message:
+    """Name what is wrong, or mend the one thing that may be mended: lone surrogate escapes become U+FFFD."""
+    try:
+        frame.decode()
+    except UnicodeDecodeError as error:
+        raise Malformed(ParseError(f"not UTF-8 at byte {error.start}")) from None
+    if _is_too_deep(frame):
+        _refuse_depth()
+    try:
+        value = _decode_any(frame)
+    except msgspec.ValidationError:
+        raise Malformed(InvalidRequest(f"a number is out of range (limit: {MAX_NUMBER_CHARS} characters)")) from None
+    except msgspec.DecodeError as error:
+        value = _without_lone_surrogates(frame, error)
+        frame = _encode(value)
+    except RecursionError:
+        _refuse_depth()
+    _refuse_shape(value)
+    try:
+        return _decode_message(frame)
+    except msgspec.ValidationError as error:  # e.g. an id twice, of which only the last is legal
+        raise Malformed(InvalidRequest(str(error))) from None
+
+
+def _without_lone_surrogates(frame: bytes, reason: msgspec.DecodeError) -> Any:
+    """The standard library reads lone `\\ud800` escapes, which msgspec refuses; anything else stays a parse error."""
+    if b"\\u" not in frame:
+        raise Malformed(ParseError(_explain(reason))) from None
+    try:
+        return _mend_text(json.loads(frame, parse_constant=_refuse_constant))
+    except (ValueError, RecursionError):
+        raise Malformed(ParseError(_explain(reason))) from None
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _explain(reason: msgspec.DecodeError) -> str:
+    return f"not JSON: {str(reason).removeprefix('JSON is malformed: ')}"
+
+
+def _refuse_depth() -> NoReturn:
+    raise Malformed(ParseError(f"nested deeper than {MAX_DEPTH} levels"))
+
+
+def _is_too_deep(frame: bytes) -> bool:
+    """Count the open brackets outside strings. Runs only on frames that hold enough brackets to be too deep."""
+    brackets = _STRING.sub(b"", frame).translate(None, _NOT_BRACKETS)
+    return max(accumulate(map(_STEP.__getitem__, brackets)), default=0) > MAX_DEPTH
+
+
+def _refuse_shape(value: Any) -> None:
+    """Valid JSON that the typed decode refused: say which part of the envelope is wrong."""
+    if isinstance(value, list):
+        raise Malformed(InvalidRequest("batches are not part of ACP"))
+    if not isinstance(value, dict):
+        raise Malformed(InvalidRequest(f"a message is a JSON object, not {_json_name(value)}"))
+    id = value.get("id")
+    has_good_id = (isinstance(id, str) or (isinstance(id, int) and not isinstance(id, bool))) and is_legal_id(id)
+    is_response = "method" not in value and ("result" in value or "error" in value)
+    answer_to = id if has_good_id else None
+    if "id" in value and not has_good_id:
+        reason = f"an id is a string or an integer of at most {MAX_ID_CHARS} characters, not {_json_name(id)}"
+    elif value.get("jsonrpc") != "2.0":
+        reason = 'jsonrpc must be "2.0"'
+    elif "method" in value and not isinstance(value["method"], str):
+        reason = f"method must be a string, not {_json_name(value['method'])}"
+    elif "method" not in value and not is_response:
+        reason = "neither a method nor a result nor an error"
+    else:
+        return
+    raise Malformed(InvalidRequest(reason), answer_to, is_response=is_response)
+
+
+def is_legal_id(id: Id) -> bool:
+    """Short enough to keep and to echo."""
+    return len(id) <= MAX_ID_CHARS if isinstance(id, str) else -_ID_BOUND < id < _ID_BOUND
+
+
+def _json_name(value: Any) -> str:
+    if value is None:
+        return "null"
+    names = {bool: "a boolean", int: "a number", float: "a number", str: "a string", list: "an array"}
+    return names.get(type(value), "an object")
+
+
+def has_long_number(frame: bytes) -> bool:
+    """Whether a number in this frame is longer than the limit; asked only when decoding its fields failed."""
+    return _LONG_NUMBER.search(_STRING.sub(b'""', frame)) is not None
+
+
+class Outgoing(Struct):
+    """A message of ours on its way out; unset fields are left out, the others are written in this order."""
+
+    jsonrpc: str
+    id: Any = UNSET
+    method: Any = UNSET
+    params: Any = UNSET
+    result: Any = UNSET
+    error: Any = UNSET
+
+
+def serialize_request(id: Id, method: str, params: Any) -> bytes:
+    """A request as a frame. Params are anything msgspec can encode, a model or raw bytes in a `Raw`."""
+    return _serialize(Outgoing("2.0", id, method, params))
+
+
+def serialize_notification(method: str, params: Any) -> bytes:
+    """A notification as a frame."""
+    return _serialize(Outgoing("2.0", UNSET, method, params))
+
+
+def serialize_result(id: Id, result: Any) -> bytes:
+    """A successful response as a frame."""
+    return _serialize(Outgoing("2.0", id, UNSET, UNSET, result))
+
+
+def serialize_error(id: Id | None, error: RequestError) -> bytes:
+    """An error response as a frame; an id of `None` is written as null: nobody knows whose it was."""
+    body: dict[str, Any] = {"code": error.code, "message": error.message or type(error).__name__}
+    if error.data is not None:
+        body["data"] = error.data
+    return _serialize(Outgoing("2.0", id, error=body))
+
+
+def _serialize(message: Outgoing) -> bytes:
+    try:
+        return _encode(message)
+    except UnicodeEncodeError:
+        return _encode_mended(message)
+    except (TypeError, ValueError, RecursionError, OverflowError) as error:
+        raise EncodeError(f"cannot be written as JSON: {error}") from error
+
+
+def _encode_mended(message: Outgoing) -> bytes:
+    """Lone surrogates have no UTF-8; they leave as U+FFFD, which every reader accepts."""
+    try:
+        return _encode(_mend_text(msgspec.to_builtins(message, enc_hook=_raw_to_builtins)))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise EncodeError(f"cannot be written as JSON: {error}") from error
+
+
+def _raw_to_builtins(value: Any) -> Any:
+    if isinstance(value, Raw):
+        return _decode_any(value)
+    raise TypeError(f"objects of type {type(value).__name__} are not JSON")
+
+
+def _mend_text(value: Any) -> Any:
+    if isinstance(value, str):
+        return _LONE_SURROGATE.sub("\ufffd", value)
+    if isinstance(value, list):
+        return [_mend_text(item) for item in value]
+    if isinstance(value, dict):
+        return {_mend_text(key): _mend_text(item) for key, item in value.items()}
+    return value

@@ -1,0 +1,307 @@
+"""One end of a JSON-RPC connection, without the connection.
+
+Rules of this file: it never waits, it never raises for what the peer sends, and it knows which answers are still owed
+in both directions. `receive` takes a frame and gives an event or nothing; what must be answered to bad input piles up
+in `frames_to_send`.
+
+Requests of the peer                            Requests of ours
+----------------------------------------------  -----------------------------------------------
+receive(request)   -> running                   request()          -> pending
+respond() / fail() -> answered, once            receive(response)  -> `Answer`, once
+cancel notification while running -> `Cancel`   cancel()           -> abandoned; a late answer is dropped
+same id while running -> refused, id null       unknown id         -> counted as stray, nothing else
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import msgspec
+from msgspec import UNSET, Raw, Struct, UnsetType
+
+from duologue.errors import (
+    DuologueError,
+    InternalError,
+    InvalidRequest,
+    MessageTooLarge,
+    ProtocolViolation,
+    RequestError,
+    error_for_code,
+)
+from duologue.jsonrpc.codec import (
+    MAX_METHOD_CHARS,
+    Malformed,
+    is_legal_id,
+    parse,
+    serialize_error,
+    serialize_notification,
+    serialize_request,
+    serialize_result,
+)
+from duologue.jsonrpc.framing import Oversized
+from duologue.jsonrpc.messages import Answer, Cancel, ErrorObject, Id, Message
+
+__all__ = ["CANCEL_METHOD", "MAX_PENDING", "Event", "Peer"]
+
+CANCEL_METHOD = "$/cancel_request"
+
+MAX_PENDING = 1024
+"""Requests in flight per direction: far above what an editor has open, far below what a table must not grow to."""
+
+Event = Message | Answer | Cancel
+
+
+class _CancelParams(Struct, rename="camel"):
+    request_id: int | str
+
+
+_decode_cancel = msgspec.json.Decoder(_CancelParams).decode
+_decode_error = msgspec.json.Decoder(ErrorObject).decode
+
+
+class Peer:
+    """Ids, correlation, cancellation and the rule of the first request.
+
+    Args:
+        first: The method that must be answered before any other request is taken, if there is one.
+        skips_noise: Lines that do not begin like JSON are counted, not answered: what a client does with an agent
+            that prints banners.
+        max_pending: How many requests of the peer may run at once; more are refused as busy.
+    """
+
+    def __init__(self, *, first: str | None = None, skips_noise: bool = False, max_pending: int = MAX_PENDING) -> None:
+        self._first = first
+        self._first_id: Id | None = None
+        self._awaits_first = first is not None
+        self._skips_noise = skips_noise
+        self._max_pending = max_pending
+        self._next_id = 0
+        self._running: set[Id] = set()
+        self._pending: dict[Id, Any] = {}
+        self._abandoned: dict[Id, None] = {}
+        self._replies: list[bytes] = []
+        self.stray_answers = 0
+        self.messages_received = 0
+        self.noise_lines = 0
+        self.noise_bytes = 0
+        self.first_noise = b""
+
+    # --- what comes in
+
+    def receive(self, frame: bytes) -> Event | None:
+        """What this frame means for us; `None` when there is nothing to do beyond sending `frames_to_send`.
+
+        Raises:
+            MessageTooLarge: An over-long message that does not show whose it is: the connection cannot go on.
+        """
+        try:
+            message = parse(frame)
+        except Malformed as bad:
+            return self._refuse(frame, bad)
+        self.messages_received += 1
+        method = message.method
+        if method is UNSET:
+            return self._answered(message)
+        if message.id is not UNSET:
+            return self._requested(message, message.id)
+        if method == CANCEL_METHOD:
+            return self._cancelled(message)
+        if self._awaits_first or len(method) > MAX_METHOD_CHARS:
+            return None
+        return message
+
+    def frames_to_send(self) -> list[bytes]:
+        """The answers to bad input since the last call."""
+        replies, self._replies = self._replies, []
+        return replies
+
+    def _requested(self, message: Message, id: Id) -> Message | None:
+        method = message.method
+        if not is_legal_id(id):
+            return self._reply_error(None, InvalidRequest("the id is too long"))
+        if id in self._running:
+            return self._reply_error(None, InvalidRequest(f"a request with id {id!r} is still running"))
+        if not method or not isinstance(method, str) or len(method) > MAX_METHOD_CHARS:
+            return self._reply_error(id, InvalidRequest(f"a method has 1 to {MAX_METHOD_CHARS} characters"))
+        if method == CANCEL_METHOD:
+            return self._reply_error(id, InvalidRequest(f"{CANCEL_METHOD} is a notification"))
+        if method == self._first:
+            if not self._awaits_first:
+                return self._reply_error(id, InvalidRequest(f"{method} was already called on this connection"))
+            self._awaits_first = False
+            self._first_id = id
+        elif self._awaits_first:
+            return self._reply_error(id, InvalidRequest(f"{self._first} must come first"))
+        if len(self._running) >= self._max_pending:
+            busy = InternalError(f"busy: {self._max_pending} requests are already running")
+            return self._reply_error(id, busy)
+        self._running.add(id)
+        return message
+
+    def _cancelled(self, message: Message) -> Cancel | None:
+        try:
+            id = _decode_cancel(message.params) if message.params is not UNSET else None
+        except msgspec.MsgspecError:
+            return None
+        return Cancel(id.request_id) if id is not None and id.request_id in self._running else None
+
+    def _answered(self, message: Message) -> Answer | None:
+        result, error = message.result, message.error
+        if message.id is UNSET or message.id not in self._pending:
+            return self._stray(message)
+        call = self._pending.pop(message.id)
+        if error is UNSET:
+            return Answer(call, result)
+        if result is not UNSET and bytes(error) == b"null":
+            return Answer(call, result)
+        if result is not UNSET and bytes(result) != b"null":
+            return Answer(call, error=ProtocolViolation("the answer has both a result and an error"))
+        return Answer(call, error=_read_error(error))
+
+    def _stray(self, message: Message) -> None:
+        if message.id is UNSET and message.error is UNSET:
+            self._reply_error(None, InvalidRequest("neither a method nor an id"))
+        elif message.id not in self._abandoned:
+            self.stray_answers += 1
+        elif not isinstance(message.id, UnsetType):
+            del self._abandoned[message.id]
+
+    def _refuse(self, frame: bytes, bad: Malformed) -> Answer | None:
+        if isinstance(frame, Oversized):
+            return self._refuse_oversized(frame)
+        if self._skips_noise and frame.lstrip(b" \t")[:1] not in (b"{", b"["):
+            self.noise_lines += 1
+            self.noise_bytes += len(frame)
+            self.first_noise = self.first_noise or frame[:200]
+            return None
+        if not bad.is_response:
+            return self._reply_error(bad.id, bad.error)
+        return self._fail_pending(bad.id, ProtocolViolation(f"the answer is malformed: {bad.error.message}"))
+
+    def _refuse_oversized(self, frame: Oversized) -> Answer | None:
+        """Tell the one it concerns, where its beginning shows who that is."""
+        reason = f"a message of {frame.size} bytes is over the size limit"
+        seen = _read_beginning(frame)
+        id = seen.get("id")
+        if isinstance(id, (int, str)) and not isinstance(id, bool):
+            if "method" in seen:
+                return self._reply_error(id, InvalidRequest(reason))
+            if "result" in seen or "error" in seen:
+                return self._fail_pending(id, MessageTooLarge(reason))
+        raise MessageTooLarge(f"{reason}, and it does not show whose it is")
+
+    def _fail_pending(self, id: Id | None, error: DuologueError) -> Answer | None:
+        if id is None or id not in self._pending:
+            self.stray_answers += 1
+            return None
+        return Answer(self._pending.pop(id), error=error)
+
+    def _reply_error(self, id: Id | None, error: RequestError) -> None:
+        self._replies.append(serialize_error(id, error))
+
+    # --- what goes out
+
+    @property
+    def pending(self) -> int:
+        """How many requests of ours wait for an answer."""
+        return len(self._pending)
+
+    def request(self, method: str, params: Any, call: Any) -> tuple[Id, bytes]:
+        """A request of ours; `call` comes back in the `Answer`.
+
+        Raises:
+            EncodeError: The parameters are not JSON; nothing was started.
+        """
+        self._next_id = id = self._next_id + 1
+        frame = serialize_request(id, method, params)
+        self._pending[id] = call
+        return id, frame
+
+    def notification(self, method: str, params: Any) -> bytes:
+        """A notification of ours.
+
+        Raises:
+            EncodeError: The parameters are not JSON.
+        """
+        return serialize_notification(method, params)
+
+    def respond(self, id: Id, result: Any) -> bytes | None:
+        """The answer to a request of the peer; `None` when it has had one.
+
+        Raises:
+            EncodeError: The result is not JSON; the request still wants an answer.
+        """
+        if id not in self._running:
+            return None
+        frame = serialize_result(id, result)
+        self._running.discard(id)
+        if id == self._first_id:
+            self._first_id = None
+        return frame
+
+    def fail(self, id: Id, error: RequestError) -> bytes | None:
+        """The error answer to a request of the peer; `None` when it has had one. After a failed first request
+        another may be tried."""
+        if id not in self._running:
+            return None
+        self._running.discard(id)
+        if id == self._first_id:
+            self._first_id, self._awaits_first = None, True
+        try:
+            return serialize_error(id, error)
+        except DuologueError:
+            return serialize_error(id, RequestError(error.message, code=error.code))
+
+    def cancel(self, id: Id) -> bytes | None:
+        """Give up a request of ours: its answer, should it still come, is dropped. `None` if it has one already."""
+        if self._pending.pop(id, None) is None:
+            return None
+        if len(self._abandoned) >= MAX_PENDING:
+            del self._abandoned[next(iter(self._abandoned))]
+        self._abandoned[id] = None
+        return serialize_notification(CANCEL_METHOD, {"requestId": id})
+
+    def close(self) -> list[Any]:
+        """The calls that will get no answer any more."""
+        calls = list(self._pending.values())
+        self._pending.clear()
+        self._running.clear()
+        return calls
+
+
+def _read_error(raw: Raw | UnsetType) -> Exception:
+    try:
+        error = _decode_error(raw if isinstance(raw, Raw) else b"null")
+    except (msgspec.MsgspecError, RecursionError) as reason:
+        return ProtocolViolation(f"the error of the answer is malformed: {reason}")
+    return error_for_code(error.code, error.message, error.data)
+
+
+def _read_beginning(head: bytes) -> dict[str, Any]:
+    """The members of an object whose end is missing, as far as they are whole. The last one seen may have no value."""
+    text = head.decode("utf-8", "replace")
+    scan = json.JSONDecoder()
+    seen: dict[str, Any] = {}
+    try:
+        at = _skip(text, 0, "{")
+        while True:
+            key, at = scan.raw_decode(text, _skip(text, at, ""))
+            at = _skip(text, at, ":")
+            seen[key] = None
+            seen[key], at = scan.raw_decode(text, at)
+            at = _skip(text, at, ",")
+    except (ValueError, IndexError, RecursionError):
+        return seen
+
+
+def _skip(text: str, at: int, expected: str) -> int:
+    """Past white space and the expected sign."""
+    while text[at] in " \t\r\n":
+        at += 1
+    if not text.startswith(expected, at):
+        raise ValueError(f"no {expected!r} at {at}")
+    at += len(expected)
+    while text[at] in " \t\r\n":
+        at += 1
+    return at

@@ -1,0 +1,159 @@
+"""Requests of ours that wait for an answer, and the moment each answer is released.
+
+Most answers settle at once. Those that end or open something (`Method.in_order`) take their turn in the lane of their
+session, so that when `prompt()` returns, every update of the turn has been handled.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+from msgspec import UNSET, Raw, UnsetType
+
+from duologue.errors import ConnectionLost, Deadlock, InvalidParams, ProtocolViolation
+from duologue.jsonrpc.messages import Answer, Id
+from duologue.runtime.introductions import Introductions
+from duologue.runtime.lanes import Lanes
+from duologue.schema.base import Method
+from duologue.schema.codec import decoder_for
+
+__all__ = ["Call", "Calls", "read_object"]
+
+
+class Call:
+    """One request of ours in flight."""
+
+    __slots__ = ("arrived", "future", "id", "method", "session_id")
+
+    def __init__(
+        self,
+        method: Method[Any, Any],
+        session_id: str | None,
+        arrived: Callable[[Any], None] | None,
+        future: asyncio.Future[Any],
+    ) -> None:
+        self.method = method
+        self.session_id = session_id
+        self.arrived = arrived
+        self.future = future
+        self.id: Id = 0
+
+    def settle(self, outcome: tuple[Any, Exception | None]) -> None:
+        """Give the waiting task its result or its error; nobody waits any more if it was cancelled."""
+        if self.future.done():
+            return
+        result, error = outcome
+        if error is None:
+            self.future.set_result(result)
+        else:
+            self.future.set_exception(error)
+
+
+class Calls:
+    """The calls of one connection."""
+
+    def __init__(self, lanes: Lanes, arrivals: Introductions[Any], max_pending: int) -> None:
+        self._lanes = lanes
+        self._arrivals = arrivals
+        self._max_pending = max_pending
+        self._open: set[Call] = set()
+        self._slots: list[asyncio.Future[None]] = []
+
+    async def slot(self) -> None:
+        """Wait until another request may be sent."""
+        while len(self._open) >= self._max_pending:
+            slot = asyncio.get_running_loop().create_future()
+            self._slots.append(slot)
+            await slot
+
+    def start(self, method: Method[Any, Any], params: Any, arrived: Callable[[Any], None] | None) -> Call:
+        """Account for a request that is about to be sent.
+
+        Raises:
+            Deadlock: The current task is the handler whose return the answer would have to wait for.
+        """
+        session_id = getattr(params, "session_id", None)
+        if method.in_order and session_id is not None:
+            occupied_by = self._lanes.handler_here(session_id)
+            if occupied_by is not None:
+                raise Deadlock(
+                    f"the handler of {occupied_by} awaits {method.name} of the same session {session_id!r}, whose answer "
+                    f"is released only after that handler has returned; start it in a task of its own instead"
+                )
+        call = Call(method, session_id, arrived, asyncio.get_running_loop().create_future())
+        self._open.add(call)
+        if session_id is not None:
+            self._arrivals.naming(session_id)
+        if method.opens_session:
+            self._arrivals.opening()
+        return call
+
+    def on_answer(self, answer: Answer) -> None:
+        """The answer to a call: read it, let it introduce its session, release it when its turn comes."""
+        call: Call = answer.call
+        result, error = None, answer.error
+        if error is None:
+            try:
+                result = read_object(call.method.result, answer.result)
+            except InvalidParams as bad:
+                error = ProtocolViolation(f"the result of {call.method.name} does not fit: {bad.message}")
+        session_id = self._finish(call, result, error is None)
+        if call.method.in_order:
+            self._lanes.put_release(session_id, call.settle, (result, error))
+        else:
+            call.settle((result, error))
+
+    def abandon(self, call: Call) -> None:
+        """Nobody waits for this call any more."""
+        if call in self._open:
+            self._finish(call, None, False)
+
+    def fail_all(self, error: ConnectionLost, at_once: bool) -> None:
+        """No answer will come any more. Unless `at_once`, what was received before is handled first."""
+        for call in list(self._open):
+            if not at_once and self._lanes.has_backlog(call.session_id):
+                self._lanes.put_release(call.session_id, call.settle, (None, error))
+            else:
+                call.settle((None, error))
+                self._open.discard(call)
+        for slot in self._slots:
+            if not slot.done():
+                slot.set_exception(error)
+
+    def starve(self) -> bool:
+        """Whether a call waits for an answer that only further reading can bring.
+
+        The others wait behind a backlog of their own session: for them the pipe may stay full.
+        """
+        return any(not (call.method.in_order and self._lanes.has_backlog(call.session_id)) for call in self._open)
+
+    def _finish(self, call: Call, result: Any, is_success: bool) -> str | None:
+        """Close the books on a call; the session its answer belongs to."""
+        self._open.discard(call)
+        if self._slots:
+            slot = self._slots.pop(0)
+            if not slot.done():
+                slot.set_result(None)
+        session_id = call.session_id
+        if is_success and call.arrived is not None:
+            call.arrived(result)
+        if session_id is not None:
+            is_over = is_success and call.method.ends_session
+            self._arrivals.named(session_id, is_known=is_success, is_over=is_over)
+        if call.method.opens_session:
+            session_id = getattr(result, "session_id", None)
+            self._arrivals.opened(session_id)
+        return session_id
+
+
+def read_object(kind: Any, raw: Raw | UnsetType) -> Any:
+    """Params or a result as `kind`; absent and null stand for an empty object.
+
+    Raises:
+        InvalidParams: It does not fit; the message names the place.
+    """
+    if raw is UNSET or (len(bytes(raw)) == 4 and bytes(raw) == b"null"):
+        raw = Raw(b"{}")
+    return decoder_for(kind)(raw)

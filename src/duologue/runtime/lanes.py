@@ -1,0 +1,157 @@
+"""Arrival order per session.
+
+A lane holds what arrived for one session; its items are handled one after the other, even when a handler waits.
+Lanes run in parallel. Between the notifications stand answers that must not be released before them.
+
+Workers: one task drains all lanes that are ready. When it is found waiting inside a handler while another lane is
+ready, a spare takes over; so a thousand quiet sessions cost one task, and a slow session delays nobody else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from duologue.runtime.handlers import Context
+from duologue.runtime.tasks import TaskScope
+
+__all__ = ["Lanes"]
+
+Handler = Callable[[Context, Any], Awaitable[None]]
+Item = tuple[Handler | None, Any, Any, int]
+"""(handler, context, params, size), or (None, release, argument, 0) for an answer that waits its turn."""
+
+_YIELD_EVERY = 256
+"""Items handled without a break before the event loop gets a turn, should no handler ever wait."""
+
+
+class _Lane:
+    __slots__ = ("items", "key", "running", "worker")
+
+    def __init__(self, key: str | None) -> None:
+        self.key = key
+        self.items: deque[Item] = deque()
+        self.worker: asyncio.Task[Any] | None = None
+        self.running = ""
+
+
+class Lanes:
+    """All the lanes of one connection.
+
+    Args:
+        tasks: Where the workers live.
+        on_error: Told of an exception that left a handler; it must not raise.
+        on_progress: Called when an item was handled or a lane ran empty while somebody waits for room.
+    """
+
+    def __init__(
+        self, tasks: TaskScope, on_error: Callable[[str, BaseException], None], on_progress: Callable[[], None]
+    ) -> None:
+        self._tasks = tasks
+        self._on_error = on_error
+        self._on_progress = on_progress
+        self._loop = asyncio.get_running_loop()
+        self._lanes: dict[str | None, _Lane] = {}
+        self._ready: deque[_Lane] = deque()
+        self._idle: asyncio.Future[None] | None = None
+        self._starting = False
+        self._watching = False
+        self.queued_bytes = 0
+        self.reports_progress = False
+
+    def put(self, key: str | None, handler: Handler, context: Context, params: Any, size: int) -> None:
+        """Queue a notification behind everything that came before it in its lane."""
+        self.queued_bytes += size
+        self._add(key, (handler, context, params, size))
+
+    def put_release(self, key: str | None, release: Callable[[Any], None], argument: Any) -> None:
+        """Call `release(argument)` once everything before it in this lane was handled; at once if that is nothing."""
+        if key in self._lanes:
+            self._add(key, (None, release, argument, 0))
+        else:
+            release(argument)
+
+    def has_backlog(self, key: str | None) -> bool:
+        """Whether something of this lane is still to be handled, or being handled."""
+        return key in self._lanes
+
+    def handler_here(self, key: str | None) -> str | None:
+        """The method whose handler is the current task and occupies this very lane, if that is so."""
+        lane = self._lanes.get(key)
+        return lane.running if lane is not None and lane.worker is asyncio.current_task() else None
+
+    def _add(self, key: str | None, item: Item) -> None:
+        lane = self._lanes.get(key)
+        if lane is None:
+            lane = self._lanes[key] = _Lane(key)
+            self._ready.append(lane)
+            if self._idle is not None:
+                if not self._idle.done():
+                    self._idle.set_result(None)
+            elif not self._starting:
+                self._start_worker()
+        lane.items.append(item)
+
+    # --- workers. Whenever a lane is ready, one of three things holds: a worker is about to run, the idle one has been
+    # woken, or a watch is scheduled for the next turn of the loop.
+
+    def _watch(self) -> None:
+        self._watching = True
+        self._loop.call_soon(self._start_spare)
+
+    def _start_spare(self) -> None:
+        self._watching = False
+        if self._ready and not self._starting and self._idle is None:
+            self._start_worker()
+
+    def _start_worker(self) -> None:
+        self._starting = True
+        self._tasks.start(self._work())
+
+    async def _work(self) -> None:
+        self._starting = False
+        while True:
+            while self._ready:
+                lane = self._ready.popleft()
+                if self._ready and not self._watching:
+                    self._watch()
+                await self._drain(lane)
+            if self._idle is not None:
+                return  # one parked worker is enough
+            self._idle = self._loop.create_future()
+            try:
+                await self._idle
+            finally:
+                self._idle = None
+
+    async def _drain(self, lane: _Lane) -> None:
+        lane.worker = asyncio.current_task()
+        items = lane.items
+        handled = 0
+        try:
+            while items:
+                handler, context, params, size = items.popleft()
+                if handler is None:
+                    context(params)
+                    continue
+                lane.running = context.method
+                try:
+                    await handler(context, params)
+                except asyncio.CancelledError as error:
+                    if lane.worker is not None and lane.worker.cancelling():
+                        raise
+                    self._on_error(lane.running, error)
+                except BaseException as error:
+                    self._on_error(lane.running, error)
+                self.queued_bytes -= size
+                if self.reports_progress:
+                    self._on_progress()
+                handled += 1
+                if not handled % _YIELD_EVERY:
+                    await asyncio.sleep(0)
+        finally:
+            del self._lanes[lane.key]
+            if self.reports_progress:
+                self._on_progress()

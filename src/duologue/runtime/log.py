@@ -1,0 +1,67 @@
+"""What the log says about frames: direction, method, id, size and duration. Never parameters, never a secret."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import OrderedDict
+from typing import Any
+
+import msgspec
+from msgspec import UNSET, Struct
+
+__all__ = ["FrameLog", "is_wanted", "shorten"]
+
+_log = logging.getLogger("duologue.wire")
+_KEPT = 4096
+"""Open requests whose start is remembered for the duration; older ones are logged without."""
+
+
+class _Outline(Struct):
+    id: Any = UNSET
+    method: Any = UNSET
+    error: Any = UNSET
+
+
+_decode = msgspec.json.Decoder(_Outline).decode
+
+
+def is_wanted() -> bool:
+    """Whether anybody asked for frames to be logged."""
+    return _log.isEnabledFor(logging.DEBUG)
+
+
+def shorten(value: object, limit: int = 200) -> str:
+    """Peer data for a log line: escaped, so that it cannot forge another line, and cut."""
+    text = ascii(value) if isinstance(value, (str, bytes)) else ascii(str(value))
+    return text if len(text) <= limit else text[:limit] + "…"
+
+
+class FrameLog:
+    """An observer of frames that writes one DEBUG line for each."""
+
+    def __init__(self) -> None:
+        self._started: OrderedDict[tuple[str, Any], float] = OrderedDict()
+
+    def __call__(self, direction: str, frame: bytes) -> None:
+        arrow = "->" if direction == "out" else "<-"
+        try:
+            outline = _decode(frame)
+        except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
+            _log.debug("%s not a message, %d bytes", arrow, len(frame))
+            return
+        if outline.method is not UNSET:
+            if outline.id is not UNSET:
+                self._remember((direction, str(outline.id)))
+            id = "" if outline.id is UNSET else f" id={shorten(outline.id)}"
+            _log.debug("%s %s%s, %d bytes", arrow, shorten(outline.method), id, len(frame))
+            return
+        started = self._started.pop(("in" if direction == "out" else "out", str(outline.id)), None)
+        took = "" if started is None else f", {(time.monotonic() - started) * 1000:.1f} ms"
+        kind = "result" if outline.error is UNSET else "error"
+        _log.debug("%s %s id=%s, %d bytes%s", arrow, kind, shorten(outline.id), len(frame), took)
+
+    def _remember(self, key: tuple[str, Any]) -> None:
+        self._started[key] = time.monotonic()
+        if len(self._started) > _KEPT:
+            self._started.popitem(last=False)

@@ -1,0 +1,175 @@
+"""Requests of the peer: each runs in its own task, and each is answered exactly once, whatever its handler does.
+
+The one place where exceptions become error answers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from duologue.errors import EncodeError, InternalError, InvalidRequest, RequestCancelled, RequestError
+from duologue.jsonrpc.messages import Id
+from duologue.jsonrpc.peer import Peer
+from duologue.runtime.handlers import Context
+from duologue.runtime.introductions import Introductions
+from duologue.runtime.tasks import TaskScope
+from duologue.schema.base import Method
+
+__all__ = ["Requests", "reference"]
+
+_log = logging.getLogger("duologue.runtime")
+
+Handler = Callable[[Context, Any], Awaitable[Any]]
+
+
+class _Running:
+    """A request between its arrival and its answer."""
+
+    __slots__ = ("context", "has_started", "is_cancelled", "method", "session_id", "task")
+
+    def __init__(self, context: Context, method: Method[Any, Any] | None, session_id: str | None) -> None:
+        self.context = context
+        self.method = method
+        self.session_id = session_id
+        self.has_started = False
+        self.is_cancelled = False
+        self.task: asyncio.Task[None] | None = None
+
+
+class Requests:
+    """The requests of one connection.
+
+    Args:
+        peer: Knows which answers are still owed.
+        tasks: Where the handlers run.
+        departures: Notifications of ours that wait for an answer to introduce their session.
+        send: Writes a frame and waits while the peer is slow.
+        first: The method the others have to wait for.
+        debug: Put the text of unexpected exceptions into error answers.
+    """
+
+    def __init__(
+        self,
+        peer: Peer,
+        tasks: TaskScope,
+        departures: Introductions[bytes],
+        send: Callable[[bytes], Awaitable[None]],
+        *,
+        first: str | None,
+        debug: bool,
+    ) -> None:
+        self._peer = peer
+        self._tasks = tasks
+        self._departures = departures
+        self._send = send
+        self._first = first
+        self._debug = debug
+        self._running: dict[Id, _Running] = {}
+        self._first_answered: asyncio.Future[bool] | None = None
+
+    def start(self, context: Context, id: Id, method: Method[Any, Any] | None, handler: Handler, params: Any) -> None:
+        """Run `handler` and answer with what comes of it."""
+        session_id = getattr(params, "session_id", None)
+        if session_id is not None:
+            self._departures.naming(session_id)
+        if method is not None and method.opens_session:
+            self._departures.opening()
+        if context.method == self._first:
+            self._first_answered = asyncio.get_running_loop().create_future()
+        running = self._running[id] = _Running(context, method, session_id)
+        running.task = self._tasks.start(self._run(running, id, handler, params))
+
+    def cancel(self, id: Id) -> None:
+        """The peer gave this request up. Its handler is cancelled and still has to end; the answer follows then."""
+        running = self._running.get(id)
+        if running is None or running.task is None:
+            return
+        running.is_cancelled = True
+        if running.has_started:  # a task cancelled before its first step would never reach its answer
+            running.task.cancel()
+
+    async def _run(self, running: _Running, id: Id, handler: Handler, params: Any) -> None:
+        running.has_started = True
+        result: Any = None
+        error: RequestError | None = None
+        try:
+            if running.is_cancelled:
+                raise RequestCancelled("cancelled before it began")
+            if self._first_answered is not None and running.context.method != self._first:
+                await self._wait_for_first()
+            result = await handler(running.context, params)
+        except BaseException as raised:
+            error = self._error_for(raised, running.context.method)
+        await self._answer(running, id, result, error)
+
+    async def _wait_for_first(self) -> None:
+        assert self._first_answered is not None
+        if not await asyncio.shield(self._first_answered):
+            raise InvalidRequest(f"{self._first} must come first")
+
+    async def _answer(self, running: _Running, id: Id, result: Any, error: RequestError | None) -> None:
+        del self._running[id]
+        frame: bytes | None = None
+        if error is None:
+            try:
+                frame = self._peer.respond(id, {} if result is None else result)
+            except EncodeError as bad:
+                error = self._error_for(bad, running.context.method)
+        if error is not None:
+            frame = self._peer.fail(id, error)
+        is_success = error is None
+        try:
+            if frame is not None:
+                await self._send(frame)
+        except Exception as lost:
+            _log.debug("the answer to %s was not sent: %s", running.context.method, lost)
+        finally:
+            self._close_books(running, result, is_success)
+        if is_success:
+            await self._run_after(running.context)
+
+    def _close_books(self, running: _Running, result: Any, is_success: bool) -> None:
+        method, session_id = running.method, running.session_id
+        if session_id is not None:
+            is_over = is_success and method is not None and method.ends_session
+            self._departures.named(session_id, is_known=is_success, is_over=is_over)
+        if method is not None and method.opens_session:
+            self._departures.opened(getattr(result, "session_id", None) if is_success else None)
+        if running.context.method == self._first and self._first_answered is not None:
+            self._first_answered.set_result(is_success)
+            self._first_answered = None
+
+    async def _run_after(self, context: Context) -> None:
+        for action in context.take_after_response():
+            try:
+                await action()
+            except Exception:
+                _log.exception("what was to follow the answer to %s failed", context.method)
+
+    def _error_for(self, raised: BaseException, method: str) -> RequestError:
+        if isinstance(raised, RequestError):
+            return raised
+        if isinstance(raised, asyncio.CancelledError):
+            return RequestCancelled("the request was cancelled")
+        mark = reference()
+        _log.error("handling %s failed, reference %s", method, mark, exc_info=raised)
+        name = type(raised).__name__
+        if self._debug:
+            return InternalError(f"{name}: {_text_of(raised)} (reference {mark})")
+        return InternalError(f"{name} (reference {mark})")
+
+
+def reference() -> str:
+    """A short mark that lets a person find in our log what the peer was told about."""
+    return secrets.token_hex(4)
+
+
+def _text_of(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception:
+        return "its text could not be read"

@@ -1,0 +1,50 @@
+"""The tasks of one connection, and their end.
+
+Not an `asyncio.TaskGroup`: that waits for ever for a child that ignores its cancellation, and one stuck handler must
+never wedge a connection. Here every wait has an end, and what did not stop is named in the log.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Coroutine
+from typing import Any
+
+__all__ = ["TaskScope"]
+
+_log = logging.getLogger("duologue.runtime")
+
+
+class TaskScope:
+    """Owns tasks: it keeps them from being collected, and ends them."""
+
+    def __init__(self) -> None:
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._loop = asyncio.get_running_loop()
+
+    def start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Run `work` beside everything else. It must deal with its own exceptions."""
+        task = self._loop.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    async def settle(self, seconds: float) -> None:
+        """Give the tasks time to end by themselves."""
+        tasks = self._others()
+        if tasks:
+            await asyncio.wait(tasks, timeout=seconds)
+
+    async def cancel(self, seconds: float) -> None:
+        """Cancel what still runs and wait for it; whatever ignores that is abandoned and reported."""
+        tasks = self._others()
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            _, stuck = await asyncio.wait(tasks, timeout=seconds)
+            for task in stuck:
+                _log.error("abandoned after %.0f s: it ignores cancellation: %s", seconds, task.get_coro())
+
+    def _others(self) -> set[asyncio.Task[None]]:
+        return self._tasks - {asyncio.current_task()}  # type: ignore[arg-type]  # one of ours may close us

@@ -1,0 +1,131 @@
+"""Cancellation goes both ways, and every request still gets exactly one answer."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from duologue.errors import RequestCancelled
+from duologue.runtime.connection import Connection
+from duologue.runtime.handlers import Context, Handlers
+from duologue.transports.memory import memory_pair
+from tests.runtime.vocabulary import PING, Ping, frame, talk
+
+
+@pytest.mark.fault("CAN-13")
+async def test_cancelling_the_wait_cancels_the_handler_at_the_other_end() -> None:
+    agent_side = Handlers()
+    began, cancelled = asyncio.Event(), asyncio.Event()
+
+    @agent_side.on(PING)
+    async def ping(context: Context, params: Ping) -> Ping:
+        if params.text == "quick":
+            return params
+        began.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            cancelled.set()
+            raise
+        return params
+
+    async with asyncio.timeout(5), talk(None, agent_side) as (client, _):
+        wait = asyncio.ensure_future(client.request(PING, Ping()))
+        await began.wait()
+        wait.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await wait
+        await cancelled.wait()
+        await client.request(PING, Ping(text="quick"))  # the late answer has come and was dropped
+        assert client._peer.stray_answers == 0
+
+
+async def wire_of(handlers: Handlers, *frames: bytes, answers: int) -> list[bytes]:
+    """What an end with these handlers answers to these frames, sent in one go."""
+    near, far = memory_pair()
+    got: list[bytes] = []
+    async with asyncio.timeout(5), Connection(far, handlers), near:
+        for each in frames:
+            near.send(each)
+        while len(got) < answers:
+            got += await near.receive()
+    return got
+
+
+@pytest.mark.fault("CAN-08")
+@pytest.mark.rule(84)
+async def test_a_request_cancelled_before_its_handler_began_is_answered_once() -> None:
+    agent_side = Handlers()
+    calls: list[str] = []
+
+    @agent_side.on(PING)
+    async def ping(context: Context, params: Ping) -> Ping:
+        calls.append(params.text)
+        return params
+
+    got = await wire_of(
+        agent_side,
+        frame(id=1, method="ping", params={"text": "a"}),
+        frame(method="$/cancel_request", params={"requestId": 1}),
+        frame(id=2, method="ping", params={"text": "b"}),
+        answers=2,
+    )
+    assert [b'"code":-32800' in answer for answer in got] == [True, False]
+    assert calls == ["b"]
+
+
+@pytest.mark.fault("CAN-08")
+@pytest.mark.rule(85, 87)
+@pytest.mark.parametrize(
+    "params", [{"requestId": 99}, {"requestId": "1"}, {"requestId": None}, {"requestId": [1]}, {}, None, 5]
+)
+async def test_a_cancellation_that_names_no_running_request_is_met_with_silence(params: object) -> None:
+    agent_side = Handlers()
+
+    @agent_side.on(PING)
+    async def ping(context: Context, params: Ping) -> Ping:
+        await asyncio.sleep(0)
+        return params
+
+    got = await wire_of(
+        agent_side,
+        frame(id=1, method="ping", params={"text": "a"}),
+        frame(method="$/cancel_request", params=params),
+        answers=1,
+    )
+    assert got == [b'{"jsonrpc":"2.0","id":1,"result":{"text":"a"}}']
+
+
+async def test_a_handler_that_finishes_although_cancelled_answers_with_its_result() -> None:
+    agent_side = Handlers()
+    began = asyncio.Event()
+
+    @agent_side.on(PING)
+    async def ping(context: Context, params: Ping) -> Ping:
+        began.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            return Ping(text="finished anyway")
+        return params
+
+    near, far = memory_pair()
+    async with asyncio.timeout(5), Connection(far, agent_side), near:
+        near.send(frame(id="a", method="ping", params={}))
+        await began.wait()
+        near.send(frame(method="$/cancel_request", params={"requestId": "a"}))
+        assert await near.receive() == [b'{"jsonrpc":"2.0","id":"a","result":{"text":"finished anyway"}}']
+
+
+@pytest.mark.rule(86)
+async def test_a_handler_that_is_cancelled_from_within_answers_that_it_was_cancelled() -> None:
+    agent_side = Handlers()
+
+    @agent_side.on(PING)
+    async def ping(context: Context, params: Ping) -> Ping:
+        raise asyncio.CancelledError
+
+    async with asyncio.timeout(5), talk(None, agent_side) as (client, _):
+        with pytest.raises(RequestCancelled):
+            await client.request(PING, Ping())

@@ -1,0 +1,282 @@
+"""The order contract, clause by clause (docs/topics/order.md)."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+
+import pytest
+
+from duologue.errors import Deadlock
+from duologue.runtime.handlers import Context, Handlers
+from tests.runtime.vocabulary import CANCEL, NEW, PING, PROMPT, UPDATE, Nothing, Ping, Scoped, Update, talk
+
+
+def agent_that_streams(count: int) -> Handlers:
+    handlers = Handlers()
+
+    @handlers.on(PROMPT)
+    async def prompt(context: Context, params: Update) -> Ping:
+        for number in range(count):
+            await context.connection.notify(UPDATE, Update(session_id=params.session_id, text=str(number)))
+        return Ping(text="done")
+
+    return handlers
+
+
+@pytest.mark.fault("ORD-01")
+@pytest.mark.rule(76)
+@pytest.mark.parametrize("seed", range(5))
+async def test_every_update_is_handled_in_order_before_the_prompt_returns_however_long_handlers_wait(seed: int) -> None:
+    chance = random.Random(seed)
+    seen: list[str] = []
+    client_side = Handlers()
+
+    @client_side.on(UPDATE)
+    async def update(context: Context, params: Update) -> None:
+        for _ in range(chance.randrange(4)):
+            await asyncio.sleep(0)
+        seen.append(params.text)
+
+    async with asyncio.timeout(5), talk(client_side, agent_that_streams(200)) as (client, _):
+        await client.request(PROMPT, Update(session_id="s", text="go"))
+        assert seen == [str(number) for number in range(200)]
+
+
+async def test_sessions_run_beside_each_other_even_when_one_is_stuck() -> None:
+    client_side = Handlers()
+    stuck = asyncio.Event()
+    seen: list[str] = []
+
+    @client_side.on(UPDATE)
+    async def update(context: Context, params: Update) -> None:
+        if params.session_id == "slow":
+            await stuck.wait()
+        seen.append(params.session_id)
+
+    async with asyncio.timeout(5), talk(client_side, agent_that_streams(3)) as (client, agent):
+        await agent.notify(UPDATE, Update(session_id="slow", text="x"))
+        await client.request(PROMPT, Update(session_id="quick", text="go"))
+        assert seen == ["quick"] * 3
+        stuck.set()
+        await client.request(PROMPT, Update(session_id="slow", text="go"))
+        assert seen == ["quick"] * 3 + ["slow"] * 4
+
+
+async def test_lanes_that_become_ready_together_do_not_wait_for_one_that_waits() -> None:
+    """The lanes of two sessions arrive in one read; the worker that takes the first is found waiting."""
+    client_side = Handlers()
+    released, seen = asyncio.Event(), asyncio.Event()
+
+    @client_side.on(UPDATE)
+    async def update(context: Context, params: Update) -> None:
+        if params.session_id == "first":
+            await released.wait()
+        else:
+            seen.set()
+
+    async with asyncio.timeout(5), talk(client_side) as (_, agent):
+        await agent.notify(UPDATE, Update(session_id="first", text=""))
+        await agent.notify(UPDATE, Update(session_id="second", text=""))
+        await seen.wait()
+        released.set()
+
+
+async def test_answers_that_end_nothing_overtake_queued_updates() -> None:
+    client_side = Handlers()
+    gate = asyncio.Event()
+
+    @client_side.on(UPDATE)
+    async def update(context: Context, params: Update) -> None:
+        await gate.wait()
+
+    agent_side = agent_that_streams(0)
+
+    @agent_side.on(PING)
+    async def ping(context: Context, params: Ping) -> Ping:
+        return params
+
+    async with asyncio.timeout(5), talk(client_side, agent_side) as (client, agent):
+        await agent.notify(UPDATE, Update(session_id="s", text="blocks the lane"))
+        assert await client.request(PING, Ping(text="quick")) == Ping(text="quick")
+        prompt = asyncio.ensure_future(client.request(PROMPT, Update(session_id="s", text="")))
+        await client.request(PING, Ping())
+        assert not prompt.done()
+        gate.set()
+        assert await prompt == Ping(text="done")
+
+
+@pytest.mark.fault("ORD-05")
+async def test_updates_of_a_session_not_yet_introduced_are_kept_and_handled_before_its_answer_is_released() -> None:
+    client_side, agent_side = Handlers(), Handlers()
+    events: list[str] = []
+
+    @client_side.on(UPDATE)
+    async def update(context: Context, params: Update) -> None:
+        events.append(f"update {params.text}")
+
+    @agent_side.on(NEW)
+    async def new(context: Context, params: Nothing) -> Scoped:
+        # as a foreign agent does it: the update is on the wire before the answer
+        for text in ("one", "two"):
+            context.connection._send(
+                context.connection._peer.notification(UPDATE.name, Update(session_id="fresh", text=text))
+            )
+        return Scoped(session_id="fresh")
+
+    def introduced(result: Scoped) -> None:
+        events.append(f"introduced {result.session_id}")
+
+    async with asyncio.timeout(5), talk(client_side, agent_side) as (client, _):
+        await client.request(NEW, Nothing(), arrived=introduced)
+        events.append("returned")
+        assert events == ["introduced fresh", "update one", "update two", "returned"]
+
+
+async def test_what_was_kept_for_a_session_that_is_never_introduced_is_delivered_when_nothing_is_being_opened() -> None:
+    client_side, agent_side = Handlers(), Handlers()
+    seen = asyncio.Event()
+
+    @client_side.on(UPDATE)
+    async def update(context: Context, params: Update) -> None:
+        seen.set()
+
+    @agent_side.on(NEW)
+    async def new(context: Context, params: Nothing) -> Scoped:
+        context.connection._send(
+            context.connection._peer.notification(UPDATE.name, Update(session_id="stranger", text=""))
+        )
+        return Scoped(session_id="fresh")
+
+    async with asyncio.timeout(5), talk(client_side, agent_side) as (client, _):
+        await client.request(NEW, Nothing())
+        await seen.wait()
+
+
+@pytest.mark.fault("ORD-04")
+async def test_an_agents_updates_for_a_new_session_leave_after_the_answer_that_introduces_it() -> None:
+    agent_side = Handlers()
+    sent: list[bytes] = []
+
+    def watch(direction: str, frame: bytes) -> None:
+        if direction == "out":
+            sent.append(frame)
+
+    @agent_side.on(NEW)
+    async def new(context: Context, params: Nothing) -> Scoped:
+        await context.connection.notify(UPDATE, Update(session_id="fresh", text="too early"))
+        return Scoped(session_id="fresh")
+
+    async with asyncio.timeout(5), talk(None, agent_side, taps=(watch,)) as (client, _):
+        await client.request(NEW, Nothing())
+        request, answer, update = sent
+        assert b'"method":"new"' in request
+        assert b'"result":{"sessionId":"fresh"}' in answer
+        assert b"too early" in update
+
+
+async def test_what_is_registered_to_follow_the_answer_runs_after_it() -> None:
+    agent_side, client_side = Handlers(), Handlers()
+    order: list[str] = []
+    seen = asyncio.Event()
+
+    @client_side.on(UPDATE)
+    async def update(context: Context, params: Update) -> None:
+        order.append("update")
+        seen.set()
+
+    @agent_side.on(PING)
+    async def ping(context: Context, params: Ping) -> Ping:
+        context.after_response(lambda: context.connection.notify(UPDATE, Update(session_id="s", text="")))
+        return params
+
+    async with asyncio.timeout(5), talk(client_side, agent_side) as (client, _):
+        await client.request(PING, Ping())
+        order.append("answer")
+        await seen.wait()
+        assert sorted(order) == ["answer", "update"]
+
+
+async def test_an_urgent_notification_overtakes_the_updates_queued_before_it() -> None:
+    agent_side = Handlers()
+    gate, cancelled = asyncio.Event(), asyncio.Event()
+
+    @agent_side.on(UPDATE)
+    async def update(context: Context, params: Update) -> None:
+        await gate.wait()
+
+    @agent_side.on(CANCEL)
+    async def cancel(context: Context, params: Scoped) -> None:
+        cancelled.set()
+
+    async with asyncio.timeout(5), talk(None, agent_side) as (client, _):
+        for _ in range(10):
+            await client.notify(UPDATE, Update(session_id="s", text=""))
+        await client.notify(CANCEL, Scoped(session_id="s"))
+        await cancelled.wait()
+        gate.set()
+
+
+@pytest.mark.fault("ORD-07")
+async def test_a_handler_may_call_the_peer_that_is_waiting_for_it() -> None:
+    client_side, agent_side = Handlers(), Handlers()
+
+    @client_side.on(PING)
+    async def ping(context: Context, params: Ping) -> Ping:
+        return Ping(text=params.text + "!")
+
+    @agent_side.on(PROMPT)
+    async def prompt(context: Context, params: Update) -> Ping:
+        return await context.connection.request(PING, Ping(text=params.text))
+
+    async with asyncio.timeout(5), talk(client_side, agent_side) as (client, _):
+        assert await client.request(PROMPT, Update(session_id="s", text="hello")) == Ping(text="hello!")
+
+
+async def test_a_wait_that_only_its_own_lane_could_end_raises_at_once_and_names_both_ends() -> None:
+    client_side = Handlers()
+    raised: list[Deadlock] = []
+
+    @client_side.on(UPDATE)
+    async def update(context: Context, params: Update) -> None:
+        try:
+            await context.connection.request(PROMPT, Update(session_id="s", text="again"))
+        except Deadlock as error:
+            raised.append(error)
+
+    async with asyncio.timeout(5), talk(client_side, agent_that_streams(1)) as (client, _):
+        await client.request(PROMPT, Update(session_id="s", text="go"))
+        assert "update" in str(raised[0])
+        assert "prompt" in str(raised[0])
+        assert "'s'" in str(raised[0])
+
+
+async def test_a_handler_may_prompt_another_session_and_wait_for_it() -> None:
+    client_side = Handlers()
+    answers: list[Ping] = []
+
+    @client_side.on(UPDATE)
+    async def update(context: Context, params: Update) -> None:
+        if params.session_id == "outer":
+            answers.append(await context.connection.request(PROMPT, Update(session_id="inner", text="")))
+
+    async with asyncio.timeout(5), talk(client_side, agent_that_streams(1)) as (client, _):
+        await client.request(PROMPT, Update(session_id="outer", text="go"))
+        assert answers == [Ping(text="done")]
+
+
+async def test_a_failing_notification_handler_stops_nothing() -> None:
+    client_side = Handlers()
+    seen: list[str] = []
+
+    @client_side.on(UPDATE)
+    async def update(context: Context, params: Update) -> None:
+        seen.append(params.text)
+        if params.text == "0":
+            raise ValueError("broken on purpose")
+        if params.text == "1":
+            raise asyncio.CancelledError
+
+    async with asyncio.timeout(5), talk(client_side, agent_that_streams(3)) as (client, _):
+        await client.request(PROMPT, Update(session_id="s", text="go"))
+        assert seen == ["0", "1", "2"]
