@@ -2,6 +2,8 @@
 
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
   $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
+# Our docs build with what the lock file pins; where that project goes next is no news for every build.
+export NO_MKDOCS_2_WARNING := 1
 BIN := .venv/bin
 READY := .venv/.ready
 SOURCES := src tests scripts $(wildcard examples) $(wildcard benchmarks)

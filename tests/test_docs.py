@@ -1,0 +1,87 @@
+"""What the documentation promises: pages that exist, links that lead somewhere, programs that run."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+PAGES = sorted(DOCS.rglob("*.md"))
+FRONT_MATTER = sorted(ROOT.glob("*.md"))
+EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+
+
+def _name(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def _nav_pages(nav: Any) -> Iterator[str]:
+    if isinstance(nav, str):
+        yield nav
+    else:
+        for entry in nav.values() if isinstance(nav, dict) else nav:  # pyright: ignore[reportUnknownVariableType]
+            yield from _nav_pages(entry)
+
+
+def test_the_navigation_and_the_pages_are_the_same_set() -> None:
+    nav = yaml.safe_load((ROOT / "mkdocs.yml").read_text("utf-8"))["nav"]
+
+    assert sorted(_nav_pages(nav)) == sorted(str(page.relative_to(DOCS)) for page in PAGES)
+
+
+@pytest.mark.parametrize("page", [*PAGES, *FRONT_MATTER], ids=_name)
+def test_every_link_to_a_file_leads_to_one(page: Path) -> None:
+    links = re.findall(r"\[[^\]]*\]\(([^)\s]+)\)", page.read_text("utf-8"))
+    files = [link.partition("#")[0] for link in links if not re.match(r"[a-z]+:|#", link)]
+
+    assert [file for file in files if not (page.parent / file).exists()] == []
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=_name)
+def test_every_example_is_shown_on_a_page(example: Path) -> None:
+    assert any(_name(example) in page.read_text("utf-8") for page in [*PAGES, *FRONT_MATTER])
+
+
+@pytest.mark.parametrize("page", [*PAGES, *FRONT_MATTER], ids=_name)
+def test_every_file_that_a_page_includes_exists(page: Path) -> None:
+    included = re.findall(r'--8<-- "([^":]+)', page.read_text("utf-8"))
+
+    assert [file for file in included if not (ROOT / file).is_file()] == []
+
+
+@pytest.mark.parametrize("page", [*PAGES, *FRONT_MATTER], ids=_name)
+def test_every_python_block_is_python(page: Path) -> None:
+    for block in re.findall(r"^```python\n(.*?)^```", page.read_text("utf-8"), re.DOTALL | re.MULTILINE):
+        if "--8<--" not in block:
+            compile(block, _name(page), "exec", ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+
+
+def test_the_first_commands_of_the_readme_are_targets_of_the_makefile() -> None:
+    readme = (ROOT / "README.md").read_text("utf-8")
+    targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE)
+    commands = re.findall(r"^make ([a-z-]+)", readme, re.MULTILINE)
+
+    assert commands[:2] == ["run", "test"]
+    assert set(commands) <= set(targets)
+
+
+def test_every_target_that_the_documentation_names_exists() -> None:
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
+    named = {
+        (target, _name(page))
+        for page in [*PAGES, *FRONT_MATTER]
+        for target in re.findall(r"`make ([a-z-]+)`", page.read_text("utf-8"))
+    }
+
+    assert {(target, page) for target, page in named if target not in targets} == set()
+
+
+def test_the_lock_file_names_no_index() -> None:
+    assert "://" not in (ROOT / "requirements-dev.lock").read_text("utf-8")
