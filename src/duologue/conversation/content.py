@@ -1,0 +1,107 @@
+"""What a message is made of: text, images, sound, links and embedded resources.
+
+The fields are those both versions of the protocol agree on; `meta` carries what peers attach for each other.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+from msgspec import Struct
+
+__all__ = [
+    "Annotations",
+    "AudioContent",
+    "Content",
+    "ImageContent",
+    "JsonObject",
+    "Resource",
+    "ResourceLink",
+    "TextContent",
+    "UnknownContent",
+    "as_content",
+    "text_of",
+]
+
+JsonObject: TypeAlias = dict[str, Any]
+
+
+class Annotations(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Hints on who content is for (`user`, `assistant`), how much it matters (0 to 1), and how old it is."""
+
+    audience: list[str] | None = None
+    priority: float | None = None
+    last_modified: str | None = None
+    meta: JsonObject | None = None
+
+
+class TextContent(Struct, frozen=True, omit_defaults=True, tag_field="type", tag="text"):
+    """Plain text or Markdown."""
+
+    text: str
+    annotations: Annotations | None = None
+    meta: JsonObject | None = None
+
+
+class ImageContent(Struct, frozen=True, omit_defaults=True, tag_field="type", tag="image"):
+    """A picture, base64-encoded, and where it came from if it has an address."""
+
+    data: str
+    mime_type: str
+    uri: str | None = None
+    annotations: Annotations | None = None
+    meta: JsonObject | None = None
+
+
+class AudioContent(Struct, frozen=True, omit_defaults=True, tag_field="type", tag="audio"):
+    """Sound, base64-encoded."""
+
+    data: str
+    mime_type: str
+    annotations: Annotations | None = None
+    meta: JsonObject | None = None
+
+
+class ResourceLink(Struct, frozen=True, omit_defaults=True, tag_field="type", tag="resource_link"):
+    """A resource the reader can fetch by itself."""
+
+    uri: str
+    name: str
+    title: str | None = None
+    description: str | None = None
+    mime_type: str | None = None
+    size: int | None = None
+    annotations: Annotations | None = None
+    meta: JsonObject | None = None
+
+
+class Resource(Struct, frozen=True, omit_defaults=True, tag_field="type", tag="resource"):
+    """A resource whose contents come along: `text`, or base64 in `blob`; exactly one of the two is set."""
+
+    uri: str
+    text: str | None = None
+    blob: str | None = None
+    mime_type: str | None = None
+    annotations: Annotations | None = None
+    resource_meta: JsonObject | None = None
+    """What is attached to the contents, as `meta` is to the block around them."""
+    meta: JsonObject | None = None
+
+
+class UnknownContent(Struct, frozen=True, tag_field="type", tag="?"):
+    """A kind of content this version does not know, as it came."""
+
+    fields: JsonObject
+
+
+Content: TypeAlias = TextContent | ImageContent | AudioContent | ResourceLink | Resource | UnknownContent
+
+
+def as_content(value: str | Content) -> Content:
+    """A string stands for a text block wherever content is taken."""
+    return TextContent(value) if isinstance(value, str) else value
+
+
+def text_of(content: list[Content] | tuple[Content, ...]) -> str:
+    """The text blocks run together; everything else is left out."""
+    return "".join(block.text for block in content if isinstance(block, TextContent))
