@@ -6,22 +6,41 @@
 
 from __future__ import annotations
 
-from typing import Any, Generic, Literal, TypeAlias, TypeVar
+from collections.abc import Mapping
+from typing import Any, ClassVar, Generic, Literal, TypeAlias, TypeVar
 
 from msgspec import UNSET, Struct, UnsetType
 
-__all__ = ["UNSET", "JsonObject", "Method", "Model", "Notification", "Other", "Side", "UnsetType"]
+__all__ = ["UNSET", "JsonObject", "JsonValue", "Marks", "Method", "Model", "Notification", "Other", "Side", "UnsetType"]
+
+JsonValue: TypeAlias = Any
+"""Any JSON: a string, a number, true, false, null, a list or a dict of them."""
 
 JsonObject: TypeAlias = dict[str, Any]
+
+Marks: TypeAlias = Mapping[str, str]
+"""How a reader forgives, by the field's name on the wire: `E` a bad value reads as the default, `S` bad items are
+dropped, `N` null reads as empty."""
+
 Side: TypeAlias = Literal["agent", "client", "protocol", "proxy"]
 """Who handles a message; `protocol` is either end."""
 
 
-class Model(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False):
+def wire_name(name: str) -> str:
+    """The name of a field on the wire: `tool_call_id` is `toolCallId`, and `meta` is `_meta`."""
+    if name == "meta":
+        return "_meta"
+    head, *tail = name.rstrip("_").split("_")
+    return head + "".join(map(str.capitalize, tail))
+
+
+class Model(Struct, frozen=True, kw_only=True, rename=wire_name, omit_defaults=True, gc=False):
     """A JSON object of the schema: snake_case here, camelCase on the wire, immutable.
 
     `gc=False` because a decoded message cannot contain itself; it keeps the collector away from the hot path.
     """
+
+    __marks__: ClassVar[Marks] = {}
 
 
 P = TypeVar("P")

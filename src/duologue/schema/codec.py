@@ -1,0 +1,192 @@
+"""Bytes to models and back.
+
+Reading is strict first, at full speed; only what fails is read again by `lenient`, which forgives what the schema
+marks and refuses the rest by path. Whatever the bytes are, nothing but `InvalidParams` leaves this module.
+Writing has one form: the tag first, `_meta` last, defaults and Nones left out.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from functools import cache
+from typing import Any, Never, TypeAlias, TypeVar, cast
+
+import msgspec
+from msgspec import DecodeError, Raw, UnsetType, ValidationError
+
+from duologue.errors import EncodeError, InvalidParams
+from duologue.schema.base import JsonValue
+from duologue.schema.lenient import reader_for
+from duologue.schema.refusal import Mended, Refused
+
+__all__ = ["Mended", "Report", "decode", "decode_params", "decode_result", "decoder_for", "encode"]
+
+T = TypeVar("T")
+Report: TypeAlias = Callable[[Mended], None]
+"""Called for each thing that was wrong and was forgiven."""
+
+Source: TypeAlias = bytes | Raw
+
+_NULL_AT_MOST = 16  # "null" and the blanks a friendly peer may put around it
+
+# What msgspec may raise on hostile input besides its own errors (UnicodeDecodeError is a ValueError).
+_DECODE_FAILURES = (DecodeError, RecursionError, OverflowError, ValueError)
+
+
+def decoder_for(type_: type[T]) -> Callable[[Source], T]:
+    """A function from bytes to `type_`, built once.
+
+    The function raises `InvalidParams` naming the place: `$.prompt[0].text: expected str, got int`.
+    """
+    return cast("Callable[[Source], T]", _decoder(type_))
+
+
+@cache
+def _decoder(type_: Any) -> Callable[[Source], Any]:
+    strict = _strict(type_)
+
+    def decode_one(raw: Source) -> Any:
+        try:
+            return strict(raw)
+        except _DECODE_FAILURES:
+            return _decode_leniently(type_, raw, None)
+
+    return decode_one
+
+
+def decode(type_: type[T], raw: Source, report: Report | None = None) -> T:
+    """Read `raw` as `type_`; `report` hears of everything that was forgiven.
+
+    Raises:
+        InvalidParams: It can not be read, even with the forgiveness the schema allows.
+    """
+    if report is None:
+        return decoder_for(type_)(raw)
+    try:
+        return cast("T", _strict(type_)(raw))
+    except _DECODE_FAILURES:
+        return cast("T", _decode_leniently(type_, raw, report))
+
+
+def decode_params(type_: type[T], raw: Source | UnsetType, report: Report | None = None) -> T:
+    """Like `decode`; absent and null parameters read as `{}`, so that methods without fields accept them."""
+    if isinstance(raw, UnsetType) or _is_null(raw):
+        raw = b"{}"
+    return decode(type_, raw, report)
+
+
+def decode_result(type_: type[T], raw: Source, report: Report | None = None) -> T:
+    """Like `decode`; null reads as `{}` where an object is due, because agents in the field answer so."""
+    if _is_null(raw) and type_ is not JsonValue:
+        raw = b"{}"
+    return decode(type_, raw, report)
+
+
+_encoder = msgspec.json.Encoder()
+
+
+def encode(model: JsonValue) -> bytes:
+    """One JSON text in canonical form.
+
+    Raises:
+        EncodeError: There is something in it that JSON can not say.
+    """
+    try:
+        return _encoder.encode(model)
+    except (TypeError, ValueError, RecursionError, OverflowError, msgspec.MsgspecError) as error:
+        raise EncodeError(f"{type(model).__name__}: {error}") from error
+
+
+@cache
+def _strict(type_: Any) -> Callable[[Source], Any]:
+    return msgspec.json.Decoder(type_, dec_hook=_read_choice).decode
+
+
+def _read_choice(type_: Any, value: JsonValue) -> Any:
+    """msgspec's way to ask for a union it can not tell apart.
+
+    What needs forgiveness is refused here, so that the lenient pass sees it in its place and reports it.
+    """
+    mended: list[Mended] = []
+    try:
+        found = reader_for(type_)(value, None, mended)
+    except Refused as refused:
+        raise ValueError(str(refused)) from None
+    if mended:
+        raise ValueError("not without forgiveness")
+    return found
+
+
+def _decode_leniently(type_: Any, raw: Source, report: Report | None) -> Any:
+    value = _parse(raw)
+    mended: list[Mended] = []
+    try:
+        found = reader_for(type_)(value, None, mended)
+    except Refused as refused:
+        raise InvalidParams(str(refused)) from None
+    except RecursionError:
+        _refuse("nested too deep")
+    except TypeError:
+        # A user's own type, richer than the schema's: msgspec alone knows it, and names the place its own way.
+        return _convert(type_, value)
+    if report is not None:
+        for entry in mended:
+            report(entry)
+    return found
+
+
+def _convert(type_: Any, value: JsonValue) -> Any:
+    try:
+        return msgspec.convert(value, type_, dec_hook=_read_choice)
+    except ValidationError as error:
+        problem, _, place = str(error).partition(" - at `")
+        _refuse(problem.replace("`", ""), place.rstrip("`") or "$")
+
+
+def _parse(raw: Source) -> JsonValue:
+    try:
+        return msgspec.json.decode(raw)
+    except (DecodeError, UnicodeDecodeError):
+        return _parse_with_repairs(raw)
+    except RecursionError:
+        _refuse("nested too deep")
+
+
+def _parse_with_repairs(raw: Source) -> JsonValue:
+    """The standard library reads what msgspec does not: half a surrogate pair, which becomes U+FFFD."""
+    try:
+        value = json.loads(bytes(raw), parse_constant=_not_json)
+        return _repaired(value)
+    except RecursionError:
+        _refuse("nested too deep")
+    except ValueError as error:
+        _refuse(f"not JSON: {error}")
+
+
+def _repaired(value: JsonValue) -> JsonValue:
+    match value:
+        case str():
+            return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        case list():
+            return [_repaired(item) for item in cast("list[Any]", value)]
+        case dict():
+            return {_repaired(key): _repaired(item) for key, item in cast("dict[str, Any]", value).items()}
+        case float() if math.isinf(value):
+            raise ValueError("number out of range")
+        case _:
+            return value
+
+
+def _not_json(name: str) -> Never:
+    raise ValueError(name)
+
+
+def _refuse(problem: str, path: str = "$") -> Never:
+    raise InvalidParams(f"{path}: {problem}")
+
+
+def _is_null(raw: Source) -> bool:
+    # Parameters may be megabytes: look at a few bytes before copying any.
+    return len(memoryview(raw)) <= _NULL_AT_MOST and bytes(raw).strip() == b"null"
