@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterator
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 from scripts.schema import facts
 from scripts.schema.shapes import (
@@ -330,9 +330,9 @@ def _ordered(fields: tuple[Field, ...]) -> tuple[Field, ...]:
 
 def _walk(node: Any) -> Iterator[Json]:
     if isinstance(node, dict):
-        yield node
-        for value in node.values():
+        yield cast("Json", node)
+        for value in cast("Json", node).values():
             yield from _walk(value)
     elif isinstance(node, list):
-        for value in node:
+        for value in cast("list[Json]", node):
             yield from _walk(value)

@@ -44,6 +44,15 @@ INTEGERS = {
     (1, 2**32 - 1): "PositiveUint32",
 }
 
+SCALARS: dict[Type, str] = {
+    Number(): "Number",
+    Number(0, 1): "Fraction",
+    Boolean(): "bool",
+    Null(): "None",
+    Anything(): "JsonValue",
+    AnyObject(): "JsonObject",
+}
+
 
 def python_name(wire: str) -> str:
     """How a field is called in Python; `duologue.schema.base.wire_name` is the way back."""
@@ -108,11 +117,12 @@ class ModelsRenderer:
     # --- scalars and enumerations
 
     def _scalars(self) -> str:
-        lines: list[str] = []
         enumerations = [shape for shape in self.shapes if isinstance(shape, Enumeration)]
-        for shape in self.shapes:
-            if isinstance(shape, Alias) and not isinstance(shape.type, Named):
-                lines.append(f"{shape.name}: TypeAlias = {self._annotation(shape.type)}")
+        lines = [
+            f"{shape.name}: TypeAlias = {self._annotation(shape.type)}"
+            for shape in self.shapes
+            if isinstance(shape, Alias) and not isinstance(shape.type, Named)
+        ]
         lines += ["", "if TYPE_CHECKING:"]
         for shape in enumerations:
             values = ", ".join(map(quoted, shape.values))
@@ -218,40 +228,24 @@ class ModelsRenderer:
 
     def _annotation(self, type_: Type) -> str:
         match type_:
-            case Text(min_length=0):
-                return "str"
-            case Text(min_length=low):
-                return f"Annotated[str, Meta(min_length={low})]"
-            case Integer(low, high):
-                return INTEGERS[low, high]
-            case Number(low=None, high=None):
-                return "Number"
-            case Number(low=0, high=1):
-                return "Fraction"
-            case Boolean():
-                return "bool"
-            case Null():
-                return "None"
-            case Anything():
-                return "JsonValue"
-            case AnyObject():
-                return "JsonObject"
-            case Exactly(values):
-                return f"Literal[{', '.join(map(quoted, values))}]"
             case Named(name):
                 return self.schema.roots.get(name, name)
-            case ListOf(item, 0):
-                return f"list[{self._annotation(item)}]"
             case ListOf(item, low):
-                return f"Annotated[list[{self._annotation(item)}], Meta(min_length={low})]"
+                return _at_least(f"list[{self._annotation(item)}]", low)
             case MapOf(value):
                 return f"dict[str, {self._annotation(value)}]"
             case Either(types):
                 numbers = any(isinstance(member, Number) for member in types)
                 kept = [m for m in types if not (numbers and isinstance(m, Integer))]
                 return " | ".join(self._annotation(member) for member in sorted(kept, key=lambda m: m == Null()))
+            case Exactly(values):
+                return f"Literal[{', '.join(map(quoted, values))}]"
+            case Text(low):
+                return _at_least("str", low)
+            case Integer(low, high):
+                return INTEGERS[low, high]
             case _:
-                raise ValueError(f"a type nobody has seen before: {type_}")
+                return SCALARS[type_]
 
     # --- unions
 
@@ -289,6 +283,10 @@ class ModelsRenderer:
         lines += ["if TYPE_CHECKING:", *(f"    {line}" for line in checked), "else:"]
         lines += [f"    {line}".rstrip() for line in running]
         return "\n".join(lines) + "\n"
+
+
+def _at_least(annotation: str, low: int) -> str:
+    return f"Annotated[{annotation}, Meta(min_length={low})]" if low else annotation
 
 
 def _half_tagged_members(shape: TaggedUnion | HalfTagged) -> Iterator[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 from scripts.schema.shapes import (
     AnyObject,
@@ -54,7 +54,7 @@ def type_of(node: Json) -> Type:
         return type_of(node)
     kind = node.get("type")
     if isinstance(kind, list):
-        [kind] = [name for name in kind if name != "null"]
+        [kind] = [name for name in cast("list[str]", kind) if name != "null"]
     match kind:
         case None:
             return Anything()

@@ -127,4 +127,4 @@ class Other(dict[str, Any]):
         self.tag = tag
 
     def __repr__(self) -> str:
-        return f"Other({self.tag!r}, {dict.__repr__(self)})"
+        return f"Other({self.tag!r}, {super().__repr__()})"

@@ -14,10 +14,8 @@ __all__ = ["ByKey", "ByTag", "Choice", "ListByKey", "Open"]
 
 
 class _ChoiceType(type):
-    members: tuple[type, ...]
-
     def __instancecheck__(cls, instance: object) -> bool:
-        return isinstance(instance, cls.members)
+        return isinstance(instance, getattr(cls, "members", ()))
 
 
 class Choice(metaclass=_ChoiceType):

@@ -18,8 +18,8 @@ from msgspec import DecodeError, Raw, UnsetType, ValidationError
 
 from duologue.errors import EncodeError, InvalidParams
 from duologue.schema.base import JsonValue
-from duologue.schema.lenient import reader_for
-from duologue.schema.refusal import Mended, Refused
+from duologue.schema.lenient import UnknownType, reader_for
+from duologue.schema.refusal import Mended, Refused, is_array, is_object
 
 __all__ = ["Mended", "Report", "decode", "decode_params", "decode_result", "decoder_for", "encode"]
 
@@ -40,7 +40,7 @@ def decoder_for(type_: type[T]) -> Callable[[Source], T]:
 
     The function raises `InvalidParams` naming the place: `$.prompt[0].text: expected str, got int`.
     """
-    return cast("Callable[[Source], T]", _decoder(type_))
+    return cast("Callable[[Source], T]", _decoder(cast("Any", type_)))
 
 
 @cache
@@ -65,7 +65,7 @@ def decode(type_: type[T], raw: Source, report: Report | None = None) -> T:
     if report is None:
         return decoder_for(type_)(raw)
     try:
-        return cast("T", _strict(type_)(raw))
+        return cast("T", _strict(cast("Any", type_))(raw))
     except _DECODE_FAILURES:
         return cast("T", _decode_leniently(type_, raw, report))
 
@@ -79,7 +79,7 @@ def decode_params(type_: type[T], raw: Source | UnsetType, report: Report | None
 
 def decode_result(type_: type[T], raw: Source, report: Report | None = None) -> T:
     """Like `decode`; null reads as `{}` where an object is due, because agents in the field answer so."""
-    if _is_null(raw) and type_ is not JsonValue:
+    if _is_null(raw) and cast("object", type_) is not Any:
         raw = b"{}"
     return decode(type_, raw, report)
 
@@ -128,8 +128,10 @@ def _decode_leniently(type_: Any, raw: Source, report: Report | None) -> Any:
         raise InvalidParams(str(refused)) from None
     except RecursionError:
         _refuse("nested too deep")
-    except TypeError:
-        # A user's own type, richer than the schema's: msgspec alone knows it, and names the place its own way.
+    except OverflowError:
+        _refuse("number out of range")
+    except UnknownType:
+        # msgspec alone knows such a type, and names the place its own way.
         return _convert(type_, value)
     if report is not None:
         for entry in mended:
@@ -166,17 +168,15 @@ def _parse_with_repairs(raw: Source) -> JsonValue:
 
 
 def _repaired(value: JsonValue) -> JsonValue:
-    match value:
-        case str():
-            return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-        case list():
-            return [_repaired(item) for item in cast("list[Any]", value)]
-        case dict():
-            return {_repaired(key): _repaired(item) for key, item in cast("dict[str, Any]", value).items()}
-        case float() if math.isinf(value):
-            raise ValueError("number out of range")
-        case _:
-            return value
+    if isinstance(value, str):
+        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    if is_array(value):
+        return [_repaired(item) for item in value]
+    if is_object(value):
+        return {_repaired(key): _repaired(item) for key, item in value.items()}
+    if isinstance(value, float) and math.isinf(value):
+        raise ValueError("number out of range")
+    return value
 
 
 def _not_json(name: str) -> Never:

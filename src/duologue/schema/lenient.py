@@ -9,16 +9,34 @@ Readers are built once per type, on first need, from `msgspec.inspect`.
 from __future__ import annotations
 
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from msgspec import Struct, inspect
 
 from duologue.schema.base import JsonObject, JsonValue, Model, Other
 from duologue.schema.choices import ByKey, ByTag, Choice, ListByKey, Open
-from duologue.schema.refusal import JSON_NAMES, Mended, Path, Reader, Refused, array, json_object, mismatch, path_text
+from duologue.schema.refusal import (
+    JSON_NAMES,
+    Mended,
+    Path,
+    Reader,
+    Refused,
+    array,
+    is_object,
+    json_object,
+    mismatch,
+    path_text,
+)
 from duologue.schema.scalars import exact, literal, number, string
 
-__all__ = ["reader_for"]
+__all__ = ["UnknownType", "reader_for"]
+
+# Bounds an annotation may carry but the schema never does; a reader that skipped them would forgive too much.
+_FOREIGN_BOUNDS = ("gt", "lt", "multiple_of", "max_length", "pattern", "tz")
+
+
+class UnknownType(TypeError):
+    """A type of the user's own that is richer than the schema's."""
 
 
 @cache
@@ -26,26 +44,29 @@ def reader_for(type_: Any) -> Reader:
     """A reader for any type a generated class may mention.
 
     Raises:
-        TypeError: The schema knows no such type.
+        UnknownType: The type, or one inside it, is none the schema has. A nested one may be met while reading.
     """
     return _reader(inspect.type_info(type_))
 
 
 def _reader(node: inspect.Type, *, skip: bool = False, other: type[Model] | None = None) -> Reader:
+    if any(getattr(node, bound, None) is not None for bound in _FOREIGN_BOUNDS):
+        raise UnknownType(node)
     match node:
-        case inspect.Metadata(type=inspect.IntType() as inner, extra={"le": int(highest)}):
-            return number(inner, highest)
-        case inspect.Metadata(type=inner, extra=extra):
-            return _reader(inner, skip=skip, other=(extra or {}).get("other"))
+        case inspect.Metadata():
+            extra: JsonObject = cast("Any", node).extra or {}
+            if isinstance(node.type, inspect.IntType):
+                return number(node.type, extra.get("le"))
+            return _reader(node.type, skip=skip, other=extra.get("other"))
         case inspect.UnionType():
             return _union(node, skip, other)
-        case inspect.StructType(cls=cls):
+        case inspect.StructType(cls=cls) if issubclass(cls, Model):
             return _struct(cls)
         case inspect.CustomType(cls=cls) if issubclass(cls, Choice):
             return _choice(cls)
         case inspect.ListType():
             return _list(_reader(node.item_type), node.min_length or 0, skip)
-        case inspect.DictType():
+        case inspect.DictType(key_type=inspect.StrType()):
             return _dict(node)
         case _:
             return _scalar(node)
@@ -61,12 +82,12 @@ def _scalar(node: inspect.Type) -> Reader:
             return exact(bool)
         case inspect.NoneType():
             return exact(type(None))
-        case inspect.LiteralType(values=values):
+        case inspect.LiteralType(values=values) if all(isinstance(value, str) for value in values):
             return literal(values)
         case inspect.AnyType():
             return lambda value, path, mended: value
         case _:
-            raise TypeError(f"no lenient reader for {node}")
+            raise UnknownType(node)
 
 
 # --- containers
@@ -200,15 +221,25 @@ def _union(node: inspect.UnionType, skip: bool, other: type[Model] | None) -> Re
 
 
 def _by_json_type(members: list[inspect.Type]) -> Reader:
-    kinds = {inspect.StrType: str, inspect.IntType: int, inspect.FloatType: float, inspect.BoolType: bool}
-    readers: dict[type, Reader] = {kinds.get(type(member), list): _reader(member) for member in members}
+    kinds: dict[type, type] = {
+        inspect.StrType: str,
+        inspect.IntType: int,
+        inspect.FloatType: float,
+        inspect.BoolType: bool,
+    }
+    readers: dict[type, Reader] = {}
+    for member in members:
+        inner = member.type if isinstance(member, inspect.Metadata) else member
+        readers[kinds.get(type(inner), list)] = _reader(member)
+    if len(readers) < len(members):
+        raise UnknownType(members)
     expected = "number" if set(readers) == {int, float} else " or ".join(JSON_NAMES[kind] for kind in readers)
 
     def read(value: JsonValue, path: Path, mended: list[Mended]) -> Any:
-        kind: type = type(value)
-        if kind not in readers:
+        reader = readers.get(type(cast("object", value)))
+        if reader is None:
             raise Refused(path, mismatch(expected, value))
-        return readers[kind](value, path, mended)
+        return reader(value, path, mended)
 
     return read
 
@@ -278,13 +309,11 @@ def _by_key(readers: dict[str, Reader], *, of_first_item: bool = False) -> Reade
     fallback = next(iter(readers.values()))
 
     def read(value: JsonValue, path: Path, mended: list[Mended]) -> Any:
-        telling: JsonValue = value
+        telling = value
         if of_first_item:
-            telling = value[0] if isinstance(value, list) and value else None
-        if isinstance(telling, dict):
-            for key, reader in readers.items():
-                if key in telling:
-                    return reader(value, path, mended)
-        return fallback(value, path, mended)
+            telling = next(iter(array(value, path)), None)
+        keys = telling if is_object(telling) else {}
+        reader = next((reader for key, reader in readers.items() if key in keys), fallback)
+        return reader(value, path, mended)
 
     return read

@@ -3,11 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias, TypeGuard
 
 from duologue.schema.base import JsonObject, JsonValue
 
-__all__ = ["Mended", "Path", "Reader", "Refused", "array", "json_object", "mismatch", "path_text", "shortened"]
+__all__ = [
+    "JSON_NAMES",
+    "Mended",
+    "Path",
+    "Reader",
+    "Refused",
+    "array",
+    "is_array",
+    "is_object",
+    "json_object",
+    "mismatch",
+    "path_text",
+    "shortened",
+]
 
 Path: TypeAlias = tuple[Any, ...] | None
 """Where we are: None at the top, else (path of the parent, key or index). It becomes text only when needed."""
@@ -64,15 +77,25 @@ def mismatch(expected: str, value: JsonValue) -> str:
     return f"expected {expected}, got {JSON_NAMES[type(value)]}"
 
 
+def is_object(value: JsonValue) -> TypeGuard[JsonObject]:
+    """Is this a JSON object?"""
+    return isinstance(value, dict)
+
+
+def is_array(value: JsonValue) -> TypeGuard[list[JsonValue]]:
+    """Is this a JSON array?"""
+    return isinstance(value, list)
+
+
 def json_object(value: JsonValue, path: Path) -> JsonObject:
     """The value, if it is an object."""
-    if type(value) is not dict:
+    if not is_object(value):
         raise Refused(path, mismatch("object", value))
     return value
 
 
 def array(value: JsonValue, path: Path) -> list[JsonValue]:
     """The value, if it is an array."""
-    if type(value) is not list:
+    if not is_array(value):
         raise Refused(path, mismatch("array", value))
     return value

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from msgspec import inspect
@@ -39,14 +40,18 @@ def string(node: inspect.StrType) -> Reader:
 
 def number(node: inspect.IntType | inspect.FloatType, highest: int | None = None) -> Reader:
     """A number between the bounds of its annotation; `highest` is the one msgspec can not carry."""
-    kind: type = int if isinstance(node, inspect.IntType) else float
-    low: float | None = node.ge
-    high: float | None = node.le if highest is None else highest
+    kind: type[Any] = int if isinstance(node, inspect.IntType) else float
+    low: float = -math.inf if node.ge is None else node.ge
+    high: float = math.inf if node.le is None else node.le
+    if highest is not None:
+        high = highest
 
     def read(value: JsonValue, path: Path, mended: list[Mended]) -> Any:
+        if kind is float and type(value) is int:
+            value = float(value)
         if type(value) is not kind:
             raise Refused(path, mismatch(JSON_NAMES[kind], value))
-        if (low is not None and value < low) or (high is not None and value > high):
+        if not low <= value <= high:
             raise Refused(path, "out of range")
         return value
 
