@@ -71,35 +71,31 @@ SESSION_SET_MODEL: Method[SetSessionModelRequest, SetSessionModelResponse] = Met
 )
 
 
-# `meta` is declared again because it is written last.
+# Subclasses, so that a handler of `session/new` may return one; the price is that `models` follows `_meta`.
 
 
 class NewSessionResponse(v1.NewSessionResponse, frozen=True, kw_only=True):
     """Result of `session/new` with the models of the session."""
 
     models: SessionModelState | None = None
-    meta: JsonObject | None = None
 
 
 class LoadSessionResponse(v1.LoadSessionResponse, frozen=True, kw_only=True):
     """Result of `session/load` with the models of the session."""
 
     models: SessionModelState | None = None
-    meta: JsonObject | None = None
 
 
 class ResumeSessionResponse(v1.ResumeSessionResponse, frozen=True, kw_only=True):
     """Result of `session/resume` with the models of the session."""
 
     models: SessionModelState | None = None
-    meta: JsonObject | None = None
 
 
 class ForkSessionResponse(v1.ForkSessionResponse, frozen=True, kw_only=True):
     """Result of `session/fork` with the models of the session."""
 
     models: SessionModelState | None = None
-    meta: JsonObject | None = None
 
 
 class _ModelsOnly(Model, frozen=True, kw_only=True):
