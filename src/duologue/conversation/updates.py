@@ -13,6 +13,7 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 from duologue.conversation.content import Content, JsonObject
+from duologue.conversation.settings import Setting
 
 __all__ = [
     "UNSET",
@@ -188,9 +189,9 @@ class ModeChanged(_Update, frozen=True, kw_only=True, omit_defaults=True, gc=Fal
 
 
 class SettingsChanged(_Update, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag="settings"):
-    """The settings of the session, all of them (`conversation.settings.Setting`, as builtins)."""
+    """The settings of the session, all of them."""
 
-    settings: list[JsonObject]
+    settings: list[Setting]
 
 
 class InfoChanged(_Update, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag="info"):

@@ -1,0 +1,252 @@
+"""An agent on the wire of version 1: each request becomes a call of its core, each answer a result.
+
+Only what the agent offers is registered, so that everything else is answered with "no such method".
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from duologue.conversation.setup import SessionSetup
+from duologue.dialects.contract import AgentCore, AgentFeatures, Opened, TokenUsage
+from duologue.dialects.v1.content import blocks_from_wire
+from duologue.dialects.v1.editor import V1Editor, accounts_to_wire
+from duologue.dialects.v1.settings import models_to_wire, modes_to_wire, setting_to_wire
+from duologue.dialects.v1.setup import (
+    agent_features_to_wire,
+    client_features_from_wire,
+    info_to_wire,
+    login_to_wire,
+    party_from_wire,
+    party_to_wire,
+    setup_from_wire,
+)
+from duologue.runtime.handlers import Context, Handlers
+from duologue.schema import legacy, v1
+
+__all__ = ["V1AgentDialect"]
+
+
+class V1AgentDialect:
+    """Serves one agent core on one connection.
+
+    Args:
+        core: The agent.
+        handlers: The table of the connection; `initialize` is registered at once, the rest once it has been answered.
+    """
+
+    def __init__(self, core: AgentCore, handlers: Handlers) -> None:
+        self._core = core
+        self._handlers = handlers
+        self._has_boolean_settings = False
+        handlers.on(v1.INITIALIZE)(self._initialize)
+
+    async def _initialize(self, context: Context, params: v1.InitializeRequest) -> v1.InitializeResponse:
+        client = party_from_wire(params.client_info)
+        features = client_features_from_wire(params.client_capabilities)
+        self._has_boolean_settings = features.boolean_settings
+        welcome = await self._core.initialize(client, features, V1Editor(context.connection, client, features))
+        self._register(welcome.features)
+        methods = [
+            login_to_wire(method)
+            for method in welcome.login_methods
+            if features.terminal_login or not method.is_terminal
+        ]
+        return v1.InitializeResponse(
+            protocol_version=1,
+            agent_capabilities=agent_features_to_wire(welcome.features),
+            auth_methods=methods,
+            agent_info=party_to_wire(welcome.info),
+        )
+
+    def _register(self, features: AgentFeatures) -> None:
+        on = self._handlers.on
+        on(v1.AUTHENTICATE)(self._authenticate)
+        on(v1.SESSION_NEW)(self._new)
+        on(v1.SESSION_PROMPT)(self._prompt)
+        on(v1.SESSION_CANCEL)(self._cancel)
+        on(v1.SESSION_SET_MODE)(self._set_mode)
+        on(v1.SESSION_SET_CONFIG_OPTION)(self._set_option)
+        on(legacy.SESSION_SET_MODEL)(self._set_model)
+        if features.load:
+            on(v1.SESSION_LOAD)(self._load)
+        if features.resume:
+            on(v1.SESSION_RESUME)(self._resume)
+        if features.list:
+            on(v1.SESSION_LIST)(self._list)
+        if features.close:
+            on(v1.SESSION_CLOSE)(self._close)
+        if features.delete:
+            on(v1.SESSION_DELETE)(self._delete)
+        if features.fork:
+            on(v1.SESSION_FORK)(self._fork)
+        if features.archive:
+            on(v1.SESSION_ARCHIVE)(self._archive)
+            on(v1.SESSION_UNARCHIVE)(self._unarchive)
+        if features.status:
+            on(v1.SESSION_STATUS)(self._status)
+        if features.title:
+            on(v1.SESSION_SET_TITLE)(self._set_title)
+        if features.logout:
+            on(v1.LOGOUT)(self._logout)
+        if features.login_status:
+            on(v1.AUTH_STATUS)(self._login_status)
+        if features.mcp_acp:
+            on(v1.MCP_MESSAGE_NOTIFICATION)(self._mcp_message)
+        if features.providers:
+            on(v1.PROVIDERS_LIST)(self._list_providers)
+            on(v1.PROVIDERS_SET)(self._set_provider)
+            on(v1.PROVIDERS_DISABLE)(self._disable_provider)
+
+    # --- login
+
+    async def _authenticate(self, context: Context, params: v1.AuthenticateRequest) -> v1.AuthenticateResponse:
+        await self._core.login(params.method_id, params.meta)
+        return v1.AuthenticateResponse()
+
+    async def _logout(self, context: Context, params: v1.LogoutRequest) -> v1.LogoutResponse:
+        await self._core.logout()
+        return v1.LogoutResponse()
+
+    async def _login_status(self, context: Context, params: v1.AuthStatusRequest) -> v1.AuthStatusResponse:
+        status = await self._core.login_status()
+        return v1.AuthStatusResponse(state=status.state, accounts=accounts_to_wire(status), meta=status.meta)
+
+    # --- sessions
+
+    async def _new(self, context: Context, params: v1.NewSessionRequest) -> v1.NewSessionResponse:
+        opened = await self._core.new_session(setup_from_wire(params))
+        response = v1.NewSessionResponse if opened.models is None else legacy.NewSessionResponse
+        return response(session_id=opened.session_id, **self._state_of(opened))
+
+    async def _load(self, context: Context, params: v1.LoadSessionRequest) -> v1.LoadSessionResponse:
+        opened = await self._core.open_session(params.session_id, setup_from_wire(params), replay=True)
+        response = v1.LoadSessionResponse if opened.models is None else legacy.LoadSessionResponse
+        return response(**self._state_of(opened))
+
+    async def _resume(self, context: Context, params: v1.ResumeSessionRequest) -> v1.ResumeSessionResponse:
+        opened = await self._core.open_session(params.session_id, setup_from_wire(params), replay=False)
+        response = v1.ResumeSessionResponse if opened.models is None else legacy.ResumeSessionResponse
+        return response(**self._state_of(opened))
+
+    async def _fork(self, context: Context, params: v1.ForkSessionRequest) -> v1.ForkSessionResponse:
+        setup: SessionSetup = setup_from_wire(params)
+        opened = await self._core.fork_session(params.session_id, setup)
+        response = v1.ForkSessionResponse if opened.models is None else legacy.ForkSessionResponse
+        return response(session_id=opened.session_id, **self._state_of(opened))
+
+    def _state_of(self, opened: Opened) -> dict[str, Any]:
+        """What every response that opens a session carries; absent rather than empty."""
+        settings = [s for s in opened.settings if self._has_boolean_settings or s.kind != "boolean"]
+        fields: dict[str, Any] = {
+            "modes": modes_to_wire(opened.modes),
+            "config_options": [setting_to_wire(setting) for setting in settings] or None,
+            "meta": opened.meta,
+        }
+        if opened.models is not None:
+            fields["models"] = models_to_wire(opened.models)
+        return fields
+
+    async def _list(self, context: Context, params: v1.ListSessionsRequest) -> v1.ListSessionsResponse:
+        found, cursor = await self._core.list_sessions(params.cwd, params.cursor, params.archived or "exclude")
+        return v1.ListSessionsResponse(sessions=[info_to_wire(info) for info in found], next_cursor=cursor)
+
+    async def _close(self, context: Context, params: v1.CloseSessionRequest) -> v1.CloseSessionResponse:
+        await self._core.close_session(params.session_id)
+        return v1.CloseSessionResponse()
+
+    async def _delete(self, context: Context, params: v1.DeleteSessionRequest) -> v1.DeleteSessionResponse:
+        await self._core.delete_session(params.session_id)
+        return v1.DeleteSessionResponse()
+
+    async def _archive(self, context: Context, params: v1.ArchiveSessionRequest) -> v1.ArchiveSessionResponse:
+        await self._core.archive_session(params.session_id, True)
+        return v1.ArchiveSessionResponse()
+
+    async def _unarchive(self, context: Context, params: v1.UnarchiveSessionRequest) -> v1.UnarchiveSessionResponse:
+        await self._core.archive_session(params.session_id, False)
+        return v1.UnarchiveSessionResponse()
+
+    async def _status(self, context: Context, params: v1.SessionStatusRequest) -> v1.SessionStatusResponse:
+        return v1.SessionStatusResponse(status=await self._core.session_status(params.session_id))
+
+    async def _set_title(self, context: Context, params: v1.SetSessionTitleRequest) -> v1.SetSessionTitleResponse:
+        return v1.SetSessionTitleResponse(title=await self._core.set_title(params.session_id, params.title))
+
+    # --- the turn
+
+    async def _prompt(self, context: Context, params: v1.PromptRequest) -> v1.PromptResponse:
+        result = await self._core.prompt(params.session_id, blocks_from_wire(params.prompt), params.meta)
+        return v1.PromptResponse(
+            stop_reason=result.stop_reason, usage=_usage_to_wire(result.usage), meta=result.meta
+        )
+
+    async def _cancel(self, context: Context, params: v1.CancelNotification) -> None:
+        self._core.cancel(params.session_id)
+
+    # --- settings
+
+    async def _set_mode(self, context: Context, params: v1.SetSessionModeRequest) -> v1.SetSessionModeResponse:
+        await self._core.set_mode(params.session_id, params.mode_id)
+        return v1.SetSessionModeResponse()
+
+    async def _set_option(
+        self, context: Context, params: v1.SetSessionConfigOptionRequest
+    ) -> v1.SetSessionConfigOptionResponse:
+        settings = await self._core.set_setting(params.session_id, params.config_id, params.value)
+        shown = [s for s in settings if self._has_boolean_settings or s.kind != "boolean"]
+        return v1.SetSessionConfigOptionResponse(config_options=[setting_to_wire(setting) for setting in shown])
+
+    async def _set_model(
+        self, context: Context, params: legacy.SetSessionModelRequest
+    ) -> legacy.SetSessionModelResponse:
+        await self._core.set_model(params.session_id, params.model_id)
+        return legacy.SetSessionModelResponse()
+
+    # --- providers and MCP
+
+    async def _list_providers(self, context: Context, params: v1.ListProvidersRequest) -> v1.ListProvidersResponse:
+        providers = [
+            v1.ProviderInfo(
+                provider_id=provider.provider_id,
+                supported=provider.supported,
+                required=provider.required,
+                current=(
+                    None
+                    if provider.api_type is None
+                    else v1.ProviderCurrentConfig(api_type=provider.api_type, base_url=provider.base_url or "")
+                ),
+                meta=provider.meta,
+            )
+            for provider in await self._core.list_providers()
+        ]
+        return v1.ListProvidersResponse(providers=providers)
+
+    async def _set_provider(self, context: Context, params: v1.SetProviderRequest) -> v1.SetProviderResponse:
+        await self._core.set_provider(params.provider_id, params.api_type, params.base_url, params.headers)
+        return v1.SetProviderResponse()
+
+    async def _disable_provider(
+        self, context: Context, params: v1.DisableProviderRequest
+    ) -> v1.DisableProviderResponse:
+        await self._core.disable_provider(params.provider_id)
+        return v1.DisableProviderResponse()
+
+    async def _mcp_message(self, context: Context, params: v1.MessageMcpNotification) -> None:
+        self._core.mcp_message(params.server_id, params.request_id, params.method, params.params)
+
+
+def _usage_to_wire(usage: TokenUsage | None) -> v1.Usage | None:
+    if usage is None:
+        return None
+    return v1.Usage(
+        total_tokens=usage.total,
+        input_tokens=usage.input,
+        output_tokens=usage.output,
+        thought_tokens=usage.thought,
+        cached_read_tokens=usage.cached_read,
+        cached_write_tokens=usage.cached_write,
+        meta=usage.meta,
+    )
+
+

@@ -1,0 +1,148 @@
+"""Content blocks and what tool calls hold, to version 1 and back."""
+
+from __future__ import annotations
+
+from duologue.conversation import content as c
+from duologue.conversation import updates as u
+from duologue.schema import v1
+from duologue.schema.base import Other
+
+__all__ = ["blocks_from_wire", "blocks_to_wire", "from_wire", "part_from_wire", "part_to_wire", "to_wire"]
+
+
+def to_wire(block: c.Content) -> v1.ContentBlock:
+    """One block as it is written."""
+    match block:
+        case c.TextContent(text=text, annotations=None, meta=meta):
+            return v1.TextContent(text=text, meta=meta)
+        case c.TextContent():
+            return v1.TextContent(text=block.text, annotations=_hints_to_wire(block.annotations), meta=block.meta)
+        case c.ImageContent():
+            return v1.ImageContent(
+                data=block.data,
+                mime_type=block.mime_type,
+                uri=block.uri,
+                annotations=_hints_to_wire(block.annotations),
+                meta=block.meta,
+            )
+        case c.AudioContent():
+            return v1.AudioContent(
+                data=block.data,
+                mime_type=block.mime_type,
+                annotations=_hints_to_wire(block.annotations),
+                meta=block.meta,
+            )
+        case c.ResourceLink():
+            return v1.ResourceLink(
+                name=block.name,
+                uri=block.uri,
+                title=block.title,
+                description=block.description,
+                mime_type=block.mime_type,
+                size=block.size,
+                annotations=_hints_to_wire(block.annotations),
+                meta=block.meta,
+            )
+        case c.Resource():
+            return v1.EmbeddedResource(
+                resource=_contents_to_wire(block), annotations=_hints_to_wire(block.annotations), meta=block.meta
+            )
+        case c.UnknownContent():
+            return Other(block.fields.get("type"), block.fields)
+
+
+def from_wire(block: v1.ContentBlock) -> c.Content:
+    """One block as it was read."""
+    match block:
+        case v1.TextContent():
+            return c.TextContent(block.text, _hints_from_wire(block.annotations), block.meta)
+        case v1.ImageContent():
+            return c.ImageContent(
+                block.data, block.mime_type, block.uri, _hints_from_wire(block.annotations), block.meta
+            )
+        case v1.AudioContent():
+            return c.AudioContent(block.data, block.mime_type, _hints_from_wire(block.annotations), block.meta)
+        case v1.ResourceLink():
+            return c.ResourceLink(
+                block.uri,
+                block.name,
+                block.title,
+                block.description,
+                block.mime_type,
+                block.size,
+                _hints_from_wire(block.annotations),
+                block.meta,
+            )
+        case v1.EmbeddedResource():
+            contents = block.resource
+            return c.Resource(
+                contents.uri,
+                contents.text if isinstance(contents, v1.TextResourceContents) else None,
+                contents.blob if isinstance(contents, v1.BlobResourceContents) else None,
+                contents.mime_type,
+                _hints_from_wire(block.annotations),
+                contents.meta,
+                block.meta,
+            )
+        case Other():
+            return c.UnknownContent(dict(block))
+
+
+def blocks_to_wire(blocks: list[c.Content]) -> list[v1.ContentBlock]:
+    return [to_wire(block) for block in blocks]
+
+
+def blocks_from_wire(blocks: list[v1.ContentBlock]) -> list[c.Content]:
+    return [from_wire(block) for block in blocks]
+
+
+def part_to_wire(part: u.ToolContent) -> v1.ToolCallContent:
+    """One piece of a tool call's content as it is written. A deletion has no other form here than an empty new text."""
+    match part:
+        case u.ContentPart():
+            return v1.Content(content=to_wire(part.content), meta=part.meta)
+        case u.FileChange():
+            return v1.Diff(path=part.path, new_text=part.new_text or "", old_text=part.old_text, meta=part.meta)
+        case u.TerminalPart():
+            return v1.Terminal(terminal_id=part.terminal_id, meta=part.meta)
+        case u.UnknownPart():
+            return Other(part.fields.get("type"), part.fields)
+
+
+def part_from_wire(part: v1.ToolCallContent) -> u.ToolContent:
+    """One piece of a tool call's content as it was read."""
+    match part:
+        case v1.Content():
+            return u.ContentPart(from_wire(part.content), part.meta)
+        case v1.Diff():
+            return u.FileChange(part.path, part.old_text, part.new_text, meta=part.meta)
+        case v1.Terminal():
+            return u.TerminalPart(part.terminal_id, part.meta)
+        case Other():
+            return u.UnknownPart(dict(part))
+
+
+def _contents_to_wire(block: c.Resource) -> v1.TextResourceContents | v1.BlobResourceContents:
+    if block.text is not None:
+        return v1.TextResourceContents(
+            text=block.text, uri=block.uri, mime_type=block.mime_type, meta=block.resource_meta
+        )
+    return v1.BlobResourceContents(
+        blob=block.blob or "", uri=block.uri, mime_type=block.mime_type, meta=block.resource_meta
+    )
+
+
+def _hints_to_wire(hints: c.Annotations | None) -> v1.Annotations | None:
+    if hints is None:
+        return None
+    return v1.Annotations(
+        audience=hints.audience, priority=hints.priority, last_modified=hints.last_modified, meta=hints.meta
+    )
+
+
+def _hints_from_wire(hints: v1.Annotations | None) -> c.Annotations | None:
+    if hints is None:
+        return None
+    return c.Annotations(
+        audience=hints.audience, priority=hints.priority, last_modified=hints.last_modified, meta=hints.meta
+    )
