@@ -10,7 +10,9 @@ import argparse
 import importlib
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -72,22 +74,20 @@ def receive_frames(data: bytes) -> None:
     assert end.pending <= len(pending)
 
 
-def _shapes(version: Any) -> list[type[Model]]:
-    found: dict[type[Model], None] = {}
-    for constant in vars(version).values():
-        if isinstance(constant, Method | Notification):
-            found[constant.params] = None
-        if isinstance(constant, Method):
-            found[constant.result] = None
-    return list(found)
-
-
-SHAPES = [*_shapes(v1), *_shapes(v2)]
+CLASSES: list[type[Model]] = [
+    thing
+    for version in (v1, v2)
+    for thing in vars(version).values()
+    if isinstance(thing, type) and issubclass(thing, Model)
+]
+METHODS: list[Method[Any, Any] | Notification[Any]] = [
+    thing for version in (v1, v2) for thing in vars(version).values() if isinstance(thing, Method | Notification)
+]
 
 
 def read_params(data: bytes) -> None:
     """Raw parameters are a typed value or invalid; a typed value can be written and read again."""
-    shape = SHAPES[int.from_bytes(data[:2], "big") % len(SHAPES)]
+    shape = CLASSES[int.from_bytes(data[:2], "big") % len(CLASSES)]
     try:
         value = decode(shape, data[2:])
     except InvalidParams:
@@ -100,29 +100,81 @@ TARGETS: dict[str, Callable[[bytes], None]] = {
 }
 
 
-def fuzz_one(name: str, options: list[str]) -> None:
-    """Fuzz one target in this process; does not return."""
+def write_vocabulary(path: Path) -> None:
+    """Words a fuzzer would take for ever to guess: the names of fields, methods and variants, and the marks of JSON."""
+    words = {
+        *("{}", "[]", '{"', '":', ",", "null", "true", "false", "1e999", "-0", "\\ud800", '"jsonrpc":"2.0"', '"id":1')
+    }
+    words |= {f'"{method.name}"' for method in METHODS}
+    for shape in CLASSES:
+        words |= {f'"{field.encode_name}"' for field in msgspec.structs.fields(shape)}
+        words |= {f'"{shape.__struct_config__.tag}"'}
+    escaped = (word.replace("\\", "\\\\").replace('"', '\\"') for word in sorted(words))
+    path.write_text("".join(f'"{word}"\n' for word in escaped), "utf-8")
+
+
+def write_seeds(directory: Path) -> None:
+    """Inputs to start from, good for every target: each begins with two bytes that one of them reads as a choice."""
+    directory.mkdir()
+    for n, shape in enumerate(CLASSES):
+        fields = {field.encode_name: "x" for field in msgspec.structs.fields(shape) if field.required}
+        (directory / f"shape-{n}").write_bytes(n.to_bytes(2, "big") + msgspec.json.encode(fields))
+    for n, method in enumerate(METHODS):
+        envelope = {"jsonrpc": "2.0", "id": n, "method": method.name, "params": {"sessionId": "s"}}
+        (directory / f"method-{n}").write_bytes(msgspec.json.encode(envelope))
+        (directory / f"line-{n}").write_bytes(b"\1" + msgspec.json.encode(envelope) + b"\n")
+
+
+def fuzz_one(name: str, directory: Path, seconds: int) -> None:
+    """Fuzz one target in this process, which does not outlive it."""
     atheris = importlib.import_module("atheris")
     atheris.instrument_all()
-    atheris.Setup([sys.argv[0], *options], TARGETS[name])
+    limits = [
+        f"-max_total_time={seconds}",
+        f"-timeout={SLOWEST_INPUT}",
+        f"-rss_limit_mb={MOST_MEMORY}",
+        "-max_len=4096",
+    ]
+    talk = ["-verbosity=0", "-print_final_stats=1"]
+    corpus = [f"-dict={directory / 'words'}", str(directory / "seeds")]
+    atheris.Setup([sys.argv[0], *limits, *talk, *corpus], TARGETS[name])
     atheris.Fuzz()
 
 
-def main() -> int:
-    """Every target in a process of its own, one after the other."""
-    arguments = argparse.ArgumentParser(description=__doc__)
-    arguments.add_argument("--seconds", type=int, default=60, help="for each target")
-    arguments.add_argument("--only", choices=TARGETS, help=argparse.SUPPRESS)
-    chosen = arguments.parse_args()
-    if chosen.only:
-        limits = [f"-timeout={SLOWEST_INPUT}", f"-rss_limit_mb={MOST_MEMORY}", "-max_len=4096", "-verbosity=0"]
-        fuzz_one(chosen.only, [f"-max_total_time={chosen.seconds}", "-print_final_stats=1", *limits])
+def fuzz_all(seconds: int) -> list[str]:
+    """Every target in a process of its own, one after the other; the names of those that failed."""
     failed: list[str] = []
     for name in TARGETS:
         print(f"== {name}", flush=True)
-        again = [sys.executable, "-m", "scripts.fuzz", "--only", name, "--seconds", str(chosen.seconds)]
-        if subprocess.run(again, check=False).returncode:
-            failed.append(name)
+        with tempfile.TemporaryDirectory() as directory:
+            write_vocabulary(Path(directory) / "words")
+            write_seeds(Path(directory) / "seeds")
+            again = [
+                sys.executable,
+                "-m",
+                "scripts.fuzz",
+                "--seconds",
+                str(seconds),
+                "--only",
+                name,
+                "--from",
+                directory,
+            ]
+            if subprocess.run(again, check=False).returncode:
+                failed.append(name)
+    return failed
+
+
+def main() -> int:
+    """Fuzz and say what was found."""
+    arguments = argparse.ArgumentParser(description=__doc__)
+    arguments.add_argument("--seconds", type=int, default=60, help="for each target")
+    arguments.add_argument("--only", choices=TARGETS, help=argparse.SUPPRESS)
+    arguments.add_argument("--from", dest="directory", type=Path, help=argparse.SUPPRESS)
+    chosen = arguments.parse_args()
+    if chosen.only:
+        fuzz_one(chosen.only, chosen.directory, chosen.seconds)
+    failed = fuzz_all(chosen.seconds)
     print("failed: " + ", ".join(failed) if failed else "no findings")
     return bool(failed)
 
