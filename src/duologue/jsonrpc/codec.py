@@ -8,10 +8,9 @@ surrogates cannot be encoded as UTF-8, and not every Python value is JSON.
 
 from __future__ import annotations
 
-import json
 import re
 from itertools import accumulate
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 import msgspec
 from msgspec import UNSET, Raw, Struct
@@ -50,9 +49,14 @@ _decode_message = msgspec.json.Decoder(Message).decode
 _decode_any = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder().encode
 
-_STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
-_LONG_NUMBER = re.compile(rb"[0-9.eE+-]{%d}" % (MAX_NUMBER_CHARS + 1))
+# Possessive, and an unfinished string counts: a peer must not be able to make the search start over and over.
+_STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?+', re.DOTALL)
+_LONG_NUMBER = re.compile(rb"(?<![0-9.eE+-])[0-9.eE+-]{%d}" % (MAX_NUMBER_CHARS + 1))
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
+_ESCAPE = re.compile(
+    rb"(\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2})|\\u[dD][89a-fA-F][0-9a-fA-F]{2}|(\\.)", re.DOTALL
+)
+"""A surrogate pair (1), a lone surrogate, or any other escape (2), which hides a backslash from the search."""
 _NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 _STEP = [1 if byte in b"[{" else -1 for byte in range(256)]
 _ID_BOUND: int = 10**MAX_NUMBER_CHARS
@@ -98,10 +102,7 @@ def _parse_slowly(frame: bytes) -> Message:
     except msgspec.ValidationError:
         raise Malformed(InvalidRequest(f"a number is out of range (limit: {MAX_NUMBER_CHARS} characters)")) from None
     except msgspec.DecodeError as error:
-        value = _without_lone_surrogates(frame, error)
-        frame = _encode(value)
-    except RecursionError:
-        _refuse_depth()
+        return _parse_mended(frame, error)
     _refuse_shape(value)
     try:
         return _decode_message(frame)
@@ -109,22 +110,12 @@ def _parse_slowly(frame: bytes) -> Message:
         raise Malformed(InvalidRequest(str(error))) from None
 
 
-def _without_lone_surrogates(frame: bytes, reason: msgspec.DecodeError) -> Any:
-    """The standard library reads lone `\\ud800` escapes, which msgspec refuses; anything else stays a parse error."""
-    if b"\\u" not in frame:
-        raise Malformed(ParseError(_explain(reason))) from None
-    try:
-        return _mend_text(json.loads(frame, parse_constant=_refuse_constant))
-    except (ValueError, RecursionError):
-        raise Malformed(ParseError(_explain(reason))) from None
-
-
-def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not JSON")
-
-
-def _explain(reason: msgspec.DecodeError) -> str:
-    return f"not JSON: {str(reason).removeprefix('JSON is malformed: ')}"
+def _parse_mended(frame: bytes, reason: msgspec.DecodeError) -> Message:
+    """Lone `\\ud800` escapes become U+FFFD, every other byte stays; whatever else is wrong stays a parse error."""
+    mended = _ESCAPE.sub(lambda found: found[1] or found[2] or b"\\ufffd", frame)
+    if mended == frame:
+        raise Malformed(ParseError(f"not JSON: {str(reason).removeprefix('JSON is malformed: ')}")) from None
+    return _parse_slowly(mended)
 
 
 def _refuse_depth() -> NoReturn:
@@ -143,17 +134,18 @@ def _refuse_shape(value: Any) -> None:
         raise Malformed(InvalidRequest("batches are not part of ACP"))
     if not isinstance(value, dict):
         raise Malformed(InvalidRequest(f"a message is a JSON object, not {_json_name(value)}"))
-    id = value.get("id")
+    members = cast("dict[str, Any]", value)
+    id = members.get("id")
     has_good_id = (isinstance(id, str) or (isinstance(id, int) and not isinstance(id, bool))) and is_legal_id(id)
-    is_response = "method" not in value and ("result" in value or "error" in value)
+    is_response = "method" not in members and ("result" in members or "error" in members)
     answer_to = id if has_good_id else None
-    if "id" in value and not has_good_id:
+    if "id" in members and not has_good_id:
         reason = f"an id is a string or an integer of at most {MAX_ID_CHARS} characters, not {_json_name(id)}"
-    elif value.get("jsonrpc") != "2.0":
+    elif members.get("jsonrpc") != "2.0":
         reason = 'jsonrpc must be "2.0"'
-    elif "method" in value and not isinstance(value["method"], str):
-        reason = f"method must be a string, not {_json_name(value['method'])}"
-    elif "method" not in value and not is_response:
+    elif "method" in members and not isinstance(members["method"], str):
+        reason = f"method must be a string, not {_json_name(members['method'])}"
+    elif "method" not in members and not is_response:
         reason = "neither a method nor a result nor an error"
     else:
         return
@@ -165,11 +157,11 @@ def is_legal_id(id: Id) -> bool:
     return len(id) <= MAX_ID_CHARS if isinstance(id, str) else -_ID_BOUND < id < _ID_BOUND
 
 
-def _json_name(value: Any) -> str:
+def _json_name(value: object) -> str:
     if value is None:
         return "null"
-    names = {bool: "a boolean", int: "a number", float: "a number", str: "a string", list: "an array"}
-    return names.get(type(value), "an object")
+    names = {"bool": "a boolean", "int": "a number", "float": "a number", "str": "a string", "list": "an array"}
+    return names.get(type(value).__name__, "an object")
 
 
 def has_long_number(frame: bytes) -> bool:
@@ -216,7 +208,7 @@ def _serialize(message: Outgoing) -> bytes:
         return _encode(message)
     except UnicodeEncodeError:
         return _encode_mended(message)
-    except (TypeError, ValueError, RecursionError, OverflowError) as error:
+    except Exception as error:  # whatever a value's own code may raise, its request must still be answered
         raise EncodeError(f"cannot be written as JSON: {error}") from error
 
 
@@ -224,7 +216,7 @@ def _encode_mended(message: Outgoing) -> bytes:
     """Lone surrogates have no UTF-8; they leave as U+FFFD, which every reader accepts."""
     try:
         return _encode(_mend_text(msgspec.to_builtins(message, enc_hook=_raw_to_builtins)))
-    except (TypeError, ValueError, RecursionError) as error:
+    except Exception as error:
         raise EncodeError(f"cannot be written as JSON: {error}") from error
 
 
@@ -237,8 +229,8 @@ def _raw_to_builtins(value: Any) -> Any:
 def _mend_text(value: Any) -> Any:
     if isinstance(value, str):
         return _LONE_SURROGATE.sub("\ufffd", value)
-    if isinstance(value, list):
-        return [_mend_text(item) for item in value]
+    if isinstance(value, (list, tuple)):
+        return [_mend_text(item) for item in cast("list[Any]", value)]
     if isinstance(value, dict):
-        return {_mend_text(key): _mend_text(item) for key, item in value.items()}
+        return {_mend_text(key): _mend_text(item) for key, item in cast("dict[str, Any]", value).items()}
     return value

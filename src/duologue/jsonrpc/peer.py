@@ -15,16 +15,18 @@ same id while running -> refused, id null       unknown id         -> counted as
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 from duologue.errors import (
     DuologueError,
+    EncodeError,
     InternalError,
     InvalidRequest,
     MessageTooLarge,
+    MethodNotFound,
     ProtocolViolation,
     RequestError,
     error_for_code,
@@ -118,26 +120,33 @@ class Peer:
 
     def _requested(self, message: Message, id: Id) -> Message | None:
         method = message.method
-        if not is_legal_id(id):
-            return self._reply_error(None, InvalidRequest("the id is too long"))
-        if id in self._running:
-            return self._reply_error(None, InvalidRequest(f"a request with id {id!r} is still running"))
-        if not method or not isinstance(method, str) or len(method) > MAX_METHOD_CHARS:
-            return self._reply_error(id, InvalidRequest(f"a method has 1 to {MAX_METHOD_CHARS} characters"))
-        if method == CANCEL_METHOD:
-            return self._reply_error(id, InvalidRequest(f"{CANCEL_METHOD} is a notification"))
+        objection = self._objection(id, "" if isinstance(method, UnsetType) else method)
+        if objection is not None:
+            self._reply_error(id, objection)
+            return None
         if method == self._first:
-            if not self._awaits_first:
-                return self._reply_error(id, InvalidRequest(f"{method} was already called on this connection"))
             self._awaits_first = False
             self._first_id = id
-        elif self._awaits_first:
-            return self._reply_error(id, InvalidRequest(f"{self._first} must come first"))
-        if len(self._running) >= self._max_pending:
-            busy = InternalError(f"busy: {self._max_pending} requests are already running")
-            return self._reply_error(id, busy)
         self._running.add(id)
         return message
+
+    def _objection(self, id: Id, method: str) -> RequestError | None:
+        """Why this request may not run, if so."""
+        if not is_legal_id(id):
+            return InvalidRequest("the id is too long")
+        if id in self._running:
+            return InvalidRequest(f"a request with id {id!r} is still running")
+        if not method or len(method) > MAX_METHOD_CHARS:
+            return InvalidRequest(f"a method has 1 to {MAX_METHOD_CHARS} characters")
+        if self._awaits_first and method != self._first:
+            return InvalidRequest(f"{self._first} must come first")
+        if method == self._first and not self._awaits_first:
+            return InvalidRequest(f"{method} was already called on this connection")
+        if method == CANCEL_METHOD:
+            return MethodNotFound(f"{CANCEL_METHOD} is a notification")
+        if len(self._running) >= self._max_pending:
+            return InternalError(f"busy: {self._max_pending} requests are already running")
+        return None
 
     def _cancelled(self, message: Message) -> Cancel | None:
         try:
@@ -149,8 +158,11 @@ class Peer:
     def _answered(self, message: Message) -> Answer | None:
         result, error = message.result, message.error
         if message.id is UNSET or message.id not in self._pending:
-            return self._stray(message)
+            self._stray(message)
+            return None
         call = self._pending.pop(message.id)
+        if error is UNSET and result is UNSET:
+            return Answer(call, error=ProtocolViolation("the answer has neither a result nor an error"))
         if error is UNSET:
             return Answer(call, result)
         if result is not UNSET and bytes(error) == b"null":
@@ -160,23 +172,26 @@ class Peer:
         return Answer(call, error=_read_error(error))
 
     def _stray(self, message: Message) -> None:
-        if message.id is UNSET and message.error is UNSET:
-            self._reply_error(None, InvalidRequest("neither a method nor an id"))
-        elif message.id not in self._abandoned:
+        """A message without a method that answers nothing of ours."""
+        id = None if isinstance(message.id, UnsetType) else message.id
+        if message.error is UNSET and (id is None or message.result is UNSET):
+            self._reply_error(id, InvalidRequest("neither a request nor an answer"))
+        elif id is not None and id in self._abandoned:
+            del self._abandoned[id]
+        else:
             self.stray_answers += 1
-        elif not isinstance(message.id, UnsetType):
-            del self._abandoned[message.id]
 
     def _refuse(self, frame: bytes, bad: Malformed) -> Answer | None:
-        if isinstance(frame, Oversized):
-            return self._refuse_oversized(frame)
         if self._skips_noise and frame.lstrip(b" \t")[:1] not in (b"{", b"["):
             self.noise_lines += 1
-            self.noise_bytes += len(frame)
+            self.noise_bytes += frame.size if isinstance(frame, Oversized) else len(frame)
             self.first_noise = self.first_noise or frame[:200]
             return None
+        if isinstance(frame, Oversized):
+            return self._refuse_oversized(frame)
         if not bad.is_response:
-            return self._reply_error(bad.id, bad.error)
+            self._reply_error(bad.id, bad.error)
+            return None
         return self._fail_pending(bad.id, ProtocolViolation(f"the answer is malformed: {bad.error.message}"))
 
     def _refuse_oversized(self, frame: Oversized) -> Answer | None:
@@ -184,9 +199,10 @@ class Peer:
         reason = f"a message of {frame.size} bytes is over the size limit"
         seen = _read_beginning(frame)
         id = seen.get("id")
-        if isinstance(id, (int, str)) and not isinstance(id, bool):
+        if isinstance(id, (int, str)) and not isinstance(id, bool) and is_legal_id(id):
             if "method" in seen:
-                return self._reply_error(id, InvalidRequest(reason))
+                self._reply_error(id, InvalidRequest(reason))
+                return None
             if "result" in seen or "error" in seen:
                 return self._fail_pending(id, MessageTooLarge(reason))
         raise MessageTooLarge(f"{reason}, and it does not show whose it is")
@@ -198,7 +214,9 @@ class Peer:
         return Answer(self._pending.pop(id), error=error)
 
     def _reply_error(self, id: Id | None, error: RequestError) -> None:
-        self._replies.append(serialize_error(id, error))
+        """Answer to bad input. The id is left out where echoing it would be unsafe, or would answer another request."""
+        can_echo = id is not None and is_legal_id(id) and id not in self._running
+        self._replies.append(serialize_error(id if can_echo else None, error))
 
     # --- what goes out
 
@@ -250,13 +268,14 @@ class Peer:
             self._first_id, self._awaits_first = None, True
         try:
             return serialize_error(id, error)
-        except DuologueError:
-            return serialize_error(id, RequestError(error.message, code=error.code))
+        except EncodeError:
+            return serialize_error(id, _writable(error))
 
     def cancel(self, id: Id) -> bytes | None:
         """Give up a request of ours: its answer, should it still come, is dropped. `None` if it has one already."""
-        if self._pending.pop(id, None) is None:
+        if id not in self._pending:
             return None
+        del self._pending[id]
         if len(self._abandoned) >= MAX_PENDING:
             del self._abandoned[next(iter(self._abandoned))]
         self._abandoned[id] = None
@@ -270,6 +289,14 @@ class Peer:
         return calls
 
 
+def _writable(error: RequestError) -> RequestError:
+    """Without its data, which JSON cannot express; its message and code stay if they are what they should be."""
+    code, message = cast("tuple[object, object]", (error.code, error.message))
+    if isinstance(code, int) and isinstance(message, str):
+        return RequestError(message, code=code)
+    return InternalError(type(error).__name__)
+
+
 def _read_error(raw: Raw | UnsetType) -> Exception:
     try:
         error = _decode_error(raw if isinstance(raw, Raw) else b"null")
@@ -279,20 +306,21 @@ def _read_error(raw: Raw | UnsetType) -> Exception:
 
 
 def _read_beginning(head: bytes) -> dict[str, Any]:
-    """The members of an object whose end is missing, as far as they are whole. The last one seen may have no value."""
+    """The members of an object whose end is missing. The value of the last one seen may be missing too: it is None."""
     text = head.decode("utf-8", "replace")
     scan = json.JSONDecoder()
     seen: dict[str, Any] = {}
     try:
         at = _skip(text, 0, "{")
-        while True:
-            key, at = scan.raw_decode(text, _skip(text, at, ""))
-            at = _skip(text, at, ":")
+        while text[at] == '"':
+            key, at = scan.raw_decode(text, at)
             seen[key] = None
-            seen[key], at = scan.raw_decode(text, at)
+            value, at = scan.raw_decode(text, _skip(text, at, ":"))
             at = _skip(text, at, ",")
+            seen[key] = value  # only now: a number at the very end may have been cut
     except (ValueError, IndexError, RecursionError):
-        return seen
+        pass
+    return seen
 
 
 def _skip(text: str, at: int, expected: str) -> int:
