@@ -34,7 +34,10 @@ async def test_a_slow_consumer_pauses_reading_and_loses_nothing() -> None:
     client_side = Handlers()
     sent, handled, most = [0], 0, 0
 
-    async with asyncio.timeout(10), talk(client_side, flooding_agent(2000, sent), max_incoming_bytes=20_000) as (client, _):
+    async with (
+        asyncio.timeout(10),
+        talk(client_side, flooding_agent(2000, sent), max_incoming_bytes=20_000) as (client, _),
+    ):
 
         @client_side.on(UPDATE)
         async def update(context: Context, params: Update) -> None:
@@ -58,7 +61,10 @@ async def test_a_handler_that_calls_the_peer_from_a_full_lane_gets_its_answer() 
         if await context.connection.request(PING, Ping(text="?")) == Ping(text="?"):
             answers += 1
 
-    async with asyncio.timeout(10), talk(client_side, flooding_agent(100, sent), max_incoming_bytes=50_000) as (client, _):
+    async with (
+        asyncio.timeout(10),
+        talk(client_side, flooding_agent(100, sent), max_incoming_bytes=50_000) as (client, _),
+    ):
         await client.request(PROMPT, Update(session_id="s", text=""))
         assert answers == 100
 
@@ -74,7 +80,10 @@ async def test_a_loop_over_one_session_may_wait_for_another_while_its_own_lane_i
         if params.session_id == "read by a loop":
             await queue.put(params.text)
 
-    async with asyncio.timeout(10), talk(client_side, flooding_agent(60, sent), max_incoming_bytes=20_000) as (client, _):
+    async with (
+        asyncio.timeout(10),
+        talk(client_side, flooding_agent(60, sent), max_incoming_bytes=20_000) as (client, _),
+    ):
         turn = asyncio.ensure_future(client.request(PROMPT, Update(session_id="read by a loop", text="")))
         for number in range(60):
             await queue.get()
@@ -94,7 +103,10 @@ async def test_input_beyond_the_hard_mark_ends_the_connection_with_a_named_error
     async def update(context: Context, params: Update) -> None:
         await never.wait()
 
-    async with asyncio.timeout(10), talk(client_side, flooding_agent(5000, sent), max_incoming_bytes=20_000) as (client, agent):
+    async with (
+        asyncio.timeout(10),
+        talk(client_side, flooding_agent(5000, sent), max_incoming_bytes=20_000) as (client, agent),
+    ):
 
         @agent.handlers.on(PING)
         async def ping(context: Context, params: Ping) -> Ping:

@@ -119,7 +119,7 @@ async def test_updates_of_a_session_not_yet_introduced_are_kept_and_handled_befo
     async def new(context: Context, params: Nothing) -> Scoped:
         # as a foreign agent does it: the update is on the wire before the answer
         for text in ("one", "two"):
-            context.connection._send(
+            context.connection._outgoing.send(
                 context.connection._peer.notification(UPDATE.name, Update(session_id="fresh", text=text))
             )
         return Scoped(session_id="fresh")
@@ -143,7 +143,7 @@ async def test_what_was_kept_for_a_session_that_is_never_introduced_is_delivered
 
     @agent_side.on(NEW)
     async def new(context: Context, params: Nothing) -> Scoped:
-        context.connection._send(
+        context.connection._outgoing.send(
             context.connection._peer.notification(UPDATE.name, Update(session_id="stranger", text=""))
         )
         return Scoped(session_id="fresh")

@@ -1,8 +1,8 @@
-"""A small language for two connections to talk in, so that the runtime is tested without any version of the protocol."""
+"""A small language for two connections to talk in: the runtime is tested without any version of the protocol."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -45,7 +45,7 @@ CANCEL = Notification("cancel", Scoped, side="agent", urgent=True)
 @asynccontextmanager
 async def talk(
     left: Handlers | None = None, right: Handlers | None = None, **options: Any
-) -> AsyncIterator[tuple[Connection, Connection]]:
+) -> AsyncGenerator[tuple[Connection, Connection]]:
     """Two connections in memory; the right one is the side that answers."""
     near, far = memory_pair(options.get("max_incoming_bytes", MAX_INCOMING_BYTES))
     async with (

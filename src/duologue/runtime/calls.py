@@ -7,6 +7,7 @@ session, so that when `prompt()` returns, every update of the turn has been hand
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
@@ -59,14 +60,25 @@ class Calls:
         self._arrivals = arrivals
         self._max_pending = max_pending
         self._open: set[Call] = set()
-        self._slots: list[asyncio.Future[None]] = []
+        self._unreleased: set[Call] = set()
+        """Answered, but behind notifications of their session that are still to be handled."""
+        self._slots: deque[asyncio.Future[None]] = deque()
 
     async def slot(self) -> None:
-        """Wait until another request may be sent."""
+        """Wait until another request may be sent.
+
+        Raises:
+            ConnectionLost: None will be.
+        """
         while len(self._open) >= self._max_pending:
             slot = asyncio.get_running_loop().create_future()
             self._slots.append(slot)
-            await slot
+            try:
+                await slot
+            except asyncio.CancelledError:
+                if not slot.cancelled():
+                    self._free_slot()  # it was ours already: the next in line must not miss it
+                raise
 
     def start(self, method: Method[Any, Any], params: Any, arrived: Callable[[Any], None] | None) -> Call:
         """Account for a request that is about to be sent.
@@ -75,12 +87,12 @@ class Calls:
             Deadlock: The current task is the handler whose return the answer would have to wait for.
         """
         session_id = getattr(params, "session_id", None)
-        if method.in_order and session_id is not None:
+        if method.in_order and not method.opens_session and session_id is not None:
             occupied_by = self._lanes.handler_here(session_id)
             if occupied_by is not None:
                 raise Deadlock(
-                    f"the handler of {occupied_by} awaits {method.name} of the same session {session_id!r}, whose answer "
-                    f"is released only after that handler has returned; start it in a task of its own instead"
+                    f"the handler of {occupied_by} awaits {method.name} of the same session {session_id!r}, whose "
+                    f"answer is released only after that handler has returned; start it in a task of its own instead"
                 )
         call = Call(method, session_id, arrived, asyncio.get_running_loop().create_future())
         self._open.add(call)
@@ -99,11 +111,23 @@ class Calls:
                 result = read_object(call.method.result, answer.result)
             except InvalidParams as bad:
                 error = ProtocolViolation(f"the result of {call.method.name} does not fit: {bad.message}")
-        session_id = self._finish(call, result, error is None)
-        if call.method.in_order:
-            self._lanes.put_release(session_id, call.settle, (result, error))
+        is_success = error is None
+        if is_success and call.arrived is not None:
+            try:
+                call.arrived(result)
+            except Exception as failure:  # the caller's own code fails its own call, not the connection
+                error = failure
+        session_id = self._finish(call, result, is_success)
+        if call.method.in_order and session_id is not None and self._lanes.has_backlog(session_id):
+            self._unreleased.add(call)
+            self._lanes.put_release(session_id, self._release, (call, result, error))
         else:
             call.settle((result, error))
+
+    def _release(self, answered: tuple[Call, Any, Exception | None]) -> None:
+        call, result, error = answered
+        self._unreleased.discard(call)
+        call.settle((result, error))
 
     def abandon(self, call: Call) -> None:
         """Nobody waits for this call any more."""
@@ -122,23 +146,37 @@ class Calls:
             if not slot.done():
                 slot.set_exception(error)
 
+    def close(self, error: ConnectionLost) -> None:
+        """Nothing is handled any more: also the answers that wait behind notifications are given up."""
+        self.fail_all(error, at_once=True)
+        for call in self._unreleased:
+            call.settle((None, error))
+        self._unreleased.clear()
+
     def starve(self) -> bool:
         """Whether a call waits for an answer that only further reading can bring.
 
         The others wait behind a backlog of their own session: for them the pipe may stay full.
         """
-        return any(not (call.method.in_order and self._lanes.has_backlog(call.session_id)) for call in self._open)
+        return any(not self._waits_in_lane(call) for call in self._open)
+
+    def _waits_in_lane(self, call: Call) -> bool:
+        method = call.method
+        return method.in_order and not method.opens_session and self._lanes.has_backlog(call.session_id)
+
+    def _free_slot(self) -> None:
+        while self._slots:
+            slot = self._slots.popleft()
+            if not slot.done():
+                slot.set_result(None)
+                return
 
     def _finish(self, call: Call, result: Any, is_success: bool) -> str | None:
         """Close the books on a call; the session its answer belongs to."""
         self._open.discard(call)
         if self._slots:
-            slot = self._slots.pop(0)
-            if not slot.done():
-                slot.set_result(None)
+            self._free_slot()
         session_id = call.session_id
-        if is_success and call.arrived is not None:
-            call.arrived(result)
         if session_id is not None:
             is_over = is_success and call.method.ends_session
             self._arrivals.named(session_id, is_known=is_success, is_over=is_over)

@@ -42,12 +42,12 @@ class Lanes:
 
     Args:
         tasks: Where the workers live.
-        on_error: Told of an exception that left a handler; it must not raise.
+        on_error: Told of the method and the exception that left its handler; it must not raise.
         on_progress: Called when an item was handled or a lane ran empty while somebody waits for room.
     """
 
     def __init__(
-        self, tasks: TaskScope, on_error: Callable[[str, BaseException], None], on_progress: Callable[[], None]
+        self, tasks: TaskScope, on_error: Callable[[str, BaseException], object], on_progress: Callable[[], None]
     ) -> None:
         self._tasks = tasks
         self._on_error = on_error
@@ -58,6 +58,7 @@ class Lanes:
         self._idle: asyncio.Future[None] | None = None
         self._starting = False
         self._watching = False
+        self._is_closed = False
         self.queued_bytes = 0
         self.reports_progress = False
 
@@ -72,6 +73,18 @@ class Lanes:
             self._add(key, (None, release, argument, 0))
         else:
             release(argument)
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether anything is still to be handled, or being handled."""
+        return bool(self._lanes)
+
+    def close(self) -> None:
+        """Forget what waits. A handler that runs may still end, and its worker with it."""
+        self._is_closed = True
+        self._ready.clear()
+        for lane in self._lanes.values():
+            lane.items.clear()
 
     def has_backlog(self, key: str | None) -> bool:
         """Whether something of this lane is still to be handled, or being handled."""
@@ -118,7 +131,7 @@ class Lanes:
                 if self._ready and not self._watching:
                     self._watch()
                 await self._drain(lane)
-            if self._idle is not None:
+            if self._idle is not None or self._is_closed:
                 return  # one parked worker is enough
             self._idle = self._loop.create_future()
             try:
@@ -139,6 +152,8 @@ class Lanes:
                 lane.running = context.method
                 try:
                     await handler(context, params)
+                except GeneratorExit:
+                    raise
                 except asyncio.CancelledError as error:
                     if lane.worker is not None and lane.worker.cancelling():
                         raise
@@ -153,5 +168,8 @@ class Lanes:
                     await asyncio.sleep(0)
         finally:
             del self._lanes[lane.key]
+            for handler, release, argument, _ in items:
+                if handler is None:  # its notifications are lost with this worker, but nobody may wait for ever
+                    release(argument)
             if self.reports_progress:
                 self._on_progress()

@@ -5,10 +5,10 @@ from __future__ import annotations
 import logging
 import time
 from collections import OrderedDict
-from typing import Any
+from typing import TypeAlias
 
 import msgspec
-from msgspec import UNSET, Struct
+from msgspec import UNSET, Raw, Struct, UnsetType
 
 __all__ = ["FrameLog", "is_wanted", "shorten"]
 
@@ -18,10 +18,13 @@ _KEPT = 4096
 
 
 class _Outline(Struct):
-    id: Any = UNSET
-    method: Any = UNSET
-    error: Any = UNSET
+    id: int | str | None | UnsetType = UNSET
+    method: str | UnsetType = UNSET
+    error: Raw | UnsetType = UNSET
 
+
+_Request: TypeAlias = tuple[str, int | str | None | UnsetType]
+"""The direction and the id of a request."""
 
 _decode = msgspec.json.Decoder(_Outline).decode
 
@@ -33,7 +36,7 @@ def is_wanted() -> bool:
 
 def shorten(value: object, limit: int = 200) -> str:
     """Peer data for a log line: escaped, so that it cannot forge another line, and cut."""
-    text = ascii(value) if isinstance(value, (str, bytes)) else ascii(str(value))
+    text = ascii(value if value is None or isinstance(value, (str, bytes, int)) else str(value))
     return text if len(text) <= limit else text[:limit] + "…"
 
 
@@ -41,7 +44,7 @@ class FrameLog:
     """An observer of frames that writes one DEBUG line for each."""
 
     def __init__(self) -> None:
-        self._started: OrderedDict[tuple[str, Any], float] = OrderedDict()
+        self._started: OrderedDict[_Request, float] = OrderedDict()
 
     def __call__(self, direction: str, frame: bytes) -> None:
         arrow = "->" if direction == "out" else "<-"
@@ -52,16 +55,16 @@ class FrameLog:
             return
         if outline.method is not UNSET:
             if outline.id is not UNSET:
-                self._remember((direction, str(outline.id)))
+                self._remember((direction, outline.id))
             id = "" if outline.id is UNSET else f" id={shorten(outline.id)}"
             _log.debug("%s %s%s, %d bytes", arrow, shorten(outline.method), id, len(frame))
             return
-        started = self._started.pop(("in" if direction == "out" else "out", str(outline.id)), None)
+        started = self._started.pop(("in" if direction == "out" else "out", outline.id), None)
         took = "" if started is None else f", {(time.monotonic() - started) * 1000:.1f} ms"
         kind = "result" if outline.error is UNSET else "error"
         _log.debug("%s %s id=%s, %d bytes%s", arrow, kind, shorten(outline.id), len(frame), took)
 
-    def _remember(self, key: tuple[str, Any]) -> None:
+    def _remember(self, key: _Request) -> None:
         self._started[key] = time.monotonic()
         if len(self._started) > _KEPT:
             self._started.popitem(last=False)

@@ -11,15 +11,18 @@ import secrets
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from msgspec import UNSET
+
 from duologue.errors import EncodeError, InternalError, InvalidRequest, RequestCancelled, RequestError
 from duologue.jsonrpc.messages import Id
 from duologue.jsonrpc.peer import Peer
 from duologue.runtime.handlers import Context
 from duologue.runtime.introductions import Introductions
+from duologue.runtime.log import shorten
 from duologue.runtime.tasks import TaskScope
 from duologue.schema.base import Method
 
-__all__ = ["Requests", "reference"]
+__all__ = ["Requests", "report"]
 
 _log = logging.getLogger("duologue.runtime")
 
@@ -102,6 +105,8 @@ class Requests:
             if self._first_answered is not None and running.context.method != self._first:
                 await self._wait_for_first()
             result = await handler(running.context, params)
+        except GeneratorExit:
+            raise  # the event loop is gone, and nothing can be answered any more
         except BaseException as raised:
             error = self._error_for(raised, running.context.method)
         await self._answer(running, id, result, error)
@@ -116,7 +121,7 @@ class Requests:
         frame: bytes | None = None
         if error is None:
             try:
-                frame = self._peer.respond(id, {} if result is None else result)
+                frame = self._peer.respond(id, {} if result is None or result is UNSET else result)
             except EncodeError as bad:
                 error = self._error_for(bad, running.context.method)
         if error is not None:
@@ -126,11 +131,13 @@ class Requests:
             if frame is not None:
                 await self._send(frame)
         except Exception as lost:
-            _log.debug("the answer to %s was not sent: %s", running.context.method, lost)
+            _log.debug("the answer to %s was not sent: %s", shorten(running.context.method), shorten(lost))
         finally:
             self._close_books(running, result, is_success)
+            # Taken in any case: what is to follow often refers to its context, a circle the collector does not see.
+            following = running.context.take_after_response()
         if is_success:
-            await self._run_after(running.context)
+            await self._run_after(running.context.method, following)
 
     def _close_books(self, running: _Running, result: Any, is_success: bool) -> None:
         method, session_id = running.method, running.session_id
@@ -143,29 +150,30 @@ class Requests:
             self._first_answered.set_result(is_success)
             self._first_answered = None
 
-    async def _run_after(self, context: Context) -> None:
-        for action in context.take_after_response():
+    async def _run_after(self, method: str, actions: list[Callable[[], Awaitable[None]]]) -> None:
+        for action in actions:
             try:
                 await action()
             except Exception:
-                _log.exception("what was to follow the answer to %s failed", context.method)
+                _log.exception("what was to follow the answer to %s failed", shorten(method))
 
     def _error_for(self, raised: BaseException, method: str) -> RequestError:
         if isinstance(raised, RequestError):
             return raised
         if isinstance(raised, asyncio.CancelledError):
             return RequestCancelled("the request was cancelled")
-        mark = reference()
-        _log.error("handling %s failed, reference %s", method, mark, exc_info=raised)
+        mark = report(method, raised)
         name = type(raised).__name__
         if self._debug:
             return InternalError(f"{name}: {_text_of(raised)} (reference {mark})")
         return InternalError(f"{name} (reference {mark})")
 
 
-def reference() -> str:
-    """A short mark that lets a person find in our log what the peer was told about."""
-    return secrets.token_hex(4)
+def report(method: str, error: BaseException) -> str:
+    """Log what a handler raised; the mark lets a person find in our log what the peer was told about."""
+    mark = secrets.token_hex(4)
+    _log.error("handling %s failed, reference %s", shorten(method), mark, exc_info=error)
+    return mark
 
 
 def _text_of(error: BaseException) -> str:

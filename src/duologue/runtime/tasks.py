@@ -30,11 +30,10 @@ class TaskScope:
         task.add_done_callback(self._tasks.discard)
         return task
 
-    async def settle(self, seconds: float) -> None:
-        """Give the tasks time to end by themselves."""
-        tasks = self._others()
-        if tasks:
-            await asyncio.wait(tasks, timeout=seconds)
+    async def settle(self) -> None:
+        """Wait until the tasks have ended by themselves."""
+        while tasks := self._others():
+            await asyncio.wait(tasks)
 
     async def cancel(self, seconds: float) -> None:
         """Cancel what still runs and wait for it; whatever ignores that is abandoned and reported."""
@@ -47,4 +46,4 @@ class TaskScope:
                 _log.error("abandoned after %.0f s: it ignores cancellation: %s", seconds, task.get_coro())
 
     def _others(self) -> set[asyncio.Task[None]]:
-        return self._tasks - {asyncio.current_task()}  # type: ignore[arg-type]  # one of ours may close us
+        return self._tasks - {asyncio.current_task()}  # one of ours may close us

@@ -1,0 +1,158 @@
+"""What arrives at a connection: each frame goes to the handler, the call or the error answer it is meant for.
+
+Everything here runs on the read loop, so nothing waits and no user code is called. Requests of the peer get a task
+each; notifications go through the lanes of their sessions.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from msgspec import UNSET
+
+from duologue.errors import InvalidParams, InvalidRequest, MethodNotFound, RequestError, TooMuchNoise
+from duologue.jsonrpc.codec import MAX_NUMBER_CHARS, has_long_number
+from duologue.jsonrpc.messages import Answer, Cancel, Id, Message
+from duologue.jsonrpc.peer import Peer
+from duologue.runtime.calls import Calls, read_object
+from duologue.runtime.handlers import Context, Handlers
+from duologue.runtime.introductions import Introductions
+from duologue.runtime.lanes import Lanes
+from duologue.runtime.log import shorten
+from duologue.runtime.outgoing import Outgoing
+from duologue.runtime.requests import Requests, report
+from duologue.runtime.tasks import TaskScope
+
+if TYPE_CHECKING:
+    from duologue.runtime.connection import Connection
+
+__all__ = ["MAX_NOISE_BYTES", "MAX_NOISE_LINES", "Incoming"]
+
+_log = logging.getLogger("duologue.runtime")
+
+_Held: TypeAlias = tuple[Any, Context, Any]
+
+MAX_NOISE_LINES = 1000
+MAX_NOISE_BYTES = 1024 * 1024
+"""What a child may print before its first message; more is not a banner but the wrong program."""
+
+
+class Incoming:
+    """The reading side of one connection, less the reading itself."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        handlers: Handlers,
+        peer: Peer,
+        outgoing: Outgoing,
+        lanes: Lanes,
+        requests: Requests,
+        handler_tasks: TaskScope,
+        max_pending: int,
+    ) -> None:
+        self._connection = connection
+        self._handlers = handlers
+        self._peer = peer
+        self._outgoing = outgoing
+        self._lanes = lanes
+        self._requests = requests
+        self._handler_tasks = handler_tasks
+        self._arrivals: Introductions[_Held] = Introductions(self._deliver)
+        self.calls = Calls(lanes, self._arrivals, max_pending)
+
+    def on_frame(self, frame: bytes) -> None:
+        """Deal with one frame.
+
+        Raises:
+            MessageTooLarge: Nobody can tell whose it is.
+            TooMuchNoise: The peer does not speak the protocol.
+        """
+        event = self._peer.receive(frame)
+        if isinstance(event, Message):
+            if event.id is UNSET:
+                self._on_notification(event, frame)
+            else:
+                self._on_request(event, event.id, frame)
+        elif isinstance(event, Answer):
+            self.calls.on_answer(event)
+        elif isinstance(event, Cancel):
+            self._requests.cancel(event.id)
+        else:
+            self._after_nothing()
+
+    def _after_nothing(self) -> None:
+        """A frame that was no event: it may want an answer, or be one line of noise too many."""
+        for reply in self._peer.frames_to_send():
+            self._outgoing.send_quietly(reply)
+        peer = self._peer
+        if not peer.messages_received and (peer.noise_lines > MAX_NOISE_LINES or peer.noise_bytes > MAX_NOISE_BYTES):
+            raise TooMuchNoise(
+                f"{peer.noise_lines} lines that are not the protocol, beginning with {shorten(peer.first_noise)}; "
+                f"is this command an ACP agent?"
+            )
+
+    def _on_notification(self, message: Message, frame: bytes) -> None:
+        name: str = message.method  # type: ignore[assignment]  # the peer checked it
+        entry = self._handlers.notifications.get(name)
+        if entry is None:
+            other = self._handlers.other_notifications
+            if other is not None and name not in self._handlers.requests:
+                self._lanes.put(None, other, Context(self._connection, name, frame), message.params, len(frame))
+            return
+        notification, handler = entry
+        try:
+            params = read_object(notification.params, message.params)
+        except InvalidParams as bad:
+            _log.warning("%s dropped: %s", shorten(name), shorten(bad.message))
+            return
+        context = Context(self._connection, name, frame)
+        session_id = getattr(params, "session_id", None)
+        if notification.urgent:
+            self._handler_tasks.start(_run_urgent(context, handler, params))
+        elif session_id is not None and self._arrivals.is_waiting and self._arrivals.must_wait(session_id):
+            self._lanes.queued_bytes += len(frame)
+            self._arrivals.hold(session_id, (handler, context, params))
+        else:
+            self._lanes.put(session_id, handler, context, params, len(frame))
+
+    def _on_request(self, message: Message, id: Id, frame: bytes) -> None:
+        name: str = message.method  # type: ignore[assignment]  # the peer checked it
+        context = Context(self._connection, name, frame, id)
+        entry = self._handlers.requests.get(name)
+        if entry is None:
+            other = self._handlers.other_requests
+            if other is not None and name not in self._handlers.notifications:
+                self._requests.start(context, id, None, other, message.params)
+            else:
+                self._refuse(id, MethodNotFound(f"no such method: {shorten(name)}", data={"method": name}))
+            return
+        method, handler = entry
+        try:
+            params = read_object(method.params, message.params)
+        except InvalidParams as bad:
+            too_long = InvalidRequest(f"a number has more than {MAX_NUMBER_CHARS} characters")
+            self._refuse(id, too_long if has_long_number(frame) else bad)
+            return
+        self._requests.start(context, id, method, handler, params)
+
+    def _refuse(self, id: Id, error: RequestError) -> None:
+        frame = self._peer.fail(id, error)
+        if frame is not None:
+            self._outgoing.send_quietly(frame)
+
+    def _deliver(self, session_id: str, held: _Held) -> None:
+        handler, context, params = held
+        self._lanes.queued_bytes -= len(context.raw)
+        self._lanes.put(session_id, handler, context, params, len(context.raw))
+
+
+async def _run_urgent(context: Context, handler: Any, params: Any) -> None:
+    try:
+        await handler(context, params)
+    except (asyncio.CancelledError, GeneratorExit):
+        raise
+    except BaseException as error:
+        report(context.method, error)

@@ -1,0 +1,122 @@
+"""What leaves a connection: shown to the observers, paced by the transport, in an order the peer can follow."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from duologue.errors import ConnectionLost, Deadlock
+from duologue.runtime.introductions import Introductions
+from duologue.runtime.taps import Tap, show
+from duologue.transports.base import Transport
+
+__all__ = ["Outgoing"]
+
+_log = logging.getLogger("duologue.runtime")
+
+
+class Outgoing:
+    """The writing side of one connection.
+
+    Args:
+        transport: Where frames go.
+        taps: Observers of every frame.
+        on_wait: Called when somebody begins to wait for room; waiting for room to write is waiting for the peer, so
+            reading must go on meanwhile.
+        max_held_bytes: What may be held back for sessions the peer has not heard of yet.
+    """
+
+    def __init__(
+        self, transport: Transport, taps: tuple[Tap, ...], on_wait: Callable[[], None], max_held_bytes: int
+    ) -> None:
+        self.departures: Introductions[bytes] = Introductions(self._depart)
+        self.waiting = 0
+        """How many wait for room."""
+        self._transport = transport
+        self._taps = taps
+        self._on_wait = on_wait
+        self._max_held = max_held_bytes
+        self._held = 0
+        self._deadline: float | None = None
+        self._waits: set[asyncio.Timeout] = set()
+        self._lost = ConnectionLost("the connection is closed")
+        self._is_closed = False
+
+    def send(self, frame: bytes) -> None:
+        """Queue a frame.
+
+        Raises:
+            ConnectionLost: The peer takes nothing any more.
+        """
+        if self._is_closed:
+            raise self._lost
+        if self._taps:
+            show(self._taps, "out", frame)
+        self._transport.send(frame)
+
+    def send_quietly(self, frame: bytes) -> None:
+        """For what nobody waits on: a peer that is gone is noticed by those who do."""
+        try:
+            self.send(frame)
+        except ConnectionLost:
+            _log.debug("not sent, the peer is gone: %d bytes", len(frame))
+
+    async def send_and_drain(self, frame: bytes) -> None:
+        """Queue a frame, and wait while the peer is too slow.
+
+        Raises:
+            ConnectionLost: The peer takes nothing any more.
+        """
+        self.send(frame)
+        if self._transport.is_congested:
+            await self.drain()
+
+    async def drain(self) -> None:
+        """Wait for room, but not beyond the end of the connection.
+
+        Raises:
+            ConnectionLost: There will be none.
+        """
+        self.waiting += 1
+        self._on_wait()
+        limit = asyncio.timeout_at(self._deadline)
+        try:
+            async with limit:
+                self._waits.add(limit)
+                await self._transport.drain()
+        except TimeoutError:
+            raise self._lost from None
+        finally:
+            self._waits.discard(limit)
+            self.waiting -= 1
+
+    def hold_back(self, method: str, session_id: str, frame: bytes) -> None:
+        """Keep a notification until the answer that introduces its session has left.
+
+        Raises:
+            Deadlock: Too much is kept already.
+        """
+        self._held += len(frame)
+        if self._held > self._max_held:
+            self._held -= len(frame)
+            raise Deadlock(
+                f"over {self._max_held} bytes of {method} for session {session_id!r} wait for the answer that "
+                f"introduces it; return that answer first"
+            )
+        self.departures.hold(session_id, frame)
+
+    def end(self, lost: ConnectionLost, seconds: float) -> None:
+        """The peer is gone: whoever waits for room is told so after `seconds` at most."""
+        self._lost = lost
+        self._deadline = asyncio.get_running_loop().time() + seconds
+        for wait in self._waits:
+            wait.reschedule(self._deadline)
+
+    def close(self) -> None:
+        """Nothing leaves from here on."""
+        self._is_closed = True
+
+    def _depart(self, session_id: str, frame: bytes) -> None:
+        self._held -= len(frame)
+        self.send_quietly(frame)
