@@ -23,6 +23,9 @@
     ├── ProtocolViolation         the peer's answer breaks JSON-RPC or the schema
     ├── Deadlock                  a handler waits for what only its own end could bring
     ├── EncodeError               a value of ours that cannot be written as JSON
+    ├── StoreError                sessions could not be kept, or not be read back
+    │   ├── SessionInUse               the session is open somewhere else
+    │   └── StoreFull                  no room to keep more; what was kept is whole
     └── StartError                an agent's process could not be started
         ├── CommandNotFound            no such command, or it may not be run
         └── InitializeTimeout          it runs, but never answered `initialize`
@@ -60,7 +63,10 @@ __all__ = [
     "RequestCancelled",
     "RequestError",
     "ResourceNotFound",
+    "SessionInUse",
     "StartError",
+    "StoreError",
+    "StoreFull",
     "TooMuchNoise",
     "UnsupportedProtocolVersion",
     "error_for_code",
@@ -221,6 +227,23 @@ class Deadlock(DuologueError):
 
 class EncodeError(DuologueError):
     """A value of ours that JSON cannot express."""
+
+
+class StoreError(DuologueError):
+    """Sessions could not be kept, or not be read back; the message says which and why."""
+
+
+class SessionInUse(StoreError):
+    """The session is open somewhere else: in process `holder`, if that is known."""
+
+    def __init__(self, session_id: str, *, holder: int | None = None) -> None:
+        super().__init__(f"session in use{f' by process {holder}' if holder else ''}: {session_id}")
+        self.session_id = session_id
+        self.holder = holder
+
+
+class StoreFull(StoreError):
+    """No room to keep more. What was kept is whole, and keeping goes on once there is room again."""
 
 
 class StartError(DuologueError):
