@@ -14,7 +14,7 @@ from msgspec import Struct
 from duologue.conversation.content import Content, JsonObject
 from duologue.conversation.settings import Modes, Setting
 from duologue.conversation.setup import Party, SessionInfo, SessionSetup
-from duologue.conversation.updates import ToolCallChanged, Update
+from duologue.conversation.updates import Command, ToolCallChanged, Update
 
 __all__ = [
     "Account",
@@ -139,6 +139,7 @@ class Opened(Struct, frozen=True, kw_only=True):
     modes: Modes | None = None
     models: Setting | None = None
     """The setting of category `model`, for clients that know models only."""
+    commands: list[Command] = []
     meta: JsonObject | None = None
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from duologue.conversation.setup import SessionSetup
+from duologue.conversation.updates import CommandsChanged
 from duologue.dialects.contract import AgentCore, AgentFeatures, Opened, TokenUsage
 from duologue.dialects.v1.content import blocks_from_wire
 from duologue.dialects.v1.editor import V1Editor, accounts_to_wire
@@ -39,13 +40,15 @@ class V1AgentDialect:
         self._core = core
         self._handlers = handlers
         self._has_boolean_settings = False
+        self._editor: V1Editor | None = None
         handlers.on(v1.INITIALIZE)(self._initialize)
 
     async def _initialize(self, context: Context, params: v1.InitializeRequest) -> v1.InitializeResponse:
         client = party_from_wire(params.client_info)
         features = client_features_from_wire(params.client_capabilities)
         self._has_boolean_settings = features.boolean_settings
-        welcome = await self._core.initialize(client, features, V1Editor(context.connection, client, features))
+        self._editor = V1Editor(context.connection, client, features)
+        welcome = await self._core.initialize(client, features, self._editor)
         self._register(welcome.features)
         methods = [
             login_to_wire(method)
@@ -116,24 +119,34 @@ class V1AgentDialect:
 
     async def _new(self, context: Context, params: v1.NewSessionRequest) -> v1.NewSessionResponse:
         opened = await self._core.new_session(setup_from_wire(params))
+        self._offer_commands(context, opened.session_id, opened)
         response = v1.NewSessionResponse if opened.models is None else legacy.NewSessionResponse
         return response(session_id=opened.session_id, **self._state_of(opened))
 
     async def _load(self, context: Context, params: v1.LoadSessionRequest) -> v1.LoadSessionResponse:
         opened = await self._core.open_session(params.session_id, setup_from_wire(params), replay=True)
+        self._offer_commands(context, params.session_id, opened)
         response = v1.LoadSessionResponse if opened.models is None else legacy.LoadSessionResponse
         return response(**self._state_of(opened))
 
     async def _resume(self, context: Context, params: v1.ResumeSessionRequest) -> v1.ResumeSessionResponse:
         opened = await self._core.open_session(params.session_id, setup_from_wire(params), replay=False)
+        self._offer_commands(context, params.session_id, opened)
         response = v1.ResumeSessionResponse if opened.models is None else legacy.ResumeSessionResponse
         return response(**self._state_of(opened))
 
     async def _fork(self, context: Context, params: v1.ForkSessionRequest) -> v1.ForkSessionResponse:
         setup: SessionSetup = setup_from_wire(params)
         opened = await self._core.fork_session(params.session_id, setup)
+        self._offer_commands(context, opened.session_id, opened)
         response = v1.ForkSessionResponse if opened.models is None else legacy.ForkSessionResponse
         return response(session_id=opened.session_id, **self._state_of(opened))
+
+    def _offer_commands(self, context: Context, session_id: str, opened: Opened) -> None:
+        """Version 1 tells commands in an update, which belongs after the answer that opens the session."""
+        if opened.commands and self._editor is not None:
+            editor, update = self._editor, CommandsChanged(commands=opened.commands)
+            context.after_response(lambda: editor.update(session_id, update))
 
     def _state_of(self, opened: Opened) -> dict[str, Any]:
         """What every response that opens a session carries; absent rather than empty."""

@@ -1,0 +1,48 @@
+"""duologue: the Agent Client Protocol in Python, both sides, every transport.
+
+This is the front door; each name is loaded when it is first used, so that importing it costs nothing. What is not
+listed here is imported from its own module, whose path is the path of its file. Nobody inside the package imports it.
+"""
+
+from __future__ import annotations
+
+import logging
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from duologue.agent.agent import Agent
+    from duologue.agent.serving import serve
+    from duologue.agent.session import Session
+    from duologue.agent.settings import Settings, choice, toggle
+    from duologue.agent.turn import Turn
+
+__version__ = "0.1.0"
+
+_HOME = {
+    "Agent": "duologue.agent.agent",
+    "Session": "duologue.agent.session",
+    "Settings": "duologue.agent.settings",
+    "Turn": "duologue.agent.turn",
+    "choice": "duologue.agent.settings",
+    "serve": "duologue.agent.serving",
+    "toggle": "duologue.agent.settings",
+}
+
+__all__ = ["Agent", "Session", "Settings", "Turn", "__version__", "choice", "serve", "toggle"]
+
+# A library is quiet until somebody asks it to speak.
+logging.getLogger("duologue").addHandler(logging.NullHandler())
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOME.get(name)
+    if home is None:
+        raise AttributeError(f"module 'duologue' has no attribute {name!r}")
+    value = getattr(import_module(home), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOME})

@@ -1,0 +1,243 @@
+"""An agent, written once: what it is called, what it can do, and what it does with a prompt.
+
+Capabilities follow from what is registered here, never more. One agent serves any number of clients at once; what
+belongs to one of them lives in its `Link`, what belongs to one conversation in its `Session`.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar, cast, get_type_hints
+
+from duologue.agent.link import Link
+from duologue.agent.session import Session
+from duologue.agent.settings import Settings
+from duologue.agent.turn import Turn
+from duologue.conversation.setup import Party
+from duologue.conversation.updates import Command
+from duologue.dialects.contract import LoginMethod, LoginStatus, Provider
+from duologue.dialects.v1.agent import V1AgentDialect
+from duologue.runtime.connection import Connection, Tap
+from duologue.runtime.handlers import Context, Handlers
+from duologue.schema.base import Method, Notification
+from duologue.transports.base import Transport
+
+if TYPE_CHECKING:
+    from duologue.store.base import Store
+
+__all__ = ["Agent", "Providers"]
+
+S = TypeVar("S", bound=Settings)
+T = TypeVar("T", bound=Callable[..., Any])
+
+PromptHandler: TypeAlias = Callable[[Turn[Any]], Awaitable[Any]]
+CommandHandler: TypeAlias = Callable[[Turn[Any], str], Awaitable[Any]]
+Accepts: TypeAlias = Literal["image", "audio", "resource"]
+
+
+class Providers:
+    """Where an agent's model requests go, if its author lets clients decide (unstable). Kept per process."""
+
+    def __init__(self, *providers: Provider) -> None:
+        self.known = {provider.provider_id: provider for provider in providers}
+        self.headers: dict[str, dict[str, str]] = {}
+        """The headers a client asked for, by provider; never told to anyone."""
+
+
+class Agent(Generic[S]):
+    """The thing you write.
+
+    Args:
+        name: A short name for machines.
+        version: Of the agent, not of the protocol.
+        title: A name for people.
+        settings: The class that declares modes and options.
+        accepts: What prompts may carry beyond text and links.
+        system_prompt: Whether clients may `append` to the instructions, or even `override` them (unstable).
+        mcp: Connect the MCP servers that clients name; needs the extra `mcp`.
+        login_required: Refuse sessions until a registered login method succeeded.
+        debug: Put the text of unexpected exceptions into error answers.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        version: str = "0.0.0",
+        title: str | None = None,
+        settings: type[S] = cast("type[S]", Settings),  # noqa: B008
+        accepts: tuple[Accepts, ...] = ("resource",),
+        system_prompt: Literal["append", "override"] | None = None,
+        mcp: bool = False,
+        login_required: bool = False,
+        debug: bool = False,
+    ) -> None:
+        self.info = Party(name, version, title)
+        self.settings_type = settings
+        self.accepts = accepts
+        self.system_prompt = system_prompt
+        self.mcp = mcp
+        self.login_required = login_required
+        self.debug = debug
+        self.prompt_handler: PromptHandler | None = None
+        self.open_hooks: list[Callable[[Session[Any]], Awaitable[None]]] = []
+        self.commands: dict[str, tuple[Command, CommandHandler]] = {}
+        self.login_methods: dict[str, tuple[LoginMethod, Callable[[], Awaitable[None]] | None]] = {}
+        self.logout_handler: Callable[[], Awaitable[None]] | None = None
+        self.status_handler: Callable[[], Awaitable[LoginStatus | str]] | None = None
+        self.providers: Providers | None = None
+        self.store: Store | None = None
+        self._extensions: list[tuple[Method[Any, Any], Notification[Any], Callable[[Any], Awaitable[Any]]]] = []
+
+    # --- registering
+
+    def on_prompt(self, handler: Callable[[Turn[S]], Awaitable[Any]]) -> Callable[[Turn[S]], Awaitable[Any]]:
+        """What to do with a prompt. Return nothing for `end_turn`, or another stop reason."""
+        self.prompt_handler = handler
+        return handler
+
+    def on_open(self, hook: Callable[[Session[S]], Awaitable[None]]) -> Callable[[Session[S]], Awaitable[None]]:
+        """Called with each session before its client hears that it is open: new, loaded, resumed or forked."""
+        self.open_hooks.append(hook)
+        return hook
+
+    def command(self, name: str, description: str, *, hint: str | None = None) -> Callable[[T], T]:
+        """A slash command: advertised once a session is open, called for prompts that begin with `/name`."""
+        if not name or name != name.strip() or any(sign in name for sign in "/ \t\n"):
+            raise ValueError(f"a command's name has no slash and no blanks: {name!r}")
+
+        def register(handler: T) -> T:
+            self.commands[name] = (Command(name, description, hint), handler)
+            return handler
+
+        return register
+
+    def extension(self, name: str) -> Callable[[T], T]:
+        """A custom method or notification: a coroutine function of one parameter, typed by its annotations."""
+        if not name.startswith("_"):
+            raise ValueError(f"custom methods begin with an underscore: {name!r}")
+
+        def register(handler: T) -> T:
+            taken, given = _types_of(handler)
+            method: Method[Any, Any] = Method(name, taken, given, stable=False)
+            self._extensions.append((method, Notification(name, taken, side="agent"), handler))
+            return handler
+
+        return register
+
+    def login(self, method_id: str, name: str, *, description: str | None = None) -> Callable[[T], T]:
+        """A way to log in: the coroutine function does it, and raises a `RequestError` when it fails."""
+
+        def register(handler: T) -> T:
+            self.login_methods[method_id] = (
+                LoginMethod(method_id=method_id, name=name, description=description),
+                handler,
+            )
+            return handler
+
+        return register
+
+    def login_in_terminal(
+        self,
+        method_id: str,
+        name: str,
+        *,
+        args: tuple[str, ...] = (),
+        env: dict[str, str] | None = None,
+        description: str | None = None,
+    ) -> None:
+        """A way to log in by running this very program in a terminal with these arguments instead of its own."""
+        method = LoginMethod(
+            method_id=method_id,
+            name=name,
+            description=description,
+            is_terminal=True,
+            args=list(args),
+            env=env or {},
+        )
+        self.login_methods[method_id] = (method, None)
+
+    def on_logout(self, handler: Callable[[], Awaitable[None]]) -> Callable[[], Awaitable[None]]:
+        """What logging out means."""
+        self.logout_handler = handler
+        return handler
+
+    def on_login_status(
+        self, handler: Callable[[], Awaitable[LoginStatus | str]]
+    ) -> Callable[[], Awaitable[LoginStatus | str]]:
+        """Who is logged in (unstable): a `LoginStatus` or its state. Also decides whether a login is needed."""
+        self.status_handler = handler
+        return handler
+
+    def use_providers(self, *providers: Provider) -> Providers:
+        """Let clients choose where model requests go (unstable); read the choice from what is returned."""
+        self.providers = Providers(*providers)
+        return self.providers
+
+    def keep_sessions(self, where: str | Path | Store) -> None:
+        """Keep sessions in this directory (or store): load, list, resume, fork, close and delete work from here on."""
+        if isinstance(where, str | Path):
+            from duologue.store.sqlite import SqliteStore
+
+            self.store = SqliteStore(Path(where).expanduser())
+        else:
+            self.store = where
+
+    # --- serving
+
+    async def serve_on(self, transport: Transport, *, taps: tuple[Tap, ...] = ()) -> None:
+        """Talk to one client until it leaves."""
+        handlers = Handlers()
+        link = Link(self)
+        V1AgentDialect(link, handlers)
+        for method, notification, handler in self._extensions:
+            _register_extension(handlers, method, notification, handler)
+        try:
+            async with Connection(
+                transport, handlers, first="initialize", debug=self.debug, taps=taps
+            ) as connection:
+                await connection.wait_closed()
+        finally:
+            await link.aclose()
+
+    def serve(self) -> None:
+        """Talk to the client on this process's stdin and stdout until it leaves. Blocks."""
+        from duologue.agent.serving import serve_stdio
+
+        serve_stdio(self)
+
+    def main(self) -> None:
+        """Like `serve()`, but reads the command line first: `--help` says what there is."""
+        from duologue.agent.serving import main
+
+        main(self)
+
+    @property
+    def extension_names(self) -> list[str]:
+        """The custom methods, as they are advertised."""
+        return [method.name for method, _, _ in self._extensions]
+
+
+def _types_of(handler: Callable[..., Any]) -> tuple[Any, Any]:
+    """What a custom method takes and gives, from its annotations; without any, a JSON object."""
+    hints = get_type_hints(handler)
+    parameters = list(inspect.signature(handler).parameters)
+    if len(parameters) != 1:
+        raise TypeError(f"a custom method takes one parameter, {handler!r} takes {len(parameters)}")
+    given = hints.get("return", Any)
+    return hints.get(parameters[0], dict[str, Any]), dict[str, Any] if given is type(None) else given
+
+
+def _register_extension(
+    handlers: Handlers,
+    method: Method[Any, Any],
+    notification: Notification[Any],
+    handler: Callable[[Any], Awaitable[Any]],
+) -> None:
+    async def call(context: Context, params: Any) -> Any:
+        return await handler(params)
+
+    handlers.on(method)(call)
+    handlers.on(notification)(call)

@@ -1,0 +1,68 @@
+"""What a client may ask for: paths that exist, content the agent takes, instructions it can apply."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+from duologue.conversation.content import AudioContent, Content, ImageContent, Resource, UnknownContent
+from duologue.conversation.setup import SessionSetup
+from duologue.errors import InvalidParams
+
+if TYPE_CHECKING:
+    from duologue.agent.agent import Agent
+
+__all__ = ["check_prompt", "check_setup"]
+
+
+def check_setup(setup: SessionSetup, agent: Agent[Any]) -> None:
+    """Refuse a session that could not work as asked.
+
+    Raises:
+        InvalidParams: Naming the field.
+    """
+    _check_directory("cwd", setup.cwd)
+    for index, directory in enumerate(setup.additional_directories):
+        _check_directory(f"additionalDirectories[{index}]", directory)
+    prompt = setup.system_prompt
+    if prompt is None:
+        return
+    if agent.system_prompt is None:
+        raise InvalidParams("$.systemPrompt: this agent takes no instructions")
+    if prompt.mode != "append" and prompt.mode != agent.system_prompt:
+        raise InvalidParams(f"$.systemPrompt.mode: {prompt.mode!r} is not supported")
+
+
+def _check_directory(field: str, path: str) -> None:
+    if "\0" in path or not os.path.isabs(path):
+        raise InvalidParams(f"$.{field}: must be an absolute path, not {path[:200]!r}")
+    if not os.path.isdir(path):
+        raise InvalidParams(f"$.{field}: there is no such directory: {path[:200]}")
+
+
+def check_prompt(prompt: list[Content], agent: Agent[Any]) -> None:
+    """Refuse content the agent did not say it takes, before any work is done.
+
+    Raises:
+        InvalidParams: Naming the block.
+    """
+    if not prompt:
+        raise InvalidParams("$.prompt: is empty")
+    for index, block in enumerate(prompt):
+        needed = _needed_for(block)
+        if needed is not None and needed not in agent.accepts:
+            raise InvalidParams(f"$.prompt[{index}]: this agent takes no content of type {needed}")
+
+
+def _needed_for(block: Content) -> str | None:
+    match block:
+        case ImageContent():
+            return "image"
+        case AudioContent():
+            return "audio"
+        case Resource():
+            return "resource"
+        case UnknownContent():
+            return str(block.fields.get("type"))
+        case _:
+            return None

@@ -1,0 +1,94 @@
+"""A dataclass becomes a form, and the user's answers become an instance of it.
+
+    @dataclass
+    class Release:
+        version: str
+        notes: str = field(default="", metadata={"title": "What is new", "description": "Markdown"})
+        channel: Literal["stable", "beta"] = "stable"
+        announce: bool = True
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import types
+import typing
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin
+
+import msgspec
+
+from duologue.conversation.content import JsonObject
+from duologue.dialects.contract import Editor, Elicitation
+
+__all__ = ["ask_form", "form_schema"]
+
+F = TypeVar("F")
+
+_PLAIN: dict[Any, str] = {str: "string", int: "integer", float: "number", bool: "boolean"}
+
+
+def form_schema(form: type) -> JsonObject:
+    """The flat form the protocol knows: strings, numbers, switches, one or several of a list.
+
+    Raises:
+        TypeError: A field's type has no place in a form.
+    """
+    if not dataclasses.is_dataclass(form):
+        raise TypeError(f"a form is a dataclass, not {form!r}")
+    hints = typing.get_type_hints(form)
+    properties: JsonObject = {}
+    required: list[str] = []
+    for field in dataclasses.fields(form):
+        properties[field.name] = _property(field, hints[field.name])
+        if field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING:
+            required.append(field.name)
+    schema: JsonObject = {"type": "object", "properties": properties}
+    if required:
+        schema["required"] = required
+    if form.__doc__ and not form.__doc__.startswith(f"{form.__name__}("):
+        schema["description"] = form.__doc__.strip()
+    return schema
+
+
+async def ask_form(editor: Editor, question: Elicitation, form: type[F]) -> F | None:
+    """Put the question and read the answer; `None` unless it was accepted and fits."""
+    answer = await editor.elicit(question)
+    if answer.action != "accept":
+        return None
+    try:
+        return msgspec.convert(answer.content or {}, form)
+    except msgspec.ValidationError:
+        return None
+
+
+def _property(field: dataclasses.Field[Any], hint: Any) -> JsonObject:
+    hint = _without_none(hint)
+    described = {
+        key: field.metadata[key]
+        for key in ("title", "description", "minimum", "maximum", "minLength", "maxLength", "pattern", "format")
+        if key in field.metadata
+    }
+    shape = _shape(field.name, hint)
+    if field.default is not dataclasses.MISSING and field.default is not None:
+        shape["default"] = field.default
+    return shape | described
+
+
+def _shape(name: str, hint: Any) -> JsonObject:
+    if hint in _PLAIN:
+        return {"type": _PLAIN[hint]}
+    if get_origin(hint) is Literal:
+        return {"type": "string", "enum": [str(value) for value in get_args(hint)]}
+    if get_origin(hint) is list:
+        (member,) = get_args(hint)
+        if get_origin(member) is Literal:
+            return {"type": "array", "items": {"type": "string", "enum": [str(value) for value in get_args(member)]}}
+    raise TypeError(f"{name}: {hint!r} has no place in a form (str, int, float, bool, Literal, list of Literal)")
+
+
+def _without_none(hint: Any) -> Any:
+    if get_origin(hint) in (Union, types.UnionType):
+        members = [member for member in get_args(hint) if member is not type(None)]
+        if len(members) == 1:
+            return members[0]
+    return hint

@@ -1,0 +1,115 @@
+"""Putting an agent on this process's stdin and stdout, and making agents out of plain functions."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import inspect
+import signal
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any, TypeAlias, get_type_hints
+
+from duologue.agent.agent import Agent
+from duologue.agent.session import Session
+from duologue.agent.turn import Turn
+from duologue.conversation.content import Content
+from duologue.store.memory import MemoryStore
+from duologue.transports.stdio import StdioTransport
+
+__all__ = ["agent_from", "main", "serve", "serve_stdio"]
+
+Answer: TypeAlias = Callable[..., AsyncIterator[str | Content] | Awaitable[Any]]
+"""An async generator of pieces, or a coroutine function that returns the whole answer (or nothing)."""
+
+
+def serve(target: Answer | type | Agent[Any], *, name: str | None = None) -> None:
+    """Serve an agent on stdio: an `Agent`, or a function from prompt to answer. Blocks until the client leaves.
+
+    The function takes the prompt's text, or the whole `Turn` if its parameter is annotated so. A class is made once
+    per session and needs a method `prompt`; its constructor may take the `Session`.
+    """
+    agent_from(target, name=name).serve()
+
+
+def agent_from(target: Answer | type | Agent[Any], *, name: str | None = None) -> Agent[Any]:
+    """An `Agent` that answers prompts with `target`. Sessions are kept in memory."""
+    if isinstance(target, Agent):
+        return target
+    agent: Agent[Any] = Agent(name or getattr(target, "__name__", "agent").replace("_", "-").lower())
+    agent.keep_sessions(MemoryStore())
+    if isinstance(target, type):
+        made: dict[str, Any] = {}
+
+        @agent.on_open
+        async def make(session: Session[Any]) -> None:
+            takes_session = len(inspect.signature(target).parameters) > 0
+            made[session.id] = target(session) if takes_session else target()
+
+        @agent.on_prompt
+        async def answer_with_instance(turn: Turn[Any]) -> Any:
+            return await _answer(made[turn.session.id].prompt, turn)
+    else:
+
+        @agent.on_prompt
+        async def answer_with_function(turn: Turn[Any]) -> Any:
+            return await _answer(target, turn)
+
+    return agent
+
+
+async def _answer(function: Answer, turn: Turn[Any]) -> str | None:
+    returned = function(turn if _wants_turn(function) else turn.text)
+    if isinstance(returned, AsyncIterator):
+        async for piece in returned:
+            await turn.say(piece)
+        return None
+    answer = await returned
+    if answer is not None:
+        await turn.say(answer)
+    return None
+
+
+def _wants_turn(function: Callable[..., Any]) -> bool:
+    parameters = list(inspect.signature(function).parameters.values())
+    if not parameters:
+        raise TypeError(f"{function!r} takes no prompt")
+    hint = get_type_hints(function).get(parameters[0].name)
+    return hint is Turn or getattr(hint, "__origin__", None) is Turn or parameters[0].name == "turn"
+
+
+def serve_stdio(agent: Agent[Any]) -> None:
+    """Serve on stdin and stdout until the client leaves or somebody asks us to end."""
+    try:
+        asyncio.run(_serve_until_told(agent))
+    except KeyboardInterrupt:
+        sys.exit(130)
+
+
+async def _serve_until_told(agent: Agent[Any]) -> None:
+    """A signal ends the conversation in good order: sessions are saved, children ended."""
+    serving = asyncio.ensure_future(agent.serve_on(StdioTransport()))
+    loop = asyncio.get_running_loop()
+    told: list[int] = []
+
+    def end(number: int) -> None:
+        told.append(number)
+        serving.cancel()
+
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        loop.add_signal_handler(number, end, number)
+    try:
+        await serving
+    except asyncio.CancelledError:
+        if not told:
+            raise
+        sys.exit(128 + told[0])
+
+
+def main(agent: Agent[Any]) -> None:
+    """The command line of an agent that is its own program."""
+    name = agent.info.title or agent.info.name
+    parser = argparse.ArgumentParser(description=f"{name} {agent.info.version}: an ACP agent. Start it from an editor.")
+    parser.add_argument("--version", action="version", version=f"{agent.info.name} {agent.info.version}")
+    parser.parse_args()
+    agent.serve()

@@ -1,0 +1,182 @@
+"""A tool call, from its announcement to its end, as one `async with`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
+
+from duologue.agent.permission import DEFAULT_OPTIONS, Asked
+from duologue.conversation.content import Content, JsonObject, as_content
+from duologue.conversation.updates import (
+    UNSET,
+    ContentPart,
+    FileChange,
+    Location,
+    TerminalPart,
+    ToolCallChanged,
+    ToolContent,
+    UnknownPart,
+)
+from duologue.dialects.contract import PermissionOption
+
+if TYPE_CHECKING:
+    from duologue.agent.turn import Turn
+
+__all__ = ["Tool"]
+
+Part: TypeAlias = str | Content | ToolContent
+_PARTS = (ContentPart, FileChange, TerminalPart, UnknownPart)
+
+
+class Tool:
+    """One tool call. Entering announces it; leaving completes it, or fails it if an exception passes.
+
+    Made by `turn.tool(…)`.
+
+    Attributes:
+        tool_call_id: Unique in the session.
+        status: `pending`, `in_progress`, `completed` or `failed`.
+    """
+
+    def __init__(
+        self,
+        turn: Turn[Any],
+        tool_call_id: str,
+        title: str,
+        kind: str,
+        *,
+        name: str | None = None,
+        locations: Iterable[str | Path | Location] = (),
+        raw_input: Any = UNSET,
+        meta: JsonObject | None = None,
+    ) -> None:
+        self.tool_call_id = tool_call_id
+        self.title = title
+        self.kind = kind
+        self.name = name
+        self.status = "pending"
+        self._turn = turn
+        self._content: list[ToolContent] = []
+        self._locations = [_as_location(turn, place) for place in locations]
+        self._raw_input = raw_input
+        self._meta = meta
+
+    async def __aenter__(self) -> Self:
+        await self._turn.update(
+            ToolCallChanged(
+                is_new=True,
+                tool_call_id=self.tool_call_id,
+                title=self.title,
+                kind=self.kind,
+                status=self.status,
+                name=self.name if self.name is not None else UNSET,
+                locations=self._locations or UNSET,
+                raw_input=self._raw_input,
+                meta=self._meta if self._meta is not None else UNSET,
+            )
+        )
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self.status in ("completed", "failed"):
+            return
+        if error is None:
+            await self.change(status="completed")
+        elif isinstance(error, asyncio.CancelledError):
+            await self._turn.last_words(self._patch(status="failed"))
+        else:
+            await self.fail(f"{type(error).__name__}: {error}")
+
+    async def show(self, *parts: Part, replace: bool = False) -> None:
+        """Add to what the tool call shows: text, content, a `FileChange`, a terminal. `replace` starts afresh."""
+        if replace:
+            self._content = []
+        self._content += [_as_part(part) for part in parts]
+        await self.change(content=list(self._content))
+
+    async def diff(self, path: str | Path, old: str | None, new: str | None) -> None:
+        """Show a change to a file: `old` is `None` for a new one, `new` for one that is deleted."""
+        await self.show(FileChange(str(self._turn.absolute(path)), old, new))
+
+    async def at(self, path: str | Path, line: int | None = None) -> None:
+        """Say where the tool works now; clients can follow along."""
+        place = Location(str(self._turn.absolute(path)), line)
+        self._locations = [*self._locations, place]
+        await self.change(locations=list(self._locations))
+
+    async def change(
+        self,
+        *,
+        title: str | None = None,
+        kind: str | None = None,
+        status: str | None = None,
+        content: list[ToolContent] | None = None,
+        locations: list[Location] | None = None,
+        raw_input: Any = UNSET,
+        raw_output: Any = UNSET,
+        meta: JsonObject | None = None,
+    ) -> None:
+        """Change what is given and leave the rest. Work has begun with the first change that is not a status."""
+        if status is None and self.status == "pending":
+            status = "in_progress"
+        await self._turn.update(
+            self._patch(
+                title=title,
+                kind=kind,
+                status=status,
+                content=content,
+                locations=locations,
+                raw_input=raw_input,
+                raw_output=raw_output,
+                meta=meta,
+            )
+        )
+
+    async def fail(self, reason: str) -> None:
+        """The tool did not succeed; the turn goes on."""
+        self._content.append(_as_part(reason))
+        await self.change(status="failed", content=list(self._content))
+
+    async def allow(
+        self,
+        *,
+        options: list[PermissionOption] | None = None,
+        remember_as: str | None = None,
+        meta: JsonObject | None = None,
+    ) -> bool:
+        """Ask the user whether this may happen. A remembered answer asks nobody; no answer is a no.
+
+        Args:
+            options: What the user may choose from; once and always, yes and no, unless given.
+            remember_as: What an "always" answer covers in this session; calls of this kind and title otherwise.
+            meta: Attached to the question.
+        """
+        question = Asked(self._patch(title=self.title, kind=self.kind, status=self.status), remember_as, meta)
+        if self._content:
+            question.tool = self._patch(
+                title=self.title, kind=self.kind, status=self.status, content=list(self._content)
+            )
+        chosen = await self._turn.ask_permission(question, options or DEFAULT_OPTIONS)
+        if chosen is not None and chosen.kind.startswith("allow"):
+            await self.change(status="in_progress")
+            return True
+        await self.change(status="failed")
+        return False
+
+    def _patch(self, **fields: Any) -> ToolCallChanged:
+        given = {key: value for key, value in fields.items() if value is not None}
+        self.status = given.get("status", self.status)
+        return ToolCallChanged(tool_call_id=self.tool_call_id, **given)
+
+
+def _as_part(part: Part) -> ToolContent:
+    return part if isinstance(part, _PARTS) else ContentPart(as_content(part))
+
+
+def _as_location(turn: Turn[Any], place: str | Path | Location) -> Location:
+    return place if isinstance(place, Location) else Location(str(turn.absolute(place)))

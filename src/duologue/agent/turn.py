@@ -1,0 +1,298 @@
+"""One prompt and everything an agent may do about it.
+
+Each act leaves as one update, in order, before the turn's answer; after the answer nothing of the turn leaves any more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
+
+from duologue.agent.forms import ask_form, form_schema
+from duologue.agent.permission import Asked
+from duologue.agent.settings import Settings
+from duologue.agent.tool import Tool
+from duologue.agent.workspace import Files, Ran, run_command
+from duologue.conversation.content import Content, JsonObject, as_content, text_of
+from duologue.conversation.updates import (
+    UNSET,
+    CompactionChanged,
+    CompactionChunk,
+    InfoChanged,
+    Location,
+    MessageChunk,
+    Notice,
+    PlanChanged,
+    PlanEntry,
+    PlanRemoved,
+    Role,
+    Update,
+    UsageChanged,
+)
+from duologue.dialects.contract import ClientFeatures, Elicitation, PermissionOption, TokenUsage
+from duologue.errors import InvalidParams, RequestError
+
+if TYPE_CHECKING:
+    from duologue.agent.session import Session
+    from duologue.mcp.servers import McpServers
+
+__all__ = ["STOP_REASONS", "StopTurn", "Turn"]
+
+S = TypeVar("S", bound=Settings)
+F = TypeVar("F")
+
+STOP_REASONS = ("end_turn", "max_tokens", "max_turn_requests", "refusal", "cancelled")
+
+
+class StopTurn(Exception):
+    """Ends the turn with a stop reason from anywhere inside it; raised by `turn.stop()`."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+class Turn(Generic[S]):
+    """A prompt to answer. Returning from the handler ends it with `end_turn`.
+
+    Attributes:
+        prompt: What the user sent, block by block.
+        text: Its text blocks run together.
+        session: The session it belongs to.
+        meta: What the client attached.
+    """
+
+    def __init__(self, session: Session[S], prompt: list[Content], meta: JsonObject | None) -> None:
+        self.session = session
+        self.prompt = prompt
+        self.text = text_of(prompt)
+        self.meta = meta
+        self.files = Files(session)
+        self.tokens: TokenUsage | None = None
+        """What this turn used up; set it and it is told with the answer."""
+        self.is_over = False
+        self._message: tuple[Role, str] | None = None
+
+    # --- what is known
+
+    @property
+    def cwd(self) -> Path:
+        """The session's directory."""
+        return self.session.cwd
+
+    @property
+    def settings(self) -> S:
+        """The settings now; the user may change them while the turn runs."""
+        return self.session.settings
+
+    @property
+    def client(self) -> ClientFeatures:
+        """What the client can do. Rarely needed: everything below has a stated fallback."""
+        return self.session.editor.features
+
+    @property
+    def mcp(self) -> McpServers:
+        """The session's MCP servers and their tools."""
+        return self.session.mcp
+
+    def absolute(self, path: str | Path) -> Path:
+        """A path as the protocol wants it: relative ones count from the session's directory."""
+        return self.cwd / path
+
+    # --- telling
+
+    async def say(self, content: str | Content, *, message_id: str | None = None, meta: JsonObject | None = None) -> None:
+        """Send a piece of the answer. Waits when the client is slow."""
+        await self._chunk("agent", content, message_id, meta)
+
+    async def think(
+        self, content: str | Content, *, message_id: str | None = None, meta: JsonObject | None = None
+    ) -> None:
+        """Send a piece of reasoning."""
+        await self._chunk("thought", content, message_id, meta)
+
+    async def echo(
+        self, content: str | Content, *, message_id: str | None = None, meta: JsonObject | None = None
+    ) -> None:
+        """Send words as the user's: for what reached the agent by another way."""
+        await self._chunk("user", content, message_id, meta)
+
+    async def plan(self, *entries: str | PlanEntry, plan_id: str | None = None) -> None:
+        """Tell the whole plan, replacing the one before."""
+        steps = [PlanEntry(entry) if isinstance(entry, str) else entry for entry in entries]
+        await self.update(PlanChanged(entries=steps, plan_id=plan_id))
+
+    async def plan_document(self, plan_id: str, *, uri: str | None = None, markdown: str | None = None) -> None:
+        """A plan that is a file or a text rather than a list (unstable)."""
+        await self.update(PlanChanged(plan_id=plan_id, uri=uri, markdown=markdown))
+
+    async def remove_plan(self, plan_id: str) -> None:
+        """A named plan is no more (unstable)."""
+        await self.update(PlanRemoved(plan_id=plan_id))
+
+    async def usage(
+        self, *, used: int, size: int, cost: float | None = None, currency: str | None = None
+    ) -> None:
+        """How full the context is, and what the session has cost so far."""
+        await self.update(UsageChanged(used=used, size=size, cost=cost, currency=currency or (cost and "USD") or None))
+
+    async def notice(self, title: str, *, severity: str = "info", description: str | None = None) -> None:
+        """Something to see now that is no part of the conversation; clients that do not know notices see nothing."""
+        await self.update(Notice(severity=severity, title=title, description=description))
+
+    async def title(self, title: str | None) -> None:
+        """Give the session a title, or take it away."""
+        await self.update(InfoChanged(title=title))
+
+    async def compaction(
+        self, compaction_id: str, status: str, *, summary: str | list[Content] | None = None, error: str | None = None
+    ) -> None:
+        """The context is being shortened: `in_progress`, then `completed`, `failed` or `cancelled`."""
+        blocks = [as_content(summary)] if isinstance(summary, str) else summary
+        await self.update(
+            CompactionChanged(
+                compaction_id=compaction_id,
+                status=status,
+                summary=UNSET if blocks is None else blocks,
+                error=UNSET if error is None else error,
+            )
+        )
+
+    async def compaction_chunk(self, compaction_id: str, content: str | Content) -> None:
+        """A piece of the summary while it is written."""
+        await self.update(CompactionChunk(compaction_id=compaction_id, content=as_content(content)))
+
+    async def update(self, update: Update) -> None:
+        """Send any update; what the methods above are made of.
+
+        Raises:
+            RuntimeError: The turn is over: its answer has been given.
+        """
+        if self.is_over:
+            raise RuntimeError("this turn has been answered; what happens between turns goes through `session.update`")
+        self._message = None
+        await self.session.update(update)
+
+    async def last_words(self, update: Update) -> None:
+        """An update while the turn is being cancelled; it must not wait for a client that does not read."""
+        if not self.is_over:
+            await asyncio.shield(asyncio.ensure_future(self.session.update(update)))
+
+    async def _chunk(self, role: Role, content: str | Content, message_id: str | None, meta: JsonObject | None) -> None:
+        if self.is_over:
+            raise RuntimeError("this turn has been answered; what happens between turns goes through `session.update`")
+        if message_id is None:
+            if self._message is None or self._message[0] != role:
+                self._message = (role, self.session.new_id("msg"))
+            message_id = self._message[1]
+        await self.session.update(
+            MessageChunk(
+                role=role,
+                content=as_content(content),
+                message_id=message_id,
+                meta=UNSET if meta is None else meta,
+            )
+        )
+
+    # --- doing
+
+    def tool(
+        self,
+        title: str,
+        kind: str = "other",
+        *,
+        name: str | None = None,
+        tool_call_id: str | None = None,
+        locations: Iterable[str | Path | Location] = (),
+        raw_input: Any = UNSET,
+        meta: JsonObject | None = None,
+    ) -> Tool:
+        """A tool call: `async with turn.tool("Read notes.md", kind="read") as read: …`.
+
+        Kinds: read, edit, delete, move, search, execute, think, fetch, switch_mode, other.
+        """
+        return Tool(
+            self,
+            tool_call_id or self.session.new_id("call"),
+            title,
+            kind,
+            name=name,
+            locations=locations,
+            raw_input=raw_input,
+            meta=meta,
+        )
+
+    async def run(
+        self,
+        command: str,
+        *args: str,
+        cwd: str | Path | None = None,
+        env: dict[str, str] | None = None,
+        timeout: float | None = None,
+        limit: int | None = None,
+        title: str | None = None,
+    ) -> Ran:
+        """Run a command in the client's terminal, or as a process of our own; shown as a tool call either way."""
+        return await run_command(
+            self, [command, *args], cwd=cwd, env=env or {}, timeout=timeout, limit=limit, title=title
+        )
+
+    async def set(self, **values: str | bool) -> None:
+        """Change settings from the agent's side; the client is told."""
+        await self.session.set(**values)
+
+    def stop(self, reason: str) -> NoReturn:
+        """End the turn here with another stop reason: `refusal`, `max_tokens`, `max_turn_requests`."""
+        if reason not in STOP_REASONS:
+            raise ValueError(f"{reason!r} is not a stop reason (there are: {', '.join(STOP_REASONS)})")
+        raise StopTurn(reason)
+
+    # --- asking
+
+    async def ask_permission(self, asked: Asked, options: list[PermissionOption]) -> PermissionOption | None:
+        """What the user chose, or `None`: no answer, cancelled, or an answer that was never offered."""
+        remembered = self.session.remembered.answer_to(asked)
+        if remembered is not None:
+            return remembered
+        await self.session.commit()
+        try:
+            option_id = await self.session.editor.ask_permission(self.session.id, asked.tool, options, asked.meta)
+        except RequestError:
+            return None
+        chosen = next((option for option in options if option.option_id == option_id), None)
+        if chosen is not None:
+            self.session.remembered.note(asked, chosen)
+        return chosen
+
+    async def ask(self, form: type[F], message: str, *, tool: Tool | None = None) -> F | None:
+        """Ask the user to fill in a form; a dataclass says what is asked. `None`: declined, or the client has no forms.
+
+        Never ask for secrets this way: use `ask_url`.
+        """
+        if not self.client.forms:
+            return None
+        question = Elicitation(
+            message=message,
+            session_id=self.session.id,
+            tool_call_id=None if tool is None else tool.tool_call_id,
+            schema=form_schema(form),
+        )
+        return await ask_form(self.session.editor, question, form)
+
+    async def ask_url(self, message: str, url: str, *, elicitation_id: str | None = None) -> bool:
+        """Ask the user to visit an address; whether they agreed. `session.editor.complete_elicitation` tells it is done.
+
+        Raises:
+            InvalidParams: The client cannot do that; there is no other safe way to ask for secrets.
+        """
+        if not self.client.urls:
+            raise InvalidParams("the client cannot open addresses for the user")
+        question = Elicitation(
+            message=message,
+            session_id=self.session.id,
+            url=url,
+            elicitation_id=elicitation_id or self.session.new_id("ask"),
+        )
+        return (await self.session.editor.elicit(question)).action == "accept"

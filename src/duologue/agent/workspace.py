@@ -1,0 +1,148 @@
+"""Files and commands of a turn: the client's where it offers them, otherwise our own inside the session's roots."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+
+from duologue.conversation.updates import TerminalPart
+from duologue.errors import ConnectionLost, RequestError
+from duologue.local.commands import Command
+
+if TYPE_CHECKING:
+    from duologue.agent.session import Session
+    from duologue.agent.tool import Tool
+    from duologue.agent.turn import Turn
+
+__all__ = ["Files", "Ran", "run_command"]
+
+OUTPUT_LIMIT = 1024 * 1024
+"""What is kept of a command's output unless told otherwise: more than any model reads."""
+
+
+class Files:
+    """The files of a session. Paths are absolute, or relative to its directory."""
+
+    def __init__(self, session: Session[Any]) -> None:
+        self._session = session
+
+    async def read(self, path: str | Path, *, line: int | None = None, limit: int | None = None) -> str:
+        """The text of a file, unsaved changes included if the client has them; from `line` (1 is the first) at most
+        `limit` lines.
+
+        Raises:
+            ResourceNotFound: There is no such file.
+            InvalidParams: Outside the session's roots, not a text, or too large.
+        """
+        target = str(self._session.cwd / path)
+        editor = self._session.editor
+        if editor.features.reads_files:
+            return await editor.read_file(self._session.id, target, line, limit)
+        return await asyncio.to_thread(self._session.roots.read_text, target, line=line, limit=limit)
+
+    async def write(self, path: str | Path, text: str) -> None:
+        """Replace the text of a file, creating it and its directories if need be.
+
+        Raises:
+            InvalidParams: Outside the session's roots, or not a file that can be written.
+        """
+        target = str(self._session.cwd / path)
+        editor = self._session.editor
+        if editor.features.writes_files:
+            await editor.write_file(self._session.id, target, text)
+        else:
+            await asyncio.to_thread(self._session.roots.write_text, target, text)
+
+
+class Ran(Struct, frozen=True, kw_only=True):
+    """What came of a command."""
+
+    output: str
+    exit_code: int | None = None
+    signal: str | None = None
+    truncated: bool = False
+    timed_out: bool = False
+
+    @property
+    def ok(self) -> bool:
+        """It ended by itself, with code 0."""
+        return self.exit_code == 0 and not self.timed_out
+
+
+async def run_command(
+    turn: Turn[Any],
+    argv: list[str],
+    *,
+    cwd: str | Path | None,
+    env: dict[str, str],
+    timeout: float | None,
+    limit: int | None,
+    title: str | None,
+) -> Ran:
+    """Run it, show it as a tool call, and leave nothing of it behind, whatever happens."""
+    place = str(turn.absolute(cwd or "."))
+    keep = limit if limit is not None else OUTPUT_LIMIT
+    async with turn.tool(title or " ".join(argv), kind="execute", raw_input={"command": argv, "cwd": place}) as tool:
+        if turn.client.terminals:
+            ran = await _run_in_terminal(turn, tool, argv, place, env, timeout, keep)
+        else:
+            ran = await _run_here(tool, argv, place, env, timeout, keep)
+        output = {"exitCode": ran.exit_code, "signal": ran.signal, "timedOut": ran.timed_out}
+        await tool.change(status="completed" if ran.ok else "failed", raw_output=output)
+        return ran
+
+
+async def _run_in_terminal(
+    turn: Turn[Any], tool: Tool, argv: list[str], cwd: str, env: dict[str, str], timeout: float | None, limit: int
+) -> Ran:
+    editor, session_id = turn.session.editor, turn.session.id
+    terminal_id = await editor.create_terminal(session_id, argv[0], argv[1:], env, cwd, limit)
+    try:
+        await tool.show(TerminalPart(terminal_id))
+        ended, timed_out = None, False
+        try:
+            async with asyncio.timeout(timeout):
+                ended = await editor.wait_for_exit(session_id, terminal_id)
+        except TimeoutError:
+            timed_out = True
+            await editor.kill_terminal(session_id, terminal_id)
+        seen = await editor.terminal_output(session_id, terminal_id)
+        ended = ended or seen.exit
+        return Ran(
+            output=seen.output,
+            truncated=seen.truncated,
+            exit_code=None if ended is None else ended.exit_code,
+            signal=None if ended is None else ended.signal,
+            timed_out=timed_out,
+        )
+    finally:
+        # protocol/v1/terminals: every terminal that was created is released, also when the turn is cancelled.
+        with suppress(RequestError, ConnectionLost):
+            await asyncio.shield(asyncio.ensure_future(editor.release_terminal(session_id, terminal_id)))
+
+
+async def _run_here(
+    tool: Tool, argv: list[str], cwd: str, env: dict[str, str], timeout: float | None, limit: int
+) -> Ran:
+    command = await Command.start(argv, cwd=cwd, env=env, output_limit=limit)
+    timed_out = False
+    try:
+        try:
+            async with asyncio.timeout(timeout):
+                await command.wait()
+        except TimeoutError:
+            timed_out = True
+            await command.kill()
+        ended = await command.wait()
+        text, truncated = command.output()
+    finally:
+        await command.release()
+    if text:
+        await tool.show(text)
+    return Ran(
+        output=text, truncated=truncated, exit_code=ended.exit_code, signal=ended.signal, timed_out=timed_out
+    )
