@@ -1,0 +1,568 @@
+"""Frames in, events and frames out."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule
+from msgspec import UNSET, Raw
+
+from duologue.errors import (
+    EncodeError,
+    InternalError,
+    InvalidParams,
+    MessageTooLarge,
+    ProtocolViolation,
+    RequestError,
+    ResourceNotFound,
+)
+from duologue.jsonrpc.framing import Oversized
+from duologue.jsonrpc.messages import Answer, Cancel, Id, Message
+from duologue.jsonrpc.peer import CANCEL_METHOD, MAX_PENDING, Peer
+from tests.jsonrpc.frames import broken_frames, frames
+
+
+def frame(**members: Any) -> bytes:
+    return msgspec.json.encode({"jsonrpc": "2.0", **members})
+
+
+def request(id: Id, method: str = "m") -> bytes:
+    return frame(id=id, method=method)
+
+
+def replies(peer: Peer) -> list[Any]:
+    return [json.loads(reply) for reply in peer.frames_to_send()]
+
+
+def refusals(peer: Peer) -> list[tuple[Id | None, int]]:
+    """Whom the bad input was answered to, and with which code."""
+    return [(reply["id"], reply["error"]["code"]) for reply in replies(peer)]
+
+
+# --- requests of the peer
+
+
+def test_a_request_is_an_event_and_is_answered_once() -> None:
+    peer = Peer()
+
+    event = peer.receive(frame(id="a", method="ping", params={"x": 1}))
+
+    assert isinstance(event, Message)
+    assert (event.id, event.method) == ("a", "ping")
+    assert peer.respond("a", {}) == b'{"jsonrpc":"2.0","id":"a","result":{}}'
+    assert peer.respond("a", {}) is None
+    assert peer.fail("a", InternalError("late")) is None
+    assert peer.frames_to_send() == []
+
+
+def test_a_batch_is_refused_once_and_nothing_in_it_runs() -> None:
+    """Spec: ACP has no batches; an array is an invalid request with a null id."""
+    peer = Peer()
+
+    assert peer.receive(b'[{"jsonrpc":"2.0","method":"a"},{"jsonrpc":"2.0","method":"b"}]') is None
+    assert peer.frames_to_send() == [
+        b'{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"batches are not part of ACP"}}'
+    ]
+    assert peer.frames_to_send() == []
+
+
+def test_an_id_in_flight_is_not_taken_twice_and_the_first_keeps_its_answer() -> None:
+    peer = Peer()
+    peer.receive(request(1))
+
+    assert peer.receive(request(1)) is None
+    assert refusals(peer) == [(None, -32600)]
+    assert peer.respond(1, {}) is not None
+    assert isinstance(peer.receive(request(1)), Message)
+
+
+def test_one_and_its_text_are_different_ids() -> None:
+    peer = Peer()
+
+    assert isinstance(peer.receive(request(1)), Message)
+    assert isinstance(peer.receive(request("1")), Message)
+    assert peer.respond("1", {}) == b'{"jsonrpc":"2.0","id":"1","result":{}}'
+    assert peer.respond(1, {}) == b'{"jsonrpc":"2.0","id":1,"result":{}}'
+
+
+@pytest.mark.parametrize(
+    ("bad", "answered_to"),
+    [
+        (frame(id="a" * 1025, method="m"), None),
+        (frame(id=10**400, method="m"), None),
+        (frame(id=7, method=""), 7),
+        (frame(id=7, method="m" * 1025), 7),
+        (frame(id=7), 7),
+        (frame(id="a" * 1025), None),
+        (b'{"jsonrpc":"2.0","result":1}', None),
+        (b'{"jsonrpc":"2.0"}', None),
+        (b'{"jsonrpc":"1.0","id":7,"method":"m"}', 7),
+    ],
+    ids=lambda value: repr(value)[:30],
+)
+def test_bad_requests_are_refused_to_whoever_sent_them(bad: bytes, answered_to: Id | None) -> None:
+    peer = Peer()
+
+    assert peer.receive(bad) is None
+    assert refusals(peer) == [(answered_to, -32600)]
+
+
+@pytest.mark.parametrize(
+    "bad", [frame(id=1), b'{"jsonrpc":"1.0","id":1,"method":"m"}', Oversized(b'{"id":1,"method":"m","params":', 99)]
+)
+def test_bad_input_with_the_id_of_a_running_request_does_not_answer_that_request(bad: bytes) -> None:
+    peer = Peer()
+    peer.receive(request(1))
+
+    peer.receive(bad)
+
+    assert refusals(peer) == [(None, -32600)]
+    assert peer.respond(1, {}) is not None
+
+
+def test_a_cancellation_that_comes_as_a_request_is_an_unknown_method() -> None:
+    peer = Peer()
+
+    assert peer.receive(frame(id=1, method=CANCEL_METHOD, params={"requestId": 1})) is None
+    assert refusals(peer) == [(1, -32601)]
+
+
+def test_more_requests_than_may_run_are_told_that_we_are_busy() -> None:
+    peer = Peer(max_pending=2)
+    for id in (1, 2, 3):
+        peer.receive(request(id))
+
+    assert refusals(peer) == [(3, -32603)]
+    peer.respond(1, {})
+    assert isinstance(peer.receive(request(3)), Message)
+
+
+def test_a_notification_is_an_event_and_never_answered() -> None:
+    peer = Peer()
+
+    event = peer.receive(frame(method="update", params={"a": 1}))
+
+    assert isinstance(event, Message)
+    assert event.id is UNSET
+    assert peer.receive(frame(method="m" * 1025)) is None
+    assert peer.frames_to_send() == []
+
+
+def test_an_error_crosses_with_its_code_message_and_data() -> None:
+    peer = Peer()
+    peer.receive(request(1))
+
+    written = peer.fail(1, ResourceNotFound("gone", data={"uri": "x"}))
+
+    assert written == (b'{"jsonrpc":"2.0","id":1,"error":{"code":-32002,"message":"gone","data":{"uri":"x"}}}')
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "message"),
+    [
+        (InvalidParams("bad", data=object()), -32602, "bad"),
+        (InvalidParams(ValueError("not text")), -32603, "InvalidParams"),  # type: ignore[arg-type]  # what users do
+        (RequestError("odd", code="x"), -32603, "RequestError"),  # type: ignore[arg-type]  # what users do
+    ],
+)
+def test_an_error_that_cannot_be_written_is_answered_as_far_as_it_can(
+    error: RequestError, code: int, message: str
+) -> None:
+    peer = Peer()
+    peer.receive(request(1))
+    error.data = object()
+
+    written = json.loads(peer.fail(1, error) or b"")
+
+    assert written["error"] == {"code": code, "message": message}
+
+
+def test_a_result_that_cannot_be_written_leaves_the_request_open_for_an_error() -> None:
+    peer = Peer()
+    peer.receive(request(1))
+
+    with pytest.raises(EncodeError):
+        peer.respond(1, object())
+    assert peer.fail(1, InternalError("sorry")) is not None
+
+
+# --- the first request
+
+
+def test_before_the_first_request_others_are_refused_and_notifications_ignored() -> None:
+    peer = Peer(first="initialize")
+
+    assert peer.receive(request(1)) is None
+    assert peer.receive(frame(id=2, method=CANCEL_METHOD)) is None
+    assert peer.receive(frame(method="update")) is None
+    assert refusals(peer) == [(1, -32600), (2, -32600)]
+    assert isinstance(peer.receive(request(1, "initialize")), Message)
+    assert isinstance(peer.receive(request(2)), Message)
+
+
+def test_the_first_request_is_taken_once() -> None:
+    peer = Peer(first="initialize")
+    peer.receive(request(1, "initialize"))
+
+    assert peer.receive(request(2, "initialize")) is None
+    peer.respond(1, {})
+    assert peer.receive(request(3, "initialize")) is None
+    assert refusals(peer) == [(2, -32600), (3, -32600)]
+    assert isinstance(peer.receive(frame(method="update")), Message)
+
+
+def test_after_a_failed_first_request_another_may_be_tried() -> None:
+    peer = Peer(first="initialize")
+    peer.receive(request(1, "initialize"))
+    peer.fail(1, InternalError("not yet"))
+
+    assert peer.receive(request(2)) is None
+    assert isinstance(peer.receive(request(3, "initialize")), Message)
+
+
+# --- requests of ours
+
+
+def test_an_answer_comes_back_with_its_call() -> None:
+    peer = Peer()
+    id, written = peer.request("ping", {"a": 1}, "my call")
+
+    assert written == b'{"jsonrpc":"2.0","id":1,"method":"ping","params":{"a":1}}'
+    assert peer.pending == 1
+    event = peer.receive(frame(id=id, result={"b": 2}))
+    assert isinstance(event, Answer)
+    assert event.call == "my call"
+    assert isinstance(event.result, Raw)
+    assert bytes(event.result) == b'{"b":2}'
+    assert peer.pending == 0
+
+
+def test_parameters_that_cannot_be_written_start_nothing() -> None:
+    peer = Peer()
+
+    with pytest.raises(EncodeError):
+        peer.request("ping", object(), "call")
+    with pytest.raises(EncodeError):
+        peer.notification("ping", object())
+    assert peer.pending == 0
+
+
+def test_a_notification_of_ours_is_a_frame() -> None:
+    assert Peer().notification("update", {"a": 1}) == b'{"jsonrpc":"2.0","method":"update","params":{"a":1}}'
+
+
+def error_of(members: dict[str, Any]) -> Exception | None:
+    peer = Peer()
+    id, _ = peer.request("ping", {}, "call")
+    event = peer.receive(frame(id=id, **members))
+    assert isinstance(event, Answer)
+    assert event.call == "call"
+    assert peer.pending == 0
+    assert peer.frames_to_send() == []
+    return event.error
+
+
+def test_an_error_answer_is_the_class_of_its_code() -> None:
+    error = error_of({"error": {"code": -32002, "message": "gone", "data": {"uri": "x"}}})
+
+    assert isinstance(error, ResourceNotFound)
+    assert (error.message, error.data) == ("gone", {"uri": "x"})
+
+
+def test_an_unknown_code_is_kept() -> None:
+    error = error_of({"error": {"code": 12345, "message": "odd"}, "result": None})
+
+    assert type(error) is RequestError
+    assert error.code == 12345
+
+
+@pytest.mark.parametrize("members", [{"result": {}, "error": None}, {"result": None, "error": None}, {"result": None}])
+def test_a_null_error_is_no_error(members: dict[str, Any]) -> None:
+    assert error_of(members) is None
+
+
+@pytest.mark.parametrize(
+    "members",
+    [
+        {},
+        {"result": {}, "error": {"code": 1}},
+        {"error": None},
+        {"error": "text"},
+        {"error": {}},
+        {"error": {"code": "1"}},
+        {"error": {"code": 1.5}},
+        {"error": {"code": 10**4000}, "x": 10**4000},
+        {"error": {"code": 1, "message": 5}},
+        {"jsonrpc": "1.0", "result": {}},
+        {"jsonrpc": "1.0", "error": {"code": 1}},
+    ],
+    ids=lambda members: repr(members)[:40],
+)
+def test_an_answer_that_makes_no_sense_fails_its_call(members: dict[str, Any]) -> None:
+    error = error_of(members)
+
+    if isinstance(error, RequestError):
+        assert error.code == 10**4000  # any integer is a code
+    else:
+        assert isinstance(error, ProtocolViolation)
+
+
+def test_answers_to_nothing_are_counted_and_not_answered() -> None:
+    peer = Peer()
+    peer.receive(request(5))
+
+    for stray in (
+        frame(id=99, result={}),
+        frame(id="1", result={}),
+        frame(id=5, result={}),
+        frame(id=None, error={"code": -32700, "message": "x"}),
+        frame(error={"code": 1}),
+        b'{"jsonrpc":"1.0","id":99,"result":1}',
+    ):
+        assert peer.receive(stray) is None
+    assert peer.frames_to_send() == []
+    assert peer.stray_answers == 6
+    assert peer.respond(5, {}) is not None
+
+
+def test_a_second_answer_is_stray() -> None:
+    peer = Peer()
+    id, _ = peer.request("ping", {}, "call")
+
+    assert peer.receive(frame(id=id, result=1)) is not None
+    assert peer.receive(frame(id=id, result=2)) is None
+    assert peer.stray_answers == 1
+
+
+def test_a_call_given_up_is_told_to_the_peer_and_its_late_answer_dropped() -> None:
+    peer = Peer()
+    id, _ = peer.request("ping", {}, "call")
+
+    assert peer.cancel(id) == b'{"jsonrpc":"2.0","method":"$/cancel_request","params":{"requestId":1}}'
+    assert peer.cancel(id) is None
+    assert peer.receive(frame(id=id, error={"code": -32800, "message": ""})) is None
+    assert peer.stray_answers == 0
+    assert peer.receive(frame(id=id, result={})) is None
+    assert peer.stray_answers == 1
+
+
+def test_calls_given_up_are_not_remembered_for_ever() -> None:
+    peer = Peer()
+    for _ in range(MAX_PENDING + 1):
+        id, _frame = peer.request("ping", {}, "call")
+        peer.cancel(id)
+
+    peer.receive(frame(id=1, result={}))
+    peer.receive(frame(id=2, result={}))
+    assert peer.stray_answers == 1
+
+
+def test_closing_hands_back_the_calls_that_get_no_answer() -> None:
+    peer = Peer()
+    peer.request("a", {}, "first")
+    peer.request("b", {}, "second")
+    peer.receive(request(1))
+
+    assert peer.close() == ["first", "second"]
+    assert peer.pending == 0
+    assert peer.respond(1, {}) is None
+
+
+# --- cancellation by the peer
+
+
+def test_a_running_request_can_be_cancelled_and_still_has_to_be_answered() -> None:
+    peer = Peer()
+    peer.receive(request("a"))
+
+    assert peer.receive(frame(method=CANCEL_METHOD, params={"requestId": "a"})) == Cancel("a")
+    assert peer.respond("a", {}) is not None
+
+
+@pytest.mark.parametrize("params", [{"requestId": 2}, {"requestId": "1"}, {"requestId": None}, {}, [], 5, None])
+def test_a_cancellation_of_nothing_that_runs_is_ignored(params: object) -> None:
+    peer = Peer()
+    peer.receive(request(1))
+
+    assert peer.receive(frame(method=CANCEL_METHOD, params=params)) is None
+    assert peer.receive(frame(method=CANCEL_METHOD)) is None
+    assert peer.frames_to_send() == []
+
+
+# --- noise and over-long lines
+
+
+def test_lines_that_are_not_json_are_noise_where_noise_is_expected() -> None:
+    peer = Peer(skips_noise=True)
+
+    for noise in (b"\x1b[1mWelcome\x1b[0m", b" \tplain", b"1", b'"a"', Oversized(b"x" * 10, 50)):
+        assert peer.receive(noise) is None
+    assert peer.frames_to_send() == []
+    assert (peer.noise_lines, peer.noise_bytes) == (5, 15 + 7 + 1 + 3 + 50)
+    assert peer.first_noise == b"\x1b[1mWelcome\x1b[0m"
+
+
+@pytest.mark.parametrize("line", [b"{oops", b" [oops", b"{}"])
+def test_a_line_that_begins_like_json_is_never_noise(line: bytes) -> None:
+    peer = Peer(skips_noise=True)
+    peer.receive(line)
+
+    assert [id for id, _ in refusals(peer)] == [None]
+    assert peer.noise_lines == 0
+
+
+def test_an_over_long_request_is_refused_by_its_id() -> None:
+    peer = Peer()
+
+    assert (
+        peer.receive(Oversized(b'{"jsonrpc": "2.0" ,\t"id":"x", "method": "write", "params": {"t":"aaaa', 5000)) is None
+    )
+    assert refusals(peer) == [("x", -32600)]
+
+
+def test_an_over_long_answer_fails_its_call() -> None:
+    peer = Peer()
+    id, _ = peer.request("read", {}, "call")
+
+    event = peer.receive(Oversized(f'{{"jsonrpc":"2.0","id":{id},"result":{{"content":"aaaa'.encode(), 5000))
+
+    assert isinstance(event, Answer)
+    assert isinstance(event.error, MessageTooLarge)
+    assert "5000 bytes" in str(event.error)
+    assert peer.receive(Oversized(b'{"jsonrpc":"2.0","id":77,"error":{"code', 5000)) is None
+    assert peer.stray_answers == 1
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"aaaa",
+        b"",
+        b"{",
+        b"[1,2",
+        b'{[1]:"id"',
+        b'{"id" 5',
+        b'{"method":"update","params":{"a":"aaaa',
+        b'{"jsonrpc":"2.0","id":1',
+        b'{"result":"aaaa',
+        b'{"method":"m","id":1',
+        b'{"id":null,"method":"m","params":',
+        b'{"id":true,"method":"m","params":',
+        b'{"id":1.5,"method":"m","params":',
+        b'{"id":1,"other":"aaaa',
+        b'{"id":"' + b"a" * 1025 + b'","method":"m"',
+        b'{"id":' + b"[" * 4000,
+        b'{"id":1,"\xff',
+    ],
+    ids=lambda head: repr(head[:30]),
+)
+def test_an_over_long_line_that_does_not_show_whose_it_is_ends_the_connection(head: bytes) -> None:
+    peer = Peer()
+    peer.request("m", {}, "call")
+
+    with pytest.raises(MessageTooLarge, match="does not show whose"):
+        peer.receive(Oversized(head, 5000))
+    assert peer.pending == 1
+
+
+# --- any frames in any order
+
+
+@given(st.lists(frames() | broken_frames() | st.binary(max_size=30), max_size=8), st.booleans())
+def test_whatever_arrives_is_an_event_or_a_refusal(arrivals: list[bytes], skips_noise: bool) -> None:
+    peer = Peer(first="initialize", skips_noise=skips_noise)
+    for arrival in arrivals:
+        event = peer.receive(arrival)
+        refused = replies(peer)
+        assert event is None or isinstance(event, (Message, Answer, Cancel))
+        assert len(refused) <= (event is None)
+        assert all(set(reply) == {"jsonrpc", "id", "error"} for reply in refused)
+
+
+class Conversation(RuleBasedStateMachine):
+    """Two peers joined by two queues, with every interleaving of requests, answers, cancellations and deliveries."""
+
+    running: Bundle[Id] = Bundle("running")
+    asked: Bundle[Id] = Bundle("asked")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.near, self.far = Peer(), Peer()
+        self.to_far: list[bytes] = []
+        self.to_near: list[bytes] = []
+        self.answers: dict[Id, int] = {}
+        self.cancelled: set[Id] = set()
+        self.sent_answers: dict[Id, int] = {}
+
+    @rule(target=asked)
+    def ask(self) -> Id:
+        number = len(self.answers) + 1
+        id, written = self.near.request("m", {}, number)
+        assert id == number
+        self.answers[id] = 0
+        self.to_far.append(written)
+        return id
+
+    @rule(id=asked)
+    def give_up(self, id: Id) -> None:
+        written = self.near.cancel(id)
+        assert (written is None) == (id in self.cancelled or self.answers[id] > 0)
+        if written is not None:
+            self.cancelled.add(id)
+            self.to_far.append(written)
+
+    @rule(target=running)
+    def deliver_to_far(self) -> Any:
+        event = self.far.receive(self.to_far.pop(0)) if self.to_far else None
+        if isinstance(event, Cancel):
+            assert not self.sent_answers.get(event.id)
+        return event.id if isinstance(event, Message) else -1
+
+    @rule(id=running, is_success=st.booleans())
+    def answer(self, id: Id, is_success: bool) -> None:
+        written = self.far.respond(id, {}) if is_success else self.far.fail(id, InternalError())
+        assert (written is not None) == (id != -1 and not self.sent_answers.get(id))
+        if written is not None:
+            self.sent_answers[id] = self.sent_answers.get(id, 0) + 1
+            self.to_near.append(written)
+
+    @rule()
+    def deliver_to_near(self) -> None:
+        event = self.near.receive(self.to_near.pop(0)) if self.to_near else None
+        if isinstance(event, Answer):
+            self.answers[event.call] += 1
+            assert event.call not in self.cancelled
+
+    @rule(id=consumes(asked))
+    def forget(self, id: Id) -> None:
+        """The asker moves on; the answer may still come."""
+
+    @invariant()
+    def nobody_is_answered_twice_and_nothing_is_refused(self) -> None:
+        assert all(count <= 1 for count in self.answers.values())
+        assert all(count <= 1 for count in self.sent_answers.values())
+        assert self.near.frames_to_send() == self.far.frames_to_send() == []
+        assert self.near.stray_answers == 0
+        open_calls = [id for id, count in self.answers.items() if not count and id not in self.cancelled]
+        assert self.near.pending == len(open_calls)
+
+    def teardown(self) -> None:
+        """Once everything is delivered and answered, every request has had its answer."""
+        while self.to_far:
+            self.deliver_to_far()
+        for id in self.answers:
+            written = self.far.respond(id, {})
+            if written is not None:
+                self.to_near.append(written)
+        while self.to_near:
+            self.deliver_to_near()
+        assert all(count == (id not in self.cancelled) for id, count in self.answers.items())
+        assert self.near.pending == 0
+
+
+test_any_interleaving_answers_each_request_exactly_once = Conversation.TestCase
