@@ -1,0 +1,119 @@
+"""What a transcript is made of: whole messages, tool calls, plans, as they stand after every update so far.
+
+Items are values: a change makes a new one, so that whoever was shown one can keep it.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+from msgspec import UNSET, Struct
+
+from duologue.conversation.content import Content, JsonObject, text_of
+from duologue.conversation.updates import FileChange, Location, PlanEntry, Role, TerminalPart, ToolContent
+
+__all__ = ["FINAL_STATUSES", "Compaction", "Item", "Message", "Plan", "SessionMessage", "Subagent", "ToolCall", "Usage"]
+
+FINAL_STATUSES = ("completed", "failed", "cancelled")
+"""A tool call in one of these never leaves it, whatever an agent says later."""
+
+
+class Message(Struct, frozen=True, kw_only=True):
+    """What one party said, or thought, in one go."""
+
+    role: Role
+    content: list[Content]
+    message_id: str | None = None
+    is_refused: bool = False
+    """The agent refused it; neither it nor what followed counts for the next prompt."""
+    meta: JsonObject | None = None
+
+    @property
+    def text(self) -> str:
+        """Its text blocks run together."""
+        return text_of(self.content)
+
+
+class ToolCall(Struct, frozen=True, kw_only=True):
+    """A tool call as it stands. An agent need not have announced it: a title or kind may be missing."""
+
+    tool_call_id: str
+    title: str = ""
+    kind: str = "other"
+    status: str = "pending"
+    content: list[ToolContent] = []
+    locations: list[Location] = []
+    raw_input: Any = UNSET
+    raw_output: Any = UNSET
+    name: str | None = None
+    meta: JsonObject | None = None
+
+    @property
+    def is_over(self) -> bool:
+        return self.status in FINAL_STATUSES
+
+    @property
+    def changes(self) -> list[FileChange]:
+        """The changes to files it shows."""
+        return [part for part in self.content if isinstance(part, FileChange)]
+
+    @property
+    def terminals(self) -> list[str]:
+        """The terminals it shows."""
+        return [part.terminal_id for part in self.content if isinstance(part, TerminalPart)]
+
+
+class Plan(Struct, frozen=True, kw_only=True):
+    """A plan as it stands: entries, or a file, or Markdown."""
+
+    plan_id: str | None = None
+    entries: list[PlanEntry] = []
+    uri: str | None = None
+    markdown: str | None = None
+    other: JsonObject | None = None
+    meta: JsonObject | None = None
+
+
+class Compaction(Struct, frozen=True, kw_only=True):
+    """The context was shortened here, or is being shortened."""
+
+    compaction_id: str
+    status: str
+    summary: list[Content] = []
+    error: str | None = None
+    meta: JsonObject | None = None
+
+
+class SessionMessage(Struct, frozen=True, kw_only=True):
+    """A message between two sessions of one agent."""
+
+    message_id: str
+    sender_session_id: str | None = None
+    recipient_session_id: str | None = None
+    content: list[Content] = []
+    meta: JsonObject | None = None
+
+
+class Subagent(Struct, frozen=True, kw_only=True):
+    """A session that this one started."""
+
+    session_id: str
+    title: str | None = None
+    description: str | None = None
+    state: JsonObject | None = None
+    can_cancel: bool = False
+    cwd: str | None = None
+    additional_directories: list[str] = []
+    meta: JsonObject | None = None
+
+
+class Usage(Struct, frozen=True, kw_only=True):
+    """How full the context is, and what the session has cost."""
+
+    used: int
+    size: int
+    cost: float | None = None
+    currency: str | None = None
+
+
+Item: TypeAlias = Message | ToolCall | Compaction | SessionMessage

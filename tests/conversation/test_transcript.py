@@ -1,0 +1,246 @@
+"""Updates fold into a transcript: omitted leaves, null clears, a value replaces, a chunk appends."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from duologue.conversation.content import Annotations, Content, ImageContent, TextContent
+from duologue.conversation.items import Compaction, Message, Plan, SessionMessage, Subagent, ToolCall, Usage
+from duologue.conversation.settings import Mode, Modes, Option, Setting
+from duologue.conversation.transcript import Transcript
+from duologue.conversation.updates import (
+    Command,
+    CommandsChanged,
+    CompactionChanged,
+    CompactionChunk,
+    ContentPart,
+    FileChange,
+    InfoChanged,
+    Location,
+    MessageChunk,
+    ModeChanged,
+    Notice,
+    PlanChanged,
+    PlanEntry,
+    PlanRemoved,
+    Role,
+    SessionMessageChanged,
+    SessionMessageChunk,
+    SettingsChanged,
+    SubagentChanged,
+    TerminalPart,
+    ToolCallChanged,
+    UnknownUpdate,
+    Update,
+    UsageChanged,
+)
+
+
+def folded(*updates: Update) -> Transcript:
+    transcript = Transcript()
+    for update in updates:
+        transcript.apply(update)
+    return transcript
+
+
+def said(text: str, role: Role = "agent", message_id: str | None = None) -> MessageChunk:
+    return MessageChunk(role=role, content=TextContent(text), message_id=message_id)
+
+
+@pytest.mark.rule(94)
+def test_chunks_with_one_id_are_one_message_wherever_they_come() -> None:
+    transcript = folded(said("a", message_id="1"), said("x", message_id="2"), said("b", message_id="1"))
+
+    assert [message.text for message in transcript.messages] == ["ab", "x"]
+
+
+def test_chunks_without_an_id_go_on_until_something_else_comes() -> None:
+    transcript = folded(
+        said("a"), said("b"), said("thinking", "thought"), ToolCallChanged(tool_call_id="t"), said("c"), said("d", message_id="1")
+    )
+
+    assert [(m.role, m.text) for m in transcript.messages] == [
+        ("agent", "ab"),
+        ("thought", "thinking"),
+        ("agent", "c"),
+        ("agent", "d"),
+    ]
+
+
+def test_blocks_other_than_text_stand_for_themselves_and_annotations_keep_texts_apart() -> None:
+    picture = ImageContent("aGk=", "image/png")
+    quiet = TextContent("aside", Annotations(priority=0.1))
+    blocks: list[Content] = [TextContent("a"), TextContent("b"), picture, TextContent("c"), quiet]
+    transcript = folded(*(MessageChunk(role="agent", content=block) for block in blocks))
+
+    assert transcript.messages[0].content == [TextContent("ab"), picture, TextContent("c"), quiet]
+
+
+def test_a_message_put_together_early_goes_on_growing() -> None:
+    transcript = folded(said("a"))
+    early = transcript.messages[0]
+    transcript.apply(MessageChunk(role="agent", content=TextContent("b"), meta={"k": 1}))
+
+    assert early == Message(role="agent", content=[TextContent("a")])
+    assert transcript.messages[0] == Message(role="agent", content=[TextContent("ab")], meta={"k": 1})
+
+
+def test_ten_thousand_chunks_cost_linear_time() -> None:
+    def fold(count: int) -> float:
+        chunks = [said("x" * 100, message_id="m") for _ in range(count)]
+        began = time.perf_counter()
+        assert len(folded(*chunks).messages[0].text) == 100 * count
+        return time.perf_counter() - began
+
+    fold(100)
+    assert fold(40_000) < 40 * fold(4_000)  # linear is 10, quadratic is 100
+
+
+@pytest.mark.rule(91, 92)
+def test_an_update_of_a_tool_call_changes_only_what_it_names() -> None:
+    place = Location("/a", 3)
+    transcript = folded(
+        ToolCallChanged(is_new=True, tool_call_id="t", title="Edit", kind="edit", locations=[place], raw_input={"a": 1}),
+        ToolCallChanged(tool_call_id="t", status="in_progress", content=[FileChange("/a", "1", "2")], name="edit_file"),
+        ToolCallChanged(tool_call_id="t", content=[TerminalPart("term")], meta={"k": 1}),
+    )
+
+    (call,) = transcript.tool_calls
+    assert call == ToolCall(
+        tool_call_id="t",
+        title="Edit",
+        kind="edit",
+        status="in_progress",
+        content=[TerminalPart("term")],
+        locations=[place],
+        raw_input={"a": 1},
+        name="edit_file",
+        meta={"k": 1},
+    )
+    assert call.terminals == ["term"]
+    assert call.changes == []
+
+
+def test_null_clears_what_a_value_had_set() -> None:
+    transcript = folded(
+        ToolCallChanged(tool_call_id="t", title="Edit", content=[ContentPart(TextContent("x"))]),
+        ToolCallChanged(tool_call_id="t", title=None, content=None),
+        InfoChanged(title="Title", updated_at="2026"),
+        InfoChanged(title=None),
+    )
+
+    assert transcript.tool_calls == [ToolCall(tool_call_id="t")]
+    assert (transcript.title, transcript.updated_at) == (None, "2026")
+
+
+@pytest.mark.fault("ORD-10", "ORD-11")
+def test_a_finished_tool_call_stays_finished_and_one_never_announced_is_made() -> None:
+    transcript = folded(
+        ToolCallChanged(tool_call_id="t", status="completed"), ToolCallChanged(tool_call_id="t", status="in_progress")
+    )
+
+    assert transcript.tool_calls[0].status == "completed"
+    assert transcript.tool_call("t") == transcript.tool_calls[0]
+    assert transcript.tool_call("unknown") is None
+
+
+@pytest.mark.rule(96)
+def test_a_plan_is_replaced_as_a_whole_and_named_plans_stand_beside_it() -> None:
+    transcript = folded(
+        PlanChanged(entries=[PlanEntry("a"), PlanEntry("b")]),
+        PlanChanged(entries=[PlanEntry("c")], meta={"k": 1}),
+        PlanChanged(plan_id="p", markdown="# plan"),
+        PlanChanged(plan_id="q", uri="file:///plan"),
+        PlanRemoved(plan_id="q"),
+    )
+
+    assert transcript.plan == Plan(entries=[PlanEntry("c")], meta={"k": 1})
+    assert list(transcript.plans) == [None, "p"]
+    assert folded().plan is None
+
+
+def test_a_mode_is_one_thing_whether_it_is_a_mode_or_a_setting() -> None:
+    options = [Option("ask", "Ask"), Option("code", "Code")]
+    setting = Setting(setting_id="mode", name="Mode", category="mode", value="ask", options=options)
+    other = Setting(setting_id="x", name="X", kind="boolean", value=True)
+    transcript = folded(SettingsChanged(settings=[setting, other]), ModeChanged(mode_id="code"))
+
+    assert [each.value for each in transcript.settings] == ["code", True]
+    transcript.modes = Modes("ask", [Mode("ask", "Ask"), Mode("code", "Code")])
+    transcript.apply(ModeChanged(mode_id="code"))
+    assert transcript.modes.current == "code"
+
+
+def test_a_compaction_collects_its_summary_and_ends_once() -> None:
+    transcript = folded(
+        CompactionChanged(compaction_id="c", status="in_progress"),
+        CompactionChunk(compaction_id="c", content=TextContent("so ")),
+        CompactionChunk(compaction_id="c", content=TextContent("far")),
+        CompactionChanged(compaction_id="c", status="failed", error="full", meta={"k": 1}),
+    )
+
+    expected = Compaction(
+        compaction_id="c", status="failed", summary=[TextContent("so far")], error="full", meta={"k": 1}
+    )
+    assert transcript.items == [expected]
+    transcript.apply(CompactionChanged(compaction_id="c", status="completed", summary=None, error=None))
+    assert transcript.items == [Compaction(compaction_id="c", status="completed", meta={"k": 1})]
+
+
+def test_messages_between_sessions_and_subagents_are_patched() -> None:
+    transcript = folded(
+        SessionMessageChanged(message_id="m", sender_session_id="a", content=[TextContent("x")]),
+        SessionMessageChunk(message_id="m", content=TextContent("y")),
+        SessionMessageChanged(message_id="m", recipient_session_id="b", meta={"k": 1}),
+        SubagentChanged(session_id="s", title="Scout", can_cancel=True),
+        SubagentChanged(session_id="s", title=None, state={"state": "idle"}),
+    )
+
+    assert transcript.items == [
+        SessionMessage(
+            message_id="m",
+            sender_session_id="a",
+            recipient_session_id="b",
+            content=[TextContent("xy")],
+            meta={"k": 1},
+        )
+    ]
+    assert transcript.subagents == {"s": Subagent(session_id="s", can_cancel=True, state={"state": "idle"})}
+
+
+def test_state_is_kept_and_what_is_no_history_changes_nothing() -> None:
+    transcript = folded(
+        UsageChanged(used=1, size=2, cost=0.5, currency="EUR"),
+        CommandsChanged(commands=[Command("help", "Help")]),
+        Notice(severity="info", title="Hello"),
+        UnknownUpdate(tag="new", fields={"sessionUpdate": "new"}),
+    )
+
+    assert transcript.usage == Usage(used=1, size=2, cost=0.5, currency="EUR")
+    assert transcript.commands == [Command("help", "Help")]
+    assert len(transcript) == 0
+
+
+@pytest.mark.rule(158)
+def test_a_refused_prompt_and_what_followed_it_are_marked() -> None:
+    transcript = folded(said("first", "user"), said("answer"))
+    since = len(transcript)
+    for update in (said("second", "user", "2"), ToolCallChanged(tool_call_id="t"), said("no")):
+        transcript.apply(update)
+    transcript.mark_refused(since)
+
+    assert [message.is_refused for message in transcript.messages] == [False, False, True, True]
+
+
+def test_tool_calls_that_never_ended_are_closed_with_their_turn() -> None:
+    transcript = folded(
+        ToolCallChanged(tool_call_id="old"),
+        ToolCallChanged(tool_call_id="done", status="completed"),
+        ToolCallChanged(tool_call_id="open", status="in_progress"),
+    )
+    closed = transcript.close_tool_calls(1, "cancelled")
+
+    assert [call.tool_call_id for call in closed] == ["open"]
+    assert [call.status for call in transcript.tool_calls] == ["pending", "completed", "cancelled"]
