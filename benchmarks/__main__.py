@@ -1,0 +1,36 @@
+"""`python -m benchmarks [--rounds N] [--only a,b] [--write]`: prints the table, with progress on stderr."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from benchmarks import report
+from benchmarks.measures import MEASURES, Row
+from benchmarks.peers import ROOT, prepare, say
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Ours, theirs and the floor, in turns.")
+    parser.add_argument("--rounds", type=int, default=7, help="runs of each program; medians are taken (default: 7)")
+    parser.add_argument("--only", default=",".join(MEASURES), help=f"some of: {','.join(MEASURES)}")
+    parser.add_argument("--write", action="store_true", help=f"keep the run in {report.PAGE.relative_to(ROOT)}")
+    chosen = parser.parse_args()
+    names = chosen.only.split(",")
+    if unknown := set(names) - set(MEASURES):
+        parser.error(f"nothing is called {', '.join(sorted(unknown))}")
+    if sys.platform != "linux":
+        parser.error("the figures come from Linux's /proc")
+    peers, absent = prepare()
+    rows: list[Row] = []
+    for name in names:
+        rows += MEASURES[name](peers, chosen.rounds)
+    print(report.machine(peers, chosen.rounds))
+    print()
+    print(report.table(rows, peers, absent))
+    if chosen.write:
+        say(f"written to {report.write(rows, peers, absent, chosen.rounds)}")
+    return 0
+
+
+sys.exit(main())

@@ -1,0 +1,203 @@
+"""What is measured, and what is aimed at.
+
+Each function takes the peers and a number of rounds and returns the rows of the table it fills. CPU time is the judge
+wherever it can be: on a shared machine it moves far less than the clock on the wall.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TypeAlias
+
+from benchmarks.peers import BARE, OFFICIAL, OURS, TYPESCRIPT, Peer
+from benchmarks.runs import Sample, codecs, converse, interleave, start_up
+
+UPDATES = 20_000
+REQUESTS = 5_000
+ROUND_TRIPS = 2_000
+FLOOD_UPDATES = 30_000
+LARGE_MEGABYTES = (10, 25, 50)
+LARGE_LIMIT = 64 * 1024 * 1024
+MEGABYTE = 1_000_000
+
+Cells: TypeAlias = Mapping[str, float]
+"""A value per peer; who has none failed or does not take part."""
+
+Peers: TypeAlias = Mapping[str, Peer]
+
+
+@dataclass(frozen=True)
+class Aim:
+    """What was aimed at, and what came of it."""
+
+    wanted: str
+    reached: str
+    is_hit: bool
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the table."""
+
+    label: str
+    unit: str
+    cells: Cells
+    aims: tuple[Aim, ...] = ()
+
+
+def imports(peers: Peers, rounds: int) -> list[Row]:
+    """From the start of an interpreter to its end, with what an agent needs imported in between."""
+    got = interleave(list(peers.values()), rounds + 2, start_up, "imports")
+    cpu = _cells(got, "cpu", 1000)
+    return [
+        Row("import what an agent needs, CPU", "ms", cpu, better(cpu, {OFFICIAL: 5})),
+        Row("the same, wall", "ms", _cells(got, "seconds", 1000)),
+        Row("the same, peak memory", "MB", _cells(got, "peak", 1 / MEGABYTE)),
+    ]
+
+
+def codec(peers: Peers, rounds: int) -> list[Row]:
+    """Single messages: bytes to typed and checked objects, objects to bytes, and bytes passed on."""
+    python = [peer for peer in peers.values() if peer.name not in (TYPESCRIPT, BARE)]
+    cases: dict[str, tuple[str, float]] = {
+        "read mix": ("read and check a message of the mix, CPU", 5),
+        "read chunks": ("the same, a chunk of text", 0),
+        "write mix": ("write a message of the mix, CPU", 0),
+        "build and write chunks": ("build and write a chunk of text, CPU", 15),
+        "forward mix": ("proxy: read the envelope, pass the bytes on, CPU", 18),
+        "forward mix, new ids": ("proxy: the same under another id, CPU", 18),
+    }
+    rows: list[Row] = []
+    with codecs(python) as ask:
+        for case, (label, factor) in cases.items():
+            got = interleave(python, rounds * 5, partial(ask, case), f"single messages: {case}")
+            cells = _cells(got, "microseconds")
+            rows.append(Row(label, "us", cells, better(cells, {OFFICIAL: factor} if factor else {})))
+    return rows
+
+
+def stream(peers: Peers, rounds: int) -> list[Row]:
+    """One long turn, and the same number of updates spread over a hundred sessions."""
+
+    def sample(peer: Peer) -> Sample:
+        one, many = converse(peer, "stream", UPDATES), converse(peer, "sessions", UPDATES)
+        return {**one, "many_cpu": many["cpu"], "many_seconds": many["seconds"]}
+
+    got = interleave(_talkers(peers), rounds, sample, f"{UPDATES} updates")
+    cpu, many = _cells(got, "cpu", 1000), _cells(got, "many_cpu", 1000)
+    within_one = within(many[OURS], cpu[OURS], 1.3, "of one session")
+    return [
+        Row(f"{UPDATES:,} updates in a turn, CPU of both sides", "ms", cpu, better(cpu, {OFFICIAL: 14, TYPESCRIPT: 8})),
+        Row("the same, client alone", "ms", _cells(got, "client_cpu", 1000)),
+        Row("the same, agent alone", "ms", _cells(got, "agent_cpu", 1000)),
+        Row("the same, wall", "ms", _cells(got, "seconds", 1000)),
+        Row("the same, client's peak memory", "MB", _cells(got, "client_peak", 1 / MEGABYTE)),
+        Row(f"{UPDATES:,} updates in 100 sessions, CPU of both sides", "ms", many, (within_one,)),
+        Row("the same, wall", "ms", _cells(got, "many_seconds", 1000)),
+    ]
+
+
+def requests(peers: Peers, rounds: int) -> list[Row]:
+    """Small requests and their answers, 64 at a time."""
+    got = interleave(_talkers(peers), rounds, lambda peer: converse(peer, "in_flight", REQUESTS), "64 in flight")
+    cpu = _cells(got, "cpu", 1e6 / REQUESTS)
+    return [
+        Row("request with 64 in flight, CPU of both sides", "us", cpu, better(cpu, {OFFICIAL: 4, TYPESCRIPT: 5})),
+        Row("the same, wall", "us", _cells(got, "seconds", 1e6 / REQUESTS)),
+    ]
+
+
+def round_trips(peers: Peers, rounds: int) -> list[Row]:
+    """Small requests one after the other: what the event loop costs, mostly."""
+    players = [*_talkers(peers), peers[BARE]]
+    got = interleave(players, rounds, lambda peer: converse(peer, "sequential", ROUND_TRIPS), "round trips")
+    wall = _cells(got, "seconds", 1e6 / ROUND_TRIPS)
+    near_bare = within(wall[OURS], wall[BARE], 1.15, "of bare asyncio")
+    return [
+        Row("round trip, one after the other, wall", "us", wall, (near_bare,)),
+        Row("the same, CPU of both sides", "us", _cells(got, "cpu", 1e6 / ROUND_TRIPS)),
+    ]
+
+
+def spawn(peers: Peers, rounds: int) -> list[Row]:
+    """A client that starts an agent and opens a session."""
+    got = interleave(_talkers(peers), rounds + 2, lambda peer: converse(peer, "spawn", 0), "first session")
+    cells = _cells(got, "first_session", 1000)
+    aims = better(cells, {OFFICIAL: 6, TYPESCRIPT: 2})
+    return [Row("start an agent and open a session, wall", "ms", cells, aims)]
+
+
+def slow(peers: Peers, rounds: int) -> list[Row]:
+    """A client that finds no time for the first second and a half of a flood."""
+    got = interleave(_talkers(peers), min(rounds, 3), lambda peer: converse(peer, "slow", FLOOD_UPDATES), "slow client")
+    growth = _cells(got, "client_growth", 1 / MEGABYTE)
+    label = f"slow client, {FLOOD_UPDATES:,} updates of 2 kB: growth of its memory"
+    return [Row(label, "MB", growth, (at_most(growth[OURS], 32, "MB"),))]
+
+
+def large(peers: Peers, rounds: int) -> list[Row]:
+    """One message of many megabytes there and back, where the limit was raised to allow it."""
+    limit = {"BENCH_MAX_MESSAGE_BYTES": str(LARGE_LIMIT)}
+    rows: list[Row] = []
+    seconds: dict[int, float] = {}
+    for size in LARGE_MEGABYTES:
+        got = interleave(
+            _talkers(peers),
+            min(rounds, 3),
+            partial(converse, scenario="large", count=size * MEGABYTE, env=limit),
+            f"{size} MB",
+        )
+        cpu = _cells(got, "cpu", 1000)
+        seconds[size] = cpu[OURS] / size
+        first = LARGE_MEGABYTES[0]
+        is_last = size == LARGE_MEGABYTES[-1]
+        linear = within(seconds[size], seconds[first], 1.3, f"of {first} MB, per byte") if is_last else None
+        rows.append(Row(f"{size} MB there and back, CPU of both sides", "ms", cpu, (linear,) if linear else ()))
+        if is_last:
+            peak = _cells(got, "client_peak", 1 / MEGABYTE)
+            rows.append(Row("the same, wall", "ms", _cells(got, "seconds", 1000)))
+            rows.append(Row("the same, client's peak memory", "MB", peak, (at_most(peak[OURS], 3.5 * size, "MB"),)))
+    return rows
+
+
+MEASURES: dict[str, Callable[[Peers, int], list[Row]]] = {
+    "imports": imports,
+    "codec": codec,
+    "stream": stream,
+    "requests": requests,
+    "round_trips": round_trips,
+    "spawn": spawn,
+    "slow": slow,
+    "large": large,
+}
+
+
+def better(cells: Cells, factors: Mapping[str, float]) -> tuple[Aim, ...]:
+    """Ours is to need so many times less than each of these."""
+    aims: list[Aim] = []
+    for name, factor in factors.items():
+        if name in cells:
+            ratio = cells[name] / cells[OURS]
+            aims.append(Aim(f"{factor:g}x {name}", f"{ratio:.1f}x", ratio >= factor))
+    return tuple(aims)
+
+
+def within(value: float, other: float, factor: float, of_what: str) -> Aim:
+    """Ours is to need at most so many times more."""
+    return Aim(f"within {factor:g}x {of_what}", f"{value / other:.2f}x", value <= factor * other)
+
+
+def at_most(value: float, limit: float, unit: str) -> Aim:
+    """Ours is not to be over a fixed number."""
+    return Aim(f"at most {limit:g} {unit}", f"{value:.0f} {unit}", value <= limit)
+
+
+def _talkers(peers: Peers) -> Sequence[Peer]:
+    """Those who speak the protocol."""
+    return [peer for peer in peers.values() if peer.name != BARE]
+
+
+def _cells(got: Mapping[str, Sample], figure: str, scale: float = 1.0) -> dict[str, float]:
+    return {name: sample[figure] * scale for name, sample in got.items() if figure in sample}

@@ -1,0 +1,128 @@
+"""Who takes part, and the environments they run in: each gets one of its own with nothing else in it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from pathlib import Path
+
+from benchmarks.wire import CHUNK_TEXTS, text
+
+ROOT = Path(__file__).parents[1]
+PROGRAMS = ROOT / "benchmarks" / "programs"
+
+OURS = "duologue"
+OFFICIAL = "official 0.12.1"
+OFFICIAL_NEXT = "official 1.0.0rc3"
+TYPESCRIPT = "TypeScript 2.4.0"
+BARE = "bare asyncio"
+
+
+@dataclass(frozen=True)
+class Peer:
+    """One library, or none: how its programs are started."""
+
+    name: str
+    runtime: str
+    """The interpreter's path."""
+    prefix: str
+    """How the names of its programs begin."""
+    suffix: str = ".py"
+    env: Mapping[str, str] = field(default_factory=dict[str, str])
+    imports: str = ""
+    """A program that imports what an agent needs and ends."""
+
+    def program(self, role: str) -> list[str]:
+        """The command of its `agent`, `client` or `codec`."""
+        return [self.runtime, str(PROGRAMS / f"{self.prefix}_{role}{self.suffix}")]
+
+    @property
+    def importing(self) -> list[str]:
+        """The command that does nothing but import."""
+        is_node = self.suffix == ".mjs"
+        return [self.runtime, *(["--input-type=module", "-e"] if is_node else ["-c"]), self.imports]
+
+
+def cache() -> Path:
+    """Where the environments are kept from run to run."""
+    if chosen := os.environ.get("DUOLOGUE_BENCH_DIR"):
+        return Path(chosen)
+    try:
+        home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+        folder = home / "duologue-bench"
+        folder.mkdir(parents=True, exist_ok=True)
+    except (OSError, RuntimeError):
+        return Path(tempfile.gettempdir()) / "duologue-bench"
+    return folder
+
+
+def prepare() -> tuple[dict[str, Peer], dict[str, str]]:
+    """Everybody who can take part, and why the others cannot."""
+    peers = {
+        OURS: Peer(
+            OURS,
+            _python("duologue", f"msgspec=={version('msgspec')}"),
+            "duologue",
+            env={"PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'src'}"},
+            imports="import duologue.runtime.connection, duologue.schema.v1, duologue.transports.stdio",
+        )
+    }
+    path = {"PYTHONPATH": str(ROOT)}
+    for name in (OFFICIAL, OFFICIAL_NEXT):
+        release = name.split()[1]
+        runtime = _python(f"official-{release}", f"agent-client-protocol=={release}")
+        peers[name] = Peer(name, runtime, "official", env=path, imports="import acp")
+    absent: dict[str, str] = {}
+    node, npm = shutil.which("node"), shutil.which("npm")
+    if node and npm:
+        peers[TYPESCRIPT] = _typescript(node, npm)
+    else:
+        absent[TYPESCRIPT] = "Node is not installed here"
+    peers[BARE] = Peer(BARE, peers[OURS].runtime, "bare", env=path, imports="import asyncio")
+    return peers, absent
+
+
+def _python(name: str, requirement: str) -> str:
+    folder = cache() / f"{name}-python{sys.version_info.major}.{sys.version_info.minor}"
+    runtime = folder / "bin" / "python"
+    # Versions are part of the marker: another requirement makes the environment anew.
+    marker = folder / f"ready-{requirement.replace('==', '-')}"
+    if not marker.exists():
+        say(f"making an environment for {requirement}")
+        subprocess.run([sys.executable, "-m", "venv", "--clear", folder], check=True)
+        install = [str(runtime), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", requirement]
+        subprocess.run(install, check=True, stdout=sys.stderr)
+        marker.touch()
+    return str(runtime)
+
+
+def _typescript(node: str, npm: str) -> Peer:
+    release = TYPESCRIPT.split()[1]
+    folder = cache() / f"typescript-{release}"
+    marker = folder / "ready"
+    if not marker.exists():
+        say(f"installing the TypeScript SDK {release}")
+        folder.mkdir(parents=True, exist_ok=True)
+        packages = [f"@agentclientprotocol/sdk@{release}", "zod@4"]
+        command = [npm, "install", "--no-audit", "--no-fund", "--prefix", str(folder), *packages]
+        subprocess.run(command, cwd=folder, check=True, stdout=sys.stderr)
+        marker.touch()
+    library = folder / "node_modules/@agentclientprotocol/sdk/dist/v1/stable/acp.js"
+    env = {
+        "BENCH_TYPESCRIPT_SDK": str(library),
+        "BENCH_TEXTS": json.dumps({"chunkTexts": CHUNK_TEXTS, "floodText": text(2000)}),
+    }
+    imports = f"await import({str(library)!r})"
+    return Peer(TYPESCRIPT, node, "typescript", ".mjs", env, imports)
+
+
+def say(what: str) -> None:
+    """Progress, for whoever waits."""
+    print(f"bench: {what}", file=sys.stderr, flush=True)

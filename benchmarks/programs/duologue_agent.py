@@ -1,0 +1,55 @@
+"""The agent on duologue's connection and schema."""
+
+from __future__ import annotations
+
+import asyncio
+from itertools import count
+
+from benchmarks.script import MAX_MESSAGE_BYTES
+from benchmarks.wire import CHUNK_TEXTS, text
+from duologue.jsonrpc import framing
+from duologue.runtime.connection import Connection
+from duologue.runtime.handlers import Context, Handlers
+from duologue.schema import v1
+from duologue.transports.stdio import StdioTransport
+
+handlers = Handlers()
+numbers = count(1)
+
+
+@handlers.on(v1.INITIALIZE)
+async def initialize(context: Context, params: v1.InitializeRequest) -> v1.InitializeResponse:
+    return v1.InitializeResponse(protocol_version=1)
+
+
+@handlers.on(v1.SESSION_NEW)
+async def new_session(context: Context, params: v1.NewSessionRequest) -> v1.NewSessionResponse:
+    return v1.NewSessionResponse(session_id=f"session-{next(numbers)}")
+
+
+@handlers.on(v1.SESSION_SET_MODE)
+async def set_mode(context: Context, params: v1.SetSessionModeRequest) -> v1.SetSessionModeResponse:
+    return v1.SetSessionModeResponse()
+
+
+@handlers.on(v1.SESSION_PROMPT)
+async def prompt(context: Context, params: v1.PromptRequest) -> v1.PromptResponse:
+    block = params.prompt[0]
+    assert isinstance(block, v1.TextContent)
+    word, _, argument = block.text[:32].partition(" ")
+    texts = {"stream": CHUNK_TEXTS, "flood": [text(2000)], "echo": [block.text]}[word]
+    for i in range(1 if word == "echo" else int(argument)):
+        update = v1.AgentMessageChunk(content=v1.TextContent(text=texts[i % len(texts)]))
+        await context.connection.notify(
+            v1.SESSION_UPDATE, v1.SessionNotification(session_id=params.session_id, update=update)
+        )
+    return v1.PromptResponse(stop_reason="end_turn")
+
+
+async def main() -> None:
+    transport = StdioTransport(max_message_bytes=MAX_MESSAGE_BYTES or framing.MAX_MESSAGE_BYTES)
+    async with Connection(transport, handlers, first="initialize") as connection:
+        await connection.wait_closed()
+
+
+asyncio.run(main())

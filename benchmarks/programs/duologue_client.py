@@ -1,0 +1,55 @@
+"""The client on duologue's connection and schema."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+from benchmarks.script import MAX_MESSAGE_BYTES, Seen, Side, arguments, play
+from duologue.jsonrpc import framing
+from duologue.runtime.connection import Connection
+from duologue.runtime.handlers import Context, Handlers
+from duologue.schema import v1
+from duologue.transports.process import ProcessTransport
+
+handlers = Handlers()
+seen = Seen()
+
+
+@handlers.on(v1.SESSION_UPDATE)
+async def update(context: Context, params: v1.SessionNotification) -> None:
+    chunk = params.update
+    assert isinstance(chunk, v1.AgentMessageChunk)
+    assert isinstance(chunk.content, v1.TextContent)
+    if seen.is_busy:
+        await seen.time_found()
+    seen.count(chunk.content.text)
+
+
+async def main() -> None:
+    _, _, command = arguments()
+    started = time.perf_counter()
+    transport = ProcessTransport(command, max_message_bytes=MAX_MESSAGE_BYTES or framing.MAX_MESSAGE_BYTES)
+    async with Connection(transport, handlers, skips_noise=True) as connection:
+        ask = connection.request
+
+        async def new_session() -> str:
+            return (await ask(v1.SESSION_NEW, v1.NewSessionRequest(cwd="/tmp", mcp_servers=[]))).session_id
+
+        assert transport.pid is not None
+        await play(
+            Side(
+                initialize=lambda: ask(v1.INITIALIZE, v1.InitializeRequest(protocol_version=1)),
+                new_session=new_session,
+                set_mode=lambda id: ask(v1.SESSION_SET_MODE, v1.SetSessionModeRequest(session_id=id, mode_id="ask")),
+                prompt=lambda id, text: ask(
+                    v1.SESSION_PROMPT, v1.PromptRequest(session_id=id, prompt=[v1.TextContent(text=text)])
+                ),
+                agent_pid=transport.pid,
+                started=started,
+                seen=seen,
+            )
+        )
+
+
+asyncio.run(main())

@@ -1,0 +1,90 @@
+"""The table, for a terminal and for the page that keeps it."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from benchmarks.measures import Row
+from benchmarks.peers import OURS, ROOT, TYPESCRIPT, Peer
+
+PAGE = ROOT / "docs" / "project" / "benchmarks.md"
+NOTES = ROOT / "benchmarks" / "notes.md"
+
+INTRODUCTION = """\
+# Benchmarks
+
+`make bench` runs duologue, the official Python SDK in two versions and the TypeScript SDK side by side and in turns:
+an agent and a client of each, two processes, real pipes. This page is one such run, written by
+`python -m benchmarks --write`.
+
+Read the ratios: in brackets stands how many times as much as duologue each of them needs. The numbers themselves belong
+to one machine on one day. They are medians; CPU time is that of all threads, from the scheduler's own count. A run
+counts only if every update was handled.
+"""
+
+
+def table(rows: Sequence[Row], peers: Iterable[str], absent: Mapping[str, str]) -> str:
+    """Markdown, padded so that it reads well as it is."""
+    columns = [name for name in (*peers, *absent) if name in absent or any(name in row.cells for row in rows)]
+    lines = [["what", *columns, "aim", "reached", ""]]
+    for row in rows:
+        cells = [_cell(row, name, absent) for name in columns]
+        wanted = "; ".join(aim.wanted for aim in row.aims)
+        reached = "; ".join(aim.reached for aim in row.aims)
+        verdict = ("hit" if all(aim.is_hit for aim in row.aims) else "**missed**") if row.aims else ""
+        lines.append([row.label, *cells, wanted, reached, verdict])
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    lines.insert(1, ["-" * width for width in widths])
+    return "\n".join(_line(line, widths) for line in lines) + "\n"
+
+
+def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
+    padded = (cell.ljust(width) for cell, width in zip(cells, widths, strict=True))
+    return f"| {' | '.join(padded)} |".replace("| - |", "|---|")
+
+
+def _cell(row: Row, name: str, absent: Mapping[str, str]) -> str:
+    if name in absent:
+        return "not here"
+    if name not in row.cells:
+        return ""
+    value = row.cells[name]
+    shown = f"{value:,.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"
+    ours = row.cells.get(OURS)
+    ratio = f" ({value / ours:.1f}x)" if name != OURS and ours else ""
+    return f"{shown} {row.unit}{ratio}"
+
+
+def write(rows: Sequence[Row], peers: Mapping[str, Peer], absent: Mapping[str, str], rounds: int) -> Path:
+    """Keep this run as the page of the documentation."""
+    missing = "".join(f"\n{name} did not take part: {reason}.\n" for name, reason in absent.items())
+    parts = [INTRODUCTION, f"{machine(peers, rounds)}\n", table(rows, peers, absent), missing, NOTES.read_text()]
+    PAGE.write_text("\n".join(part for part in parts if part))
+    return PAGE
+
+
+def machine(peers: Mapping[str, Peer], rounds: int) -> str:
+    """Where and with what it was measured."""
+    facts = [
+        f"{datetime.now(UTC):%Y-%m-%d}",
+        f"{os.cpu_count()} x {_processor()}",
+        f"Linux {platform.release().split('-')[0]}",
+        f"Python {platform.python_version()}",
+    ]
+    if TYPESCRIPT in peers:
+        node = subprocess.run([peers[TYPESCRIPT].runtime, "--version"], capture_output=True, text=True, check=True)
+        facts.append(f"Node {node.stdout.strip().removeprefix('v')}")
+    return f"Measured: {', '.join(facts)}; {rounds} rounds."
+
+
+def _processor() -> str:
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        name, _, value = line.partition(":")
+        if name.strip() == "model name":
+            return value.strip()
+    return platform.machine()

@@ -1,0 +1,115 @@
+"""Runs the programs, everybody in turn, and takes medians.
+
+The order is turned by one in each round, so that nobody always runs behind the same neighbour.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import statistics
+import subprocess
+import time
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import TypeAlias
+
+from benchmarks.peers import ROOT, Peer, say
+
+LONGEST_RUN_SECONDS = 120
+
+Sample: TypeAlias = dict[str, float]
+
+
+class RunFailed(Exception):
+    """A program did not do what it was asked to."""
+
+
+def interleave(peers: Sequence[Peer], rounds: int, sample: Callable[[Peer], Sample], label: str) -> dict[str, Sample]:
+    """The median of each figure for each peer; one that fails has none."""
+    taken: dict[str, list[Sample]] = {peer.name: [] for peer in peers}
+    for number in range(rounds):
+        say(f"{label}, round {number + 1} of {rounds}")
+        turn = number % len(peers)
+        for peer in [*peers[turn:], *peers[:turn]]:
+            try:
+                taken[peer.name].append(sample(peer))
+            except RunFailed as failure:
+                say(f"{peer.name} failed: {failure}")
+    return {name: _medians(samples) for name, samples in taken.items()}
+
+
+def _medians(samples: list[Sample]) -> Sample:
+    return {key: statistics.median(sample[key] for sample in samples) for key in samples[0]} if samples else {}
+
+
+def converse(peer: Peer, scenario: str, count: int, env: Mapping[str, str] | None = None) -> Sample:
+    """Its client and its agent play one scenario.
+
+    Raises:
+        RunFailed: They did not finish it.
+    """
+    command = [*peer.program("client"), scenario, str(count), "--", *peer.program("agent")]
+    output = _run(command, {**os.environ, **peer.env, **(env or {})})
+    sample: Sample = json.loads(output)
+    sample["cpu"] = sample["client_cpu"] + sample["agent_cpu"]
+    return sample
+
+
+def start_up(peer: Peer) -> Sample:
+    """What importing costs, from the start of the interpreter to its end."""
+    env = {**os.environ, **peer.env}
+    began = time.perf_counter()
+    process = subprocess.Popen(peer.importing, cwd=ROOT, env=env, stdout=subprocess.DEVNULL)
+    _, status, used = os.wait4(process.pid, 0)
+    seconds = time.perf_counter() - began
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        raise RunFailed(f"importing ended with {process.returncode}")
+    return {"seconds": seconds, "cpu": used.ru_utime + used.ru_stime, "peak": used.ru_maxrss * 1024.0}
+
+
+@contextmanager
+def codecs(peers: Sequence[Peer]) -> Generator[Callable[[str, Peer], Sample]]:
+    """Processes that time single messages on request."""
+    with ExitStack() as stack:
+        running: dict[str, subprocess.Popen[str]] = {}
+        for peer in peers:
+            process = subprocess.Popen(
+                peer.program("codec"),
+                cwd=ROOT,
+                env={**os.environ, **peer.env},
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
+            )
+            running[peer.name] = stack.enter_context(process)
+
+        def ask(case: str, peer: Peer) -> Sample:
+            process = running[peer.name]
+            assert process.stdin is not None
+            assert process.stdout is not None
+            process.stdin.write(case + "\n")
+            process.stdin.flush()
+            answer = process.stdout.readline()
+            if not answer:
+                raise RunFailed(f"the timing of {case} ended early")
+            return {"microseconds": float(answer)}
+
+        yield ask
+
+
+def _run(command: list[str], env: Mapping[str, str]) -> str:
+    process = subprocess.Popen(
+        command, cwd=ROOT, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    try:
+        output, errors = process.communicate(timeout=LONGEST_RUN_SECONDS)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+        raise RunFailed(f"no end after {LONGEST_RUN_SECONDS} s") from None
+    if process.returncode or not output.startswith("{"):
+        raise RunFailed((errors.strip().splitlines() or [f"exit code {process.returncode}"])[-1][:200])
+    return output

@@ -1,0 +1,153 @@
+"""What every Python client does, whatever library it is written with. Standard library only.
+
+A client is called as `CLIENT SCENARIO COUNT -- AGENT…` and prints one JSON object. It counts only if each update was
+handled: `play` fails otherwise. The clients in other languages do the same by themselves.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from benchmarks.usage import cpu_seconds, forget_peak, peak_bytes, resident_bytes
+
+IN_FLIGHT = 64
+SESSIONS = 100
+SLOW_SECONDS = 1.5
+MAX_MESSAGE_BYTES = int(os.environ.get("BENCH_MAX_MESSAGE_BYTES", "0")) or None
+"""The limit to ask each library for, where its own would be too low."""
+
+
+@dataclass
+class Seen:
+    """What the client's handler of updates has seen."""
+
+    updates: int = 0
+    characters: int = 0
+    is_busy: bool = False
+    """In the scenario of a slow client: a handler has to await `time_found` before it does anything."""
+    _busy_until: float = 0.0
+
+    def count(self, content: str) -> None:
+        """One chunk was handled."""
+        self.updates += 1
+        self.characters += len(content)
+
+    async def time_found(self) -> None:
+        """A while after the first update came; nothing is handled before."""
+        now = time.monotonic()
+        self._busy_until = self._busy_until or now + SLOW_SECONDS
+        if self._busy_until > now:
+            await asyncio.sleep(self._busy_until - now)
+
+
+@dataclass
+class Side:
+    """A client that is connected to an agent, in the words of its library."""
+
+    initialize: Callable[[], Awaitable[object]]
+    new_session: Callable[[], Awaitable[str]]
+    set_mode: Callable[[str], Awaitable[object]]
+    prompt: Callable[[str, str], Awaitable[object]]
+    agent_pid: int
+    started: float
+    """When the agent was started, by `time.perf_counter`."""
+    seen: Seen
+
+
+def arguments() -> tuple[str, int, list[str]]:
+    """Scenario, count and the agent's command."""
+    scenario, count, _, *command = sys.argv[1:]
+    return scenario, int(count), command
+
+
+async def play(side: Side) -> None:
+    """Run the scenario and print what it cost."""
+    scenario, count, _ = arguments()
+    await side.initialize()
+    session = await side.new_session()
+    first_session = time.perf_counter() - side.started
+    forget_peak()
+    memory = resident_bytes("self")
+    client_cpu, agent_cpu = cpu_seconds("self"), cpu_seconds(side.agent_pid)
+    began = time.perf_counter()
+    await SCENARIOS[scenario](side, session, count)
+    result = {
+        "first_session": first_session,
+        "seconds": time.perf_counter() - began,
+        "client_cpu": cpu_seconds("self") - client_cpu,
+        "agent_cpu": cpu_seconds(side.agent_pid) - agent_cpu,
+        "client_growth": peak_bytes("self") - memory,
+        "client_peak": peak_bytes("self"),
+        "agent_peak": peak_bytes(side.agent_pid),
+    }
+    print(json.dumps(result), flush=True)
+
+
+async def _spawn(side: Side, session: str, count: int) -> None:
+    """The first session is all there is to it."""
+
+
+async def _stream(side: Side, session: str, count: int) -> None:
+    await side.prompt(session, f"stream {count}")
+    await _until_seen(side, count)
+
+
+async def _sessions(side: Side, session: str, count: int) -> None:
+    each = count // SESSIONS
+    opened = await asyncio.gather(*(side.new_session() for _ in range(SESSIONS)))
+    await asyncio.gather(*(side.prompt(one, f"stream {each}") for one in opened))
+    await _until_seen(side, each * SESSIONS)
+
+
+async def _slow(side: Side, session: str, count: int) -> None:
+    side.seen.is_busy = True
+    await side.prompt(session, f"flood {count}")
+    await _until_seen(side, count)
+
+
+async def _large(side: Side, session: str, count: int) -> None:
+    await side.prompt(session, "echo " + "x" * (count - 5))
+    await _until_seen(side, 1)
+    assert side.seen.characters == count, side.seen
+
+
+async def _sequential(side: Side, session: str, count: int) -> None:
+    for _ in range(count):
+        await side.set_mode(session)
+
+
+async def _in_flight(side: Side, session: str, count: int) -> None:
+    left = count
+
+    async def ask() -> None:
+        nonlocal left
+        while left > 0:
+            left -= 1
+            await side.set_mode(session)
+
+    await asyncio.gather(*(ask() for _ in range(IN_FLIGHT)))
+
+
+async def _until_seen(side: Side, count: int) -> None:
+    """Where the answer may overtake the updates before it, the turn is over when all of them were handled."""
+    async with asyncio.timeout(60):
+        while side.seen.updates < count:  # noqa: ASYNC110  # the handler is what is measured: no event in it
+            await asyncio.sleep(0.001)
+    assert side.seen.updates == count, side.seen
+
+
+SCENARIOS: dict[str, Callable[[Side, str, int], Awaitable[None]]] = {
+    "spawn": _spawn,
+    "stream": _stream,
+    "sessions": _sessions,
+    "slow": _slow,
+    "large": _large,
+    "sequential": _sequential,
+    "in_flight": _in_flight,
+}
