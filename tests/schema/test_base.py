@@ -1,0 +1,33 @@
+"""The few types everything generated is made of."""
+
+from __future__ import annotations
+
+import pytest
+
+from duologue.schema import v1
+from duologue.schema.base import Other, wire_name
+
+
+@pytest.mark.parametrize(
+    ("name", "wire"),
+    [("tool_call_id", "toolCallId"), ("meta", "_meta"), ("cwd", "cwd"), ("any_of", "anyOf"), ("from_", "from")],
+)
+def test_names_are_pythonic_here_and_camel_case_on_the_wire(name: str, wire: str) -> None:
+    assert wire_name(name) == wire
+
+
+def test_other_is_the_object_itself_and_knows_its_tag() -> None:
+    other = Other("_x", {"type": "_x", "a": 1})
+
+    assert other == {"type": "_x", "a": 1}
+    assert repr(other) == "Other('_x', {'type': '_x', 'a': 1})"
+
+
+def test_constants_say_what_they_are() -> None:
+    assert repr(v1.SESSION_PROMPT) == "<Method session/prompt>"
+    assert repr(v1.SESSION_UPDATE) == "<Notification session/update>"
+
+
+def test_models_can_not_be_changed() -> None:
+    with pytest.raises(AttributeError):
+        v1.TextContent(text="a").text = "b"  # type: ignore[misc]  # that is the point

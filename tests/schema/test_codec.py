@@ -1,0 +1,223 @@
+"""Bytes to models and back: the entrances, the traps, and the one way out."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Annotated, Any, Literal
+
+import msgspec
+import pytest
+from msgspec import UNSET, Meta, Raw
+
+from duologue.errors import EncodeError, InvalidParams
+from duologue.schema import v1, v2
+from duologue.schema.base import Model, Other
+from duologue.schema.codec import Mended, decode, decode_params, decode_result, decoder_for, encode
+
+CHUNK = (
+    b'{"sessionId":"s","update":{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"Hi"},'
+    b'"messageId":"m","_meta":{"a":1}}}'
+)
+
+
+def test_a_message_is_read_and_written_in_one_form() -> None:
+    chunk = v1.AgentMessageChunk(content=v1.TextContent(text="Hi"), message_id="m", meta={"a": 1})
+    message = v1.SessionNotification(session_id="s", update=chunk)
+
+    assert decode(v1.SessionNotification, CHUNK) == message
+    assert encode(message) == CHUNK
+
+
+def test_raw_parts_of_an_envelope_are_read_without_copying_them_first() -> None:
+    class Envelope(msgspec.Struct):
+        params: Raw
+
+    envelope = msgspec.json.decode(b'{"method":"session/update","params":' + CHUNK + b"}", type=Envelope)
+
+    assert decoder_for(v1.SessionNotification)(envelope.params) == decode(v1.SessionNotification, CHUNK)
+
+
+def test_a_decoder_is_built_once() -> None:
+    assert decoder_for(v1.SessionNotification) is decoder_for(v1.SessionNotification)
+
+
+def test_the_error_names_the_place() -> None:
+    with pytest.raises(InvalidParams, match=r"^\$\.prompt\[0\]\.text: expected str, got int$"):
+        decode(v1.PromptRequest, b'{"sessionId":"s","prompt":[{"type":"text","text":5}]}')
+
+
+def test_what_was_forgiven_is_reported_in_order_of_the_fields() -> None:
+    mended: list[Mended] = []
+    raw = (
+        b'{"sessionId":"s","update":{"sessionUpdate":"tool_call","toolCallId":"c","title":"t","kind":5,"content":[7]}}'
+    )
+    decode(v1.SessionNotification, raw, mended.append)
+
+    assert mended == [
+        ("$.update.kind", "expected str, got int; read as absent"),
+        ("$.update.content[0]", "expected object, got int; item dropped"),
+    ]
+
+
+def test_the_reports_of_a_dropped_item_are_dropped_with_it() -> None:
+    mended: list[Mended] = []
+    raw = b'{"toolCallId":"c","content":[{"type":"content","content":{"type":"text","annotations":5}}]}'
+    decode(v1.ToolCallUpdate, raw, mended.append)
+
+    assert [entry.path for entry in mended] == ["$.content[0].content.text"]
+
+
+def test_forgiveness_inside_an_untagged_union_is_reported_with_the_whole_path() -> None:
+    mended: list[Mended] = []
+    raw = b'{"protocolVersion":1,"authMethods":[{"id":"a","name":"A","description":5}]}'
+    decode(v1.InitializeResponse, raw, mended.append)
+
+    assert [entry.path for entry in mended] == ["$.authMethods[0].description"]
+
+
+# --- parameters and results
+
+
+@pytest.mark.parametrize("raw", [UNSET, b"null", b" null\n", Raw(b"null"), b"{}"])
+def test_absent_and_null_parameters_are_an_empty_object(raw: Any) -> None:
+    assert decode_params(v1.LogoutRequest, raw) == v1.LogoutRequest()
+
+
+def test_absent_parameters_of_a_method_with_fields_name_the_first_one() -> None:
+    with pytest.raises(InvalidParams, match=r"^\$\.sessionId: missing$"):
+        decode_params(v1.PromptRequest, UNSET)
+
+
+def test_a_null_result_is_an_empty_object_where_an_object_is_due() -> None:
+    assert decode_result(v1.LoadSessionResponse, b"null") == v1.LoadSessionResponse()
+    assert decode_result(v1.WriteTextFileResponse, b"{}") == v1.WriteTextFileResponse()
+
+
+def test_a_null_result_stays_null_where_anything_may_come() -> None:
+    result: Any = v1.PROXY_SUCCESSOR.result
+
+    assert decode_result(result, b"null") is None
+
+
+# --- traps
+
+
+@pytest.mark.parametrize(
+    ("raw", "problem"),
+    [
+        (b"", "not JSON"),
+        (b"{", "not JSON"),
+        (b"[1,", "not JSON"),
+        (b'{"sessionId":NaN,"prompt":[]}', "not JSON"),
+        (b'{"sessionId":"\xff","prompt":[]}', "not JSON"),
+        (b'{"sessionId":1e999,"prompt":[]}', "number out of range"),
+        (b'{"sessionId":' + b"9" * 5_000 + b"}", "not JSON"),
+        (b'{"sessionId":' + b"[" * 100_000, "nested too deep"),
+        (b'{"sessionId":"\\ud83d","prompt":' + b"[" * 100_000 + b"]" * 100_000 + b"}", "nested too deep"),
+        (b'{"sessionId":"s","prompt":' + b"[" * 900 + b"]" * 900 + b"}", "expected object, got array"),
+        (b"[]", "expected object, got array"),
+        (b"5", "expected object, got int"),
+    ],
+)
+def test_hostile_bytes_are_refused_and_nothing_else_is_raised(raw: bytes, problem: str) -> None:
+    with pytest.raises(InvalidParams, match=rf"^\$.*: .*{problem}"):
+        decode(v1.PromptRequest, raw)
+
+
+def test_half_a_surrogate_pair_is_read_as_the_replacement_character() -> None:
+    raw = (
+        b'{"sessionId":"a\\ud83d","prompt":[{"type":"text","text":"\\ud83d\\ude00 \\udc00","_meta":{"\\ud800":[1.5]}}]}'
+    )
+    request = decode(v1.PromptRequest, raw)
+
+    assert request.session_id == "a\ufffd"
+    assert request.prompt == [v1.TextContent(text="😀 \ufffd", meta={"\ufffd": [1.5]})]
+
+
+def test_a_number_keeps_its_form_and_a_large_one_its_digits() -> None:
+    raw = b'{"amount":5,"currency":"EUR","_meta":{"big":18446744073709551617}}'
+
+    assert encode(decode(v1.Cost, raw)) == raw
+    assert encode(decode(v1.Cost, raw.replace(b":5,", b":5.5,"))) == raw.replace(b":5,", b":5.5,")
+
+
+@pytest.mark.fault("SCH-14")
+@pytest.mark.parametrize("data", ["!not base64!", "YQ", "A" * (24 << 20)])
+def test_base64_is_passed_on_unread(data: str) -> None:
+    for module in (v1, v2):
+        image = module.ImageContent(data=data, mime_type="image/png")
+        assert decode(module.ImageContent, encode(image)) == image
+
+
+# --- writing
+
+
+def test_defaults_and_nones_are_left_out_and_nulls_that_mean_something_stay() -> None:
+    assert encode(v1.InitializeRequest(protocol_version=1, client_capabilities=v1.ClientCapabilities())) == (
+        b'{"protocolVersion":1}'
+    )
+    assert encode(v1.SessionInfoUpdate(title=None)) == b'{"sessionUpdate":"session_info_update","title":null}'
+    assert encode(v1.ToolCallUpdate(tool_call_id="c", title=None)) == (
+        b'{"sessionUpdate":"tool_call_update","toolCallId":"c"}'
+    )
+
+
+def test_models_need_no_help_from_us_to_be_written() -> None:
+    """The runtime puts them into its envelope and encodes once."""
+    servers: list[v1.McpServer] = [
+        v1.McpServerHttp(name="h", url="u", headers=[]),
+        v1.McpServerStdio(name="s", command="/c", args=[], env=[]),
+        Other("later", {"type": "later", "name": "x"}),
+    ]
+    request = v1.NewSessionRequest(cwd="/", mcp_servers=servers)
+
+    assert msgspec.json.Encoder().encode({"params": request}) == (
+        b'{"params":{"cwd":"/","mcpServers":[{"type":"http","name":"h","url":"u","headers":[]},'
+        b'{"name":"s","command":"/c","args":[],"env":[]},{"type":"later","name":"x"}]}}'
+    )
+
+
+@pytest.mark.parametrize("text", ["\ud800", object()])
+def test_what_json_can_not_say_is_our_own_error(text: Any) -> None:
+    with pytest.raises(EncodeError, match="TextContent"):
+        encode(v1.TextContent(text=text))
+
+
+def test_a_circle_is_our_own_error() -> None:
+    circle: list[Any] = []
+    circle.append(circle)
+    with pytest.raises(EncodeError):
+        encode(circle)
+
+
+# --- types of the user's own
+
+
+class Query(Model, frozen=True, kw_only=True):
+    since: Annotated[str, Meta(pattern="^20")]
+    ratio: float = 0.5
+    level: Literal[1, 2] = 1
+
+
+@dataclasses.dataclass
+class Answer:
+    count: int
+    server: v1.McpServer
+
+
+def test_a_users_own_model_is_read_strictly_and_its_errors_name_the_place() -> None:
+    assert decode(Query, b'{"since":"2026","ratio":1,"level":2}') == Query(since="2026", ratio=1.0, level=2)
+    with pytest.raises(InvalidParams, match=r"^\$\.level: Invalid enum value 3$"):
+        decode(Query, b'{"since":"2026","level":3}')
+    with pytest.raises(InvalidParams, match=r"^\$\.since: "):
+        decode(Query, b'{"since":"1999"}')
+
+
+def test_a_users_dataclass_may_hold_shapes_of_the_schema() -> None:
+    good = b'{"count":1,"server":{"name":"n","command":"c","args":[],"env":[]}}'
+
+    assert isinstance(decode(Answer, good).server, v1.McpServerStdio)
+    with pytest.raises(InvalidParams, match=r"^\$: Expected int, got str|^\$\.count: Expected int, got str"):
+        decode(Answer, good.replace(b":1,", b':"x",'))
+    with pytest.raises(InvalidParams, match="name: missing"):
+        decode(Answer, b'{"count":1,"server":{"command":"c"}}')

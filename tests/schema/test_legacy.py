@@ -1,0 +1,68 @@
+"""Models of a session, as agents of 2025 still send them."""
+
+from __future__ import annotations
+
+import pytest
+
+from duologue.errors import InvalidParams
+from duologue.schema import legacy, v1
+from duologue.schema.codec import decode, encode
+
+STATE = legacy.SessionModelState(
+    current_model_id="a",
+    available_models=[
+        legacy.ModelInfo(model_id="a", name="A"),
+        legacy.ModelInfo(model_id="b", name="B", description="!"),
+    ],
+)
+
+
+@pytest.mark.parametrize(
+    "response",
+    [
+        legacy.NewSessionResponse(session_id="s", models=STATE),
+        legacy.LoadSessionResponse(models=STATE),
+        legacy.ResumeSessionResponse(models=STATE),
+        legacy.ForkSessionResponse(session_id="s", models=STATE),
+    ],
+)
+def test_models_are_written_with_the_result_and_found_in_its_bytes(response: object) -> None:
+    raw = encode(response)
+
+    assert legacy.models_of(raw) == STATE
+    assert decode(type(response), raw) == response
+
+
+def test_a_handler_of_the_current_method_may_return_one() -> None:
+    response: v1.NewSessionResponse = legacy.NewSessionResponse(session_id="s", models=STATE)
+
+    assert decode(v1.NewSessionResponse, encode(response)).session_id == "s"
+
+
+@pytest.mark.parametrize(
+    "raw", [b"null", b"{}", b'{"models":null}', b'{"models":5}', b'{"models":{"currentModelId":"a"}}']
+)
+def test_no_models_and_bad_models_are_none(raw: bytes) -> None:
+    assert legacy.models_of(raw) is None
+
+
+def test_a_bad_model_is_dropped_from_the_list() -> None:
+    raw = (
+        b'{"models":{"currentModelId":"a","availableModels":[{"modelId":"a","name":"A","description":5},{"name":"B"}]}}'
+    )
+    state = legacy.models_of(raw)
+
+    assert state is not None
+    assert state.available_models == [legacy.ModelInfo(model_id="a", name="A")]
+
+
+def test_a_result_that_is_no_object_is_refused() -> None:
+    with pytest.raises(InvalidParams):
+        legacy.models_of(b"[]")
+
+
+def test_the_model_is_set_by_a_method_of_its_own() -> None:
+    assert legacy.SESSION_SET_MODEL.name == "session/set_model"
+    assert not legacy.SESSION_SET_MODEL.stable
+    request = legacy.SetSessionModelRequest(session_id="s", model_id="a")
+    assert encode(request) == b'{"sessionId":"s","modelId":"a"}'
