@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
 from duologue.agent.checks import check_prompt, check_setup
-from duologue.agent.session import Session
+from duologue.agent.session import STATE_NAME, Kept, Session, read_kept
 from duologue.agent.turn import Turn
 from duologue.conversation.content import Content, JsonObject, TextContent
 from duologue.conversation.settings import Setting
@@ -24,10 +24,18 @@ from duologue.dialects.contract import (
     Provider,
     Welcome,
 )
-from duologue.errors import AuthenticationRequired, InvalidParams, MethodNotFound, ResourceNotFound
+from duologue.errors import (
+    AuthenticationRequired,
+    InvalidParams,
+    InvalidRequest,
+    MethodNotFound,
+    ResourceNotFound,
+    SessionInUse,
+)
 
 if TYPE_CHECKING:
     from duologue.agent.agent import Agent
+    from duologue.store.base import Archived, SessionLog, Store
 
 __all__ = ["Link"]
 
@@ -124,9 +132,8 @@ class Link:
         session_id = f"sess_{secrets.token_hex(16)}"
         log = None
         if self._agent.store is not None:
-            log = await self._agent.store.create(_info_of(session_id, setup), setup)
-        session = self._make(session_id, setup, log=log)
-        return await self._open(session)
+            log = await self._agent.store.create(_info_of(session_id, setup))
+        return await self._open(await self._make(session_id, setup, log))
 
     async def open_session(self, session_id: str, setup: SessionSetup, *, replay: bool) -> Opened:
         await self._check_login()
@@ -136,12 +143,22 @@ class Link:
             raise MethodNotFound("this agent does not keep sessions")
         if session_id in self._sessions:
             await self._end(session_id)
-        log = await store.open(session_id)
-        session = self._make(session_id, setup, log=log)
-        if replay:
-            async for update in store.replay(session_id):
-                await session.editor.update(session_id, update)
+        session = await self._reopen(store, session_id, setup)
+        try:
+            if replay:
+                async for update in store.replay(session_id):
+                    await session.editor.update(session_id, update)
+        except BaseException:
+            await session.aclose()
+            raise
         return await self._open(session)
+
+    async def _reopen(self, store: Store, session_id: str, setup: SessionSetup) -> Session[Any]:
+        try:
+            log = await store.open(session_id)
+        except SessionInUse:
+            raise InvalidRequest("the session is in use", data={"sessionId": session_id}) from None
+        return await self._make(session_id, setup, log)
 
     async def fork_session(self, session_id: str, setup: SessionSetup) -> Opened:
         await self._check_login()
@@ -152,28 +169,20 @@ class Link:
         if session_id in self._sessions:
             await self._sessions[session_id].commit()
         new_id = f"sess_{secrets.token_hex(16)}"
-        log = await store.fork(session_id, _info_of(new_id, setup), setup)
-        return await self._open(self._make(new_id, setup, log=log))
+        await store.fork(session_id, _info_of(new_id, setup))
+        return await self._open(await self._reopen(store, new_id, setup))
 
-    def _make(self, session_id: str, setup: SessionSetup, *, log: Any) -> Session[Any]:
+    async def _make(self, session_id: str, setup: SessionSetup, log: SessionLog | None) -> Session[Any]:
         assert self._editor is not None, "sessions come after initialize"
-        kept: JsonObject = log.state if log is not None else {}
-        settings = self._agent.settings_type(kept.get("settings"))
-        return Session(
-            session_id,
-            setup,
-            settings,
-            self._editor,
-            log=log,
-            state=kept.get("state", {}),
-            title=kept.get("title"),
-        )
+        kept = Kept() if log is None else read_kept(await log.load_state(STATE_NAME))
+        settings = self._agent.settings_type(kept.settings)
+        return Session(session_id, setup, settings, self._editor, log=log, state=kept.state)
 
     async def _open(self, session: Session[Any]) -> Opened:
         self._sessions[session.id] = session
         try:
             if self._agent.mcp:
-                await self._start_mcp(session)
+                await session.start_mcp(self._agent.info)
             for hook in self._agent.open_hooks:
                 await hook(session)
         except BaseException:
@@ -187,13 +196,6 @@ class Link:
             commands=[command for command, _ in self._agent.commands.values()],
         )
 
-    async def _start_mcp(self, session: Session[Any]) -> None:
-        from duologue.mcp.servers import McpServers
-
-        servers = McpServers(session.setup.mcp_servers, send=session.editor.mcp_message)
-        session.use_mcp(servers)
-        await servers.start()
-
     def _session(self, session_id: str) -> Session[Any]:
         session = self._sessions.get(session_id)
         if session is None:
@@ -206,7 +208,8 @@ class Link:
         await self._check_login()
         if self._agent.store is None:
             return [], None
-        page = await self._agent.store.list(cwd=cwd, cursor=cursor, archived=archived)
+        which: Archived = archived if archived in ("include", "only") else "exclude"  # type: ignore[assignment]
+        page = await self._agent.store.list(cwd=cwd, cursor=cursor, archived=which)
         return page.sessions, page.next_cursor
 
     async def close_session(self, session_id: str) -> None:
@@ -217,7 +220,10 @@ class Link:
         if session_id in self._sessions:
             await self._end(session_id)
         if self._agent.store is not None:
-            await self._agent.store.delete(session_id)
+            try:
+                await self._agent.store.delete(session_id)
+            except SessionInUse:
+                raise InvalidRequest("the session is in use", data={"sessionId": session_id}) from None
 
     async def archive_session(self, session_id: str, is_archived: bool) -> None:
         if self._agent.store is None:
@@ -253,21 +259,8 @@ class Link:
         session = self._session(session_id)
         await self._check_login()
         check_prompt(prompt, self._agent)
-        handler = self._handler_for(prompt)
         turn: Turn[Any] = Turn(session, prompt, meta)
-        if session.log is not None:
-            await session.log.begin_turn(prompt)
-        reason = "error"
-        try:
-            reason = await session.prompts.run(turn, handler)
-        finally:
-            if session.log is not None:
-                session.log.state = {
-                    "settings": session.settings.values,
-                    "state": session.state,
-                    "title": session.title,
-                }
-                await session.log.end_turn(reason)
+        reason = await session.run(turn, self._handler_for(prompt))
         return PromptResult(stop_reason=reason, usage=turn.tokens)
 
     def _handler_for(self, prompt: list[Content]) -> Callable[[Turn[Any]], Awaitable[Any]]:

@@ -9,10 +9,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
 from duologue.agent.turn import STOP_REASONS, StopTurn, Turn
+from duologue.runtime.tasks import TaskScope
 
 __all__ = ["CANCEL_PATIENCE", "Prompts"]
 
@@ -30,6 +31,7 @@ class _Prompt:
         self.turn = turn
         self.may_start: asyncio.Future[None] = loop.create_future()
         self.gave_up: asyncio.Future[None] = loop.create_future()
+        self.finished: asyncio.Future[None] = loop.create_future()
         self.task: asyncio.Task[Any] | None = None
         self.is_cancelled = False
         self._timer: asyncio.TimerHandle | None = None
@@ -48,12 +50,17 @@ class _Prompt:
         if self._timer is not None:
             self._timer.cancel()
 
+    def finish(self) -> None:
+        if not self.finished.done():
+            self.finished.set_result(None)
+
 
 class Prompts:
     """Runs the prompts of a session one after the other."""
 
     def __init__(self) -> None:
         self._waiting: deque[_Prompt] = deque()
+        self._tasks = TaskScope()
 
     @property
     def is_busy(self) -> bool:
@@ -64,28 +71,47 @@ class Prompts:
         for prompt in list(self._waiting):
             prompt.cancel()
 
-    async def run(self, turn: Turn[Any], handle: Callable[[Turn[Any]], Coroutine[Any, Any, Any]]) -> str:
-        """Wait for the turn's turn, handle it, and say how it ended.
+    async def run(
+        self,
+        turn: Turn[Any],
+        handle: Callable[[Turn[Any]], Coroutine[Any, Any, Any]],
+        ended: Callable[[str], Awaitable[None]],
+    ) -> str:
+        """Wait for the turn's turn, handle it, and say how it ended; `ended` is awaited before the next may start.
 
         Raises:
             Exception: What the handler raised, unless the prompt was cancelled.
         """
         prompt = _Prompt(turn)
         self._waiting.append(prompt)
+        reason = "error"
         try:
             if self._waiting[0] is not prompt:
                 await self._until(prompt, {prompt.may_start})
             if prompt.is_cancelled:
-                return "cancelled"
-            prompt.task = asyncio.get_running_loop().create_task(handle(turn))
-            await self._until(prompt, {prompt.task, prompt.gave_up})
-            return self._reason(prompt, prompt.task)
+                reason = "cancelled"
+            else:
+                prompt.task = self._tasks.start(handle(turn))
+                await self._until(prompt, {prompt.task, prompt.gave_up})
+                reason = self._reason(prompt, prompt.task)
+            return reason
         finally:
             turn.is_over = True
             prompt.close()
-            self._waiting.remove(prompt)
-            if self._waiting and not self._waiting[0].may_start.done():
-                self._waiting[0].may_start.set_result(None)
+            try:
+                await ended(reason)
+            finally:
+                self._waiting.remove(prompt)
+                prompt.finish()
+                if self._waiting and not self._waiting[0].may_start.done():
+                    self._waiting[0].may_start.set_result(None)
+
+    async def end(self) -> None:
+        """Cancel everything and wait until it has ended, or was abandoned."""
+        self.cancel()
+        while self._waiting:
+            last = self._waiting[-1]
+            await asyncio.wait({last.finished})
 
     async def _until(self, prompt: _Prompt, ends: set[asyncio.Future[Any]]) -> None:
         """Wait for one of these; a cancellation of the request is a cancellation of the prompt, not of its answer."""

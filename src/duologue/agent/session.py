@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+import msgspec
 
 from duologue.agent.permission import Remembered
 from duologue.agent.running import Prompts
 from duologue.agent.settings import Settings
 from duologue.conversation.content import JsonObject
-from duologue.conversation.setup import SessionSetup
+from duologue.conversation.setup import Party, SessionSetup
 from duologue.conversation.updates import (
+    UNSET,
     Command,
     CommandsChanged,
     InfoChanged,
@@ -23,12 +27,31 @@ from duologue.dialects.contract import Editor
 from duologue.local.files import Roots
 
 if TYPE_CHECKING:
+    from duologue.agent.turn import Turn
     from duologue.mcp.servers import McpServers
     from duologue.store.base import SessionLog
 
-__all__ = ["Session"]
+__all__ = ["STATE_NAME", "Kept", "Session", "read_kept"]
 
 S = TypeVar("S", bound=Settings)
+
+STATE_NAME = "duologue"
+"""Under which name a store keeps what belongs to the session itself."""
+
+
+class Kept(msgspec.Struct):
+    """What is kept of a session beside its updates."""
+
+    settings: dict[str, str | bool] = {}
+    state: JsonObject = {}
+
+
+def read_kept(stored: bytes | None) -> Kept:
+    """What was kept; nothing, if it cannot be read any more."""
+    try:
+        return Kept() if stored is None else msgspec.json.decode(stored, type=Kept)
+    except msgspec.MsgspecError:
+        return Kept()
 
 
 class Session(Generic[S]):
@@ -53,7 +76,6 @@ class Session(Generic[S]):
         *,
         log: SessionLog | None = None,
         state: JsonObject | None = None,
-        title: str | None = None,
     ) -> None:
         self.id = session_id
         self.setup = setup
@@ -61,7 +83,7 @@ class Session(Generic[S]):
         self.settings = settings
         self.editor = editor
         self.state: JsonObject = state if state is not None else {}
-        self.title = title
+        self.title: str | None = None
         self.log = log
         self.remembered = Remembered()
         self.prompts = Prompts()
@@ -84,16 +106,21 @@ class Session(Generic[S]):
             raise RuntimeError("this agent does not use MCP servers; make it with `Agent(…, mcp=True)`")
         return self._mcp
 
-    def use_mcp(self, servers: McpServers) -> None:
-        """Attach the servers this session was opened with."""
-        self._mcp = servers
+    async def start_mcp(self, us: Party) -> None:
+        """Start the servers this session was opened with; calls to them wait until they are ready."""
+        from duologue.mcp.servers import McpServers
+
+        self._mcp = McpServers(
+            self.setup.mcp_servers, send=self.editor.mcp_message, cwd=self.setup.cwd, client=us
+        )
+        await self._mcp.__aenter__()
 
     # --- telling
 
     async def update(self, update: Update) -> None:
         """Tell the client something, in a turn or between turns; it is kept where sessions are kept."""
-        if isinstance(update, InfoChanged) and not isinstance(update.title, type(None)):
-            self.title = update.title if isinstance(update.title, str) else self.title
+        if isinstance(update, InfoChanged) and update.title is not UNSET:
+            self.title = update.title
         if self.log is not None:
             self.log.append(update)
         await self.editor.update(self.id, update)
@@ -137,9 +164,24 @@ class Session(Generic[S]):
         if self.log is not None:
             await self.log.commit()
 
+    async def run(self, turn: Turn[Any], handler: Callable[[Turn[Any]], Awaitable[Any]]) -> str:
+        """Handle a prompt when its turn comes; how it ended, once everything told in it is kept."""
+        return await self.prompts.run(turn, lambda its: self._handle(its, handler), self._keep_end)
+
+    async def _handle(self, turn: Turn[Any], handler: Callable[[Turn[Any]], Awaitable[Any]]) -> Any:
+        if self.log is not None:
+            self.log.begin_turn(turn.prompt)
+        return await handler(turn)
+
+    async def _keep_end(self, reason: str) -> None:
+        if self.log is not None and self.log.turn:
+            kept = Kept(settings=self.settings.values, state=self.state)
+            self.log.save_state(STATE_NAME, msgspec.json.encode(kept))
+            await self.log.end_turn(reason)
+
     async def aclose(self) -> None:
         """End the running work and free what the session holds."""
-        self.prompts.cancel()
+        await self.prompts.end()
         if self._mcp is not None:
             await self._mcp.aclose()
         self.roots.close()

@@ -9,21 +9,23 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Coroutine
-from typing import Any
+from typing import Any, TypeVar
 
 __all__ = ["TaskScope"]
 
 _log = logging.getLogger("duologue.runtime")
+
+T = TypeVar("T")
 
 
 class TaskScope:
     """Owns tasks: it keeps them from being collected, and ends them."""
 
     def __init__(self) -> None:
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[Any]] = set()
         self._loop = asyncio.get_running_loop()
 
-    def start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+    def start(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         """Run `work` beside everything else. It must deal with its own exceptions."""
         task = self._loop.create_task(work)
         self._tasks.add(task)
@@ -45,5 +47,5 @@ class TaskScope:
             for task in stuck:
                 _log.error("abandoned after %.0f s: it ignores cancellation: %s", seconds, task.get_coro())
 
-    def _others(self) -> set[asyncio.Task[None]]:
+    def _others(self) -> set[asyncio.Task[Any]]:
         return self._tasks - {asyncio.current_task()}  # one of ours may close us

@@ -1,0 +1,282 @@
+"""What an agent's author can do in a turn, as the editor sees it on the wire of version 1."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from duologue.agent.agent import Agent
+from duologue.agent.settings import Settings, choice, toggle
+from duologue.agent.turn import Turn
+from duologue.errors import InternalError, RequestError
+from duologue.runtime.handlers import Context
+from duologue.schema import v1
+from tests.agent.editor import editor_for
+
+
+class Knobs(Settings):
+    mode = choice("ask", "write", category="mode")
+    deep = toggle(False, name="Deep search")
+
+
+def agent_with(handler: Any, **options: Any) -> Agent[Any]:
+    agent: Agent[Any] = Agent("tested", version="1.0", **options)
+    agent.on_prompt(handler)
+    return agent
+
+
+@pytest.mark.rule(26, 29, 33, 75, 76, 94)
+async def test_an_answer_streams_as_chunks_of_one_message_before_the_turn_ends(tmp_path: Path) -> None:
+    async def answer(turn: Turn[Settings]) -> None:
+        await turn.say("You said: ")
+        await turn.say(turn.text)
+
+    async with asyncio.timeout(5), editor_for(agent_with(answer), tmp_path) as editor:
+        response = await editor.prompt(await editor.new(), "hello")
+
+        assert response.stop_reason == "end_turn"
+        assert editor.text == "You said: hello"
+        ids = {chunk.message_id for chunk in editor.of(v1.AgentMessageChunk)}
+        assert len(ids) == 1
+        assert None not in ids
+
+
+async def test_a_tool_call_goes_from_pending_to_completed_and_shows_what_it_did(tmp_path: Path) -> None:
+    async def answer(turn: Turn[Settings]) -> None:
+        async with turn.tool("Read notes.md", kind="read", locations=["notes.md"]) as read:
+            await read.show("text")
+
+    async with asyncio.timeout(5), editor_for(agent_with(answer), tmp_path) as editor:
+        await editor.prompt(await editor.new(), "go")
+
+        (call,) = editor.of(v1.ToolCall)
+        assert (call.title, call.kind, call.status) == ("Read notes.md", "read", "pending")
+        assert call.locations == [v1.ToolCallLocation(path=str(tmp_path / "notes.md"))]
+        shown, ended = editor.of(v1.ToolCallUpdate)
+        assert shown.status == "in_progress"
+        assert shown.content == [v1.Content(content=v1.TextContent(text="text"))]
+        assert ended.status == "completed"
+
+
+async def test_an_exception_in_a_tool_fails_it_and_in_the_handler_fails_the_prompt_but_not_the_connection(
+    tmp_path: Path,
+) -> None:
+    async def answer(turn: Turn[Settings]) -> None:
+        if turn.text == "tool":
+            try:
+                async with turn.tool("Break"):
+                    raise ValueError("broken on purpose")
+            except ValueError:
+                return
+        raise KeyError("secret detail")
+
+    async with asyncio.timeout(5), editor_for(agent_with(answer), tmp_path) as editor:
+        session = await editor.new()
+        await editor.prompt(session, "tool")
+        assert editor.of(v1.ToolCallUpdate)[-1].status == "failed"
+
+        with pytest.raises(InternalError) as caught:
+            await editor.prompt(session, "handler")
+        assert "KeyError" in caught.value.message
+        assert "secret" not in caught.value.message
+        assert (await editor.prompt(session, "tool")).stop_reason == "end_turn"
+
+
+@pytest.mark.rule(77, 78, 82, 83)
+@pytest.mark.fault("CAN-12")
+async def test_a_cancelled_turn_ends_as_cancelled_whatever_its_handler_raises(tmp_path: Path) -> None:
+    began = asyncio.Event()
+
+    async def answer(turn: Turn[Settings]) -> None:
+        if turn.text == "quick":
+            return
+        began.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await turn.say("last words")
+            raise RuntimeError("while being cancelled")
+
+    async with asyncio.timeout(5), editor_for(agent_with(answer), tmp_path) as editor:
+        session, other = await editor.new(), await editor.new()
+        await editor.cancel(session)  # nothing runs: harmless
+        turn = asyncio.ensure_future(editor.prompt(session, "slow"))
+        await began.wait()
+        assert (await editor.prompt(other, "quick")).stop_reason == "end_turn"
+        await editor.cancel(session)
+
+        assert (await turn).stop_reason == "cancelled"
+        assert editor.text == "last words"
+
+
+@pytest.mark.fault("CAN-03", "CAN-09")
+async def test_a_cancel_in_the_same_write_as_its_prompt_is_not_lost(tmp_path: Path) -> None:
+    async def answer(turn: Turn[Settings]) -> None:
+        await asyncio.Event().wait()
+
+    async with asyncio.timeout(5), editor_for(agent_with(answer), tmp_path) as editor:
+        session = await editor.new()
+        turn = asyncio.ensure_future(editor.prompt(session, "go"))
+        await asyncio.sleep(0)
+        await editor.cancel(session)
+        assert (await turn).stop_reason == "cancelled"
+
+        turn = asyncio.ensure_future(editor.prompt(session, "go"))
+        await asyncio.sleep(0)
+        turn.cancel()  # sends $/cancel_request; the agent's answer is dropped
+        with pytest.raises(asyncio.CancelledError):
+            await turn
+
+
+@pytest.mark.fault("ORD-08")
+async def test_a_second_prompt_waits_for_the_first_and_a_cancel_ends_both(tmp_path: Path) -> None:
+    running: list[str] = []
+    release = asyncio.Event()
+
+    async def answer(turn: Turn[Settings]) -> None:
+        running.append(turn.text)
+        await release.wait()
+
+    async with asyncio.timeout(5), editor_for(agent_with(answer), tmp_path) as editor:
+        session = await editor.new()
+        turns = [asyncio.ensure_future(editor.prompt(session, text)) for text in ("one", "two", "three")]
+        release.set()
+        assert [(await turn).stop_reason for turn in turns] == ["end_turn"] * 3
+        assert running == ["one", "two", "three"]
+
+        release.clear()
+        turns = [asyncio.ensure_future(editor.prompt(session, text)) for text in ("four", "five")]
+        await asyncio.sleep(0)
+        await editor.cancel(session)
+        assert [(await turn).stop_reason for turn in turns] == ["cancelled"] * 2
+        assert running == ["one", "two", "three", "four"]
+
+
+@pytest.mark.parametrize("reason", ["end_turn", "max_tokens", "max_turn_requests", "refusal", "cancelled"])
+async def test_every_stop_reason_can_be_returned_or_reached_from_anywhere(tmp_path: Path, reason: str) -> None:
+    async def answer(turn: Turn[Settings]) -> str | None:
+        if turn.text == "stop":
+            turn.stop(reason)
+        return reason
+
+    async with asyncio.timeout(5), editor_for(agent_with(answer), tmp_path) as editor:
+        session = await editor.new()
+        assert (await editor.prompt(session, "return")).stop_reason == reason
+        assert (await editor.prompt(session, "stop")).stop_reason == reason
+
+
+@pytest.mark.rule(98, 99)
+async def test_permission_is_asked_once_and_always_is_remembered(tmp_path: Path) -> None:
+    answers: list[bool] = []
+    asked: list[v1.RequestPermissionRequest] = []
+
+    async def answer(turn: Turn[Settings]) -> None:
+        async with turn.tool("Write notes.md", kind="edit") as edit:
+            answers.append(await edit.allow())
+
+    async with asyncio.timeout(5), editor_for(agent_with(answer), tmp_path) as editor:
+
+        @editor.handlers.on(v1.SESSION_REQUEST_PERMISSION)
+        async def ask(context: Context, params: v1.RequestPermissionRequest) -> v1.RequestPermissionResponse:
+            asked.append(params)
+            option = ["reject_once", "never offered", "allow_always"][len(asked) - 1]
+            return v1.RequestPermissionResponse(outcome=v1.SelectedPermissionOutcome(option_id=option))
+
+        session = await editor.new()
+        for _ in range(4):
+            await editor.prompt(session, "go")
+        assert answers == [False, False, True, True]
+        assert len(asked) == 3
+        assert [option.kind for option in asked[0].options] == [
+            "allow_once",
+            "allow_always",
+            "reject_once",
+            "reject_always",
+        ]
+        assert asked[0].tool_call.title == "Write notes.md"
+
+
+async def test_a_permission_question_that_fails_is_a_no(tmp_path: Path) -> None:
+    answers: list[bool] = []
+
+    async def answer(turn: Turn[Settings]) -> None:
+        async with turn.tool("Delete everything", kind="delete") as delete:
+            answers.append(await delete.allow())
+
+    async with asyncio.timeout(5), editor_for(agent_with(answer), tmp_path) as editor:
+        await editor.prompt(await editor.new(), "go")  # this editor answers with "no such method"
+        assert answers == [False]
+
+
+@pytest.mark.rule(115, 116, 117, 119, 120, 122, 159)
+async def test_modes_and_options_come_from_one_declaration_and_stay_in_step(tmp_path: Path) -> None:
+    seen: list[str] = []
+
+    async def answer(turn: Turn[Knobs]) -> None:
+        seen.append(turn.settings.mode)
+        await turn.set(mode="ask", deep=True)
+
+    agent = agent_with(answer, settings=Knobs)
+    session_caps = v1.ClientSessionCapabilities(
+        config_options=v1.SessionConfigOptionsCapabilities(boolean=v1.BooleanConfigOptionCapabilities())
+    )
+    async with asyncio.timeout(5), editor_for(agent, tmp_path, session=session_caps) as editor:
+        request = v1.NewSessionRequest(cwd=str(tmp_path), mcp_servers=[])
+        opened = await editor.connection.request(v1.SESSION_NEW, request)
+        assert opened.modes is not None
+        assert opened.modes.current_mode_id == "ask"
+        assert [option.id for option in opened.config_options or []] == ["mode", "deep"]
+
+        session = opened.session_id
+        await editor.connection.request(
+            v1.SESSION_SET_MODE, v1.SetSessionModeRequest(session_id=session, mode_id="write")
+        )
+        await editor.prompt(session, "go")
+        assert seen == ["write"]
+        assert editor.of(v1.CurrentModeUpdate)[-1].current_mode_id == "ask"
+        last = editor.of(v1.ConfigOptionUpdate)[-1].config_options
+        assert [option.current_value for option in last] == ["ask", True]
+
+        answered = await editor.connection.request(
+            v1.SESSION_SET_CONFIG_OPTION,
+            v1.SetSessionConfigOptionBoolean(session_id=session, config_id="deep", value=False),
+        )
+        assert [option.current_value for option in answered.config_options] == ["ask", False]
+        for bad in (
+            v1.SetSessionConfigOptionId(session_id=session, config_id="mode", value="nope"),
+            v1.SetSessionConfigOptionId(session_id=session, config_id="nope", value="ask"),
+        ):
+            with pytest.raises(RequestError) as caught:
+                await editor.connection.request(v1.SESSION_SET_CONFIG_OPTION, bad)
+            assert caught.value.code == -32602
+
+
+async def test_slash_commands_are_offered_after_the_session_is_open_and_called_with_their_argument(
+    tmp_path: Path,
+) -> None:
+    called: list[tuple[str, int]] = []
+    agent = agent_with(lambda turn: turn.say("plain"))
+
+    @agent.command("clear", "Forget everything", hint="what")
+    async def clear(turn: Turn[Settings], argument: str) -> None:
+        called.append((argument, len(turn.prompt)))
+
+    async with asyncio.timeout(5), editor_for(agent, tmp_path) as editor:
+        session = await editor.new()
+        link = v1.ResourceLink(name="a", uri="file:///a")
+        await editor.prompt(session, "/clear the cache", link)
+        await editor.prompt(session, "/unknown")
+
+        assert called == [("the cache", 2)]
+        assert editor.text == "plain"
+        (offer,) = editor.of(v1.AvailableCommandsUpdate)
+        assert offer.available_commands == [
+            v1.AvailableCommand(
+                name="clear",
+                description="Forget everything",
+                input=v1.UnstructuredCommandInput(hint="what"),
+            )
+        ]
