@@ -1,0 +1,61 @@
+"""An MCP server made with the official SDK, on stdio."""
+
+from __future__ import annotations
+
+import base64
+
+from mcp.server.mcpserver import Context, MCPServer
+from mcp_types import (
+    Annotations,
+    AudioContent,
+    CallToolResult,
+    EmbeddedResource,
+    ImageContent,
+    ResourceLink,
+    TextContent,
+    TextResourceContents,
+)
+
+DATA = base64.b64encode(b"\x89not really a picture").decode()
+
+
+def make_server() -> MCPServer:
+    server = MCPServer("real")
+
+    @server.tool()
+    def add(a: int, b: int) -> int:
+        """Add two numbers."""
+        return a + b
+
+    @server.tool()
+    def fail(reason: str) -> str:
+        """Always fail."""
+        raise ValueError(reason)
+
+    @server.tool()
+    async def count(to: int, context: Context) -> str:
+        """Count aloud."""
+        for number in range(1, to + 1):
+            await context.report_progress(number, to, f"at {number}")
+        return f"counted to {to}"
+
+    @server.tool()
+    def show() -> CallToolResult:
+        """Answer with every kind of content."""
+        return CallToolResult(
+            content=[
+                TextContent(text="words", annotations=Annotations(audience=["user"], priority=0.5)),
+                ImageContent(data=DATA, mime_type="image/png", _meta={"camera": "none"}),
+                AudioContent(data=DATA, mime_type="audio/wav"),
+                ResourceLink(uri="file:///a.txt", name="a.txt", size=3, mime_type="text/plain"),
+                EmbeddedResource(resource=TextResourceContents(uri="file:///b.txt", text="inside")),
+            ],
+            structured_content={"kinds": 5},
+            _meta={"seen": True},
+        )
+
+    return server
+
+
+if __name__ == "__main__":
+    make_server().run("stdio")

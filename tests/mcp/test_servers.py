@@ -1,0 +1,197 @@
+from __future__ import annotations
+
+import asyncio
+import json
+
+import pytest
+
+from duologue.conversation.content import (
+    Annotations,
+    AudioContent,
+    ImageContent,
+    Resource,
+    ResourceLink,
+    TextContent,
+    UnknownContent,
+)
+from duologue.conversation.setup import AcpMcpServer, UnknownMcpServer
+from duologue.errors import McpBackendFailed, McpServerUnavailable
+from duologue.mcp.servers import RESTART_PAUSES, McpServers
+from tests.mcp.places import real, small
+
+
+async def test_a_server_made_with_the_sdk_is_started_listed_and_called() -> None:
+    async with asyncio.timeout(30), McpServers([real()]) as servers:
+        await servers.ready()
+        tools = {tool.name: tool for tool in servers.tools}
+        result = await tools["add"](a=1, b=2)
+
+        assert (servers.states, servers.errors) == ({"real": "ready"}, {})
+        assert tools["add"].description == "Add two numbers."
+        assert set(tools["add"].input_schema["properties"]) == {"a", "b"}
+        assert (result.text, result.structured_content, result.is_error) == ("3", {"result": 3}, False)
+
+        shown = await tools["show"]()
+        _assert_every_kind_came_through(shown.content)
+        assert shown.structured_content == {"kinds": 5}
+        assert (shown.meta or {})["seen"] is True
+
+        failed = await tools["fail"](reason="because")
+        assert failed.is_error
+
+        steps: list[tuple[float, float | None, str | None]] = []
+
+        async def on_progress(progress: float, total: float | None, message: str | None) -> None:
+            steps.append((progress, total, message))
+
+        counted = await servers.call("real", "count", {"to": 3}, on_progress=on_progress)
+        assert counted.text == "counted to 3"
+        assert steps == [(1, 3, "at 1"), (2, 3, "at 2"), (3, 3, "at 3")]
+
+    assert servers.states == {"real": "closed"}
+
+
+def _assert_every_kind_came_through(content: list[object]) -> None:
+    text, image, audio, link, resource = content
+    assert text == TextContent("words", annotations=Annotations(audience=["user"], priority=0.5))
+    assert isinstance(image, ImageContent)
+    assert (image.mime_type, image.meta) == ("image/png", {"camera": "none"})
+    assert isinstance(audio, AudioContent)
+    assert link == ResourceLink("file:///a.txt", "a.txt", mime_type="text/plain", size=3)
+    assert resource == Resource("file:///b.txt", text="inside")
+
+
+async def test_content_of_a_kind_nobody_knows_yet_is_kept() -> None:
+    async with asyncio.timeout(20), McpServers([small()]) as servers:
+        result = await servers.call("small", "odd")
+
+    assert result.content == [UnknownContent({"type": "hologram", "data": 7}), TextContent("t")]
+    assert (result.raw["x"], result.raw["content"][1]["new"]) == (1, [1])
+
+
+async def test_a_call_waits_for_a_server_that_is_still_starting() -> None:
+    async with asyncio.timeout(20), McpServers([small()]) as servers:
+        assert servers.states == {"small": "starting"}
+        result = await servers.call("small", "echo", {"word": "hé\u2028llo"})
+
+    assert json.loads(result.text) == {"word": "hé\u2028llo"}
+
+
+async def test_a_list_of_tools_in_pages_is_read_to_its_end() -> None:
+    async with asyncio.timeout(20), McpServers([small(name="whole"), small("paged", name="paged")]) as servers:
+        await servers.ready()
+
+        by_server = {name: [tool.name for tool in servers.tools if tool.server == name] for name in ("whole", "paged")}
+        assert len(by_server["paged"]) > 3
+        assert by_server["paged"] == by_server["whole"]
+
+
+async def test_a_list_of_tools_that_never_ends_is_an_error_of_that_server() -> None:
+    async with asyncio.timeout(30), McpServers([small("endless")]) as servers:
+        await servers.ready()
+
+        assert servers.errors == {"small": "its list of tools has more than 1000 pages"}
+
+
+async def test_a_server_without_tools_is_ready_all_the_same() -> None:
+    async with asyncio.timeout(20), McpServers([small("no-tools")]) as servers:
+        await servers.ready()
+
+        assert (servers.states, servers.tools) == ({"small": "ready"}, [])
+
+
+async def test_an_error_answer_names_the_server_and_keeps_its_code() -> None:
+    async with asyncio.timeout(20), McpServers([small()]) as servers:
+        with pytest.raises(McpBackendFailed, match="MCP server 'small': no such method") as caught:
+            await servers.call("small", "refuse")
+
+    assert caught.value.data == {"code": -32601, "message": "no such method", "data": None}
+
+
+async def test_a_tool_that_does_not_answer_in_time_fails_and_the_server_lives_on() -> None:
+    async with asyncio.timeout(20), McpServers([small()], call_timeout=0.1) as servers:
+        with pytest.raises(McpBackendFailed, match=r"did not answer within 0\.1 s"):
+            await servers.call("small", "wait")
+
+        assert (await servers.call("small", "echo", timeout=10)).text == "{}"
+
+
+async def test_a_cancelled_call_ends_and_the_server_lives_on() -> None:
+    async with asyncio.timeout(20), McpServers([small()]) as servers:
+        await servers.ready()
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.05):
+                await servers.call("small", "wait")
+
+        assert (await servers.call("small", "echo")).text == "{}"
+
+
+async def test_many_calls_at_once_get_their_own_answers() -> None:
+    async with asyncio.timeout(20), McpServers([small()]) as servers:
+        results = await asyncio.gather(*(servers.call("small", "echo", {"n": n}) for n in range(100)))
+
+    assert [json.loads(result.text)["n"] for result in results] == list(range(100))
+
+
+async def test_a_server_nobody_named_is_unavailable() -> None:
+    async with asyncio.timeout(20), McpServers([]) as servers:
+        await servers.ready()
+        with pytest.raises(McpServerUnavailable, match="no MCP server is called 'ghost'"):
+            await servers.call("ghost", "echo")
+
+
+async def test_servers_that_are_not_running_are_unavailable() -> None:
+    servers = McpServers([small()])
+    with pytest.raises(McpServerUnavailable, match="do not run"):
+        await servers.call("small", "echo")
+
+    async with servers:
+        pass
+    await servers.aclose()
+
+    with pytest.raises(McpServerUnavailable, match="do not run"):
+        await servers.call("small", "echo")
+
+
+async def test_a_way_to_reach_a_server_that_is_not_known_is_an_error_of_that_server() -> None:
+    strange = UnknownMcpServer(name="strange", fields={"type": "telepathy"})
+    inside = AcpMcpServer(name="inside", server_id="s1")
+
+    async with asyncio.timeout(20), McpServers([strange, inside]) as servers:
+        await servers.ready()
+
+        assert servers.errors == {
+            "strange": "this version does not know how to reach it",
+            "inside": "it lives in the client, and nothing here carries MCP to the client",
+        }
+
+
+@pytest.mark.fault("MCP-08")
+async def test_a_server_that_gives_a_tool_another_meaning_has_a_new_tool() -> None:
+    changes: asyncio.Queue[str] = asyncio.Queue()
+
+    async with asyncio.timeout(20), McpServers([small()], on_change=changes.put_nowait) as servers:
+        await servers.ready()
+        assert await changes.get() == "small"
+        approved = {tool.name: tool for tool in servers.tools}["echo"]
+        await servers.call("small", "rename")
+        assert await changes.get() == "small"
+
+        now = {tool.name: tool for tool in servers.tools}["echo"]
+        assert now.description == "does something else now"
+        assert now.fingerprint != approved.fingerprint
+
+
+async def test_a_callback_that_fails_harms_nobody(caplog: pytest.LogCaptureFixture) -> None:
+    def on_change(name: str) -> None:
+        raise ValueError(name)
+
+    async with asyncio.timeout(20), McpServers([small()], on_change=on_change) as servers:
+        assert (await servers.call("small", "echo")).text == "{}"
+
+    assert "the callback for a changed MCP server failed" in caplog.text
+
+
+def test_each_pause_before_a_restart_is_longer_than_the_one_before() -> None:
+    assert len(RESTART_PAUSES) == 3
+    assert list(RESTART_PAUSES) == sorted(set(RESTART_PAUSES))
