@@ -7,6 +7,7 @@ called by the agent's side. Neither knows which version is spoken.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import Any, Protocol
 
 from msgspec import Struct
@@ -20,6 +21,8 @@ __all__ = [
     "Account",
     "AgentCore",
     "AgentFeatures",
+    "AgentProxy",
+    "ClientCore",
     "ClientFeatures",
     "Editor",
     "Elicitation",
@@ -315,3 +318,129 @@ class AgentCore(Protocol):
     async def disable_provider(self, provider_id: str) -> None: ...
 
     def mcp_message(self, server_id: str, request_id: str, method: str, params: JsonObject | None) -> None: ...
+
+
+class AgentProxy(ABC):
+    """The agent as the client sees it. Each call fails with a `RequestError` if the agent refuses."""
+
+    version: int
+    """The version of the protocol that is spoken."""
+
+    @abstractmethod
+    async def initialize(self, info: Party | None, features: ClientFeatures) -> Welcome: ...
+
+    @abstractmethod
+    async def login(self, method_id: str) -> None: ...
+
+    @abstractmethod
+    async def logout(self) -> None: ...
+
+    @abstractmethod
+    async def login_status(self) -> LoginStatus: ...
+
+    @abstractmethod
+    async def new_session(self, setup: SessionSetup, arrived: Callable[[Opened], None]) -> Opened:
+        """Open a session; `arrived` is called the moment its id is known, before anything else of it is handled."""
+
+    @abstractmethod
+    async def load_session(self, session_id: str, setup: SessionSetup) -> Opened:
+        """Open an earlier session; all it said before is told again first."""
+
+    @abstractmethod
+    async def resume_session(self, session_id: str, setup: SessionSetup) -> Opened:
+        """Open an earlier session without hearing it again."""
+
+    @abstractmethod
+    async def fork_session(
+        self, session_id: str, setup: SessionSetup, arrived: Callable[[Opened], None]
+    ) -> Opened: ...
+
+    @abstractmethod
+    async def list_sessions(
+        self, cwd: str | None, cursor: str | None, archived: str | None
+    ) -> tuple[list[SessionInfo], str | None]: ...
+
+    @abstractmethod
+    async def close_session(self, session_id: str) -> None: ...
+
+    @abstractmethod
+    async def delete_session(self, session_id: str) -> None: ...
+
+    @abstractmethod
+    async def archive_session(self, session_id: str, is_archived: bool) -> None: ...
+
+    @abstractmethod
+    async def session_status(self, session_id: str) -> str: ...
+
+    @abstractmethod
+    async def set_title(self, session_id: str, title: str) -> str: ...
+
+    @abstractmethod
+    async def prompt(self, session_id: str, prompt: list[Content], meta: JsonObject | None) -> PromptResult:
+        """Until the turn has ended and every update of it was handled."""
+
+    @abstractmethod
+    async def cancel(self, session_id: str) -> None: ...
+
+    @abstractmethod
+    async def set_mode(self, session_id: str, mode_id: str) -> None: ...
+
+    @abstractmethod
+    async def set_model(self, session_id: str, model_id: str) -> None: ...
+
+    @abstractmethod
+    async def set_setting(self, session_id: str, setting_id: str, value: str | bool) -> list[Setting]: ...
+
+    @abstractmethod
+    async def list_providers(self) -> list[Provider]: ...
+
+    @abstractmethod
+    async def set_provider(self, provider_id: str, api_type: str, base_url: str, headers: dict[str, str]) -> None: ...
+
+    @abstractmethod
+    async def disable_provider(self, provider_id: str) -> None: ...
+
+    @abstractmethod
+    async def mcp_notify(self, server_id: str, request_id: str, method: str, params: JsonObject | None) -> None: ...
+
+    @abstractmethod
+    async def call_extension(self, name: str, params: Any, result: Any) -> Any: ...
+
+    @abstractmethod
+    async def notify_extension(self, name: str, params: Any) -> None: ...
+
+
+class ClientCore(Protocol):
+    """The client as a dialect sees it: one per connection. What it cannot do it answers with a `RequestError`."""
+
+    async def update(self, session_id: str, update: Update, raw: bytes) -> None: ...
+
+    async def ask_permission(
+        self, session_id: str, tool: ToolCallChanged, options: list[PermissionOption], raw: bytes
+    ) -> str | None: ...
+
+    async def read_file(self, session_id: str, path: str, line: int | None, limit: int | None) -> str: ...
+
+    async def write_file(self, session_id: str, path: str, text: str) -> None: ...
+
+    async def create_terminal(
+        self, session_id: str, command: str, args: list[str], env: dict[str, str], cwd: str | None, limit: int | None
+    ) -> str: ...
+
+    async def terminal_output(self, session_id: str, terminal_id: str) -> TerminalOutput: ...
+
+    async def wait_for_exit(self, session_id: str, terminal_id: str) -> TerminalExit: ...
+
+    async def kill_terminal(self, session_id: str, terminal_id: str) -> None: ...
+
+    async def release_terminal(self, session_id: str, terminal_id: str) -> None: ...
+
+    async def elicit(self, question: Elicitation) -> ElicitationAnswer: ...
+
+    async def elicitation_completed(self, elicitation_id: str) -> None: ...
+
+    async def login_status_changed(self, status: LoginStatus) -> None: ...
+
+    async def mcp_message(
+        self, server_id: str, request_id: str, method: str, params: JsonObject | None
+    ) -> JsonObject: ...

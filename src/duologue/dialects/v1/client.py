@@ -1,0 +1,264 @@
+"""A client on the wire of version 1: calls of the agent, and the agent's requests handed to the client's core."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from duologue.conversation.content import Content, JsonObject
+from duologue.conversation.settings import Setting
+from duologue.conversation.setup import Party, SessionInfo, SessionSetup
+from duologue.dialects.contract import (
+    Account,
+    AgentProxy,
+    ClientFeatures,
+    LoginStatus,
+    Opened,
+    PromptResult,
+    Provider,
+    TokenUsage,
+    Welcome,
+)
+from duologue.dialects.v1.content import blocks_to_wire
+from duologue.dialects.v1.settings import models_from_wire, modes_from_wire, setting_from_wire
+from duologue.dialects.v1.setup import (
+    agent_features_from_wire,
+    client_features_to_wire,
+    info_from_wire,
+    login_from_wire,
+    party_from_wire,
+    party_to_wire,
+    servers_to_wire,
+    system_prompt_to_wire,
+)
+from duologue.errors import MethodNotFound, ProtocolViolation
+from duologue.runtime.connection import Connection
+from duologue.schema import legacy, v1
+from duologue.schema.base import Method, Notification
+
+__all__ = ["V1AgentProxy", "status_from_wire"]
+
+
+class _OpenedWithModels(legacy.NewSessionResponse, frozen=True, kw_only=True):
+    """Any response that opens a session, `models` of older agents included; load and resume leave the id out."""
+
+    session_id: str = ""
+
+
+def _opening(method: Method[Any, Any]) -> Method[Any, _OpenedWithModels]:
+    """The same method, its result read with what older agents add."""
+    return Method(
+        method.name,
+        method.params,
+        _OpenedWithModels,
+        side=method.side,
+        opens_session=method.opens_session,
+        in_order=method.in_order,
+        stable=method.stable,
+    )
+
+
+_NEW = _opening(v1.SESSION_NEW)
+_LOAD = _opening(v1.SESSION_LOAD)
+_RESUME = _opening(v1.SESSION_RESUME)
+_FORK = _opening(v1.SESSION_FORK)
+
+
+class V1AgentProxy(AgentProxy):
+    """Calls of a client to an agent of version 1."""
+
+    version = 1
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    async def initialize(self, info: Party | None, features: ClientFeatures) -> Welcome:
+        request = v1.InitializeRequest(
+            protocol_version=1,
+            client_capabilities=client_features_to_wire(features),
+            client_info=party_to_wire(info),
+        )
+        answer = await self._connection.request(v1.INITIALIZE, request)
+        if answer.protocol_version != 1:
+            raise ProtocolViolation(
+                f"the agent speaks version {answer.protocol_version} of the protocol, and this client version 1; "
+                f"update the older of the two"
+            )
+        return Welcome(
+            info=party_from_wire(answer.agent_info),
+            features=agent_features_from_wire(answer.agent_capabilities),
+            login_methods=[login_from_wire(method) for method in answer.auth_methods],
+        )
+
+    # --- login
+
+    async def login(self, method_id: str) -> None:
+        await self._connection.request(v1.AUTHENTICATE, v1.AuthenticateRequest(method_id=method_id))
+
+    async def logout(self) -> None:
+        await self._connection.request(v1.LOGOUT, v1.LogoutRequest())
+
+    async def login_status(self) -> LoginStatus:
+        answer = await self._connection.request(v1.AUTH_STATUS, v1.AuthStatusRequest())
+        return status_from_wire(answer)
+
+    # --- sessions
+
+    async def new_session(self, setup: SessionSetup, arrived: Callable[[Opened], None]) -> Opened:
+        request = v1.NewSessionRequest(**_setup_fields(setup))
+        answer = await self._connection.request(_NEW, request, arrived=lambda found: arrived(_opened(found)))
+        return _opened(answer)
+
+    async def load_session(self, session_id: str, setup: SessionSetup) -> Opened:
+        request = v1.LoadSessionRequest(session_id=session_id, **_setup_fields(setup))
+        return _opened(await self._connection.request(_LOAD, request), session_id)
+
+    async def resume_session(self, session_id: str, setup: SessionSetup) -> Opened:
+        request = v1.ResumeSessionRequest(session_id=session_id, **_setup_fields(setup))
+        return _opened(await self._connection.request(_RESUME, request), session_id)
+
+    async def fork_session(self, session_id: str, setup: SessionSetup, arrived: Callable[[Opened], None]) -> Opened:
+        request = v1.ForkSessionRequest(session_id=session_id, **_setup_fields(setup))
+        answer = await self._connection.request(_FORK, request, arrived=lambda found: arrived(_opened(found)))
+        return _opened(answer)
+
+    async def list_sessions(
+        self, cwd: str | None, cursor: str | None, archived: str | None
+    ) -> tuple[list[SessionInfo], str | None]:
+        request = v1.ListSessionsRequest(cwd=cwd, cursor=cursor, archived=archived)
+        answer = await self._connection.request(v1.SESSION_LIST, request)
+        return [info_from_wire(info) for info in answer.sessions], answer.next_cursor
+
+    async def close_session(self, session_id: str) -> None:
+        await self._connection.request(v1.SESSION_CLOSE, v1.CloseSessionRequest(session_id=session_id))
+
+    async def delete_session(self, session_id: str) -> None:
+        await self._connection.request(v1.SESSION_DELETE, v1.DeleteSessionRequest(session_id=session_id))
+
+    async def archive_session(self, session_id: str, is_archived: bool) -> None:
+        if is_archived:
+            await self._connection.request(v1.SESSION_ARCHIVE, v1.ArchiveSessionRequest(session_id=session_id))
+        else:
+            await self._connection.request(v1.SESSION_UNARCHIVE, v1.UnarchiveSessionRequest(session_id=session_id))
+
+    async def session_status(self, session_id: str) -> str:
+        request = v1.SessionStatusRequest(session_id=session_id)
+        return (await self._connection.request(v1.SESSION_STATUS, request)).status
+
+    async def set_title(self, session_id: str, title: str) -> str:
+        request = v1.SetSessionTitleRequest(session_id=session_id, title=title)
+        return (await self._connection.request(v1.SESSION_SET_TITLE, request)).title
+
+    # --- the turn
+
+    async def prompt(self, session_id: str, prompt: list[Content], meta: JsonObject | None) -> PromptResult:
+        request = v1.PromptRequest(session_id=session_id, prompt=blocks_to_wire(prompt), meta=meta)
+        answer = await self._connection.request(v1.SESSION_PROMPT, request)
+        return PromptResult(stop_reason=answer.stop_reason, usage=_usage_from_wire(answer.usage), meta=answer.meta)
+
+    async def cancel(self, session_id: str) -> None:
+        await self._connection.notify(v1.SESSION_CANCEL, v1.CancelNotification(session_id=session_id))
+
+    # --- settings
+
+    async def set_mode(self, session_id: str, mode_id: str) -> None:
+        request = v1.SetSessionModeRequest(session_id=session_id, mode_id=mode_id)
+        await self._connection.request(v1.SESSION_SET_MODE, request)
+
+    async def set_model(self, session_id: str, model_id: str) -> None:
+        request = legacy.SetSessionModelRequest(session_id=session_id, model_id=model_id)
+        await self._connection.request(legacy.SESSION_SET_MODEL, request)
+
+    async def set_setting(self, session_id: str, setting_id: str, value: str | bool) -> list[Setting]:
+        request: v1.SetSessionConfigOptionRequest
+        if isinstance(value, bool):
+            request = v1.SetSessionConfigOptionBoolean(session_id=session_id, config_id=setting_id, value=value)
+        else:
+            request = v1.SetSessionConfigOptionId(session_id=session_id, config_id=setting_id, value=value)
+        answer = await self._connection.request(v1.SESSION_SET_CONFIG_OPTION, request)
+        return [setting_from_wire(option) for option in answer.config_options]
+
+    # --- providers, MCP, extensions
+
+    async def list_providers(self) -> list[Provider]:
+        answer = await self._connection.request(v1.PROVIDERS_LIST, v1.ListProvidersRequest())
+        return [
+            Provider(
+                provider_id=provider.provider_id,
+                supported=provider.supported,
+                required=provider.required,
+                api_type=None if provider.current is None else provider.current.api_type,
+                base_url=None if provider.current is None else provider.current.base_url,
+                meta=provider.meta,
+            )
+            for provider in answer.providers
+        ]
+
+    async def set_provider(self, provider_id: str, api_type: str, base_url: str, headers: dict[str, str]) -> None:
+        request = v1.SetProviderRequest(
+            provider_id=provider_id, api_type=api_type, base_url=base_url, headers=headers
+        )
+        await self._connection.request(v1.PROVIDERS_SET, request)
+
+    async def disable_provider(self, provider_id: str) -> None:
+        await self._connection.request(v1.PROVIDERS_DISABLE, v1.DisableProviderRequest(provider_id=provider_id))
+
+    async def mcp_notify(self, server_id: str, request_id: str, method: str, params: JsonObject | None) -> None:
+        message = v1.MessageMcpNotification(
+            server_id=server_id, request_id=request_id, method=method, params=params
+        )
+        await self._connection.notify(v1.MCP_MESSAGE_NOTIFICATION, message)
+
+    async def call_extension(self, name: str, params: Any, result: Any) -> Any:
+        if not name.startswith("_"):
+            raise MethodNotFound(f"custom methods begin with an underscore: {name}")
+        method: Method[Any, Any] = Method(name, type(params), result)
+        return await self._connection.request(method, params)
+
+    async def notify_extension(self, name: str, params: Any) -> None:
+        if not name.startswith("_"):
+            raise MethodNotFound(f"custom notifications begin with an underscore: {name}")
+        notification: Notification[Any] = Notification(name, type(params), side="agent")
+        await self._connection.notify(notification, params)
+
+
+def _setup_fields(setup: SessionSetup) -> dict[str, Any]:
+    return {
+        "cwd": setup.cwd,
+        "mcp_servers": servers_to_wire(setup.mcp_servers),
+        "additional_directories": setup.additional_directories,
+        "system_prompt": system_prompt_to_wire(setup.system_prompt),
+        "meta": setup.meta,
+    }
+
+
+def _opened(answer: _OpenedWithModels, session_id: str = "") -> Opened:
+    return Opened(
+        session_id=session_id or answer.session_id,
+        settings=[setting_from_wire(option) for option in answer.config_options or []],
+        modes=modes_from_wire(answer.modes),
+        models=None if answer.models is None else models_from_wire(answer.models),
+        meta=answer.meta,
+    )
+
+
+def _usage_from_wire(usage: v1.Usage | None) -> TokenUsage | None:
+    if usage is None:
+        return None
+    return TokenUsage(
+        total=usage.total_tokens,
+        input=usage.input_tokens,
+        output=usage.output_tokens,
+        thought=usage.thought_tokens,
+        cached_read=usage.cached_read_tokens,
+        cached_write=usage.cached_write_tokens,
+        meta=usage.meta,
+    )
+
+
+def status_from_wire(status: v1.AuthStatusResponse | v1.AuthStatusUpdateNotification) -> LoginStatus:
+    """Who is logged in, as it was read."""
+    accounts = [msgspec.convert(account, Account, from_attributes=True) for account in status.accounts]
+    return LoginStatus(state=status.state, accounts=accounts, meta=status.meta)

@@ -1,0 +1,254 @@
+"""What a client sees of a turn, made for `match`:
+
+    async for event in turn:
+        match event:
+            case Text(text=text): print(text, end="")
+            case ToolCall(title=title, status="failed"): print("failed:", title)
+            case Plan(entries=entries): show(entries)
+
+Text comes in pieces; everything else as it stands after the change. Every event has `raw`, the frame as it was
+received, so that nothing an agent says is out of reach, and `is_late`, for what came after its turn had ended.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from msgspec import Struct
+
+from duologue.conversation import items, updates
+from duologue.conversation.content import Annotations, Content, JsonObject, TextContent
+from duologue.conversation.settings import Setting
+from duologue.conversation.updates import Command, Role
+
+__all__ = [
+    "Commands",
+    "Compaction",
+    "Event",
+    "Following",
+    "Media",
+    "ModeSwitched",
+    "Notice",
+    "Plan",
+    "PlanRemoved",
+    "SessionMessage",
+    "SettingsSwitched",
+    "Subagent",
+    "Text",
+    "Thought",
+    "Title",
+    "ToolCall",
+    "Unknown",
+    "Usage",
+    "UserText",
+]
+
+
+class _Event(Struct, frozen=True, kw_only=True):
+    raw: bytes = b""
+    is_late: bool = False
+
+
+class Text(_Event, frozen=True, kw_only=True):
+    """A piece of what the agent says."""
+
+    text: str
+    message_id: str | None = None
+    annotations: Annotations | None = None
+    meta: JsonObject | None = None
+
+
+class Thought(_Event, frozen=True, kw_only=True):
+    """A piece of what the agent thinks."""
+
+    text: str
+    message_id: str | None = None
+    annotations: Annotations | None = None
+    meta: JsonObject | None = None
+
+
+class UserText(_Event, frozen=True, kw_only=True):
+    """A piece of what the user said: replayed, or echoed by the agent."""
+
+    text: str
+    message_id: str | None = None
+    annotations: Annotations | None = None
+    meta: JsonObject | None = None
+
+
+class Media(_Event, frozen=True, kw_only=True):
+    """A picture, sound, link or resource in a message of the agent or the user."""
+
+    role: Role
+    content: Content
+    message_id: str | None = None
+
+
+class ToolCall(items.ToolCall, frozen=True, kw_only=True):
+    """A tool call began or changed; here is all of it."""
+
+    raw: bytes = b""
+    is_late: bool = False
+
+
+class Following(_Event, frozen=True, kw_only=True):
+    """The agent works here now."""
+
+    path: str
+    line: int | None = None
+    tool_call_id: str | None = None
+
+
+class Plan(items.Plan, frozen=True, kw_only=True):
+    """A plan, whole."""
+
+    raw: bytes = b""
+    is_late: bool = False
+
+
+class PlanRemoved(_Event, frozen=True, kw_only=True):
+    """A named plan is no more."""
+
+    plan_id: str
+
+
+class Commands(_Event, frozen=True, kw_only=True):
+    """The slash commands on offer."""
+
+    commands: list[Command]
+
+
+class ModeSwitched(_Event, frozen=True, kw_only=True):
+    """The agent works in another mode now."""
+
+    mode_id: str
+
+
+class SettingsSwitched(_Event, frozen=True, kw_only=True):
+    """The settings, all of them."""
+
+    settings: list[Setting]
+
+
+class Title(_Event, frozen=True, kw_only=True):
+    """The session's title, or that it has none."""
+
+    title: str | None
+    updated_at: str | None = None
+
+
+class Usage(items.Usage, frozen=True, kw_only=True):
+    """How full the context is, and what the session has cost."""
+
+    raw: bytes = b""
+    is_late: bool = False
+
+
+class Notice(_Event, frozen=True, kw_only=True):
+    """Something to see now that is no part of the conversation."""
+
+    severity: str
+    title: str
+    description: str | None = None
+
+
+class Compaction(items.Compaction, frozen=True, kw_only=True):
+    """The agent shortens its context."""
+
+    raw: bytes = b""
+    is_late: bool = False
+
+
+class SessionMessage(items.SessionMessage, frozen=True, kw_only=True):
+    """A message between two sessions of the agent."""
+
+    raw: bytes = b""
+    is_late: bool = False
+
+
+class Subagent(items.Subagent, frozen=True, kw_only=True):
+    """A session the agent started by itself."""
+
+    raw: bytes = b""
+    is_late: bool = False
+
+
+class Unknown(_Event, frozen=True, kw_only=True):
+    """An update this version does not know, as it came."""
+
+    tag: str | None
+    fields: JsonObject
+
+
+Event: TypeAlias = (
+    Text
+    | Thought
+    | UserText
+    | Media
+    | ToolCall
+    | Following
+    | Plan
+    | PlanRemoved
+    | Commands
+    | ModeSwitched
+    | SettingsSwitched
+    | Title
+    | Usage
+    | Notice
+    | Compaction
+    | SessionMessage
+    | Subagent
+    | Unknown
+)
+
+_SPOKEN: dict[str, type[Text] | type[Thought] | type[UserText]] = {"agent": Text, "thought": Thought, "user": UserText}
+_WHOLE: dict[type, type[ToolCall | Plan | Usage | Compaction | SessionMessage | Subagent]] = {
+    items.ToolCall: ToolCall,
+    items.Plan: Plan,
+    items.Usage: Usage,
+    items.Compaction: Compaction,
+    items.SessionMessage: SessionMessage,
+    items.Subagent: Subagent,
+}
+
+
+def event_of(update: updates.Update, changed: object, raw: bytes = b"", is_late: bool = False) -> Event:
+    """The event an update is to its client; `changed` is what it made of the transcript."""
+    whole = _WHOLE.get(type(changed))
+    if whole is not None:
+        fields = {name: getattr(changed, name) for name in type(changed).__struct_fields__}  # type: ignore[attr-defined]
+        return whole(**fields, raw=raw, is_late=is_late)
+    match update:
+        case updates.MessageChunk(content=TextContent() as content):
+            return _SPOKEN[update.role](
+                text=content.text,
+                message_id=update.message_id,
+                annotations=content.annotations,
+                meta=update.meta if isinstance(update.meta, dict) else None,
+                raw=raw,
+                is_late=is_late,
+            )
+        case updates.MessageChunk():
+            return Media(
+                role=update.role, content=update.content, message_id=update.message_id, raw=raw, is_late=is_late
+            )
+        case updates.PlanRemoved():
+            return PlanRemoved(plan_id=update.plan_id, raw=raw, is_late=is_late)
+        case updates.CommandsChanged():
+            return Commands(commands=update.commands, raw=raw, is_late=is_late)
+        case updates.ModeChanged():
+            return ModeSwitched(mode_id=update.mode_id, raw=raw, is_late=is_late)
+        case updates.SettingsChanged():
+            return SettingsSwitched(settings=update.settings, raw=raw, is_late=is_late)
+        case updates.InfoChanged():
+            title = update.title if isinstance(update.title, str) else None
+            touched = update.updated_at if isinstance(update.updated_at, str) else None
+            return Title(title=title, updated_at=touched, raw=raw, is_late=is_late)
+        case updates.Notice():
+            return Notice(
+                severity=update.severity, title=update.title, description=update.description, raw=raw, is_late=is_late
+            )
+        case updates.UnknownUpdate():
+            return Unknown(tag=update.tag, fields=update.fields, raw=raw, is_late=is_late)
+        case _:
+            return Unknown(tag=type(update).__name__, fields={}, raw=raw, is_late=is_late)
