@@ -14,7 +14,7 @@ PACKAGE = "duologue"
 FOUNDATION = {"errors"}
 SIDES_STAND_ON = {
     *("errors", "events", "jsonrpc", "schema", "transports", "runtime", "conversation", "dialects"),
-    *("trace", "store", "mcp"),
+    *("local", "trace", "store", "mcp"),
 }
 EVERYTHING_BELOW_PROGRAMS = {
     *SIDES_STAND_ON,
@@ -32,6 +32,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "transports": {*FOUNDATION, "jsonrpc.framing"},
     "runtime": {*FOUNDATION, "jsonrpc", "schema.base", "schema.codec", "transports.base"},
     "dialects": {*FOUNDATION, "conversation", "schema", "runtime"},
+    "local": {*FOUNDATION, "transports"},
     "trace": {*FOUNDATION, "jsonrpc"},
     "store": {*FOUNDATION, "jsonrpc", "conversation"},
     "mcp": SIDES_STAND_ON - {"trace", "store"},

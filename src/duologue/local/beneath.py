@@ -1,0 +1,88 @@
+"""Opens a path beneath a directory that is already open, so that nothing done to the tree meanwhile leads outside.
+
+The kernel does it in one step where it can: `openat2` with RESOLVE_BENEATH. Checking a path first and opening it then
+is not the same: whoever can swap a directory for a link in between reads and writes anywhere.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import platform
+import sys
+
+__all__ = ["is_kernel_view", "open_beneath"]
+
+RESOLVE_NO_XDEV = 0x01
+RESOLVE_NO_MAGICLINKS = 0x02
+RESOLVE_BENEATH = 0x08
+
+MOST_TRIES = 128
+"""The kernel asks for another try when somebody renames directories while it resolves `..`."""
+
+KERNEL_VIEWS = frozenset(
+    {
+        0x9FA0,  # proc
+        0x62656572,  # sysfs
+        0x64626720,  # debugfs
+        0x74726163,  # tracefs
+        0x73636673,  # securityfs
+        0x27E0EB,  # cgroup
+        0x63677270,  # cgroup2
+        0xCAFE4A11,  # bpf
+        0x1CD1,  # devpts
+        0x6E736673,  # nsfs
+        0x62656570,  # configfs
+        0x42494E4D,  # binfmt_misc
+        0xDE5E81E4,  # efivarfs
+        0xF97CFF8C,  # selinux
+    }
+)
+"""File systems whose files are doors into the kernel and into other processes."""
+
+
+class _OpenHow(ctypes.Structure):
+    _fields_ = (("flags", ctypes.c_uint64), ("mode", ctypes.c_uint64), ("resolve", ctypes.c_uint64))
+
+
+_IS_LINUX = sys.platform == "linux"
+_OPENAT2 = ctypes.c_long(547 if platform.machine() == "alpha" else 437)
+_libc = ctypes.CDLL(None, use_errno=True) if _IS_LINUX else None
+
+
+def open_beneath(root: int, path: str, flags: int, *, follow_mounts: bool = True) -> int:
+    """Open `path`, relative to the directory `root`; `..` and links may lead anywhere beneath it and nowhere else.
+
+    Raises:
+        OSError: EXDEV for a path that leads outside, by `..` or by a link, and for every absolute link.
+            ENOSYS where the system cannot do this. Otherwise as for `os.open`.
+    """
+    if _libc is None:
+        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
+    resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS | (0 if follow_mounts else RESOLVE_NO_XDEV)
+    how = _OpenHow(flags | os.O_CLOEXEC, 0, resolve)
+    name = ctypes.c_char_p(os.fsencode(path or "."))
+    number = errno.EAGAIN
+    for _ in range(MOST_TRIES):
+        fd: int = _libc.syscall(_OPENAT2, ctypes.c_int(root), name, ctypes.byref(how), ctypes.c_size_t(24))
+        if fd >= 0:
+            return fd
+        number = ctypes.get_errno()
+        if number not in (errno.EAGAIN, errno.EINTR):
+            break
+    # Sandboxes that do not know the call forbid it; a file that may not be opened says EACCES.
+    if number == errno.EPERM:
+        number = errno.ENOSYS
+    raise OSError(number, os.strerror(number))
+
+
+def is_kernel_view(fd: int) -> bool:
+    """Whether what is open here lies on a file system that shows the kernel rather than files."""
+    if _libc is None:
+        return False
+    # The type is the first word of `struct statfs`; the rest differs between machines and does not matter.
+    result = (ctypes.c_long * 64)()
+    if _libc.fstatfs(ctypes.c_int(fd), ctypes.byref(result)) != 0:
+        return True
+    return result[0] & 0xFFFFFFFF in KERNEL_VIEWS
