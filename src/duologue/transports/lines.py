@@ -102,9 +102,8 @@ class LinesTransport(Transport):
             await self._arrival.wait()
         frames, self._frames = self._frames, []
         self._untaken = 0
-        if self._is_paused and not self._is_ended and self._reader is not None:
-            self._is_paused = False
-            self._reader.resume_reading()
+        if not self._is_ended:
+            self._resume()
         return frames
 
     def _bytes_arrived(self, data: bytes) -> None:
@@ -126,15 +125,17 @@ class LinesTransport(Transport):
             self._pause()
 
     def _input_ended(self, error: Exception | None = None) -> None:
-        """No more bytes will come; an unfinished last line still counts."""
-        if self._is_ended:
-            return
-        try:
-            self._frames += self._framer.finish()
-        except MessageTooLarge as failure:
-            self._end(failure)
-            return
+        """No more bytes will come."""
+        self._last_line()
         self._end(None if error is None else ConnectionLost(f"the connection broke: {error}"))
+
+    def _last_line(self) -> None:
+        """An unfinished last line counts, too."""
+        if not self._is_ended:
+            try:
+                self._frames += self._framer.finish()
+            except MessageTooLarge as failure:
+                self._end(failure)
 
     def _end(self, failure: DuologueError | None) -> None:
         """Receiving ends, after the frames that have arrived."""
@@ -148,6 +149,11 @@ class LinesTransport(Transport):
         if self._reader is not None and not self._is_paused and not self._reader.is_closing():
             self._is_paused = True
             self._reader.pause_reading()
+
+    def _resume(self) -> None:
+        if self._reader is not None and self._is_paused:
+            self._is_paused = False
+            self._reader.resume_reading()
 
     # Writing
 
@@ -230,8 +236,7 @@ class LinesTransport(Transport):
         """End both directions at once."""
         self._broken = failure
         self._end(failure)
-        if self._writer is not None:
-            self._writer.abort()
+        self._abort_writer()
 
     # Closing
 
@@ -261,14 +266,18 @@ class LinesTransport(Transport):
                 async with asyncio.timeout(linger):
                     await self._writer_gone.wait()
             except TimeoutError:
-                self._writer.abort()
+                self._abort_writer()
 
     def _drop(self) -> None:
         """Let go of both directions without waiting."""
-        if self._writer is not None:
-            self._writer.abort()
+        self._abort_writer()
         if self._reader is not None:
             self._reader.close()
+
+    def _abort_writer(self) -> None:
+        # asyncio does not like it twice.
+        if self._writer is not None and not self._writer_gone.is_set():
+            self._writer.abort()
 
     async def _until_gone(self) -> None:
         """The descriptors are closed when this returns."""

@@ -32,9 +32,10 @@ class StdioTransport(LinesTransport):
         self._detour: Detour | None = None
 
     async def __aenter__(self) -> Self:
-        if os.isatty(0) or os.isatty(1):
-            sys.stderr.write(HINT)
         self._detour = detour = Detour()
+        if os.isatty(detour.wire_in) or os.isatty(detour.wire_out):
+            with suppress(AttributeError, OSError):
+                sys.stderr.write(HINT)
         try:
             if is_same_socket(detour.wire_in, detour.wire_out):
                 os.close(detour.wire_in)
@@ -66,39 +67,40 @@ class Detour:
     """
 
     def __init__(self) -> None:
-        self._saved = [_duplicate(0, os.O_RDONLY), _duplicate(1, os.O_WRONLY)]
-        self._was_blocking = [os.get_blocking(fd) for fd in self._saved]
-        self.wire_in, self.wire_out = os.dup(self._saved[0]), os.dup(self._saved[1])
-        _point(0, os.open(os.devnull, os.O_RDONLY))
-        # Text printed before now but not flushed must not reach the wire either: it leaves after this line.
-        _point(1, _duplicate(2, os.O_WRONLY))
+        # A standard stream that was closed before we came is None, and its descriptor may mean anything by now.
+        streams = enumerate((sys.__stdin__, sys.__stdout__))
+        self._saved = {fd: os.dup(fd) for fd, stream in streams if stream is not None}
+        # On Windows threads read and write, and nobody changes this.
+        self._was_blocking = {} if sys.platform == "win32" else {fd: os.get_blocking(fd) for fd in self._saved}
+        self.wire_in, self.wire_out = self._wire(0), self._wire(1)
+        if 0 in self._saved:
+            _point(0, os.open(os.devnull, os.O_RDONLY))
+        if 1 in self._saved:
+            _point(1, os.open(os.devnull, os.O_WRONLY) if sys.__stderr__ is None else os.dup(2))
         self._stdout: TextIO | None = sys.stdout
+        # What was printed before but not flushed must not reach the wire either: it leaves now that the way is changed.
         _flush(self._stdout)
         sys.stdout = sys.stderr
+
+    def _wire(self, fd: int) -> int:
+        return os.dup(fd) if fd in self._saved else os.open(os.devnull, os.O_RDWR)
 
     def end(self) -> None:
         """Give stdin and stdout back as they were."""
         if sys.stdout is sys.stderr and self._stdout is not None:
             sys.stdout = self._stdout
         _flush(self._stdout)
-        for fd, saved in enumerate(self._saved):
-            os.set_blocking(saved, self._was_blocking[fd])
+        for fd, saved in self._saved.items():
+            if fd in self._was_blocking:
+                os.set_blocking(saved, self._was_blocking[fd])
             _point(fd, saved)
-
-
-def _duplicate(fd: int, mode: int) -> int:
-    """A copy of `fd`, or of nothing if it was closed before we came."""
-    try:
-        return os.dup(fd)
-    except OSError:
-        return os.open(os.devnull, mode)
+        self._saved.clear()
 
 
 def _point(fd: int, target: int) -> None:
     """Make `fd` mean what `target` means, for our children too, and give up `target`."""
-    if fd != target:
-        os.dup2(target, fd)
-        os.close(target)
+    os.dup2(target, fd)
+    os.close(target)
 
 
 def _flush(stream: TextIO | None) -> None:

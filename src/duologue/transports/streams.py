@@ -8,9 +8,13 @@ import socket
 import stat
 import sys
 
+if sys.platform != "win32":
+    import fcntl
+    import termios
+
 from duologue.transports.threads import ThreadReader, ThreadWriter
 
-__all__ = ["is_same_socket", "open_both", "open_reader", "open_writer"]
+__all__ = ["is_same_socket", "open_both", "open_reader", "open_writer", "read_rest"]
 
 
 async def open_reader(fd: int, protocol: asyncio.Protocol) -> asyncio.ReadTransport:
@@ -37,6 +41,16 @@ async def open_both(fd: int, protocol: asyncio.Protocol) -> asyncio.Transport:
     """Read and write a stream socket."""
     transport, _ = await asyncio.get_running_loop().create_connection(lambda: protocol, sock=socket.socket(fileno=fd))
     return transport
+
+
+def read_rest(reader: asyncio.ReadTransport) -> bytes:
+    """What a pipe holds at this moment, and no more, whoever still writes into it; at most its size in the kernel."""
+    pipe = reader.get_extra_info("pipe")
+    if pipe is None or reader.is_closing():
+        return b""
+    size = bytearray(4)
+    fcntl.ioctl(pipe.fileno(), termios.FIONREAD, size)
+    return os.read(pipe.fileno(), int.from_bytes(size, sys.byteorder))
 
 
 def is_same_socket(one: int, other: int) -> bool:

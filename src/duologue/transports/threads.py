@@ -78,7 +78,10 @@ class ThreadReader(asyncio.ReadTransport):
     def _wait_for_input(self) -> bool:
         self._may_read.wait()
         if sys.platform != "win32" and not self._is_closing:
-            select.select([self._fd, self._wake_read], [], [])
+            poll = select.poll()
+            poll.register(self._fd, select.POLLIN)
+            poll.register(self._wake_read, select.POLLIN)
+            poll.poll()
         return not self._is_closing
 
     def _deliver(self, data: bytes) -> None:

@@ -1,0 +1,65 @@
+"""From a command line to a program, and from a failed start to an error that says what to do next."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shlex
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from duologue.errors import CommandNotFound, StartError
+
+__all__ = ["explain_failure", "split_command"]
+
+
+def split_command(command: str | Sequence[str]) -> list[str]:
+    """The program and its arguments. A string is split as a shell would, but no shell runs.
+
+    Raises:
+        CommandNotFound: There is nothing to run.
+        StartError: The string cannot be split.
+    """
+    try:
+        words = shlex.split(command) if isinstance(command, str) else list(command)
+    except ValueError as error:
+        raise StartError(f"cannot split the command {command!r}: {error}") from error
+    if not words or not words[0].strip():
+        raise CommandNotFound("the command is empty; name the program that runs the agent")
+    return words
+
+
+def explain_failure(
+    command: Sequence[str], env: Mapping[str, str], cwd: str | Path | None, error: OSError | ValueError
+) -> StartError:
+    """The error to raise for a program that could not be started."""
+    program = command[0]
+    if cwd is not None and not Path(cwd).is_dir():
+        return StartError(f"cannot start {program!r}: the working directory {str(cwd)!r} does not exist")
+    if isinstance(error, FileNotFoundError):
+        return _not_found(program, env, cwd)
+    if isinstance(error, PermissionError):
+        return CommandNotFound(f"{program!r} may not be run: make it executable (chmod +x), or check its directory")
+    if isinstance(error, OSError) and error.errno == errno.ENOEXEC:
+        return StartError(
+            f"{program!r} is no program for this machine: built for another kind of processor, or a script "
+            "without a first line such as #!/bin/sh"
+        )
+    if isinstance(error, OSError) and error.errno == errno.EAGAIN:
+        return StartError(f"cannot start {program!r}: the limit of processes is reached ({error.strerror})")
+    return StartError(f"cannot start {program!r}: {error}")
+
+
+def _not_found(program: str, env: Mapping[str, str], cwd: str | Path | None) -> CommandNotFound:
+    if os.sep in program:
+        where = Path(cwd or ".") / program
+        if where.exists():
+            return CommandNotFound(f"{program!r} exists, but the interpreter its first line names does not")
+        return CommandNotFound(f"no such file: {program!r}; check the path")
+    places = os.get_exec_path(env)
+    if found := shutil.which(program, path=os.pathsep.join(places)):
+        return CommandNotFound(f"{found!r} exists, but the interpreter its first line names does not")
+    return CommandNotFound(
+        f"no command {program!r} in the {len(places)} directories of PATH; install it, or give its full path"
+    )

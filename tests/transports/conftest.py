@@ -1,0 +1,43 @@
+"""After every test here: no process, descriptor or thread is left."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+import threading
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from duologue.transports import tree
+from duologue.transports.environment import OWNER
+from tests.transports.waiting import until
+
+
+def open_descriptors() -> dict[int, str]:
+    found: dict[int, str] = {}
+    for entry in list(Path("/proc/self/fd").iterdir()):
+        # The descriptor that read the directory is closed by now.
+        with suppress(FileNotFoundError):
+            found[int(entry.name)] = str(entry.readlink())
+    return found
+
+
+@pytest.fixture(autouse=True)
+async def nothing_left(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[str]:
+    """Marks every process a test starts, and looks for all of them when it is over; gives the mark."""
+    mark = f"test-{secrets.token_hex(8)}"
+    monkeypatch.setenv(OWNER, mark)
+    descriptors = open_descriptors()
+    threads = set(threading.enumerate())
+    children = tree.descendants(os.getpid())
+    yield mark
+    # A test may leave it to the guard to end what it killed.
+    await until(lambda: tree.marked(mark) == [])
+    assert tree.descendants(os.getpid()) == children
+    assert open_descriptors() == descriptors
+    assert set(threading.enumerate()) <= threads
+    assert [task for task in asyncio.all_tasks() if task is not asyncio.current_task()] == []

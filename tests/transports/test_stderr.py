@@ -1,0 +1,36 @@
+"""The last words of a child."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from duologue.transports.stderr import StderrTail, escape
+
+
+@pytest.mark.fault("PRC-09")
+@given(st.binary())
+def test_escaped_text_can_do_no_harm(data: bytes) -> None:
+    text = escape(data)
+    assert all(character in "\n\t" or ord(character) >= 32 for character in text)
+    assert "\x7f" not in text
+    assert "\x9b" not in text
+    text.encode("utf-8")
+
+
+def test_plain_text_stays_as_it_is() -> None:
+    text = "Traceback:\n\tnaïve – 日本語 😀\n"
+    assert escape(text.encode()) == text
+    assert escape(b"one\r\ntwo\rthree") == "one\ntwo\\rthree"
+    assert escape("left\u202eright".encode()) == "left\\u202eright"
+
+
+@pytest.mark.fault("PRC-08")
+@given(st.lists(st.binary(max_size=30), max_size=30))
+def test_the_end_is_kept_whatever_the_pieces(pieces: list[bytes]) -> None:
+    tail = StderrTail(limit=16)
+    for piece in pieces:
+        tail.data_received(piece)
+        assert len(tail._tail) <= 32 + 30
+    assert str(tail) == escape(b"".join(pieces)[-16:])

@@ -1,0 +1,15 @@
+"""Waiting for what the kernel or another process does, never longer than a test may take."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+PATIENCE = 10.0
+
+
+async def until(is_so: Callable[[], bool], seconds: float = PATIENCE) -> None:
+    """Wait until it is so; nobody tells us of what other processes do."""
+    async with asyncio.timeout(seconds):
+        while not is_so():  # noqa: ASYNC110
+            await asyncio.sleep(0.005)
