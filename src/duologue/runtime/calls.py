@@ -134,23 +134,23 @@ class Calls:
         if call in self._open:
             self._finish(call, None, False)
 
-    def fail_all(self, error: ConnectionLost, at_once: bool) -> None:
+    def fail_all(self, lost: Callable[[], ConnectionLost], at_once: bool) -> None:
         """No answer will come any more. Unless `at_once`, what was received before is handled first."""
         for call in list(self._open):
             if not at_once and self._lanes.has_backlog(call.session_id):
-                self._lanes.put_release(call.session_id, call.settle, (None, error))
+                self._lanes.put_release(call.session_id, call.settle, (None, lost()))
             else:
-                call.settle((None, error))
+                call.settle((None, lost()))
                 self._open.discard(call)
         for slot in self._slots:
             if not slot.done():
-                slot.set_exception(error)
+                slot.set_exception(lost())
 
-    def close(self, error: ConnectionLost) -> None:
+    def close(self, lost: Callable[[], ConnectionLost]) -> None:
         """Nothing is handled any more: also the answers that wait behind notifications are given up."""
-        self.fail_all(error, at_once=True)
+        self.fail_all(lost, at_once=True)
         for call in self._unreleased:
-            call.settle((None, error))
+            call.settle((None, lost()))
         self._unreleased.clear()
 
     def starve(self) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from copy import copy
 from types import TracebackType
 from typing import Self, TypeVar
 
@@ -95,7 +96,7 @@ class Connection:
         self._tasks = TaskScope()
         self._handler_tasks = TaskScope()
         self._lanes = Lanes(self._tasks, report, self._reconsider)
-        self._outgoing = Outgoing(self._transport, self._taps, self._reconsider, self._max_incoming)
+        self._outgoing = Outgoing(self._transport, self._taps, self._lost, self._reconsider, self._max_incoming)
         requests = Requests(
             self._peer,
             self._handler_tasks,
@@ -140,10 +141,10 @@ class Connection:
         self._end(None)
         self._outgoing.close()
         self._lanes.close()
-        self._calls.close(self._lost())
+        self._calls.close(self._lost)
         try:
+            await self._tasks.cancel(CANCEL_GRACE)  # the reader among them: from here on nothing is started
             await self._handler_tasks.cancel(CANCEL_GRACE)
-            await self._tasks.cancel(CANCEL_GRACE)
         finally:
             self._deadline.cancel()
             self._watch.release(self)
@@ -271,10 +272,10 @@ class Connection:
         elif cause is not None:
             self.cause = ConnectionLost(str(cause))
             self.cause.__cause__ = cause
-        lost = self._lost()
-        self._outgoing.end(lost, CANCEL_GRACE)
-        self._calls.fail_all(lost, at_once=False)
-        self._deadline = asyncio.get_running_loop().call_later(CANCEL_GRACE, self._calls.fail_all, lost, True)
+        self._outgoing.end(CANCEL_GRACE)
+        self._calls.fail_all(self._lost, at_once=False)
+        loop = asyncio.get_running_loop()
+        self._deadline = loop.call_later(CANCEL_GRACE, self._calls.fail_all, self._lost, True)
 
     async def _wind_down(self) -> None:
         """The peer is gone: let what it asked for finish if that is a matter of moments, then give it up."""
@@ -293,4 +294,9 @@ class Connection:
             await self._room
 
     def _lost(self) -> ConnectionLost:
-        return self.cause if self.cause is not None else ConnectionLost("the connection is closed")
+        """For each who waits an error of its own: a shared one would gather the traces of all."""
+        if self.cause is None:
+            return ConnectionLost("the connection is closed")
+        lost = copy(self.cause)
+        lost.__cause__ = self.cause.__cause__
+        return lost

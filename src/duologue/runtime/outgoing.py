@@ -22,13 +22,19 @@ class Outgoing:
     Args:
         transport: Where frames go.
         taps: Observers of every frame.
+        lost: Makes the error for those who find the connection gone.
         on_wait: Called when somebody begins to wait for room; waiting for room to write is waiting for the peer, so
             reading must go on meanwhile.
         max_held_bytes: What may be held back for sessions the peer has not heard of yet.
     """
 
     def __init__(
-        self, transport: Transport, taps: tuple[Tap, ...], on_wait: Callable[[], None], max_held_bytes: int
+        self,
+        transport: Transport,
+        taps: tuple[Tap, ...],
+        lost: Callable[[], ConnectionLost],
+        on_wait: Callable[[], None],
+        max_held_bytes: int,
     ) -> None:
         self.departures: Introductions[bytes] = Introductions(self._depart)
         self.waiting = 0
@@ -40,7 +46,7 @@ class Outgoing:
         self._held = 0
         self._deadline: float | None = None
         self._waits: set[asyncio.Timeout] = set()
-        self._lost = ConnectionLost("the connection is closed")
+        self._lost = lost
         self._is_closed = False
 
     def send(self, frame: bytes) -> None:
@@ -50,7 +56,7 @@ class Outgoing:
             ConnectionLost: The peer takes nothing any more.
         """
         if self._is_closed:
-            raise self._lost
+            raise self._lost()
         if self._taps:
             show(self._taps, "out", frame)
         self._transport.send(frame)
@@ -86,7 +92,7 @@ class Outgoing:
                 self._waits.add(limit)
                 await self._transport.drain()
         except TimeoutError:
-            raise self._lost from None
+            raise self._lost() from None
         finally:
             self._waits.discard(limit)
             self.waiting -= 1
@@ -106,9 +112,8 @@ class Outgoing:
             )
         self.departures.hold(session_id, frame)
 
-    def end(self, lost: ConnectionLost, seconds: float) -> None:
+    def end(self, seconds: float) -> None:
         """The peer is gone: whoever waits for room is told so after `seconds` at most."""
-        self._lost = lost
         self._deadline = asyncio.get_running_loop().time() + seconds
         for wait in self._waits:
             wait.reschedule(self._deadline)

@@ -32,12 +32,19 @@ Handler = Callable[[Context, Any], Awaitable[Any]]
 class _Running:
     """A request between its arrival and its answer."""
 
-    __slots__ = ("context", "has_started", "is_cancelled", "method", "session_id", "task")
+    __slots__ = ("context", "gate", "has_started", "is_cancelled", "method", "session_id", "task")
 
-    def __init__(self, context: Context, method: Method[Any, Any] | None, session_id: str | None) -> None:
+    def __init__(
+        self,
+        context: Context,
+        method: Method[Any, Any] | None,
+        session_id: str | None,
+        gate: asyncio.Future[bool] | None,
+    ) -> None:
         self.context = context
         self.method = method
         self.session_id = session_id
+        self.gate = gate
         self.has_started = False
         self.is_cancelled = False
         self.task: asyncio.Task[None] | None = None
@@ -81,9 +88,9 @@ class Requests:
             self._departures.naming(session_id)
         if method is not None and method.opens_session:
             self._departures.opening()
+        running = self._running[id] = _Running(context, method, session_id, self._first_answered)
         if context.method == self._first:
             self._first_answered = asyncio.get_running_loop().create_future()
-        running = self._running[id] = _Running(context, method, session_id)
         running.task = self._tasks.start(self._run(running, id, handler, params))
 
     def cancel(self, id: Id) -> None:
@@ -102,19 +109,14 @@ class Requests:
         try:
             if running.is_cancelled:
                 raise RequestCancelled("cancelled before it began")
-            if self._first_answered is not None and running.context.method != self._first:
-                await self._wait_for_first()
+            if running.gate is not None and not await asyncio.shield(running.gate):
+                raise InvalidRequest(f"{self._first} must come first")
             result = await handler(running.context, params)
         except GeneratorExit:
             raise  # the event loop is gone, and nothing can be answered any more
         except BaseException as raised:
             error = self._error_for(raised, running.context.method)
         await self._answer(running, id, result, error)
-
-    async def _wait_for_first(self) -> None:
-        assert self._first_answered is not None
-        if not await asyncio.shield(self._first_answered):
-            raise InvalidRequest(f"{self._first} must come first")
 
     async def _answer(self, running: _Running, id: Id, result: Any, error: RequestError | None) -> None:
         del self._running[id]
