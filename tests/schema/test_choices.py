@@ -11,7 +11,7 @@ from duologue.schema.base import Other
 from duologue.schema.codec import decode, encode
 from tests.schema.reading import refusal
 
-STDIO = {"name": "n", "command": "/c", "args": [], "env": []}
+STDIO: dict[str, Any] = {"name": "n", "command": "/c", "args": [], "env": []}
 
 
 def server(value: dict[str, Any]) -> v1.McpServer:

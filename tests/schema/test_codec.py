@@ -105,13 +105,15 @@ def test_a_null_result_stays_null_where_anything_may_come() -> None:
 @pytest.mark.parametrize(
     ("raw", "problem"),
     [
-        (b"", "not JSON"),
-        (b"{", "not JSON"),
-        (b"[1,", "not JSON"),
-        (b'{"sessionId":NaN,"prompt":[]}', "not JSON"),
-        (b'{"sessionId":"\xff","prompt":[]}', "not JSON"),
-        (b'{"sessionId":1e999,"prompt":[]}', "number out of range"),
-        (b'{"sessionId":' + b"9" * 5_000 + b"}", "not JSON"),
+        (b"", "unreadable JSON"),
+        (b"{", "unreadable JSON"),
+        (b"[1,", "unreadable JSON"),
+        ("{}".encode("utf-16"), "unreadable JSON"),
+        (b"\xef\xbb\xbf{}", "unreadable JSON"),
+        (b'{"sessionId":NaN,"prompt":[]}', "unreadable JSON"),
+        (b'{"sessionId":"\xff","prompt":[]}', "unreadable JSON"),
+        (b'{"sessionId":1e999,"prompt":[]}', "Number out of range"),
+        (b'{"sessionId":' + b"9" * 5_000 + b"}", "unreadable JSON"),
         (b'{"sessionId":' + b"[" * 100_000, "nested too deep"),
         (b'{"sessionId":"\\ud83d","prompt":' + b"[" * 100_000 + b"]" * 100_000 + b"}", "nested too deep"),
         (b'{"sessionId":"s","prompt":' + b"[" * 900 + b"]" * 900 + b"}", "expected object, got array"),
@@ -193,10 +195,24 @@ def test_a_circle_is_our_own_error() -> None:
 # --- types of the user's own
 
 
+def test_a_type_that_is_no_json_is_the_programmers_mistake_and_not_the_peers() -> None:
+    with pytest.raises(NotImplementedError, match="Other is no type that JSON could be read as"):
+        decode(Other, b"{}")
+
+
 class Query(Model, frozen=True, kw_only=True):
     since: Annotated[str, Meta(pattern="^20")]
     ratio: float = 0.5
     level: Literal[1, 2] = 1
+
+
+class Tree(Model, frozen=True, kw_only=True):
+    branches: list[Tree]
+
+
+@dataclasses.dataclass
+class Bush:
+    twigs: list[Bush]
 
 
 @dataclasses.dataclass
@@ -211,6 +227,14 @@ def test_a_users_own_model_is_read_strictly_and_its_errors_name_the_place() -> N
         decode(Query, b'{"since":"2026","level":3}')
     with pytest.raises(InvalidParams, match=r"^\$\.since: "):
         decode(Query, b'{"since":"1999"}')
+
+
+@pytest.mark.parametrize(("type_", "key"), [(Tree, "branches"), (Bush, "twigs")])
+def test_a_type_that_holds_itself_is_read_and_too_much_of_it_refused(type_: type[Tree | Bush], key: str) -> None:
+    assert isinstance(decode(type_, f'{{"{key}":[{{"{key}":[]}}]}}'.encode()), type_)
+    deep = f'{{"{key}":['.encode() * 300
+    with pytest.raises(InvalidParams, match=r"nested too deep|[Ee]xpected object"):
+        decode(type_, deep + b"5" + b"]}" * 300)
 
 
 def test_a_users_dataclass_may_hold_shapes_of_the_schema() -> None:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from duologue.schema import v1
 from duologue.schema.base import Other
 from duologue.schema.codec import Mended, decode, encode
 from duologue.schema.refusal import is_array, is_object
@@ -213,6 +214,11 @@ def test_unknown_fields_at_every_level_change_nothing(official: Official, defini
         assert_reads_as_the_schema_says(official, definition, other)
         if definition != "MessageMcpResponse":  # an error of MCP is passed on with all it has
             assert decode(type_, wire(other)) == decode(type_, wire(one))
+
+
+def test_a_class_with_a_tag_is_not_read_from_another_tag() -> None:
+    assert decode(v1.TextContent, b'{"text":"no tag is fine where only one class is due"}').text.startswith("no tag")
+    assert refusal(v1.TextContent, {"type": "image", "text": "x"}) == "$.type: expected 'text'"
 
 
 # --- the unknown is kept

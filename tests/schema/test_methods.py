@@ -54,11 +54,12 @@ def test_the_names_are_those_of_the_wire_in_capitals() -> None:
 
 @VERSIONS
 def test_a_message_that_is_both_request_and_notification_has_two_constants(module: Any) -> None:
-    assert isinstance(module.MCP_MESSAGE, Method)
-    assert isinstance(module.MCP_MESSAGE_NOTIFICATION, Notification)
-    assert module.MCP_MESSAGE.name == module.MCP_MESSAGE_NOTIFICATION.name == "mcp/message"
-    assert (module.MCP_MESSAGE.side, module.MCP_MESSAGE_NOTIFICATION.side) == ("client", "agent")
-    assert isinstance(module.PROXY_SUCCESSOR_NOTIFICATION, Notification)
+    request: Method[Any, Any] = module.MCP_MESSAGE
+    notification: Notification[Any] = module.MCP_MESSAGE_NOTIFICATION
+
+    assert request.name == notification.name == "mcp/message"
+    assert (request.side, notification.side) == ("client", "agent")
+    assert module.PROXY_SUCCESSOR.name == module.PROXY_SUCCESSOR_NOTIFICATION.name == "proxy/successor"
 
 
 @VERSIONS

@@ -108,7 +108,8 @@ def test_a_closed_list_of_strings_shows_what_was_expected_and_cuts_what_came() -
 
 
 def test_null_and_nothing_else_is_null() -> None:
-    read = reader_for(type(None))
+    null: Any = type(None)
+    read = reader_for(null)
 
     assert read(None, None, []) is None
     with pytest.raises(Refused, match="expected null, got int"):

@@ -18,6 +18,7 @@ from msgspec import DecodeError, Raw, UnsetType, ValidationError
 
 from duologue.errors import EncodeError, InvalidParams
 from duologue.schema.base import JsonValue
+from duologue.schema.choices import Choice
 from duologue.schema.lenient import UnknownType, reader_for
 from duologue.schema.refusal import Mended, Refused, is_array, is_object
 
@@ -109,6 +110,8 @@ def _read_choice(type_: Any, value: JsonValue) -> Any:
 
     What needs forgiveness is refused here, so that the lenient pass sees it in its place and reports it.
     """
+    if not issubclass(type_, Choice):
+        raise NotImplementedError(f"{type_.__name__} is no type that JSON could be read as")
     mended: list[Mended] = []
     try:
         found = reader_for(type_)(value, None, mended)
@@ -123,20 +126,25 @@ def _decode_leniently(type_: Any, raw: Source, report: Report | None) -> Any:
     value = _parse(raw)
     mended: list[Mended] = []
     try:
-        found = reader_for(type_)(value, None, mended)
+        found = _read(type_, value, mended)
     except Refused as refused:
         raise InvalidParams(str(refused)) from None
     except RecursionError:
         _refuse("nested too deep")
     except OverflowError:
         _refuse("number out of range")
-    except UnknownType:
-        # msgspec alone knows such a type, and names the place its own way.
-        return _convert(type_, value)
     if report is not None:
         for entry in mended:
             report(entry)
     return found
+
+
+def _read(type_: Any, value: JsonValue, mended: list[Mended]) -> Any:
+    try:
+        return reader_for(type_)(value, None, mended)
+    except UnknownType:
+        # msgspec alone knows such a type, and names the place its own way.
+        return _convert(type_, value)
 
 
 def _convert(type_: Any, value: JsonValue) -> Any:
@@ -150,21 +158,21 @@ def _convert(type_: Any, value: JsonValue) -> Any:
 def _parse(raw: Source) -> JsonValue:
     try:
         return msgspec.json.decode(raw)
-    except (DecodeError, UnicodeDecodeError):
-        return _parse_with_repairs(raw)
+    except (DecodeError, UnicodeDecodeError) as error:
+        return _parse_with_repairs(raw, str(error).partition(" - at ")[0])
     except RecursionError:
         _refuse("nested too deep")
 
 
-def _parse_with_repairs(raw: Source) -> JsonValue:
+def _parse_with_repairs(raw: Source, problem: str) -> JsonValue:
     """The standard library reads what msgspec does not: half a surrogate pair, which becomes U+FFFD."""
     try:
-        value = json.loads(bytes(raw), parse_constant=_not_json)
-        return _repaired(value)
+        # Decoded first: from bytes it would guess the encoding, and JSON is UTF-8.
+        return _repaired(json.loads(bytes(raw).decode(), parse_constant=_not_json))
     except RecursionError:
         _refuse("nested too deep")
-    except ValueError as error:
-        _refuse(f"not JSON: {error}")
+    except ValueError:
+        _refuse(f"unreadable JSON: {problem}")
 
 
 def _repaired(value: JsonValue) -> JsonValue:
@@ -175,7 +183,7 @@ def _repaired(value: JsonValue) -> JsonValue:
     if is_object(value):
         return {_repaired(key): _repaired(item) for key, item in value.items()}
     if isinstance(value, float) and math.isinf(value):
-        raise ValueError("number out of range")
+        raise ValueError(value)
     return value
 
 
