@@ -22,6 +22,10 @@ from duologue.schema.codec import decoder_for
 
 __all__ = ["Call", "Calls", "read_object"]
 
+_NULL = Raw(b"null")
+_EMPTY = Raw(b"{}")
+_decoders: dict[Any, Callable[[Any], Any]] = {}
+
 
 class Call:
     """One request of ours in flight."""
@@ -192,6 +196,10 @@ def read_object(kind: Any, raw: Raw | UnsetType) -> Any:
     Raises:
         InvalidParams: It does not fit; the message names the place.
     """
-    if raw is UNSET or (len(bytes(raw)) == 4 and bytes(raw) == b"null"):
-        raw = Raw(b"{}")
-    return decoder_for(kind)(raw)
+    if raw is UNSET or raw == _NULL:
+        raw = _EMPTY
+    try:
+        decode = _decoders[kind]
+    except KeyError:
+        decode = _decoders[kind] = decoder_for(kind)
+    return decode(raw)

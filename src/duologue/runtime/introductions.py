@@ -8,7 +8,6 @@ connection that counts what is kept here.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
@@ -24,17 +23,14 @@ class Introductions(Generic[T]):
         self._deliver = deliver
         self._held: dict[str, list[T]] = {}
         self._openings = 0
-        self._known: set[str] = set()
-        self._named: Counter[str] = Counter()
-
-    @property
-    def is_waiting(self) -> bool:
+        self.is_waiting = False
         """A session is about to be introduced: from here on every notification has to ask `must_wait`."""
-        return self._openings > 0
+        self._known: set[str] = set()
+        self._named: dict[str, int] = {}
 
     def must_wait(self, session_id: str) -> bool:
         """Whether this session may be the one that is about to be introduced."""
-        return self._openings > 0 and session_id not in self._known and session_id not in self._named
+        return self.is_waiting and session_id not in self._known and session_id not in self._named
 
     def hold(self, session_id: str, item: T) -> None:
         """Keep it until the session is introduced, or cannot be any more."""
@@ -43,25 +39,29 @@ class Introductions(Generic[T]):
     def opening(self) -> None:
         """A request that will introduce a session is on its way."""
         self._openings += 1
+        self.is_waiting = True
 
     def opened(self, session_id: str | None) -> None:
         """That request was answered, with a session or (`None`) without one."""
         self._openings -= 1
+        self.is_waiting = self._openings > 0
         if session_id is not None:
             self._known.add(session_id)
             self._release(session_id)
-        if not self._openings:
+        if not self.is_waiting:
             for waiting in list(self._held):
                 self._release(waiting)
 
     def naming(self, session_id: str) -> None:
         """A request about this session runs: whoever sent it knows the session."""
-        self._named[session_id] += 1
+        self._named[session_id] = self._named.get(session_id, 0) + 1
 
     def named(self, session_id: str, *, is_known: bool, is_over: bool = False) -> None:
         """That request was answered; `is_known`: successfully; `is_over`: and now the session is no more."""
-        self._named[session_id] -= 1
-        if not self._named[session_id]:
+        still_named = self._named[session_id] - 1
+        if still_named:
+            self._named[session_id] = still_named
+        else:
             del self._named[session_id]
         if is_over:
             self._known.discard(session_id)

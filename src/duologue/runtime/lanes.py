@@ -65,14 +65,18 @@ class Lanes:
     def put(self, key: str | None, handler: Handler, context: Context, params: Any, size: int) -> None:
         """Queue a notification behind everything that came before it in its lane."""
         self.queued_bytes += size
-        self._add(key, (handler, context, params, size))
+        lane = self._lanes.get(key)
+        if lane is None:
+            lane = self._open(key)
+        lane.items.append((handler, context, params, size))
 
     def put_release(self, key: str | None, release: Callable[[Any], None], argument: Any) -> None:
         """Call `release(argument)` once everything before it in this lane was handled; at once if that is nothing."""
-        if key in self._lanes:
-            self._add(key, (None, release, argument, 0))
-        else:
+        lane = self._lanes.get(key)
+        if lane is None:
             release(argument)
+        else:
+            lane.items.append((None, release, argument, 0))
 
     @property
     def is_busy(self) -> bool:
@@ -95,17 +99,15 @@ class Lanes:
         lane = self._lanes.get(key)
         return lane.running if lane is not None and lane.worker is asyncio.current_task() else None
 
-    def _add(self, key: str | None, item: Item) -> None:
-        lane = self._lanes.get(key)
-        if lane is None:
-            lane = self._lanes[key] = _Lane(key)
-            self._ready.append(lane)
-            if self._idle is not None:
-                if not self._idle.done():
-                    self._idle.set_result(None)
-            elif not self._starting:
-                self._start_worker()
-        lane.items.append(item)
+    def _open(self, key: str | None) -> _Lane:
+        lane = self._lanes[key] = _Lane(key)
+        self._ready.append(lane)
+        if self._idle is not None:
+            if not self._idle.done():
+                self._idle.set_result(None)
+        elif not self._starting:
+            self._start_worker()
+        return lane
 
     # --- workers. Whenever a lane is ready, one of three things holds: a worker is about to run, the idle one has been
     # woken, or a watch is scheduled for the next turn of the loop.
