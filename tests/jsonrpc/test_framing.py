@@ -138,6 +138,14 @@ def test_frames_before_an_endless_line_are_delivered_before_the_failure() -> Non
     assert isinstance(framer.failure, MessageTooLarge)
 
 
+def test_nothing_after_an_endless_line_is_delivered() -> None:
+    framer = LineFramer(10)
+    framer.feed(b"x" * 40)
+
+    with pytest.raises(MessageTooLarge):
+        framer.feed(b"x\n{}\n")
+
+
 def test_an_over_long_line_is_forgotten_as_it_comes() -> None:
     limit = 1024 * 1024
     framer = LineFramer(limit)

@@ -39,5 +39,5 @@ async def nothing_left(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[str]:
     await until(lambda: tree.marked(mark) == [])
     assert tree.descendants(os.getpid()) == children
     assert open_descriptors() == descriptors
-    assert set(threading.enumerate()) <= threads
+    await until(lambda: set(threading.enumerate()) <= threads)
     assert [task for task in asyncio.all_tasks() if task is not asyncio.current_task()] == []

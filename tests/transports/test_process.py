@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import signal
 import stat
@@ -366,3 +367,65 @@ async def test_closing_twice_or_before_the_start_does_nothing() -> None:
     assert transport.returncode is None
     with pytest.raises(StartError, match="not entered"):
         await transport.exited()
+
+
+@pytest.mark.parametrize("missing", [errno.ENOSYS, errno.EPERM])
+async def test_where_the_system_offers_no_pidfd_a_thread_waits_instead(
+    missing: int, monkeypatch: pytest.MonkeyPatch, nothing_left: str
+) -> None:
+    def refuse(pid: int) -> int:
+        raise OSError(missing, os.strerror(missing))
+
+    monkeypatch.setattr("os.pidfd_open", refuse)
+    async with asyncio.timeout(10), ProcessTransport(shell("setsid sleep 1000 & cat -u"), ladder=QUICK) as transport:
+        transport.send(b"{}")
+        assert await transport.receive() == [b"{}"]
+    assert transport.returncode == 0
+    assert tree.marked(nothing_left) == []
+    assert (await ending_of(shell("echo bye >&2; exit 3"))).stderr == "bye\n"
+
+
+async def test_where_the_loop_cannot_watch_pipes_threads_carry_the_frames(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ours: this is how it works on Windows."""
+    monkeypatch.setattr("duologue.transports.streams._is_pipe", lambda fd: False)
+    async with asyncio.timeout(10), ProcessTransport("cat -u") as transport:
+        for number in range(1000):
+            transport.send(b"%d" % number)
+        frames: list[bytes] = []
+        while len(frames) < 1000:
+            frames += await transport.receive()
+    assert frames == [b"%d" % number for number in range(1000)]
+    ended = await ending_of(shell("echo last; echo words >&2; exit 3"))
+    assert (ended.exit_code, ended.stderr) == (3, "words\n")
+    held_open = await ending_of(shell("sleep 1000 & exit 4"))
+    assert held_open.exit_code == 4
+
+
+async def test_without_a_shell_there_is_no_guard_and_a_warning(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("duologue.transports.guard.SHELL", "/no/such/shell")
+    async with asyncio.timeout(10), ProcessTransport("cat -u") as transport:
+        transport.send(b"{}")
+        assert await transport.receive() == [b"{}"]
+    assert transport.returncode == 0
+    assert "no /no/such/shell here" in caplog.text
+
+
+async def test_a_status_that_somebody_else_took_is_unknown() -> None:
+    before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    try:
+        ended = await ending_of(shell("exit 3"))
+    finally:
+        signal.signal(signal.SIGCHLD, before)
+    assert ended.exit_code == 255
+
+
+async def test_more_descendants_than_one_scan_returns_all_end(nothing_left: str) -> None:
+    """Spec: a tree scan returns 256 at most; scans are repeated."""
+    many = shell("i=0; while [ $i -lt 300 ]; do setsid sleep 1000 & i=$((i + 1)); done; echo '{}'; cat")
+    async with asyncio.timeout(30), ProcessTransport(many, ladder=QUICK) as transport:
+        assert await transport.receive() == [b"{}"]
+        assert len(tree.marked(nothing_left, limit=1000)) > tree.SCAN_LIMIT
+    assert tree.marked(nothing_left) == []
+    assert transport.escaped == []

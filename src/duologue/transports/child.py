@@ -114,7 +114,7 @@ class Child:
         try:
             self._watch = ExitWatch(self._process, on_exit)
         except OSError as error:
-            os.killpg(self.pid, signal.SIGKILL)
+            self._kill()
             self._process.wait()
             self._guard.dismiss_now()
             raise StartError(f"cannot watch {self.command[0]!r}: {error}") from error
@@ -144,13 +144,12 @@ class Child:
             close_input()
             await self._watch.exit_within(self._ladder.after_close)
             if not await self._stays_over():
-                self._signal_all(signal.SIGTERM)
-                self._signal_all(signal.SIGCONT)
+                self._ask_to_leave()
                 await self._over_within(self._ladder.after_terminate)
                 for _ in range(KILL_ROUNDS):
                     if await self._stays_over():
                         break
-                    self._signal_all(signal.SIGKILL)
+                    self._kill()
                     await self._over_within(self._ladder.after_kill / KILL_ROUNDS)
             self._let_go()
             await self._guard.dismiss()
@@ -163,7 +162,7 @@ class Child:
             return
         if not self._is_reaped:
             for _ in range(KILL_ROUNDS):
-                self._signal_all(signal.SIGKILL)
+                self._kill()
                 if self._watch.wait_now(self._ladder.after_kill / KILL_ROUNDS) and self._is_over():
                     time.sleep(EXEC_SECONDS)
                     if self._is_over():
@@ -173,7 +172,7 @@ class Child:
 
     def _let_go(self) -> None:
         """Reap it, after one last signal to a group that can only be ours, for members that no scan can see."""
-        self._signal_group(signal.SIGKILL)
+        self._kill()
         self.escaped = sorted(self._family)
         if self.escaped:
             log.warning("%s: still alive after SIGKILL: %s", self.command[0], [process.pid for process in self.escaped])
@@ -204,20 +203,26 @@ class Child:
                 while any(map(tree.is_alive, self._family)):  # noqa: ASYNC110
                     await asyncio.sleep(POLL_SECONDS)
 
-    def _signal_all(self, signum: signal.Signals) -> None:
-        self._signal_group(signum)
-        for process in self._family:
-            tree.send_signal(process, signum)
+    def _ask_to_leave(self) -> None:
+        # On Windows the end of its input was the only way to ask.
+        if sys.platform != "win32":
+            self._signal(signal.SIGTERM)
+            # Whoever is stopped would sleep through it.
+            self._signal(signal.SIGCONT)
 
-    def _signal_group(self, signum: signal.Signals) -> None:
-        if self._is_reaped:
-            return
+    def _kill(self) -> None:
         if sys.platform == "win32":
-            if signum != signal.SIGTERM:
-                subprocess.run(["taskkill", "/F", "/T", "/PID", str(self.pid)], capture_output=True, check=False)
+            subprocess.run(["taskkill", "/F", "/T", "/PID", str(self.pid)], capture_output=True, check=False)
         else:
+            self._signal(signal.SIGKILL)
+
+    def _signal(self, signum: signal.Signals) -> None:
+        """Signal its group, and everybody of it who is known."""
+        if not self._is_reaped:
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.pid, signum)
+        for process in self._family:
+            tree.send_signal(process, signum)
 
 
 _running: set[Child] = set()
@@ -235,8 +240,7 @@ def _end_the_forgotten() -> None:
     with suppress(OSError, ValueError, AttributeError):
         sys.stderr.write(f"duologue: never closed, ended with the program: {names}\n")
     for child in forgotten:
-        child._signal_group(signal.SIGTERM)
-        child._signal_group(signal.SIGCONT)
+        child._ask_to_leave()
     for child in forgotten:
         child._watch.wait_now(FAREWELL_SECONDS / len(forgotten))
     for child in forgotten:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import errno
 import os
 import select
 import subprocess
@@ -11,6 +10,8 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Self
+
+from duologue.transports.tree import open_pidfd
 
 __all__ = ["ExitWatch"]
 
@@ -35,7 +36,7 @@ class ExitWatch:
         self._exited = asyncio.Event()
         self._pidfd: int | None = None
         try:
-            self._pidfd = _open_pidfd(process.pid)
+            self._pidfd = open_pidfd(process.pid)
         except ProcessLookupError:
             # It ended, and another part of the program has reaped it.
             self._loop.call_soon(self._ended, UNKNOWN_STATUS)
@@ -100,18 +101,6 @@ class ExitWatch:
         self._exited.set()
         if self._on_exit is not None:
             self._on_exit()
-
-
-def _open_pidfd(pid: int) -> int | None:
-    if not hasattr(os, "pidfd_open"):
-        return None
-    try:
-        return os.pidfd_open(pid)
-    except OSError as error:
-        # Old kernels lack it and some sandboxes forbid it; anything else is a real failure.
-        if error.errno in (errno.ENOSYS, errno.EPERM):
-            return None
-        raise
 
 
 def _peek(pid: int) -> int:

@@ -18,6 +18,7 @@ from duologue.transports.lines import MAX_QUEUED_BYTES, LinesTransport
 from duologue.transports.starting import split_command
 from duologue.transports.stderr import StderrTail
 from duologue.transports.streams import open_reader, open_writer, read_rest
+from duologue.transports.threads import ThreadReader
 from duologue.transports.tree import Process
 
 __all__ = ["ProcessTransport"]
@@ -179,8 +180,15 @@ class ProcessTransport(LinesTransport):
         """Its exit is the end, even if a grandchild keeps its pipes open: what is in them now is all it said."""
         if self._stderr is None or self._reader is None:
             return  # It ended while its pipes were being opened; `__aenter__` comes back here.
+        if isinstance(self._reader, ThreadReader) and not self._reader.is_closing():
+            # A thread reads on until the end of the stream, which calls here again, or until time is up.
+            asyncio.get_running_loop().call_later(EXIT_AFTER_END_SECONDS, self._conclude)
+            return
         self._tail.data_received(read_rest(self._stderr))
         self._bytes_arrived(read_rest(self._reader))
+        self._conclude()
+
+    def _conclude(self) -> None:
         self._last_line()
         self._end(self._explain_exit())
 

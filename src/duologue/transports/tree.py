@@ -1,18 +1,19 @@
 """Finds processes by descent or by the mark in their environment, and signals them without ever hitting a stranger.
 
 A pid alone names nobody: the kernel reuses it. A process here is its pid *and* its start time, checked again under a
-pidfd before each signal. Linux only: elsewhere nothing is found, and the process group is all there is.
+pidfd before each signal. Linux only; elsewhere nothing is found, and the process group is all there is.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 from contextlib import suppress
 from io import FileIO
 from typing import NamedTuple
 
-__all__ = ["SCAN_LIMIT", "Process", "descendants", "identify", "is_alive", "marked", "send_signal"]
+__all__ = ["SCAN_LIMIT", "Process", "descendants", "identify", "is_alive", "marked", "open_pidfd", "send_signal"]
 
 SCAN_LIMIT = 256
 """Processes returned by one scan; who has more to end scans again."""
@@ -70,12 +71,34 @@ def send_signal(process: Process, signum: signal.Signals) -> None:
     """Signal exactly this process; if it has ended, do nothing."""
     with suppress(OSError):
         # From here on the descriptor means one process; the check says that it is the right one.
-        pidfd = os.pidfd_open(process.pid)
+        pidfd = open_pidfd(process.pid)
         try:
-            if is_alive(process):
+            if not is_alive(process):
+                return
+            if pidfd is None:
+                os.kill(process.pid, signum)
+            else:
                 signal.pidfd_send_signal(pidfd, signum)
         finally:
-            os.close(pidfd)
+            if pidfd is not None:
+                os.close(pidfd)
+
+
+def open_pidfd(pid: int) -> int | None:
+    """A descriptor that means this process and no other, or None where there is no such thing.
+
+    Raises:
+        OSError: No such process, or no more descriptors.
+    """
+    if not hasattr(os, "pidfd_open"):
+        return None
+    try:
+        return os.pidfd_open(pid)
+    except OSError as error:
+        # Old kernels lack it and some sandboxes forbid it; anything else is a real failure.
+        if error.errno in (errno.ENOSYS, errno.EPERM):
+            return None
+        raise
 
 
 def _pids() -> list[int]:
