@@ -8,8 +8,11 @@ the output open; `release()` ends that child too. If we are killed, a guard ends
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
+import secrets
 import signal
+import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -21,11 +24,11 @@ if sys.platform != "win32":
     import pty as ptys
     import termios
 
-from duologue.errors import StartError
+from duologue.errors import CommandNotFound, StartError
+from duologue.local.crowd import Crowd
 from duologue.local.output import OutputTail
 from duologue.transports.child import Child, StopLadder
-from duologue.transports.environment import OWNER, safe
-from duologue.transports.starting import split_command
+from duologue.transports.environment import OWNER, owned_by, safe
 from duologue.transports.streams import open_reader, read_rest
 from duologue.transports.tree import Process
 
@@ -35,6 +38,10 @@ OUTPUT_LIMIT = 1024 * 1024
 """Bytes of output that are kept: more than anybody reads."""
 GRACE_SECONDS = 2.0
 """For a command to leave by itself once it was asked with SIGTERM."""
+MAX_PROCESSES = 1000
+"""More than any build needs at once, fewer than a machine can stand."""
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -46,12 +53,17 @@ class CommandExit:
 
 
 class Command:
-    """A running or ended command, made by `Command.start`; release it, or use it with `async with`."""
+    """A running or ended command, made by `Command.start`; release it, or use it with `async with`.
+
+    Attributes:
+        argv: The program and its arguments.
+    """
 
     def __init__(self, argv: Sequence[str], tail: OutputTail) -> None:
         self.argv = list(argv)
         self._tail = tail
         self._child: Child | None = None
+        self._crowd: Crowd | None = None
         self._reader: asyncio.ReadTransport | None = None
         self._ended = asyncio.Event()
         self._stopping = asyncio.Lock()
@@ -67,6 +79,7 @@ class Command:
         pty: bool = False,
         on_output: Callable[[bytes], None] | None = None,
         grace: float = GRACE_SECONDS,
+        max_processes: int = MAX_PROCESSES,
     ) -> Self:
         """Start it, and return at once.
 
@@ -75,45 +88,49 @@ class Command:
             cwd: Its working directory.
             env: Variables added to the few that every program needs.
             output_limit: Bytes of output to keep; the newest are kept.
-            pty: Whether its output goes to a terminal of 80 by 24 rather than a pipe.
+            pty: Whether its output goes to a terminal of 80 by 24 rather than to a pipe.
             on_output: Called with each piece of output as it comes.
             grace: Seconds between asking it to end and killing it.
+            max_processes: Processes it may have at once; one that has more is killed.
 
         Raises:
             CommandNotFound: No such command, or it may not be run.
             StartError: It could not be started for another reason. Nothing is left of it.
         """
-        argv = split_command(list(argv))
-        environment = _environment(env or {})
+        if not argv or not argv[0]:
+            raise CommandNotFound("the command is empty")
         command = cls(argv, OutputTail(output_limit, on_output))
-        ours, theirs = _open_output(argv[0], is_pty=pty)
-        try:
-            with Path(os.devnull).open("rb") as nothing:
-                command._child = Child(
-                    argv,
-                    stdin=nothing.fileno(),
-                    stdout=theirs,
-                    stderr=theirs,
-                    env=environment,
-                    cwd=cwd,
-                    ladder=StopLadder(after_close=0, after_terminate=grace),
-                    on_exit=command._exited,
-                )
-            os.close(theirs)
-            theirs = -1
-            reader = _read_pty if pty else open_reader
-            ours, taken = -1, ours
-            command._reader = await reader(taken, command._tail)
-        except BaseException:
-            for fd in (ours, theirs):
-                if fd >= 0:
-                    os.close(fd)
-            if command._child is not None:
-                command._child.kill_now()
-            raise
-        if command._child.returncode is not None:
-            command._exited()
+        token = secrets.token_hex(16)
+        ladder = StopLadder(after_close=0, after_terminate=grace)
+        await command._launch(cwd, owned_by(token, _environment(env or {})), ladder, is_pty=pty)
+        command._crowd = Crowd(token, max_processes, command._stop_the_crowd)
         return command
+
+    async def _launch(self, cwd: str | Path, env: Mapping[str, str], ladder: StopLadder, *, is_pty: bool) -> None:
+        ours, theirs = _open_output(self.argv[0], is_pty=is_pty)
+        try:
+            self._child = Child(
+                self.argv,
+                stdin=subprocess.DEVNULL,
+                stdout=theirs,
+                stderr=theirs,
+                env=env,
+                cwd=cwd,
+                ladder=ladder,
+                on_exit=self._exited,
+            )
+        except BaseException:
+            os.close(ours)
+            raise
+        finally:
+            os.close(theirs)
+        try:
+            self._reader = await (_read_pty if is_pty else open_reader)(ours, self._tail)
+        except BaseException:
+            self._child.kill_now()
+            raise
+        if self._child.returncode is not None:
+            self._exited()
 
     async def __aenter__(self) -> Self:
         return self
@@ -124,7 +141,7 @@ class Command:
     @property
     def pid(self) -> int:
         """Its process id, which is also its group and its session."""
-        return self._running.pid
+        return self._started.pid
 
     @property
     def exit(self) -> CommandExit | None:
@@ -134,7 +151,7 @@ class Command:
     @property
     def escaped(self) -> list[Process]:
         """What outlived even SIGKILL; known after `kill()` or `release()`."""
-        return self._running.escaped
+        return self._started.escaped
 
     def output(self) -> tuple[str, bool]:
         """The newest output, at most `output_limit` bytes of UTF-8, and whether older output was dropped."""
@@ -148,8 +165,10 @@ class Command:
     async def kill(self) -> None:
         """End it and everything it started: SIGTERM, a moment of grace, SIGKILL. Output and exit status stay."""
         async with self._stopping:
+            if self._crowd is not None:
+                self._crowd.close()
             try:
-                await self._running.stop(lambda: None)
+                await self._started.stop(lambda: None)
             finally:
                 # Cancelled, the ladder ended without the event loop, which has not told us.
                 self._exited()
@@ -166,7 +185,7 @@ class Command:
     aclose = release
 
     @property
-    def _running(self) -> Child:
+    def _started(self) -> Child:
         assert self._child is not None
         return self._child
 
@@ -178,8 +197,13 @@ class Command:
             self._tail.data_received(read_rest(self._reader))
         self._ended.set()
 
+    def _stop_the_crowd(self) -> None:
+        log.warning("%s started too many processes and is killed", self.argv[0])
+        self._started.kill_now()
+        self._exited()
+
     def _status(self) -> CommandExit:
-        status = self._running.returncode
+        status = self._started.returncode
         if status is None:
             return CommandExit(signal="SIGKILL")  # Not even that ended it; `escaped` says who is left.
         if status >= 0:

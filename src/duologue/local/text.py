@@ -2,62 +2,94 @@
 
 from __future__ import annotations
 
+import errno
 import os
 
-__all__ = ["NotText", "TooLong", "read_lines"]
+from duologue.local.refusals import Refused, refusal
+
+__all__ = ["read_lines", "read_settled"]
 
 CHUNK = 256 * 1024
+MAX_SKIPPED_BYTES = 1024 * 1024 * 1024
+"""Text passed over to find the lines that were asked for: a second's work."""
+MOST_READS = 5
+"""A file that changed while it was read is read again, so often."""
 
 
-class NotText(Exception):
-    """What was read is not UTF-8, or holds a NUL."""
+class _NotText(Refused):
+    """Bytes that are not UTF-8, or a NUL."""
+
+    def __init__(self) -> None:
+        super().__init__("not UTF-8 text")
 
 
-class TooLong(Exception):
-    """More to read than the limit allows."""
-
-
-def read_lines(fd: int, first: int, count: int | None, *, most_bytes: int, most_skipped: int) -> str:
-    """From line `first` (1 is the first) at most `count` lines, to the end if None, with their line ends.
-
-    A line ends with a newline; a carriage return before it belongs to it. What comes after the lines is not looked at.
+def read_settled(fd: int, first: int, count: int | None, *, most_bytes: int) -> str:
+    """`read_lines` of a file that stayed as it was meanwhile.
 
     Raises:
-        NotText: In what was read.
-        TooLong: The lines are longer than `most_bytes`, or more than `most_skipped` bytes come before them.
+        Refused: As for `read_lines`.
+        OSError: EBUSY if it does not stop changing.
+    """
+    for _ in range(MOST_READS):
+        before = os.fstat(fd)
+        if first <= 1 and count is None and before.st_size > most_bytes:
+            raise _too_long(most_bytes)
+        os.lseek(fd, 0, os.SEEK_SET)
+        try:
+            text: str | _NotText = read_lines(fd, first, count, most_bytes=most_bytes)
+        except _NotText as error:
+            # Half of a character may be there already.
+            text = error
+        after = os.fstat(fd)
+        if (before.st_size, before.st_mtime_ns) == (after.st_size, after.st_mtime_ns):
+            if isinstance(text, _NotText):
+                raise text
+            return text
+    raise refusal(errno.EBUSY)
+
+
+def read_lines(fd: int, first: int, count: int | None, *, most_bytes: int) -> str:
+    """From line `first` (1 is the first) at most `count` lines, to the end if None, with their line ends.
+
+    A line ends with a newline; a carriage return before it belongs to it. What comes after the lines is not looked at,
+    and what comes before them only for NUL.
+
+    Raises:
+        Refused: Not UTF-8 text, or too long.
     """
     kept = bytearray()
-    to_skip = max(first - 1, 0)
-    wanted = count
-    skipped = 0
+    to_skip, skipped, wanted = first - 1, 0, count
     while wanted is None or wanted > 0:
         chunk = os.read(fd, CHUNK)
         if not chunk:
             break
         if b"\0" in chunk:
-            raise NotText
-        start = 0
-        if to_skip:
-            start, to_skip = _after_lines(chunk, 0, to_skip)
-            skipped += start
-            if skipped > most_skipped:
-                raise TooLong
+            raise _NotText
+        start, to_skip = _after_lines(chunk, 0, to_skip)
+        skipped += start
+        if skipped > MAX_SKIPPED_BYTES:
+            raise Refused(f"more than {MAX_SKIPPED_BYTES} bytes before that line")
         end = len(chunk)
-        if wanted is not None and not to_skip:
+        if wanted is not None:
             end, wanted = _after_lines(chunk, start, wanted)
         kept += chunk[start:end]
         if len(kept) > most_bytes:
-            raise TooLong
+            raise _too_long(most_bytes)
     try:
         return kept.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise NotText from error
+        raise _NotText from error
 
 
 def _after_lines(chunk: bytes, start: int, count: int) -> tuple[int, int]:
     """Where `count` lines from `start` end, or the end of the chunk, and how many are still missing."""
-    if count > chunk.count(b"\n", start):
-        return len(chunk), count - chunk.count(b"\n", start)
+    here = chunk.count(b"\n", start)
+    if count > here:
+        return len(chunk), count - here
     for _ in range(count):
         start = chunk.index(b"\n", start) + 1
     return start, 0
+
+
+def _too_long(most_bytes: int) -> Refused:
+    return Refused(f"longer than the limit of {most_bytes} bytes; ask for fewer lines with line and limit")

@@ -13,15 +13,18 @@ import errno
 import os
 import stat
 from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from duologue.local.beneath import is_kernel_view, open_beneath
+from duologue.local.refusals import refusal
 
-__all__ = ["DIRECTORY_ONLY", "Place", "Root", "split", "walk"]
+__all__ = ["DIRECTORY_ONLY", "NOT_A_LINK", "Place", "Root", "make_parents", "split", "walk"]
 
-DIRECTORY_ONLY = os.O_DIRECTORY | os.O_CLOEXEC | getattr(os, "O_PATH", os.O_RDONLY)
+# Not every system has each of these; one that cannot open a name in a directory's handle has no use for them.
+NOT_A_LINK = getattr(os, "O_NOFOLLOW", 0)
+DIRECTORY_ONLY = getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_PATH", os.O_RDONLY)
 MOST_LINKS = 40
 """As in the kernel."""
 MOST_DIRECTORIES = 256
@@ -32,10 +35,11 @@ MOST_TRIES = 128
 
 @dataclass(frozen=True, eq=False)
 class Root:
-    """One directory, held open, and the ways its path may be written."""
+    """One directory, held open; the parts of its path when it was opened, and of other ways to write that path."""
 
     fd: int
-    spellings: tuple[tuple[str, ...], ...]
+    path: tuple[str, ...]
+    spellings: frozenset[tuple[str, ...]]
 
 
 @dataclass(frozen=True)
@@ -47,12 +51,14 @@ class Place:
         name: The last part, never a link; "." if the path ends at a root.
         parts: The whole way from the root without links, `.` and `..`.
         info: What is there; None if nothing is.
+        missing: What follows `name`, if that is a directory that is missing.
     """
 
     parent: int
     name: str
     parts: tuple[str, ...]
     info: os.stat_result | None
+    missing: tuple[str, ...] = ()
 
 
 Locate = Callable[[str], tuple[Root, Sequence[str]]]
@@ -65,19 +71,36 @@ def split(path: str) -> list[str]:
 
 
 @contextmanager
-def walk(
-    root: Root, parts: Sequence[str], locate: Locate, *, create_parents: bool = False, follow_mounts: bool = True
-) -> Generator[Place]:
-    """The place where `parts` ends, beneath `root` or beneath another that absolute links lead to.
+def walk(root: Root, parts: Sequence[str], locate: Locate, *, follow_mounts: bool = True) -> Generator[Place]:
+    """The place where `parts` ends, beneath `root` or beneath another that `..` or a link leads to.
 
     Raises:
-        OSError: EXDEV for a way that leads outside, ENOENT for a missing directory, ELOOP for too many links.
+        OSError: EXDEV for a way that leads outside, ELOOP for too many links, ENOENT for a missing directory that is
+            left again or has to be one.
     """
-    walker = _Walker(root, parts, locate, create_parents, follow_mounts)
+    walker = _Walker(root, parts, locate, follow_mounts)
     try:
         yield walker.arrive()
     finally:
         walker.close()
+
+
+@contextmanager
+def make_parents(place: Place) -> Generator[Place]:
+    """The same place, with the directories made that were missing on the way."""
+    here = os.dup(place.parent)
+    try:
+        *directories, name = (place.name, *place.missing)
+        for directory in directories:
+            # Somebody else may want the same directory now.
+            with suppress(FileExistsError):
+                os.mkdir(directory, dir_fd=here)
+            made = _open_directory(here, directory, follow_mounts=True)
+            os.close(here)
+            here = made
+        yield Place(here, name, place.parts, _look(here, name) if directories else place.info)
+    finally:
+        os.close(here)
 
 
 class _Changed(Exception):
@@ -87,12 +110,9 @@ class _Changed(Exception):
 class _Walker:
     """Holds one directory at a time; begins again from a root for `..` and for absolute links."""
 
-    def __init__(
-        self, root: Root, parts: Sequence[str], locate: Locate, create_parents: bool, follow_mounts: bool
-    ) -> None:
+    def __init__(self, root: Root, parts: Sequence[str], locate: Locate, follow_mounts: bool) -> None:
         self._start = root, parts
         self._locate = locate
-        self._create_parents = create_parents
         self._follow_mounts = follow_mounts
         self._here = -1
 
@@ -106,7 +126,7 @@ class _Walker:
             except _Changed:
                 continue
             return place
-        raise OSError(errno.EBUSY, "it keeps changing")
+        raise refusal(errno.EBUSY)
 
     def close(self) -> None:
         if self._here >= 0:
@@ -123,14 +143,14 @@ class _Walker:
     def _step(self) -> Place | None:
         """Go on by one part; the place, once there is none left."""
         if not self._ahead:
-            return self._place(".", os.stat(self._here))
+            return self._place(".", os.fstat(self._here))
         part = self._ahead.pop()
         if part == ".":
             return None
         if part == "..":
             self._go_up()
             return None
-        info = self._look(part)
+        info = _look(self._here, part)
         if info is None:
             return self._missing(part)
         if stat.S_ISLNK(info.st_mode):
@@ -140,40 +160,40 @@ class _Walker:
             self._enter(part)
             return None
         if self._ahead:
-            raise OSError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
+            raise refusal(errno.ENOTDIR)
         return self._place(part, info)
 
     def _place(self, name: str, info: os.stat_result | None) -> Place:
         return Place(self._here, name, tuple(self._names) if name == "." else (*self._names, name), info)
 
-    def _look(self, part: str) -> os.stat_result | None:
-        try:
-            return os.stat(part, dir_fd=self._here, follow_symlinks=False)
-        except FileNotFoundError:
-            return None
-
-    def _missing(self, part: str) -> Place | None:
-        if not self._ahead:
-            return self._place(part, None)
-        # `missing/../x` is an error for the kernel; it must not become a directory here.
-        if not self._create_parents or ".." in self._ahead:
-            raise OSError(errno.ENOENT, os.strerror(errno.ENOENT))
-        try:
-            os.mkdir(part, dir_fd=self._here)
-        except FileExistsError as error:
-            raise _Changed from error
-        self._enter(part)
-        return None
+    def _missing(self, part: str) -> Place:
+        """The place of what is not there, as long as a file with directories could be."""
+        ahead = [part for part in reversed(self._ahead) if part != "."]
+        # `missing/../x` and `missing/.` are errors for the kernel, and must not make a directory here.
+        if ".." in ahead or (self._ahead and self._ahead[0] == "."):
+            raise refusal(errno.ENOENT)
+        if len(self._names) + len(ahead) > MOST_DIRECTORIES:
+            raise refusal(errno.ENAMETOOLONG)
+        return Place(self._here, part, (*self._names, part, *ahead), None, tuple(ahead))
 
     def _go_up(self) -> None:
-        if not self._names:
-            raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
-        self._begin(self._root, [*self._names[:-1], *reversed(self._ahead)])
+        rest = list(reversed(self._ahead))
+        if self._names:
+            self._begin(self._root, [*self._names[:-1], *rest])
+        elif self._root.path:
+            # Out of this root, and perhaps into another.
+            self._count_link()
+            self._begin(*self._locate("/" + "/".join([*self._root.path[:-1], *rest])))
+        else:
+            raise refusal(errno.EXDEV)
 
-    def _follow(self, part: str) -> None:
+    def _count_link(self) -> None:
         self._links += 1
         if self._links > MOST_LINKS:
-            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
+            raise refusal(errno.ELOOP)
+
+    def _follow(self, part: str) -> None:
+        self._count_link()
         try:
             target = os.readlink(part, dir_fd=self._here)
         except OSError as error:
@@ -186,7 +206,7 @@ class _Walker:
 
     def _enter(self, part: str) -> None:
         if len(self._names) == MOST_DIRECTORIES:
-            raise OSError(errno.ENAMETOOLONG, os.strerror(errno.ENAMETOOLONG))
+            raise refusal(errno.ENAMETOOLONG)
         try:
             entered = _open_directory(self._here, part, self._follow_mounts)
         except OSError as error:
@@ -198,12 +218,19 @@ class _Walker:
         self._names.append(part)
         # Links there are doors that no text describes.
         if is_kernel_view(entered):
-            raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
+            raise refusal(errno.EXDEV)
+
+
+def _look(parent: int, name: str) -> os.stat_result | None:
+    try:
+        return os.stat(name, dir_fd=parent, follow_symlinks=False)
+    except FileNotFoundError:
+        return None
 
 
 def _open_directory(parent: int, name: str, follow_mounts: bool) -> int:
     """Open a directory that stands in `parent` and is not a link."""
-    flags = DIRECTORY_ONLY | os.O_NOFOLLOW
+    flags = DIRECTORY_ONLY | NOT_A_LINK
     try:
         return open_beneath(parent, name, flags, follow_mounts=follow_mounts)
     except OSError as error:
@@ -212,7 +239,7 @@ def _open_directory(parent: int, name: str, follow_mounts: bool) -> int:
     fd = os.open(name, flags, dir_fd=parent)
     if not follow_mounts and _mount(fd) != _mount(parent):
         os.close(fd)
-        raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
+        raise refusal(errno.EXDEV)
     return fd
 
 
