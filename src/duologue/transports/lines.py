@@ -3,8 +3,9 @@
 Reading: bytes are cut into frames as they arrive and handed over all at once. When frames wait untaken, reading pauses,
 so a flood stays in the pipe and not in memory.
 
-Writing: the first frame of a turn of the event loop leaves at once, for latency; the rest of that turn is gathered
-into few large writes, for throughput. Nothing here waits for the other side, so reading never waits for writing.
+Writing: the first frame after something arrived leaves at once, for latency: it is the answer, or the next question.
+What follows is gathered into few large writes, one for each turn of the event loop, for throughput. Nothing here waits
+for the other side, so reading never waits for writing.
 """
 
 from __future__ import annotations
@@ -76,7 +77,10 @@ class LinesTransport(Transport):
         self._reader_gone = asyncio.Event()
 
         self._gathered = bytearray()
+        self._may_hurry = True
+        """Nothing was sent since something arrived."""
         self._is_gathering = False
+        """The end of this turn of the event loop will write what is gathered."""
         self._written = 0
         self._broken: ConnectionLost | None = ConnectionLost("this transport was not entered yet")
         """Why nothing can be sent."""
@@ -115,6 +119,7 @@ class LinesTransport(Transport):
             self._end(failure)
             return
         self._untaken += len(data)
+        self._may_hurry = True
         if frames:
             self._frames += frames
             self._arrival.set()
@@ -167,12 +172,13 @@ class LinesTransport(Transport):
         gathered = self._gathered
         gathered += frame
         gathered += b"\n"
-        if self._is_gathering:
-            if len(gathered) >= GATHERED_WRITE:
-                self._flush()
-        else:
+        if self._may_hurry:
+            self._may_hurry = False
+            self._flush()
+        elif not self._is_gathering:
             self._is_gathering = True
             self._loop.call_soon(self._end_turn)
+        elif len(gathered) >= GATHERED_WRITE:
             self._flush()
 
     async def drain(self) -> None:
