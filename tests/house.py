@@ -38,7 +38,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "mcp": SIDES_STAND_ON - {"trace", "store"},
     "agent": SIDES_STAND_ON,
     "client": SIDES_STAND_ON,
-    "compat": {*FOUNDATION, "jsonrpc"},
+    "compat": {*FOUNDATION, "jsonrpc", "transports.base"},
     "relay": {*SIDES_STAND_ON, "compat"},
     "config": {*SIDES_STAND_ON, "client"},
     "builtin": {*SIDES_STAND_ON, "agent"},

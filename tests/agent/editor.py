@@ -35,9 +35,7 @@ class Editor:
 
     async def initialize(self, **capabilities: Any) -> v1.InitializeResponse:
         """The first exchange, with these client capabilities."""
-        request = v1.InitializeRequest(
-            protocol_version=1, client_capabilities=v1.ClientCapabilities(**capabilities)
-        )
+        request = v1.InitializeRequest(protocol_version=1, client_capabilities=v1.ClientCapabilities(**capabilities))
         return await self.connection.request(v1.INITIALIZE, request)
 
     async def new(self, cwd: Path | None = None, **fields: Any) -> str:
@@ -49,9 +47,7 @@ class Editor:
     async def prompt(self, session_id: str, *blocks: str | v1.ContentBlock) -> v1.PromptResponse:
         """One turn."""
         content = [v1.TextContent(text=block) if isinstance(block, str) else block for block in blocks]
-        return await self.connection.request(
-            v1.SESSION_PROMPT, v1.PromptRequest(session_id=session_id, prompt=content)
-        )
+        return await self.connection.request(v1.SESSION_PROMPT, v1.PromptRequest(session_id=session_id, prompt=content))
 
     async def cancel(self, session_id: str) -> None:
         """End the running turn."""

@@ -58,7 +58,12 @@ def test_chunks_with_one_id_are_one_message_wherever_they_come() -> None:
 
 def test_chunks_without_an_id_go_on_until_something_else_comes() -> None:
     transcript = folded(
-        said("a"), said("b"), said("thinking", "thought"), ToolCallChanged(tool_call_id="t"), said("c"), said("d", message_id="1")
+        said("a"),
+        said("b"),
+        said("thinking", "thought"),
+        ToolCallChanged(tool_call_id="t"),
+        said("c"),
+        said("d", message_id="1"),
     )
 
     assert [(m.role, m.text) for m in transcript.messages] == [
@@ -102,7 +107,9 @@ def test_ten_thousand_chunks_cost_linear_time() -> None:
 def test_an_update_of_a_tool_call_changes_only_what_it_names() -> None:
     place = Location("/a", 3)
     transcript = folded(
-        ToolCallChanged(is_new=True, tool_call_id="t", title="Edit", kind="edit", locations=[place], raw_input={"a": 1}),
+        ToolCallChanged(
+            is_new=True, tool_call_id="t", title="Edit", kind="edit", locations=[place], raw_input={"a": 1}
+        ),
         ToolCallChanged(tool_call_id="t", status="in_progress", content=[FileChange("/a", "1", "2")], name="edit_file"),
         ToolCallChanged(tool_call_id="t", content=[TerminalPart("term")], meta={"k": 1}),
     )

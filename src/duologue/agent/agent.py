@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar, cas
 from duologue.agent.link import Link
 from duologue.agent.session import Session
 from duologue.agent.settings import Settings
+from duologue.agent.stdio import read_command_line, serve_stdio
 from duologue.agent.turn import Turn
 from duologue.conversation.setup import Party
 from duologue.conversation.updates import Command
-from duologue.dialects.contract import LoginMethod, LoginStatus, Provider
+from duologue.dialects.terms import LoginMethod, LoginStatus, Provider
 from duologue.dialects.v1.agent import V1AgentDialect
 from duologue.runtime.connection import Connection, Tap
 from duologue.runtime.handlers import Context, Handlers
@@ -195,24 +196,19 @@ class Agent(Generic[S]):
         for method, notification, handler in self._extensions:
             _register_extension(handlers, method, notification, handler)
         try:
-            async with Connection(
-                transport, handlers, first="initialize", debug=self.debug, taps=taps
-            ) as connection:
+            async with Connection(transport, handlers, first="initialize", debug=self.debug, taps=taps) as connection:
                 await connection.wait_closed()
         finally:
             await link.aclose()
 
     def serve(self) -> None:
         """Talk to the client on this process's stdin and stdout until it leaves. Blocks."""
-        from duologue.agent.serving import serve_stdio
-
         serve_stdio(self)
 
     def main(self) -> None:
         """Like `serve()`, but reads the command line first: `--help` says what there is."""
-        from duologue.agent.serving import main
-
-        main(self)
+        read_command_line(self.info)
+        self.serve()
 
     @property
     def extension_names(self) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from duologue.conversation.content import AudioContent, Content, ImageContent, Resource, UnknownContent
@@ -34,9 +34,9 @@ def check_setup(setup: SessionSetup, agent: Agent[Any]) -> None:
 
 
 def _check_directory(field: str, path: str) -> None:
-    if "\0" in path or not os.path.isabs(path):
+    if "\0" in path or not Path(path).is_absolute():
         raise InvalidParams(f"$.{field}: must be an absolute path, not {path[:200]!r}")
-    if not os.path.isdir(path):
+    if not Path(path).is_dir():
         raise InvalidParams(f"$.{field}: there is no such directory: {path[:200]}")
 
 

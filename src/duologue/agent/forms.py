@@ -1,11 +1,11 @@
 """A dataclass becomes a form, and the user's answers become an instance of it.
 
-    @dataclass
-    class Release:
-        version: str
-        notes: str = field(default="", metadata={"title": "What is new", "description": "Markdown"})
-        channel: Literal["stable", "beta"] = "stable"
-        announce: bool = True
+@dataclass
+class Release:
+    version: str
+    notes: str = field(default="", metadata={"title": "What is new", "description": "Markdown"})
+    channel: Literal["stable", "beta"] = "stable"
+    announce: bool = True
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin
 import msgspec
 
 from duologue.conversation.content import JsonObject
-from duologue.dialects.contract import Editor, Elicitation
+from duologue.dialects.contract import Editor
+from duologue.dialects.terms import Elicitation
 
 __all__ = ["ask_form", "form_schema"]
 

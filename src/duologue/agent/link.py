@@ -14,16 +14,8 @@ from duologue.conversation.content import Content, JsonObject, TextContent
 from duologue.conversation.settings import Setting
 from duologue.conversation.setup import Party, SessionInfo, SessionSetup
 from duologue.conversation.updates import InfoChanged
-from duologue.dialects.contract import (
-    AgentFeatures,
-    ClientFeatures,
-    Editor,
-    LoginStatus,
-    Opened,
-    PromptResult,
-    Provider,
-    Welcome,
-)
+from duologue.dialects.contract import Editor
+from duologue.dialects.terms import AgentFeatures, ClientFeatures, LoginStatus, Opened, PromptResult, Provider, Welcome
 from duologue.errors import (
     AuthenticationRequired,
     InvalidParams,
@@ -303,7 +295,8 @@ class Link:
             described = next(each for each in session.settings.describe() if each.setting_id == setting_id)
             if described.category == "mode":
                 await session.tell_mode(str(value))
-        return session.settings.describe()
+        settings: list[Setting] = session.settings.describe()
+        return settings
 
     # --- providers and MCP
 
@@ -316,7 +309,9 @@ class Link:
         if provider is None:
             raise InvalidParams(f"no such provider: {provider_id!r} (there are: {', '.join(known) or 'none'})")
         if api_type not in provider.supported:
-            raise InvalidParams(f"{provider_id!r} does not speak {api_type!r} (it does: {', '.join(provider.supported)})")
+            raise InvalidParams(
+                f"{provider_id!r} does not speak {api_type!r} (it does: {', '.join(provider.supported)})"
+            )
         known[provider_id] = Provider(
             provider_id=provider_id,
             supported=provider.supported,
@@ -355,5 +350,3 @@ def _info_of(session_id: str, setup: SessionSetup) -> SessionInfo:
         cwd=os.path.normpath(setup.cwd),
         additional_directories=setup.additional_directories,
     )
-
-

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from duologue.conversation.content import JsonObject
 from duologue.conversation.updates import ToolCallChanged
-from duologue.dialects.contract import PermissionOption
+from duologue.dialects.terms import PermissionOption
 
 __all__ = ["DEFAULT_OPTIONS", "Asked", "Remembered"]
 

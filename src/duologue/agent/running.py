@@ -58,9 +58,9 @@ class _Prompt:
 class Prompts:
     """Runs the prompts of a session one after the other."""
 
-    def __init__(self) -> None:
+    def __init__(self, tasks: TaskScope) -> None:
         self._waiting: deque[_Prompt] = deque()
-        self._tasks = TaskScope()
+        self._tasks = tasks
 
     @property
     def is_busy(self) -> bool:

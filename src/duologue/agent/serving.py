@@ -1,12 +1,8 @@
-"""Putting an agent on this process's stdin and stdout, and making agents out of plain functions."""
+"""Agents out of plain functions and classes."""
 
 from __future__ import annotations
 
-import argparse
-import asyncio
 import inspect
-import signal
-import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, TypeAlias, get_type_hints
 
@@ -15,9 +11,8 @@ from duologue.agent.session import Session
 from duologue.agent.turn import Turn
 from duologue.conversation.content import Content
 from duologue.store.memory import MemoryStore
-from duologue.transports.stdio import StdioTransport
 
-__all__ = ["agent_from", "main", "serve", "serve_stdio"]
+__all__ = ["agent_from", "serve"]
 
 Answer: TypeAlias = Callable[..., AsyncIterator[str | Content] | Awaitable[Any]]
 """An async generator of pieces, or a coroutine function that returns the whole answer (or nothing)."""
@@ -76,40 +71,3 @@ def _wants_turn(function: Callable[..., Any]) -> bool:
         raise TypeError(f"{function!r} takes no prompt")
     hint = get_type_hints(function).get(parameters[0].name)
     return hint is Turn or getattr(hint, "__origin__", None) is Turn or parameters[0].name == "turn"
-
-
-def serve_stdio(agent: Agent[Any]) -> None:
-    """Serve on stdin and stdout until the client leaves or somebody asks us to end."""
-    try:
-        asyncio.run(_serve_until_told(agent))
-    except KeyboardInterrupt:
-        sys.exit(130)
-
-
-async def _serve_until_told(agent: Agent[Any]) -> None:
-    """A signal ends the conversation in good order: sessions are saved, children ended."""
-    serving = asyncio.ensure_future(agent.serve_on(StdioTransport()))
-    loop = asyncio.get_running_loop()
-    told: list[int] = []
-
-    def end(number: int) -> None:
-        told.append(number)
-        serving.cancel()
-
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        loop.add_signal_handler(number, end, number)
-    try:
-        await serving
-    except asyncio.CancelledError:
-        if not told:
-            raise
-        sys.exit(128 + told[0])
-
-
-def main(agent: Agent[Any]) -> None:
-    """The command line of an agent that is its own program."""
-    name = agent.info.title or agent.info.name
-    parser = argparse.ArgumentParser(description=f"{name} {agent.info.version}: an ACP agent. Start it from an editor.")
-    parser.add_argument("--version", action="version", version=f"{agent.info.name} {agent.info.version}")
-    parser.parse_args()
-    agent.serve()

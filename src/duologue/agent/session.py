@@ -25,6 +25,7 @@ from duologue.conversation.updates import (
 )
 from duologue.dialects.contract import Editor
 from duologue.local.files import Roots
+from duologue.runtime.tasks import TaskScope
 
 if TYPE_CHECKING:
     from duologue.agent.turn import Turn
@@ -86,7 +87,8 @@ class Session(Generic[S]):
         self.title: str | None = None
         self.log = log
         self.remembered = Remembered()
-        self.prompts = Prompts()
+        self.tasks = TaskScope()
+        self.prompts = Prompts(self.tasks)
         self.roots = Roots(setup.roots)
         self._mcp: McpServers | None = None
         self._commands: list[Command] = []
@@ -110,9 +112,7 @@ class Session(Generic[S]):
         """Start the servers this session was opened with; calls to them wait until they are ready."""
         from duologue.mcp.servers import McpServers
 
-        self._mcp = McpServers(
-            self.setup.mcp_servers, send=self.editor.mcp_message, cwd=self.setup.cwd, client=us
-        )
+        self._mcp = McpServers(self.setup.mcp_servers, send=self.editor.mcp_message, cwd=self.setup.cwd, client=us)
         await self._mcp.__aenter__()
 
     # --- telling
@@ -187,5 +187,3 @@ class Session(Generic[S]):
         self.roots.close()
         if self.log is not None:
             await self.log.aclose()
-
-

@@ -81,9 +81,7 @@ def choice(
         raise ValueError("a choice has options or groups of options, at least one and not both")
     if default is not None and default not in values:
         raise ValueError(f"the default {default!r} is not one of {values}")
-    knob = _Choice(
-        flat, grouped, name=name, description=description, category=category, default=default or values[0]
-    )
+    knob = _Choice(flat, grouped, name=name, description=description, category=category, default=default or values[0])
     return knob  # type: ignore[return-value]  # on an instance it is a str: what type checkers should see
 
 
@@ -179,4 +177,6 @@ class Settings:
 
 
 def _as_option(option: str | Option) -> Option:
-    return Option(option, option.replace("_", " ").replace("-", " ").capitalize()) if isinstance(option, str) else option
+    return (
+        Option(option, option.replace("_", " ").replace("-", " ").capitalize()) if isinstance(option, str) else option
+    )

@@ -20,7 +20,7 @@ from duologue.conversation.updates import (
     ToolContent,
     UnknownPart,
 )
-from duologue.dialects.contract import PermissionOption
+from duologue.dialects.terms import PermissionOption
 
 if TYPE_CHECKING:
     from duologue.agent.turn import Turn

@@ -31,7 +31,7 @@ from duologue.conversation.updates import (
     Update,
     UsageChanged,
 )
-from duologue.dialects.contract import ClientFeatures, Elicitation, PermissionOption, TokenUsage
+from duologue.dialects.terms import ClientFeatures, Elicitation, PermissionOption, TokenUsage
 from duologue.errors import InvalidParams, RequestError
 
 if TYPE_CHECKING:
@@ -103,7 +103,9 @@ class Turn(Generic[S]):
 
     # --- telling
 
-    async def say(self, content: str | Content, *, message_id: str | None = None, meta: JsonObject | None = None) -> None:
+    async def say(
+        self, content: str | Content, *, message_id: str | None = None, meta: JsonObject | None = None
+    ) -> None:
         """Send a piece of the answer. Waits when the client is slow."""
         await self._chunk("agent", content, message_id, meta)
 
@@ -132,9 +134,7 @@ class Turn(Generic[S]):
         """A named plan is no more (unstable)."""
         await self.update(PlanRemoved(plan_id=plan_id))
 
-    async def usage(
-        self, *, used: int, size: int, cost: float | None = None, currency: str | None = None
-    ) -> None:
+    async def usage(self, *, used: int, size: int, cost: float | None = None, currency: str | None = None) -> None:
         """How full the context is, and what the session has cost so far."""
         await self.update(UsageChanged(used=used, size=size, cost=cost, currency=currency or (cost and "USD") or None))
 
@@ -178,7 +178,7 @@ class Turn(Generic[S]):
     async def last_words(self, update: Update) -> None:
         """An update while the turn is being cancelled; it must not wait for a client that does not read."""
         if not self.is_over:
-            await asyncio.shield(asyncio.ensure_future(self.session.update(update)))
+            await asyncio.shield(self.session.tasks.start(self.session.update(update)))
 
     async def _chunk(self, role: Role, content: str | Content, message_id: str | None, meta: JsonObject | None) -> None:
         if self.is_over:
@@ -282,7 +282,7 @@ class Turn(Generic[S]):
         return await ask_form(self.session.editor, question, form)
 
     async def ask_url(self, message: str, url: str, *, elicitation_id: str | None = None) -> bool:
-        """Ask the user to visit an address; whether they agreed. `session.editor.complete_elicitation` tells it is done.
+        """Ask the user to visit an address; whether they agreed. `editor.complete_elicitation` tells it is done.
 
         Raises:
             InvalidParams: The client cannot do that; there is no other safe way to ask for secrets.

@@ -122,7 +122,7 @@ async def _run_in_terminal(
     finally:
         # protocol/v1/terminals: every terminal that was created is released, also when the turn is cancelled.
         with suppress(RequestError, ConnectionLost):
-            await asyncio.shield(asyncio.ensure_future(editor.release_terminal(session_id, terminal_id)))
+            await asyncio.shield(turn.session.tasks.start(editor.release_terminal(session_id, terminal_id)))
 
 
 async def _run_here(
@@ -143,6 +143,4 @@ async def _run_here(
         await command.release()
     if text:
         await tool.show(text)
-    return Ran(
-        output=text, truncated=truncated, exit_code=ended.exit_code, signal=ended.signal, timed_out=timed_out
-    )
+    return Ran(output=text, truncated=truncated, exit_code=ended.exit_code, signal=ended.signal, timed_out=timed_out)

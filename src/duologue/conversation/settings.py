@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from duologue.conversation.content import JsonObject
 
@@ -48,6 +48,10 @@ class Setting(Struct, frozen=True, kw_only=True, omit_defaults=True):
     def choices(self) -> list[Option]:
         """All values, grouped or not."""
         return [*self.options, *(option for group in self.groups for option in group.options)]
+
+    def with_value(self, value: str | bool) -> Setting:
+        """The same setting, set to this."""
+        return structs.replace(self, value=value)
 
 
 class Mode(Struct, frozen=True, omit_defaults=True):

@@ -21,7 +21,7 @@ from duologue.conversation.items import (
     ToolCall,
     Usage,
 )
-from duologue.conversation.settings import Modes, Setting
+from duologue.conversation.settings import Mode, Modes, Setting
 from duologue.conversation.updates import (
     Command,
     CommandsChanged,
@@ -93,6 +93,15 @@ class Transcript:
         """The nameless plan, or the only one."""
         return self.plans.get(None) or next(iter(self.plans.values()), None)
 
+    @property
+    def modes_shown(self) -> Modes | None:
+        """The modes; a setting of category `mode` wins over modes told the older way."""
+        setting = next((each for each in self.settings if each.category == "mode"), None)
+        if setting is None:
+            return self.modes
+        available = [Mode(option.value, option.name, option.description) for option in setting.choices]
+        return Modes(str(setting.value), available)
+
     def tool_call(self, tool_call_id: str) -> ToolCall | None:
         """The tool call of this id as it stands."""
         place = self._places.get(("tool", tool_call_id))
@@ -108,20 +117,8 @@ class Transcript:
                 return self._tool_call(update)
             case PlanChanged():
                 return self._plan(update)
-            case PlanRemoved():
-                self.plans.pop(update.plan_id, None)
-            case CommandsChanged():
-                self.commands = list(update.commands)
-            case SettingsChanged():
-                self.settings = list(update.settings)
-            case ModeChanged():
-                self._mode(update.mode_id)
-            case InfoChanged():
-                self.title = self.title if update.title is UNSET else update.title
-                self.updated_at = self.updated_at if update.updated_at is UNSET else update.updated_at
             case UsageChanged():
-                self.usage = Usage(used=update.used, size=update.size, cost=update.cost, currency=update.currency)
-                return self.usage
+                return self._usage(update)
             case CompactionChanged() | CompactionChunk():
                 return self._compaction(update)
             case SessionMessageChanged() | SessionMessageChunk():
@@ -129,8 +126,29 @@ class Transcript:
             case SubagentChanged():
                 return self._subagent(update)
             case _:
-                pass
+                self._note(update)
         return None
+
+    def _note(self, update: Update) -> None:
+        """What changes the session's state and is no item of its own."""
+        match update:
+            case PlanRemoved():
+                self.plans.pop(update.plan_id, None)
+            case CommandsChanged():
+                self.commands = list(update.commands)
+            case SettingsChanged():
+                self.settings = list(update.settings)
+            case ModeChanged():
+                self.set_mode(update.mode_id)
+            case InfoChanged():
+                self.title = self.title if update.title is UNSET else update.title
+                self.updated_at = self.updated_at if update.updated_at is UNSET else update.updated_at
+            case _:
+                pass
+
+    def _usage(self, change: UsageChanged) -> Usage:
+        self.usage = Usage(used=change.used, size=change.size, cost=change.cost, currency=change.currency)
+        return self.usage
 
     def mark_refused(self, since: int) -> None:
         """The agent refused: what was said from item number `since` on does not count any more."""
@@ -203,7 +221,8 @@ class Transcript:
         self.plans[change.plan_id] = plan
         return plan
 
-    def _mode(self, mode_id: str) -> None:
+    def set_mode(self, mode_id: str) -> None:
+        """The session works in another mode now."""
         if self.modes is not None:
             self.modes = structs.replace(self.modes, current=mode_id)
         self.settings = [

@@ -7,6 +7,7 @@ updates again.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any, Literal, TypeAlias
 
 import msgspec
@@ -257,7 +258,9 @@ class SessionMessageChanged(_Update, frozen=True, kw_only=True, omit_defaults=Tr
     content: list[Content] | None | UnsetType = UNSET
 
 
-class SessionMessageChunk(_Update, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag="session_message_chunk"):
+class SessionMessageChunk(
+    _Update, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag="session_message_chunk"
+):
     """A piece of a message between two sessions."""
 
     message_id: str
@@ -291,7 +294,11 @@ Update: TypeAlias = (
 )
 
 _encoder = msgspec.json.Encoder()
-_decoder: msgspec.json.Decoder[Update] | None = None
+
+
+@cache
+def _decoder() -> msgspec.json.Decoder[Update]:
+    return msgspec.json.Decoder(Update)
 
 
 def encode_update(update: Update) -> bytes:
@@ -305,7 +312,4 @@ def decode_update(stored: bytes) -> Update:
     Raises:
         ValueError: It was damaged, or written by a newer version.
     """
-    global _decoder
-    if _decoder is None:
-        _decoder = msgspec.json.Decoder(Update)
-    return _decoder.decode(stored)
+    return _decoder().decode(stored)

@@ -10,205 +10,25 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from msgspec import Struct
-
 from duologue.conversation.content import Content, JsonObject
-from duologue.conversation.settings import Modes, Setting
+from duologue.conversation.settings import Setting
 from duologue.conversation.setup import Party, SessionInfo, SessionSetup
-from duologue.conversation.updates import Command, ToolCallChanged, Update
+from duologue.conversation.updates import ToolCallChanged, Update
+from duologue.dialects.terms import (
+    ClientFeatures,
+    Elicitation,
+    ElicitationAnswer,
+    LoginStatus,
+    Opened,
+    PermissionOption,
+    PromptResult,
+    Provider,
+    TerminalExit,
+    TerminalOutput,
+    Welcome,
+)
 
-__all__ = [
-    "Account",
-    "AgentCore",
-    "AgentFeatures",
-    "AgentProxy",
-    "ClientCore",
-    "ClientFeatures",
-    "Editor",
-    "Elicitation",
-    "ElicitationAnswer",
-    "LoginMethod",
-    "LoginStatus",
-    "Opened",
-    "PermissionOption",
-    "PromptResult",
-    "Provider",
-    "TerminalExit",
-    "TerminalOutput",
-    "TokenUsage",
-    "Welcome",
-]
-
-
-class ClientFeatures(Struct, frozen=True, kw_only=True):
-    """What the client can do for the agent; nothing is assumed."""
-
-    reads_files: bool = False
-    writes_files: bool = False
-    terminals: bool = False
-    boolean_settings: bool = False
-    notices: bool = False
-    compaction: bool = False
-    named_plans: bool = False
-    subagents: bool = False
-    forms: bool = False
-    urls: bool = False
-    terminal_login: bool = False
-    meta: JsonObject | None = None
-
-
-class AgentFeatures(Struct, frozen=True, kw_only=True):
-    """What the agent can do for the client; it follows from what its author registered."""
-
-    load: bool = False
-    resume: bool = False
-    list: bool = False
-    close: bool = False
-    delete: bool = False
-    fork: bool = False
-    archive: bool = False
-    status: bool = False
-    title: bool = False
-    additional_directories: bool = False
-    system_prompt: bool = False
-    system_prompt_override: bool = False
-    image: bool = False
-    audio: bool = False
-    embedded: bool = False
-    mcp_http: bool = False
-    mcp_sse: bool = False
-    mcp_acp: bool = False
-    logout: bool = False
-    login_status: bool = False
-    providers: bool = False
-    meta: JsonObject | None = None
-
-
-class LoginMethod(Struct, frozen=True, kw_only=True):
-    """A way to log in: `agent` asks the agent to do it, `terminal` runs its program with these arguments."""
-
-    method_id: str
-    name: str
-    description: str | None = None
-    is_terminal: bool = False
-    args: list[str] = []
-    env: dict[str, str] = {}
-    meta: JsonObject | None = None
-
-
-class Account(Struct, frozen=True, kw_only=True):
-    """Who is logged in, for a person to read."""
-
-    label: str
-    active: bool | None = None
-    name: str | None = None
-    email: str | None = None
-    organization: str | None = None
-    meta: JsonObject | None = None
-
-
-class LoginStatus(Struct, frozen=True, kw_only=True):
-    """`authenticated`, `unauthenticated`, `not_required` or `unknown`."""
-
-    state: str
-    accounts: list[Account] = []
-    meta: JsonObject | None = None
-
-
-class Provider(Struct, frozen=True, kw_only=True):
-    """A model provider the agent can be pointed at."""
-
-    provider_id: str
-    supported: list[str]
-    required: bool = False
-    api_type: str | None = None
-    base_url: str | None = None
-    meta: JsonObject | None = None
-
-
-class Welcome(Struct, frozen=True, kw_only=True):
-    """The agent's half of the first exchange."""
-
-    info: Party | None
-    features: AgentFeatures
-    login_methods: list[LoginMethod] = []
-
-
-class Opened(Struct, frozen=True, kw_only=True):
-    """A session as its client first sees it."""
-
-    session_id: str
-    settings: list[Setting] = []
-    modes: Modes | None = None
-    models: Setting | None = None
-    """The setting of category `model`, for clients that know models only."""
-    commands: list[Command] = []
-    meta: JsonObject | None = None
-
-
-class TokenUsage(Struct, frozen=True, kw_only=True):
-    """The tokens of one turn."""
-
-    total: int
-    input: int
-    output: int
-    thought: int | None = None
-    cached_read: int | None = None
-    cached_write: int | None = None
-    meta: JsonObject | None = None
-
-
-class PromptResult(Struct, frozen=True, kw_only=True):
-    """How a turn ended."""
-
-    stop_reason: str
-    usage: TokenUsage | None = None
-    meta: JsonObject | None = None
-
-
-class PermissionOption(Struct, frozen=True, kw_only=True):
-    """One answer a user may give: `allow_once`, `allow_always`, `reject_once`, `reject_always`."""
-
-    option_id: str
-    name: str
-    kind: str
-    meta: JsonObject | None = None
-
-
-class TerminalExit(Struct, frozen=True, kw_only=True):
-    """How a command ended: by itself with a code, or by a signal."""
-
-    exit_code: int | None = None
-    signal: str | None = None
-
-
-class TerminalOutput(Struct, frozen=True, kw_only=True):
-    """What a command has printed so far, as far as it was kept."""
-
-    output: str
-    truncated: bool = False
-    exit: TerminalExit | None = None
-
-
-class Elicitation(Struct, frozen=True, kw_only=True):
-    """A question to the user: a form (`schema`), or an address to visit (`url` with `elicitation_id`)."""
-
-    message: str
-    session_id: str | None = None
-    tool_call_id: str | None = None
-    request_id: int | str | None = None
-    schema: JsonObject | None = None
-    url: str | None = None
-    elicitation_id: str | None = None
-    meta: JsonObject | None = None
-
-
-class ElicitationAnswer(Struct, frozen=True, kw_only=True):
-    """`accept` with content, `decline` or `cancel`; anything else is not an acceptance."""
-
-    action: str
-    content: JsonObject | None = None
-    meta: JsonObject | None = None
+__all__ = ["AgentCore", "AgentProxy", "ClientCore", "Editor"]
 
 
 class Editor(ABC):
@@ -260,7 +80,9 @@ class Editor(ABC):
     async def tell_login_status(self, status: LoginStatus) -> None: ...
 
     @abstractmethod
-    async def mcp_message(self, server_id: str, request_id: str, method: str, params: JsonObject | None) -> JsonObject: ...
+    async def mcp_message(
+        self, server_id: str, request_id: str, method: str, params: JsonObject | None
+    ) -> JsonObject: ...
 
     @abstractmethod
     async def call_extension(self, name: str, params: Any, result: Any) -> Any:
@@ -351,9 +173,7 @@ class AgentProxy(ABC):
         """Open an earlier session without hearing it again."""
 
     @abstractmethod
-    async def fork_session(
-        self, session_id: str, setup: SessionSetup, arrived: Callable[[Opened], None]
-    ) -> Opened: ...
+    async def fork_session(self, session_id: str, setup: SessionSetup, arrived: Callable[[Opened], None]) -> Opened: ...
 
     @abstractmethod
     async def list_sessions(

@@ -9,7 +9,8 @@ from typing import Any
 
 from duologue.conversation.setup import SessionSetup
 from duologue.conversation.updates import CommandsChanged
-from duologue.dialects.contract import AgentCore, AgentFeatures, Opened, TokenUsage
+from duologue.dialects.contract import AgentCore
+from duologue.dialects.terms import AgentFeatures, Opened, TokenUsage
 from duologue.dialects.v1.content import blocks_from_wire
 from duologue.dialects.v1.editor import V1Editor, accounts_to_wire
 from duologue.dialects.v1.settings import models_to_wire, modes_to_wire, setting_to_wire
@@ -24,6 +25,7 @@ from duologue.dialects.v1.setup import (
 )
 from duologue.runtime.handlers import Context, Handlers
 from duologue.schema import legacy, v1
+from duologue.schema.base import Method, Notification
 
 __all__ = ["V1AgentDialect"]
 
@@ -63,43 +65,36 @@ class V1AgentDialect:
         )
 
     def _register(self, features: AgentFeatures) -> None:
-        on = self._handlers.on
-        on(v1.AUTHENTICATE)(self._authenticate)
-        on(v1.SESSION_NEW)(self._new)
-        on(v1.SESSION_PROMPT)(self._prompt)
-        on(v1.SESSION_CANCEL)(self._cancel)
-        on(v1.SESSION_SET_MODE)(self._set_mode)
-        on(v1.SESSION_SET_CONFIG_OPTION)(self._set_option)
-        on(legacy.SESSION_SET_MODEL)(self._set_model)
-        if features.load:
-            on(v1.SESSION_LOAD)(self._load)
-        if features.resume:
-            on(v1.SESSION_RESUME)(self._resume)
-        if features.list:
-            on(v1.SESSION_LIST)(self._list)
-        if features.close:
-            on(v1.SESSION_CLOSE)(self._close)
-        if features.delete:
-            on(v1.SESSION_DELETE)(self._delete)
-        if features.fork:
-            on(v1.SESSION_FORK)(self._fork)
-        if features.archive:
-            on(v1.SESSION_ARCHIVE)(self._archive)
-            on(v1.SESSION_UNARCHIVE)(self._unarchive)
-        if features.status:
-            on(v1.SESSION_STATUS)(self._status)
-        if features.title:
-            on(v1.SESSION_SET_TITLE)(self._set_title)
-        if features.logout:
-            on(v1.LOGOUT)(self._logout)
-        if features.login_status:
-            on(v1.AUTH_STATUS)(self._login_status)
-        if features.mcp_acp:
-            on(v1.MCP_MESSAGE_NOTIFICATION)(self._mcp_message)
-        if features.providers:
-            on(v1.PROVIDERS_LIST)(self._list_providers)
-            on(v1.PROVIDERS_SET)(self._set_provider)
-            on(v1.PROVIDERS_DISABLE)(self._disable_provider)
+        """Everything the agent offers, by the feature that offers it."""
+        always = True
+        table: list[tuple[bool, Method[Any, Any] | Notification[Any], Any]] = [
+            (always, v1.AUTHENTICATE, self._authenticate),
+            (always, v1.SESSION_NEW, self._new),
+            (always, v1.SESSION_PROMPT, self._prompt),
+            (always, v1.SESSION_CANCEL, self._cancel),
+            (always, v1.SESSION_SET_MODE, self._set_mode),
+            (always, v1.SESSION_SET_CONFIG_OPTION, self._set_option),
+            (always, legacy.SESSION_SET_MODEL, self._set_model),
+            (features.load, v1.SESSION_LOAD, self._load),
+            (features.resume, v1.SESSION_RESUME, self._resume),
+            (features.list, v1.SESSION_LIST, self._list),
+            (features.close, v1.SESSION_CLOSE, self._close),
+            (features.delete, v1.SESSION_DELETE, self._delete),
+            (features.fork, v1.SESSION_FORK, self._fork),
+            (features.archive, v1.SESSION_ARCHIVE, self._archive),
+            (features.archive, v1.SESSION_UNARCHIVE, self._unarchive),
+            (features.status, v1.SESSION_STATUS, self._status),
+            (features.title, v1.SESSION_SET_TITLE, self._set_title),
+            (features.logout, v1.LOGOUT, self._logout),
+            (features.login_status, v1.AUTH_STATUS, self._login_status),
+            (features.mcp_acp, v1.MCP_MESSAGE_NOTIFICATION, self._mcp_message),
+            (features.providers, v1.PROVIDERS_LIST, self._list_providers),
+            (features.providers, v1.PROVIDERS_SET, self._set_provider),
+            (features.providers, v1.PROVIDERS_DISABLE, self._disable_provider),
+        ]
+        for is_offered, method, handler in table:
+            if is_offered:
+                self._handlers.on(method)(handler)
 
     # --- login
 
@@ -190,9 +185,7 @@ class V1AgentDialect:
 
     async def _prompt(self, context: Context, params: v1.PromptRequest) -> v1.PromptResponse:
         result = await self._core.prompt(params.session_id, blocks_from_wire(params.prompt), params.meta)
-        return v1.PromptResponse(
-            stop_reason=result.stop_reason, usage=_usage_to_wire(result.usage), meta=result.meta
-        )
+        return v1.PromptResponse(stop_reason=result.stop_reason, usage=_usage_to_wire(result.usage), meta=result.meta)
 
     async def _cancel(self, context: Context, params: v1.CancelNotification) -> None:
         self._core.cancel(params.session_id)
@@ -261,5 +254,3 @@ def _usage_to_wire(usage: TokenUsage | None) -> v1.Usage | None:
         cached_write_tokens=usage.cached_write,
         meta=usage.meta,
     )
-
-

@@ -10,9 +10,9 @@ import msgspec
 from duologue.conversation.content import Content, JsonObject
 from duologue.conversation.settings import Setting
 from duologue.conversation.setup import Party, SessionInfo, SessionSetup
-from duologue.dialects.contract import (
+from duologue.dialects.contract import AgentProxy
+from duologue.dialects.terms import (
     Account,
-    AgentProxy,
     ClientFeatures,
     LoginStatus,
     Opened,
@@ -197,18 +197,14 @@ class V1AgentProxy(AgentProxy):
         ]
 
     async def set_provider(self, provider_id: str, api_type: str, base_url: str, headers: dict[str, str]) -> None:
-        request = v1.SetProviderRequest(
-            provider_id=provider_id, api_type=api_type, base_url=base_url, headers=headers
-        )
+        request = v1.SetProviderRequest(provider_id=provider_id, api_type=api_type, base_url=base_url, headers=headers)
         await self._connection.request(v1.PROVIDERS_SET, request)
 
     async def disable_provider(self, provider_id: str) -> None:
         await self._connection.request(v1.PROVIDERS_DISABLE, v1.DisableProviderRequest(provider_id=provider_id))
 
     async def mcp_notify(self, server_id: str, request_id: str, method: str, params: JsonObject | None) -> None:
-        message = v1.MessageMcpNotification(
-            server_id=server_id, request_id=request_id, method=method, params=params
-        )
+        message = v1.MessageMcpNotification(server_id=server_id, request_id=request_id, method=method, params=params)
         await self._connection.notify(v1.MCP_MESSAGE_NOTIFICATION, message)
 
     async def call_extension(self, name: str, params: Any, result: Any) -> Any:

@@ -21,9 +21,9 @@ from duologue.conversation.updates import (
     ToolCallChanged,
     Update,
 )
-from duologue.dialects.contract import (
+from duologue.dialects.contract import Editor
+from duologue.dialects.terms import (
     ClientFeatures,
-    Editor,
     Elicitation,
     ElicitationAnswer,
     LoginStatus,
@@ -51,7 +51,8 @@ class V1Editor(Editor):
     async def update(self, session_id: str, update: Update) -> None:
         if self._is_wanted(update):
             await self._connection.notify(
-                v1.SESSION_UPDATE, v1.SessionNotification(session_id=session_id, update=update_to_wire(self._fit(update)))
+                v1.SESSION_UPDATE,
+                v1.SessionNotification(session_id=session_id, update=update_to_wire(self._fit(update))),
             )
 
     def _is_wanted(self, update: Update) -> bool:
@@ -148,14 +149,10 @@ class V1Editor(Editor):
         await self._connection.notify(v1.ELICITATION_COMPLETE, done)
 
     async def tell_login_status(self, status: LoginStatus) -> None:
-        told = v1.AuthStatusUpdateNotification(
-            state=status.state, accounts=accounts_to_wire(status), meta=status.meta
-        )
+        told = v1.AuthStatusUpdateNotification(state=status.state, accounts=accounts_to_wire(status), meta=status.meta)
         await self._connection.notify(v1.AUTH_STATUS_UPDATE, told)
 
-    async def mcp_message(
-        self, server_id: str, request_id: str, method: str, params: JsonObject | None
-    ) -> JsonObject:
+    async def mcp_message(self, server_id: str, request_id: str, method: str, params: JsonObject | None) -> JsonObject:
         request = v1.MessageMcpRequest(server_id=server_id, request_id=request_id, method=method, params=params)
         answer = await self._connection.request(v1.MCP_MESSAGE, request)
         builtins: JsonObject = msgspec.to_builtins(answer)

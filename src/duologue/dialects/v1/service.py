@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from duologue.dialects.contract import ClientCore, ClientFeatures, Elicitation, PermissionOption
+from duologue.dialects.contract import ClientCore
+from duologue.dialects.terms import ClientFeatures, Elicitation, PermissionOption
 from duologue.dialects.v1.client import status_from_wire
 from duologue.dialects.v1.updates import permission_tool_from_wire, update_from_wire
 from duologue.errors import InvalidParams
@@ -64,18 +65,14 @@ class V1ClientService:
         await self._core.write_file(params.session_id, params.path, params.content)
         return v1.WriteTextFileResponse()
 
-    async def _create_terminal(
-        self, context: Context, params: v1.CreateTerminalRequest
-    ) -> v1.CreateTerminalResponse:
+    async def _create_terminal(self, context: Context, params: v1.CreateTerminalRequest) -> v1.CreateTerminalResponse:
         env = {variable.name: variable.value for variable in params.env}
         terminal_id = await self._core.create_terminal(
             params.session_id, params.command, params.args, env, params.cwd, params.output_byte_limit
         )
         return v1.CreateTerminalResponse(terminal_id=terminal_id)
 
-    async def _terminal_output(
-        self, context: Context, params: v1.TerminalOutputRequest
-    ) -> v1.TerminalOutputResponse:
+    async def _terminal_output(self, context: Context, params: v1.TerminalOutputRequest) -> v1.TerminalOutputResponse:
         seen = await self._core.terminal_output(params.session_id, params.terminal_id)
         status = None
         if seen.exit is not None:
@@ -98,9 +95,7 @@ class V1ClientService:
         await self._core.release_terminal(params.session_id, params.terminal_id)
         return v1.ReleaseTerminalResponse()
 
-    async def _elicit(
-        self, context: Context, params: v1.CreateElicitationRequest
-    ) -> v1.CreateElicitationResponse:
+    async def _elicit(self, context: Context, params: v1.CreateElicitationRequest) -> v1.CreateElicitationResponse:
         question = self._question(params)
         answer = await self._core.elicit(question)
         match answer.action:
@@ -136,9 +131,7 @@ class V1ClientService:
             case _:
                 raise InvalidParams("$.mode: this client was not asked for such a question")
 
-    async def _elicitation_completed(
-        self, context: Context, params: v1.CompleteElicitationNotification
-    ) -> None:
+    async def _elicitation_completed(self, context: Context, params: v1.CompleteElicitationNotification) -> None:
         await self._core.elicitation_completed(params.elicitation_id)
 
     async def _login_status(self, context: Context, params: v1.AuthStatusUpdateNotification) -> None:

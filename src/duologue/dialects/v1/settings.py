@@ -6,7 +6,14 @@ from duologue.conversation.settings import Mode, Modes, Option, OptionGroup, Set
 from duologue.schema import legacy, v1
 from duologue.schema.base import Other
 
-__all__ = ["models_from_wire", "models_to_wire", "modes_from_wire", "modes_to_wire", "setting_from_wire", "setting_to_wire"]
+__all__ = [
+    "models_from_wire",
+    "models_to_wire",
+    "modes_from_wire",
+    "modes_to_wire",
+    "setting_from_wire",
+    "setting_to_wire",
+]
 
 
 def setting_to_wire(setting: Setting) -> v1.SessionConfigOption:
@@ -118,6 +125,4 @@ def models_to_wire(setting: Setting) -> legacy.SessionModelState:
 def models_from_wire(models: legacy.SessionModelState) -> Setting:
     """Models of an agent that knows no settings, as the setting they would be today."""
     options = [Option(model.model_id, model.name, model.description, model.meta) for model in models.available_models]
-    return Setting(
-        setting_id="model", name="Model", category="model", value=models.current_model_id, options=options
-    )
+    return Setting(setting_id="model", name="Model", category="model", value=models.current_model_id, options=options)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from duologue.conversation import setup as s
-from duologue.dialects.contract import AgentFeatures, ClientFeatures, LoginMethod
+from duologue.dialects.terms import AgentFeatures, ClientFeatures, LoginMethod
 from duologue.dialects.v1.content import blocks_from_wire, blocks_to_wire
 from duologue.schema import v1
 from duologue.schema.base import Other
@@ -27,9 +27,7 @@ __all__ = [
     "system_prompt_to_wire",
 ]
 
-SetupRequest: TypeAlias = (
-    v1.NewSessionRequest | v1.LoadSessionRequest | v1.ResumeSessionRequest | v1.ForkSessionRequest
-)
+SetupRequest: TypeAlias = v1.NewSessionRequest | v1.LoadSessionRequest | v1.ResumeSessionRequest | v1.ForkSessionRequest
 
 
 def party_to_wire(party: s.Party | None) -> v1.Implementation | None:
@@ -159,9 +157,7 @@ def login_to_wire(method: LoginMethod) -> v1.AuthMethod:
             env=method.env,
             meta=method.meta,
         )
-    return v1.AuthMethodAgent(
-        id=method.method_id, name=method.name, description=method.description, meta=method.meta
-    )
+    return v1.AuthMethodAgent(id=method.method_id, name=method.name, description=method.description, meta=method.meta)
 
 
 def login_from_wire(method: v1.AuthMethod) -> LoginMethod:
@@ -237,9 +233,7 @@ def _server_to_wire(server: s.McpServer) -> v1.McpServer:
                 name=server.name, url=server.url, headers=_headers(server.headers), meta=server.meta
             )
         case s.SseMcpServer():
-            return v1.McpServerSse(
-                name=server.name, url=server.url, headers=_headers(server.headers), meta=server.meta
-            )
+            return v1.McpServerSse(name=server.name, url=server.url, headers=_headers(server.headers), meta=server.meta)
         case s.AcpMcpServer():
             return v1.McpServerAcp(name=server.name, server_id=server.server_id, meta=server.meta)
         case s.UnknownMcpServer():

@@ -8,7 +8,14 @@ from typing import Any, TypeVar
 from msgspec import UNSET, UnsetType
 
 from duologue.conversation import updates as u
-from duologue.dialects.v1.content import blocks_from_wire, blocks_to_wire, from_wire, part_from_wire, part_to_wire, to_wire
+from duologue.dialects.v1.content import (
+    blocks_from_wire,
+    blocks_to_wire,
+    from_wire,
+    part_from_wire,
+    part_to_wire,
+    to_wire,
+)
 from duologue.dialects.v1.settings import setting_from_wire, setting_to_wire
 from duologue.schema import v1
 from duologue.schema.base import JsonObject, Other
@@ -18,7 +25,7 @@ __all__ = ["permission_tool", "permission_tool_from_wire", "update_from_wire", "
 T = TypeVar("T")
 S = TypeVar("S")
 
-_CHUNKS: dict[str, type[v1.UserMessageChunk] | type[v1.AgentMessageChunk] | type[v1.AgentThoughtChunk]] = {
+_CHUNKS: dict[str, type[v1.UserMessageChunk | v1.AgentMessageChunk | v1.AgentThoughtChunk]] = {
     "user": v1.UserMessageChunk,
     "agent": v1.AgentMessageChunk,
     "thought": v1.AgentThoughtChunk,
