@@ -17,20 +17,30 @@ _log = logging.getLogger("duologue.runtime")
 
 T = TypeVar("T")
 
+SWEEP_AT = 64
+"""Tasks, ended ones among them, that are kept before anybody looks."""
+
 
 class TaskScope:
     """Owns tasks: it keeps them from being collected, and ends them."""
 
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[Any]] = set()
+        self._sweep_at = SWEEP_AT
         self._loop = asyncio.get_running_loop()
 
     def start(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         """Run `work` beside everything else. It must deal with its own exceptions."""
         task = self._loop.create_task(work)
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        if len(self._tasks) > self._sweep_at:
+            self._sweep()
         return task
+
+    def _sweep(self) -> None:
+        """Forget those that have ended; a callback of each would cost a turn of the event loop."""
+        self._tasks = {task for task in self._tasks if not task.done()}
+        self._sweep_at = max(SWEEP_AT, 2 * len(self._tasks))
 
     async def settle(self) -> None:
         """Wait until the tasks have ended by themselves."""
@@ -48,4 +58,5 @@ class TaskScope:
                 _log.error("abandoned after %.0f s: it ignores cancellation: %s", seconds, task.get_coro())
 
     def _others(self) -> set[asyncio.Task[Any]]:
+        self._sweep()
         return self._tasks - {asyncio.current_task()}  # one of ours may close us
