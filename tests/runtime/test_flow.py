@@ -6,9 +6,12 @@ import asyncio
 
 import pytest
 
-from duologue.errors import ConnectionLost, Deadlock, PeerTooFast
+from duologue.errors import ConnectionLost, Deadlock, InternalError, PeerTooFast
+from duologue.runtime.connection import Connection
 from duologue.runtime.handlers import Context, Handlers
-from tests.runtime.vocabulary import NEW, PING, PROMPT, UPDATE, Nothing, Ping, Scoped, Update, talk
+from duologue.schema.base import Notification
+from duologue.transports.memory import memory_pair
+from tests.runtime.vocabulary import FORK, NEW, PING, PROMPT, UPDATE, Nothing, Ping, Scoped, Update, frame, talk
 
 BIG = "x" * 1000
 
@@ -152,3 +155,121 @@ async def test_updates_held_back_for_an_unanswered_new_session_are_bounded() -> 
 
     async with asyncio.timeout(10), talk(None, agent_side, max_incoming_bytes=20_000) as (client, _):
         assert (await client.request(NEW, Nothing())).session_id == "fresh"
+
+
+async def test_a_caller_that_gives_up_its_place_in_the_line_does_not_stop_the_line() -> None:
+    agent_side = Handlers()
+    gate = asyncio.Event()
+
+    @agent_side.on(PING)
+    async def ping(context: Context, params: Ping) -> Ping:
+        await gate.wait()
+        return params
+
+    async with asyncio.timeout(5), talk(None, agent_side, max_pending=1) as (client, _):
+        running, *waiting = (asyncio.ensure_future(client.request(PING, Ping(text=str(n)))) for n in range(4))
+        await asyncio.sleep(0)
+        waiting[0].cancel()
+        await asyncio.sleep(0)
+        gate.set()
+        assert [(await wait).text for wait in (running, *waiting[1:])] == ["0", "2", "3"]
+
+
+async def test_a_caller_cancelled_at_the_moment_its_turn_comes_passes_it_on() -> None:
+    agent_side = Handlers()
+    gate = asyncio.Event()
+
+    @agent_side.on(PING)
+    async def ping(context: Context, params: Ping) -> Ping:
+        await gate.wait()
+        return params
+
+    def cancel_the_next(direction: str, frame: bytes) -> None:
+        if direction == "in" and b"result" in frame:
+            # after the answer was read and before the next caller runs
+            asyncio.get_running_loop().call_soon(waiting[0].cancel)
+
+    near, far = memory_pair()
+    async with (
+        asyncio.timeout(5),
+        Connection(near, max_pending=1, taps=(cancel_the_next,)) as client,
+        Connection(far, agent_side),
+    ):
+        running, *waiting = (asyncio.ensure_future(client.request(PING, Ping(text=str(n)))) for n in range(3))
+        await asyncio.sleep(0)
+        gate.set()
+        assert (await running).text == "0"
+        assert (await waiting[1]).text == "2"
+        with pytest.raises(asyncio.CancelledError):
+            await waiting[0]
+
+
+async def test_callers_in_line_are_told_when_the_connection_ends() -> None:
+    agent_side = Handlers()
+
+    @agent_side.on(PING)
+    async def ping(context: Context, params: Ping) -> Ping:
+        await asyncio.Event().wait()
+        return params
+
+    async with asyncio.timeout(5), talk(None, agent_side, max_pending=1) as (client, agent):
+        waiting = [asyncio.ensure_future(client.request(PING, Ping())) for _ in range(3)]
+        await asyncio.sleep(0)
+        waiting[1].cancel()
+        await agent.aclose()
+        for wait in (waiting[0], waiting[2]):
+            with pytest.raises(ConnectionLost):
+                await wait
+
+
+async def test_a_caller_whose_turn_comes_as_the_connection_ends_is_told_too() -> None:
+    """Its place is freed by an answer, and the end of the stream is read right behind it."""
+    near, far = memory_pair()
+    async with asyncio.timeout(5), Connection(near, max_pending=1) as client, far:
+        waiting = [asyncio.ensure_future(client.request(PING, Ping())) for _ in range(2)]
+        await far.receive()
+        far.send(frame(id=1, result={}))
+        await far.aclose()
+        assert await waiting[0] == Ping()
+        with pytest.raises(ConnectionLost):
+            await waiting[1]
+
+
+async def test_the_answer_that_opens_a_session_waits_for_no_other_lane() -> None:
+    """A handler without a session, and one of the very session that is forked, may open new ones and wait for them."""
+    client_side, agent_side = Handlers(), Handlers()
+    opened: list[str] = []
+    finished = asyncio.Event()
+    tell = Notification("tell", Nothing)
+
+    @client_side.on(tell)
+    async def told(context: Context, params: Nothing) -> None:
+        opened.append((await context.connection.request(NEW, Nothing())).session_id)
+        with pytest.raises(InternalError):
+            await context.connection.request(FORK, Scoped(session_id="bad"))
+        finished.set()
+
+    @client_side.on(UPDATE)
+    async def update(context: Context, params: Update) -> None:
+        opened.append((await context.connection.request(FORK, Scoped(session_id=params.session_id))).session_id)
+
+    @agent_side.on(NEW)
+    async def new(context: Context, params: Nothing) -> Scoped:
+        return Scoped(session_id="new")
+
+    @agent_side.on(FORK)
+    async def fork(context: Context, params: Scoped) -> Scoped:
+        if params.session_id == "bad":
+            raise InternalError("no")
+        return Scoped(session_id=f"fork of {params.session_id}")
+
+    @agent_side.on(PROMPT)
+    async def prompt(context: Context, params: Update) -> Ping:
+        await context.connection.notify(tell, Nothing())
+        await context.connection.notify(UPDATE, params)
+        return Ping()
+
+    async with asyncio.timeout(5), talk(client_side, agent_side, max_incoming_bytes=100) as (client, _):
+        await client.request(PROMPT, Update(session_id="s", text=""))
+        await finished.wait()
+        assert sorted(opened) == ["fork of s", "new"]

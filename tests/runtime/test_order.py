@@ -9,7 +9,7 @@ import pytest
 
 from duologue.errors import Deadlock
 from duologue.runtime.handlers import Context, Handlers
-from tests.runtime.vocabulary import CANCEL, NEW, PING, PROMPT, UPDATE, Nothing, Ping, Scoped, Update, talk
+from tests.runtime.vocabulary import CANCEL, CLOSE, NEW, PING, PROMPT, UPDATE, Nothing, Ping, Scoped, Update, talk
 
 
 def agent_that_streams(count: int) -> Handlers:
@@ -106,6 +106,11 @@ async def test_answers_that_end_nothing_overtake_queued_updates() -> None:
         assert await prompt == Ping(text="done")
 
 
+async def send_early(context: Context, update: Update) -> None:
+    """As a foreign agent does it: the update is on the wire before the answer that introduces its session."""
+    context.connection._outgoing.send(context.connection._peer.notification(UPDATE.name, update))
+
+
 @pytest.mark.fault("ORD-05")
 async def test_updates_of_a_session_not_yet_introduced_are_kept_and_handled_before_its_answer_is_released() -> None:
     client_side, agent_side = Handlers(), Handlers()
@@ -117,11 +122,8 @@ async def test_updates_of_a_session_not_yet_introduced_are_kept_and_handled_befo
 
     @agent_side.on(NEW)
     async def new(context: Context, params: Nothing) -> Scoped:
-        # as a foreign agent does it: the update is on the wire before the answer
         for text in ("one", "two"):
-            context.connection._outgoing.send(
-                context.connection._peer.notification(UPDATE.name, Update(session_id="fresh", text=text))
-            )
+            await send_early(context, Update(session_id="fresh", text=text))
         return Scoped(session_id="fresh")
 
     def introduced(result: Scoped) -> None:
@@ -143,9 +145,7 @@ async def test_what_was_kept_for_a_session_that_is_never_introduced_is_delivered
 
     @agent_side.on(NEW)
     async def new(context: Context, params: Nothing) -> Scoped:
-        context.connection._outgoing.send(
-            context.connection._peer.notification(UPDATE.name, Update(session_id="stranger", text=""))
-        )
+        await send_early(context, Update(session_id="stranger", text=""))
         return Scoped(session_id="fresh")
 
     async with asyncio.timeout(5), talk(client_side, agent_side) as (client, _):
@@ -280,3 +280,99 @@ async def test_a_failing_notification_handler_stops_nothing() -> None:
     async with asyncio.timeout(5), talk(client_side, agent_that_streams(3)) as (client, _):
         await client.request(PROMPT, Update(session_id="s", text="go"))
         assert seen == ["0", "1", "2"]
+
+
+async def test_an_urgent_notification_whose_handler_fails_stops_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    agent_side = agent_that_streams(0)
+
+    @agent_side.on(CANCEL)
+    async def cancel(context: Context, params: Scoped) -> None:
+        raise ValueError("broken on purpose")
+
+    async with asyncio.timeout(5), talk(None, agent_side) as (client, _):
+        await client.notify(CANCEL, Scoped(session_id="s"))
+        assert await client.request(PROMPT, Update(session_id="s", text="")) == Ping(text="done")
+    assert "handling 'cancel' failed" in caplog.text
+
+
+async def test_a_closed_session_may_be_introduced_again() -> None:
+    """While a session is being opened, updates of a closed one with the same id are held like those of a new one."""
+    client_side, agent_side = Handlers(), Handlers()
+    events: list[str] = []
+
+    @client_side.on(UPDATE)
+    async def update(context: Context, params: Update) -> None:
+        events.append(f"update {params.text}")
+
+    @agent_side.on(NEW)
+    async def new(context: Context, params: Nothing) -> Scoped:
+        await send_early(context, Update(session_id="again", text=f"{len(events)}"))
+        return Scoped(session_id="again")
+
+    @agent_side.on(CLOSE)
+    async def close(context: Context, params: Scoped) -> Nothing:
+        return Nothing()
+
+    async with asyncio.timeout(5), talk(client_side, agent_side) as (client, _):
+        for _ in range(2):
+            await client.request(NEW, Nothing(), arrived=lambda _: events.append("introduced"))
+            await client.request(CLOSE, Scoped(session_id="again"))
+    assert events == ["introduced", "update 0", "introduced", "update 2"]
+
+
+async def test_updates_of_known_sessions_do_not_wait_for_one_that_is_being_opened() -> None:
+    client_side, agent_side = Handlers(), Handlers()
+    answer, seen = asyncio.Event(), asyncio.Event()
+
+    @client_side.on(UPDATE)
+    async def update(context: Context, params: Update) -> None:
+        if params.session_id == "known":
+            seen.set()
+
+    @agent_side.on(NEW)
+    async def new(context: Context, params: Nothing) -> Scoped:
+        await answer.wait()
+        return Scoped(session_id="fresh")
+
+    @agent_side.on(PROMPT)
+    async def prompt(context: Context, params: Update) -> Ping:
+        await context.connection.notify(UPDATE, params)
+        return Ping()
+
+    async with asyncio.timeout(5), talk(client_side, agent_side) as (client, agent):
+        await client.request(PROMPT, Update(session_id="known", text=""))
+        seen.clear()
+        opening = [asyncio.ensure_future(client.request(NEW, Nothing())) for _ in range(2)]
+        await agent.notify(UPDATE, Update(session_id="known", text=""))
+        await seen.wait()
+        # a session named in a request that still runs is known to both ends, too
+        await client.request(PROMPT, Update(session_id="prompted meanwhile", text=""))
+        answer.set()
+        await asyncio.gather(*opening)
+
+
+@pytest.mark.fault("ORD-09")
+async def test_one_slow_session_among_a_hundred_delays_no_other() -> None:
+    agent_side = Handlers()
+    release = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    @agent_side.on(PROMPT)
+    async def prompt(context: Context, params: Update) -> Ping:
+        await context.connection.notify(UPDATE, params)
+        if params.session_id == "0":
+            await release.wait()
+        return Ping()
+
+    async def ask(session_id: str) -> float:
+        began = loop.time()
+        await client.request(PROMPT, Update(session_id=session_id, text=""))
+        return loop.time() - began
+
+    async with asyncio.timeout(5), talk(None, agent_side) as (client, _):
+        slow = asyncio.ensure_future(ask("0"))
+        took = await asyncio.gather(*(ask(str(n)) for n in range(1, 100)))
+        assert sorted(took)[len(took) // 2] < 0.05
+        assert not slow.done()
+        release.set()
+        await slow

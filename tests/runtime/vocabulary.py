@@ -13,8 +13,6 @@ from duologue.runtime.handlers import Handlers
 from duologue.schema.base import Method, Model, Notification
 from duologue.transports.memory import memory_pair
 
-__all__ = ["CANCEL", "CLOSE", "HELLO", "NEW", "PING", "PROMPT", "UPDATE", "Nothing", "Ping", "Scoped", "Update", "talk"]
-
 
 class Nothing(Model, frozen=True, kw_only=True):
     pass
@@ -36,10 +34,18 @@ class Update(Model, frozen=True, kw_only=True):
 HELLO = Method("initialize", Nothing, Nothing)
 PING = Method("ping", Ping, Ping)
 NEW = Method("new", Nothing, Scoped, opens_session=True, in_order=True)
+FORK = Method("fork", Scoped, Scoped, opens_session=True, in_order=True)
 PROMPT = Method("prompt", Update, Ping, in_order=True)
 CLOSE = Method("close", Scoped, Nothing, in_order=True, ends_session=True)
 UPDATE = Notification("update", Update)
 CANCEL = Notification("cancel", Scoped, side="agent", urgent=True)
+
+
+class Seen(list[bytes]):
+    """A tap that keeps what passes."""
+
+    def __call__(self, direction: str, frame: bytes) -> None:
+        self.append(frame)
 
 
 @asynccontextmanager

@@ -71,12 +71,8 @@ class Lanes:
         lane.items.append((handler, context, params, size))
 
     def put_release(self, key: str | None, release: Callable[[Any], None], argument: Any) -> None:
-        """Call `release(argument)` once everything before it in this lane was handled; at once if that is nothing."""
-        lane = self._lanes.get(key)
-        if lane is None:
-            release(argument)
-        else:
-            lane.items.append((None, release, argument, 0))
+        """Call `release(argument)` once the backlog of this lane was handled; there must be one."""
+        self._lanes[key].items.append((None, release, argument, 0))
 
     @property
     def is_busy(self) -> bool:

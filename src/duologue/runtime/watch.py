@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from typing import ClassVar
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakSet
 
 __all__ = ["BEAT", "BLOCKED", "LoopWatch"]
 
@@ -19,7 +19,7 @@ BLOCKED = 0.5
 
 
 class LoopWatch:
-    """A heartbeat of one event loop, shared by all its connections and silent without any."""
+    """A heartbeat of one event loop, shared by all its connections; it stops when there are none."""
 
     _by_loop: ClassVar[WeakKeyDictionary[asyncio.AbstractEventLoop, LoopWatch]] = WeakKeyDictionary()
 
@@ -32,27 +32,30 @@ class LoopWatch:
         return cls._by_loop[loop]
 
     def __init__(self) -> None:
-        self._users: set[object] = set()
-        self._timer: asyncio.TimerHandle | None = None
+        # Nothing here may keep a loop alive, or it would never leave the table.
+        self._users: WeakSet[object] = WeakSet()
+        self._due: float | None = None
 
     def acquire(self, user: object) -> None:
-        """Watch on behalf of `user`, until it releases."""
+        """Watch on behalf of `user`, until it releases or is no more."""
         self._users.add(user)
-        if self._timer is None:
-            self._schedule()
+        if self._due is None:
+            self._schedule(asyncio.get_running_loop())
 
     def release(self, user: object) -> None:
-        """No more on behalf of `user`; the last one stops the heartbeat."""
+        """No more on behalf of `user`; without any the next beat is the last."""
         self._users.discard(user)
-        if not self._users and self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
 
-    def _schedule(self) -> None:
-        self._timer = asyncio.get_running_loop().call_later(BEAT, self._beat)
+    def _schedule(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._due = loop.time() + BEAT
+        loop.call_at(self._due, self._beat, self._due)
 
-    def _beat(self) -> None:
-        late = asyncio.get_running_loop().time() - self._timer.when()  # type: ignore[union-attr]  # it called us
+    def _beat(self, due: float) -> None:
+        loop = asyncio.get_running_loop()
+        late = loop.time() - due
         if late > BLOCKED:
             _log.warning("the event loop stood still for %.1f s: a handler blocks, or the machine is overloaded", late)
-        self._schedule()
+        if self._users:
+            self._schedule(loop)
+        else:
+            self._due = None

@@ -1,0 +1,234 @@
+"""What a handler raises is what the other end catches; what it did not mean to raise stays at home."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from typing import Any
+
+import pytest
+from msgspec import UNSET
+
+from duologue import errors
+from duologue.errors import EncodeError, InternalError, InvalidParams, MethodNotFound, ProtocolViolation, RequestError
+from duologue.runtime.handlers import Context, Handlers
+from duologue.schema.base import Method
+from tests.runtime.vocabulary import NEW, PING, PROMPT, UPDATE, Nothing, Ping, Scoped, Seen, Update, talk
+
+CLASSES = [
+    found
+    for found in vars(errors).values()
+    if isinstance(found, type) and issubclass(found, RequestError) and found is not RequestError
+]
+
+
+def agent_that_raises(error: BaseException | None) -> Handlers:
+    handlers = Handlers()
+
+    @handlers.on(PING)
+    async def ping(context: Context, params: Ping) -> Ping:
+        if params.text == "still there?" or error is None:
+            return params
+        raise error
+
+    return handlers
+
+
+async def caught_from(error: BaseException, **options: Any) -> RequestError:
+    """What the caller of a handler that raises this catches; the connection has to live on."""
+    async with asyncio.timeout(5), talk(None, agent_that_raises(error), **options) as (client, _):
+        with pytest.raises(RequestError) as caught:
+            await client.request(PING, Ping())
+        assert await client.request(PING, Ping(text="still there?")) == Ping(text="still there?")
+    return caught.value
+
+
+@pytest.mark.parametrize("kind", CLASSES, ids=lambda kind: kind.__name__)
+async def test_every_error_class_crosses_the_wire_whole(kind: type[RequestError]) -> None:
+    assert len(CLASSES) == 12
+    caught = await caught_from(kind("because", data={"why": [1, None, "ü"]}))
+
+    assert type(caught) is kind
+    assert (caught.code, caught.message, caught.data) == (kind.code, "because", {"why": [1, None, "ü"]})
+
+
+@pytest.mark.rule(17)
+@pytest.mark.parametrize("code", [12345, -1, 0, 2**40, -32099])
+async def test_a_code_of_ones_own_crosses_as_a_plain_request_error(code: int) -> None:
+    caught = await caught_from(RequestError("mine", code=code))
+
+    assert type(caught) is RequestError
+    assert (caught.code, caught.message) == (code, "mine")
+
+
+class Mute(Exception):
+    def __str__(self) -> str:
+        raise ValueError("no text from me")
+
+
+SECRET = "hunter2-/home/somebody/private"
+ACCIDENTS: list[BaseException] = [
+    ValueError(SECRET),
+    KeyError('{"jsonrpc":"2.0","id":1,"result":"' + SECRET + '"}'),
+    OSError(2, "No such file", SECRET),
+    Mute(SECRET),
+    RecursionError(SECRET),
+    MemoryError(SECRET),
+    KeyboardInterrupt(SECRET),
+    SystemExit(SECRET),
+    ExceptionGroup(SECRET, [ValueError(SECRET)]),
+    EncodeError(SECRET),
+]
+
+
+@pytest.mark.fault("RPC-20", "PRC-18")
+@pytest.mark.parametrize("accident", ACCIDENTS, ids=lambda accident: type(accident).__name__)
+async def test_an_accident_is_told_by_its_class_and_a_reference_and_nothing_else(
+    accident: BaseException, caplog: pytest.LogCaptureFixture
+) -> None:
+    caught = await caught_from(accident)
+
+    assert type(caught) is InternalError
+    found = re.fullmatch(r"(\w+) \(reference ([0-9a-f]{8})\)", caught.message)
+    assert found is not None
+    assert found[1] == type(accident).__name__
+    assert caught.data is None
+    record = next(record for record in caplog.records if found[2] in record.getMessage())
+    assert record.exc_info is not None
+    assert record.exc_info[1] is accident
+
+
+@pytest.mark.parametrize("accident", [ValueError("what happened"), Mute()], ids=["text", "no text"])
+async def test_a_debugging_end_tells_the_text_too(accident: Exception) -> None:
+    caught = await caught_from(accident, debug=True)
+
+    assert type(caught) is InternalError
+    expected = "ValueError: what happened" if isinstance(accident, ValueError) else "Mute: its text could not be read"
+    assert caught.message.startswith(expected)
+
+
+@pytest.mark.fault("RPC-21")
+@pytest.mark.parametrize("result", [object(), {"a": {1, object()}}, {(1, 2): 3}], ids=["object", "deep", "key"])
+async def test_a_result_that_cannot_be_written_fails_its_own_request_only(result: object) -> None:
+    agent_side = agent_that_raises(None)
+    odd = Method[Nothing, Any]("odd", Nothing, object)
+
+    @agent_side.on(odd)
+    async def answer(context: Context, params: Nothing) -> Any:
+        return result
+
+    async with asyncio.timeout(5), talk(None, agent_side) as (client, _):
+        other = asyncio.ensure_future(client.request(PING, Ping(text="a")))
+        with pytest.raises(InternalError, match="EncodeError"):
+            await client.request(odd, Nothing())
+        assert await other == Ping(text="a")
+
+
+@pytest.mark.rule(8)
+@pytest.mark.parametrize("nothing", [None, UNSET, Nothing()])
+async def test_nothing_is_written_as_an_empty_object(nothing: object) -> None:
+    agent_side = agent_that_raises(None)
+    seen = Seen()
+    odd = Method[Nothing, Any]("odd", Nothing, Nothing)
+
+    @agent_side.on(odd)
+    async def answer(context: Context, params: Nothing) -> Any:
+        return nothing
+
+    async with asyncio.timeout(5), talk(None, agent_side, taps=(seen,)) as (client, _):
+        assert await client.request(odd, Nothing()) == Nothing()
+    assert json.loads(seen[-1])["result"] == {}
+
+
+@pytest.mark.rule(15)
+async def test_parameters_that_do_not_fit_are_refused_by_their_place() -> None:
+    wrong = Method[dict[str, Any], Any]("prompt", dict, object)
+    agent_side = agent_that_raises(None)
+    calls: list[str] = []
+
+    @agent_side.on(PROMPT)
+    async def prompt(context: Context, params: Update) -> Ping:
+        calls.append(params.text)
+        return Ping()
+
+    async with asyncio.timeout(5), talk(None, agent_side) as (client, _):
+        with pytest.raises(InvalidParams, match="text"):
+            await client.request(wrong, {"sessionId": "s", "text": 5})
+        with pytest.raises(InvalidParams, match="sessionId"):
+            await client.request(wrong, {"text": "a"})
+    assert calls == []
+
+
+@pytest.mark.rule(13)
+async def test_an_unknown_method_is_named_in_the_refusal() -> None:
+    unknown = Method("foo/bar", Nothing, Nothing)
+    async with asyncio.timeout(5), talk() as (client, _):
+        with pytest.raises(MethodNotFound, match="foo/bar") as caught:
+            await client.request(unknown, Nothing())
+    assert caught.value.data == {"method": "foo/bar"}
+
+
+async def test_a_result_that_does_not_fit_is_the_peers_fault() -> None:
+    agent_side = agent_that_raises(None)
+    theirs = Method[Ping, Ping]("new", Ping, Ping)
+
+    @agent_side.on(theirs)
+    async def new(context: Context, params: Ping) -> Ping:
+        return Ping(text="no session id in here")
+
+    async with asyncio.timeout(5), talk(None, agent_side) as (client, _):
+        with pytest.raises(ProtocolViolation, match=r"the result of new does not fit: .*sessionId"):
+            await client.request(NEW, Nothing())
+        await client.request(PING, Ping())
+
+
+async def test_parameters_of_ours_that_cannot_be_written_send_nothing() -> None:
+    odd = Method[Any, Any]("odd", object, object)
+    seen = Seen()
+    async with asyncio.timeout(5), talk(None, None, taps=(seen,)) as (client, _):
+        with pytest.raises(EncodeError):
+            await client.request(odd, object())
+    assert seen == []
+
+
+async def test_a_caller_whose_own_code_fails_on_the_arrival_hears_of_it_alone() -> None:
+    agent_side = agent_that_raises(None)
+
+    @agent_side.on(NEW)
+    async def new(context: Context, params: Nothing) -> Scoped:
+        return Scoped(session_id="fresh")
+
+    def arrived(result: Scoped) -> None:
+        raise LookupError(result.session_id)
+
+    async with asyncio.timeout(5), talk(None, agent_side) as (client, agent):
+        with pytest.raises(LookupError, match="fresh"):
+            await client.request(NEW, Nothing(), arrived=arrived)
+        await client.request(PING, Ping())
+        await agent.notify(UPDATE, Update(session_id="fresh", text=""))
+
+
+async def test_a_failure_of_what_follows_the_answer_is_logged_and_changes_nothing(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    agent_side = agent_that_raises(None)
+    followed: list[str] = []
+
+    @agent_side.on(NEW)
+    async def new(context: Context, params: Nothing) -> Scoped:
+        async def fail() -> None:
+            raise LookupError("broken on purpose")
+
+        async def follow() -> None:
+            followed.append("second")
+
+        context.after_response(fail)
+        context.after_response(follow)
+        return Scoped(session_id="fresh")
+
+    async with asyncio.timeout(5), talk(None, agent_side) as (client, _):
+        await client.request(NEW, Nothing())
+        await client.request(PING, Ping())
+    assert followed == ["second"]
+    assert "follow the answer to 'new' failed" in caplog.text

@@ -1,0 +1,167 @@
+"""Methods outside the schema: typed ones of one's own, and whatever else a peer may send."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+from msgspec import UNSET, Raw, UnsetType
+
+from duologue.errors import MethodNotFound, RequestError
+from duologue.runtime.connection import Connection
+from duologue.runtime.handlers import Context, Handlers
+from duologue.schema import v1
+from duologue.schema.base import Method, Model, Notification
+from duologue.transports.memory import memory_pair
+from tests.runtime.vocabulary import PING, UPDATE, Nothing, Ping, Update, frame, talk
+
+
+class Sum(Model, frozen=True, kw_only=True):
+    some_numbers: list[int]
+
+
+class Total(Model, frozen=True, kw_only=True):
+    grand_total: int
+
+
+SUM = Method("_calc/sum", Sum, Total)
+TOTAL_IS = Notification("_calc/total", Total)
+
+
+@pytest.mark.fault("SCH-07")
+async def test_a_method_of_ones_own_is_as_typed_as_any_other() -> None:
+    agent_side, client_side = Handlers(), Handlers()
+    told: asyncio.Queue[int] = asyncio.Queue()
+
+    @agent_side.on(SUM)
+    async def add(context: Context, params: Sum) -> Total:
+        await context.connection.notify(TOTAL_IS, Total(grand_total=sum(params.some_numbers)))
+        return Total(grand_total=sum(params.some_numbers))
+
+    @client_side.on(TOTAL_IS)
+    async def total_is(context: Context, params: Total) -> None:
+        told.put_nowait(params.grand_total)
+
+    async with asyncio.timeout(5), talk(client_side, agent_side) as (client, _):
+        answer = await client.request(SUM, Sum(some_numbers=[1, 2, 3]))
+        assert answer.grand_total == await told.get() == 6
+
+
+@pytest.mark.fault("SCH-07")
+@pytest.mark.rule(13, 14)
+async def test_a_custom_method_that_nobody_handles_is_unknown_and_a_custom_notification_ignored() -> None:
+    async with asyncio.timeout(5), talk() as (client, _):
+        await client.notify(TOTAL_IS, Total(grand_total=1))
+        with pytest.raises(MethodNotFound, match="_calc/sum"):
+            await client.request(SUM, Sum(some_numbers=[]))
+
+
+@pytest.mark.fault("SCH-07")
+async def test_whatever_else_is_asked_reaches_the_raw_handler_with_its_bytes_untouched() -> None:
+    agent_side = Handlers()
+    seen: list[tuple[str, bytes | None, int | str | None]] = []
+
+    async def anything(context: Context, params: Raw | UnsetType) -> Any:
+        seen.append((context.method, None if isinstance(params, UnsetType) else bytes(params), context.id))
+        if context.method == "_fail":
+            raise RequestError("as told", code=7)
+        return params
+
+    agent_side.other_requests = anything
+    near, far = memory_pair()
+    async with asyncio.timeout(5), Connection(far, agent_side), near:
+        near.send(b'{"jsonrpc":"2.0","id":"a","method":"_x/y","params":{"n": 1.10, "n": 12345678901234567890123}}')
+        near.send(frame(id=2, method="_fail"))
+        got: list[bytes] = []
+        while len(got) < 2:
+            got += await near.receive()
+    assert got[0] == b'{"jsonrpc":"2.0","id":"a","result":{"n": 1.10, "n": 12345678901234567890123}}'
+    assert json.loads(got[1])["error"] == {"code": 7, "message": "as told"}
+    assert seen == [("_x/y", b'{"n": 1.10, "n": 12345678901234567890123}', "a"), ("_fail", None, 2)]
+
+
+async def test_whatever_else_is_told_reaches_the_raw_handler_in_order() -> None:
+    agent_side = Handlers()
+    seen: list[str] = []
+    done = asyncio.Event()
+
+    async def anything(context: Context, params: Raw | UnsetType) -> None:
+        await asyncio.sleep(0)
+        seen.append(context.method)
+        if params is not UNSET:
+            done.set()
+
+    agent_side.other_notifications = anything
+    async with asyncio.timeout(5), talk(None, agent_side) as (client, _):
+        for n in range(5):
+            await client.notify(Notification[Any](f"_x/{n}", object), UNSET)
+        await client.notify(TOTAL_IS, Total(grand_total=1))
+        await done.wait()
+    assert seen == ["_x/0", "_x/1", "_x/2", "_x/3", "_x/4", "_calc/total"]
+
+
+@pytest.mark.fault("RPC-18")
+@pytest.mark.rule(9)
+async def test_a_known_method_in_the_wrong_form_reaches_no_handler_of_any_kind() -> None:
+    agent_side = Handlers()
+    calls: list[str] = []
+
+    @agent_side.on(PING)
+    async def ping(context: Context, params: Ping) -> Ping:
+        calls.append("ping" if context.id is not None else "ping without an id")
+        return params
+
+    @agent_side.on(UPDATE)
+    async def update(context: Context, params: Update) -> None:
+        calls.append("update")
+
+    async def anything(context: Context, params: Raw | UnsetType) -> None:
+        calls.append("other")
+
+    agent_side.other_requests = agent_side.other_notifications = anything
+    async with asyncio.timeout(5), talk(None, agent_side) as (client, _):
+        await client.notify(Notification("ping", Ping), Ping())
+        with pytest.raises(MethodNotFound):
+            await client.request(Method("update", Update, Nothing), Update(session_id="s", text=""))
+        await client.request(PING, Ping())
+    assert calls == ["ping"]
+
+
+async def test_a_handler_registered_while_connected_serves_at_once_and_replaces_the_one_before() -> None:
+    async with asyncio.timeout(5), talk() as (client, agent):
+        for text in ("first", "second"):
+
+            @agent.handlers.on(PING)
+            async def ping(context: Context, params: Ping, text: str = text) -> Ping:
+                return Ping(text=text)
+
+            assert await client.request(PING, Ping()) == Ping(text=text)
+
+
+@pytest.mark.rule(20, 21)
+async def test_unknown_fields_and_foreign_meta_pass_untouched() -> None:
+    """Trace context travels in `_meta`; nobody here reads it, changes it or drops it."""
+    meta = {
+        "traceparent": "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
+        "tracestate": "vendor=1",
+        "baggage": "k=v",
+        "_mine": {"deep": [1, {"x": None}]},
+    }
+    agent_side = Handlers()
+    received: list[Any] = []
+
+    @agent_side.on(v1.SESSION_PROMPT)
+    async def prompt(context: Context, params: v1.PromptRequest) -> v1.PromptResponse:
+        received.append((params.meta, json.loads(context.raw)["params"]["zzz"]))
+        return v1.PromptResponse(stop_reason="end_turn", meta=params.meta)
+
+    near, far = memory_pair()
+    async with asyncio.timeout(5), Connection(far, agent_side), near:
+        near.send(
+            frame(id=1, method="session/prompt", params={"sessionId": "s", "prompt": [], "zzz": 1, "_meta": meta})
+        )
+        answer = json.loads((await near.receive())[0])
+    assert received == [(meta, 1)]
+    assert answer["result"] == {"stopReason": "end_turn", "_meta": meta}
