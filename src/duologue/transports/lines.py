@@ -120,7 +120,9 @@ class LinesTransport(Transport):
             return
         self._untaken += len(data)
         self._may_hurry = True
-        if frames:
+        if frames and self.taker is not None and not self._frames and self.taker(frames):
+            self._untaken = 0
+        elif frames:
             self._frames += frames
             self._arrival.set()
         if self._framer.failure is not None:

@@ -16,7 +16,7 @@ from duologue.transports import environment
 from duologue.transports.child import Child, StopLadder
 from duologue.transports.lines import MAX_QUEUED_BYTES, LinesTransport
 from duologue.transports.starting import split_command
-from duologue.transports.stderr import StderrTail
+from duologue.transports.stderr import TAIL_BYTES, StderrTail
 from duologue.transports.streams import open_reader, open_writer, read_rest
 from duologue.transports.threads import ThreadReader
 from duologue.transports.tree import Process
@@ -38,6 +38,7 @@ class ProcessTransport(LinesTransport):
         env: Variables to set on top of what it inherits.
         inherit_env: Whether it inherits all of our environment, or only the few variables any program needs.
         on_stderr: Called with each piece of its stderr as it comes; the end of it is kept in any case.
+        max_stderr_bytes: How much of the end of its stderr is kept.
         ladder: How patient leaving is.
         max_message_bytes: Longest frame that is received whole.
         max_queued_bytes: Output that may wait; four times as much ends the connection with `PeerTooSlow`.
@@ -55,6 +56,7 @@ class ProcessTransport(LinesTransport):
         env: Mapping[str, str] | None = None,
         inherit_env: bool = True,
         on_stderr: Callable[[bytes], None] | None = None,
+        max_stderr_bytes: int = TAIL_BYTES,
         ladder: StopLadder | None = None,
         max_message_bytes: int = MAX_MESSAGE_BYTES,
         max_queued_bytes: int = MAX_QUEUED_BYTES,
@@ -64,7 +66,7 @@ class ProcessTransport(LinesTransport):
         self._cwd = cwd
         self._env = environment.inherited(env) if inherit_env else environment.safe(env)
         self._ladder = ladder
-        self._tail = StderrTail(on_stderr)
+        self._tail = StderrTail(on_stderr, max_stderr_bytes)
         self._stderr: asyncio.ReadTransport | None = None
         self._child: Child | None = None
 
@@ -167,6 +169,8 @@ class ProcessTransport(LinesTransport):
 
     def _input_ended(self, error: Exception | None = None) -> None:
         """Its stdout ended; its exit status says why, if it comes soon."""
+        if self._is_ended:
+            return
         if self.returncode is None:
             asyncio.get_running_loop().call_later(EXIT_AFTER_END_SECONDS, self._stdout_ended_alone)
         else:
