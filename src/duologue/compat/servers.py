@@ -1,0 +1,147 @@
+"""MCP servers as they are named when a session opens."""
+
+from __future__ import annotations
+
+import re
+from itertools import count
+
+from duologue.compat.letters import Letter
+from duologue.compat.methods import SESSION_OPENERS
+from duologue.compat.rules import Rule, params
+from duologue.compat.values import JsonObject, JsonValue, as_object, objects, took_place
+
+__all__ = ["RULES", "list_pairs", "map_pairs"]
+
+HOST = re.compile(r"//(?:[^/?#]*@)?([^/?#:]+)")
+"""The host alone: what stands around it in a URL may be a secret."""
+
+
+def _servers(letter: Letter) -> list[JsonObject]:
+    return objects(letter.fields.get("mcpServers"))
+
+
+def list_pairs(fields: JsonObject, key: str) -> bool:
+    """An object of names and values becomes a list of pairs."""
+    if not isinstance(fields.get(key), dict):
+        return False
+    fields[key] = [{"name": name, "value": value} for name, value in as_object(fields[key]).items()]
+    return True
+
+
+def map_pairs(fields: JsonObject, key: str) -> bool:
+    """A list of pairs becomes an object; of two values for one name the last one counts."""
+    listed: JsonValue = fields.get(key)
+    if not isinstance(listed, list):
+        return False
+    pairs = [(pair.get("name"), pair.get("value")) for pair in objects(fields[key])]
+    fields[key] = {name: value for name, value in pairs if isinstance(name, str)}
+    return True
+
+
+def read_transport(letter: Letter) -> bool:
+    """Only remote servers say what they are; the lists that the seed leaves out are due."""
+    servers = [server for server in _servers(letter) if isinstance(server.get("transport"), str)]
+    for server in servers:
+        transport = server.pop("transport")
+        if transport == "stdio":
+            server.setdefault("args", [])
+            server.setdefault("env", [])
+        else:
+            server.setdefault("type", transport)
+            server.setdefault("headers", [])
+    return bool(servers)
+
+
+def write_transport(letter: Letter) -> bool:
+    """Every server says what it is."""
+    servers = [server for server in _servers(letter) if "transport" not in server]
+    for server in servers:
+        server["transport"] = server.pop("type", "stdio")
+    return bool(servers)
+
+
+def read_pairs(letter: Letter) -> bool:
+    """Environment and headers."""
+    return took_place(list_pairs(server, key) for server in _servers(letter) for key in ("env", "headers"))
+
+
+def write_pairs(letter: Letter) -> bool:
+    """Environment and headers."""
+    return took_place(map_pairs(server, key) for server in _servers(letter) for key in ("env", "headers"))
+
+
+def read_name(letter: Letter) -> bool:
+    """A server without a name is called after its command or its host; no two alike."""
+    servers = _servers(letter)
+    taken = {server.get("name") for server in servers if isinstance(server.get("name"), str)}
+    nameless = [server for server in servers if "name" not in server]
+    for server in nameless:
+        name = _name_of(server)
+        server["name"] = next(new for n in count(1) if (new := name if n == 1 else f"{name}-{n}") not in taken)
+        taken.add(server["name"])
+    return bool(nameless)
+
+
+def _name_of(server: JsonObject) -> str:
+    command, url = server.get("command"), server.get("url")
+    if isinstance(command, str):
+        return re.split(r"[/\\]", command)[-1] or "server"
+    host = HOST.search(url) if isinstance(url, str) else None
+    return host[1] if host else "server"
+
+
+def read_stdio_type(letter: Letter) -> bool:
+    """In v1 stdio is what has no type."""
+    servers = [server for server in _servers(letter) if server.get("type") == "stdio"]
+    for server in servers:
+        del server["type"]
+    return bool(servers)
+
+
+def write_stdio_type(letter: Letter) -> bool:
+    """Say it all the same."""
+    servers = [server for server in _servers(letter) if "type" not in server]
+    for server in servers:
+        server["type"] = "stdio"
+    return bool(servers)
+
+
+OPENING = params(*SESSION_OPENERS)
+
+RULES = (
+    Rule(
+        "mcp-server-transport",
+        ("seed-004",),
+        "`transport` on every MCP server",
+        "`type` on remote MCP servers, none on stdio",
+        OPENING,
+        read_transport,
+        write_transport,
+    ),
+    Rule(
+        "mcp-server-pairs",
+        ("seed-004",),
+        "`env` and `headers`: objects",
+        "`env` and `headers`: lists of `name` and `value`",
+        OPENING,
+        read_pairs,
+        write_pairs,
+    ),
+    Rule(
+        "mcp-server-name",
+        ("seed-004",),
+        "no `name`",
+        "`name`, made from the command or the host",
+        OPENING,
+        read_name,
+    ),
+    Rule(
+        "mcp-server-stdio-type",
+        ("seed-003",),
+        '`type: "stdio"`',
+        "no `type` on stdio",
+        OPENING,
+        read_stdio_type,
+        write_stdio_type,
+    ),
+)

@@ -1,0 +1,136 @@
+"""Sessions: loading them, their modes, their config options, and answers that say nothing."""
+
+from __future__ import annotations
+
+from duologue.compat.letters import Letter
+from duologue.compat.methods import (
+    AUTHENTICATE,
+    FS_WRITE_TEXT_FILE,
+    SESSION_LOAD,
+    SESSION_OPENERS,
+    SESSION_SET_CONFIG_OPTION,
+    SESSION_SET_MODE,
+    TERMINAL_KILL,
+    TERMINAL_RELEASE,
+)
+from duologue.compat.rules import Rule, params, results
+from duologue.compat.values import as_object, objects, rename, took_place
+
+__all__ = ["RULES"]
+
+
+def read_load(letter: Letter) -> bool:
+    """A directory cannot be invented: only the host's own default will do, else the reader refuses."""
+    fields, cwd = letter.fields, letter.known.default_cwd
+    if cwd is None or "cwd" in fields or "sessionId" not in fields:
+        return False
+    fields["cwd"] = cwd
+    fields.setdefault("mcpServers", [])
+    return True
+
+
+def read_mode_names(letter: Letter) -> bool:
+    """Modes of a session under their names in capabilities."""
+    modes = objects(as_object(letter.fields.get("modes")).get("availableModes"))
+    return took_place(rename(mode, old, new) for mode in modes for old, new in (("modeId", "id"), ("title", "name")))
+
+
+def read_config_change(letter: Letter) -> bool:
+    """The option's name, and the type that a boolean needs."""
+    fields = letter.fields
+    was_renamed = rename(fields, "option", "configId")
+    if not isinstance(fields.get("value"), bool) or "type" in fields:
+        return was_renamed
+    fields["type"] = "boolean"
+    return True
+
+
+def write_config_change(letter: Letter) -> bool:
+    """The way back."""
+    fields = letter.fields
+    is_typed = fields.get("type") == "boolean"
+    if is_typed:
+        del fields["type"]
+    return rename(fields, "configId", "option") or is_typed
+
+
+def read_config_answer(letter: Letter) -> bool:
+    """A bare acknowledgement becomes the list last seen, with the value that was asked for."""
+    if letter.body is not None and (not isinstance(letter.body, dict) or "configOptions" in letter.fields):
+        return False
+    config_id, value = letter.request.change
+    known = letter.known.config_options.get(letter.request.session_id, [])
+    options = [{**option, "currentValue": value} if option.get("id") == config_id else option for option in known]
+    letter.body = {"configOptions": options, **letter.fields}
+    return True
+
+
+def write_config_answer(letter: Letter) -> bool:
+    """The seed acknowledges and lists nothing."""
+    if "configOptions" not in letter.fields:
+        return False
+    letter.body = None
+    return True
+
+
+def read_null(letter: Letter) -> bool:
+    """Null where an object is due."""
+    if letter.body is not None:
+        return False
+    letter.body = {}
+    return True
+
+
+def write_null(letter: Letter) -> bool:
+    """An object that says nothing."""
+    if letter.body != {}:
+        return False
+    letter.body = None
+    return True
+
+
+RULES = (
+    Rule(
+        "load-cwd",
+        ("seed-003", "seed-004"),
+        "`session/load` without `cwd`",
+        "`cwd` is required: the host's default if it gave one, else -32602",
+        params(SESSION_LOAD),
+        read_load,
+    ),
+    Rule(
+        "mode-names",
+        ("seed-004",),
+        "modes with `modeId` and `title`",
+        "modes with `id` and `name`",
+        results(*SESSION_OPENERS),
+        read_mode_names,
+    ),
+    Rule(
+        "config-change",
+        ("seed-004",),
+        "`session/set_config_option` with `option`; a bare boolean",
+        '`configId`; a boolean comes with `type: "boolean"`',
+        params(SESSION_SET_CONFIG_OPTION),
+        read_config_change,
+        write_config_change,
+    ),
+    Rule(
+        "config-answer",
+        ("seed-004",),
+        "answered with null",
+        "answered with all options: those last seen, with the new value",
+        results(SESSION_SET_CONFIG_OPTION),
+        read_config_answer,
+        write_config_answer,
+    ),
+    Rule(
+        "null-result",
+        ("seed-001", "seed-004"),
+        "null as the result of authenticate, load, set_mode, write_text_file, kill and release",
+        "`{}`",
+        results(AUTHENTICATE, SESSION_LOAD, SESSION_SET_MODE, FS_WRITE_TEXT_FILE, TERMINAL_KILL, TERMINAL_RELEASE),
+        read_null,
+        write_null,
+    ),
+)
