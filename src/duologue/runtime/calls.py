@@ -135,6 +135,8 @@ class Calls:
 
     def abandon(self, call: Call) -> None:
         """Nobody waits for this call any more."""
+        if call.future.done() and not call.future.cancelled():
+            call.future.exception()  # it failed while its caller still waited for room; asyncio is not to complain
         if call in self._open:
             self._finish(call, None, False)
 
