@@ -67,6 +67,14 @@ def test_the_reports_of_a_dropped_item_are_dropped_with_it() -> None:
     assert [entry.path for entry in mended] == ["$.content[0].content.text"]
 
 
+def test_the_reports_of_a_value_read_as_absent_go_with_it() -> None:
+    mended: list[Mended] = []
+    background = b'[{"type":"terminal","terminalId":"t","_meta":5},7]'
+    decode(v2.WorkState, b'{"state":"running","background":' + background + b"}", mended.append)
+
+    assert [entry.path for entry in mended] == ["$.background[1]"]
+
+
 def test_forgiveness_inside_an_untagged_union_is_reported_with_the_whole_path() -> None:
     mended: list[Mended] = []
     raw = b'{"protocolVersion":1,"authMethods":[{"id":"a","name":"A","description":5}]}'
