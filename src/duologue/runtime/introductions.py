@@ -53,7 +53,9 @@ class Introductions(Generic[T]):
                 self._release(waiting)
 
     def naming(self, session_id: str) -> None:
-        """A request about this session runs: whoever sent it knows the session."""
+        """A request about this session runs: whoever sent it knows the session, and need not be kept waiting."""
+        if self._held:
+            self._release(session_id)
         self._named[session_id] = self._named.get(session_id, 0) + 1
 
     def named(self, session_id: str, *, is_known: bool, is_over: bool = False) -> None:

@@ -1,0 +1,246 @@
+"""The order contract under random schedules: whatever arrives in whatever slices, however long handlers wait."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any, Literal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from duologue.runtime.connection import Connection
+from duologue.runtime.handlers import Context, Handlers
+from duologue.transports.memory import MemoryTransport, memory_pair
+from tests.runtime.vocabulary import FORK, NEW, PING, PROMPT, UPDATE, Nothing, Ping, Scoped, Update, frame
+
+SESSIONS = ["a", "b", "c"]
+Kind = Literal["prompt", "ping", "new", "fork"]
+TURNS = 30
+"""More turns of the event loop than anything needs that has nothing to wait for."""
+
+
+@dataclass(frozen=True)
+class Ask:
+    """The client sends a request; `session` is what it is about, or what its answer will introduce."""
+
+    kind: Kind
+    session: str
+
+
+@dataclass(frozen=True)
+class Tell:
+    """The agent sends an update, whose handler waits so many turns, or until the very end."""
+
+    session: str
+    waits: int | None
+
+
+@dataclass(frozen=True)
+class Reply:
+    """The agent answers one of the requests still open."""
+
+    which: int
+    is_success: bool
+
+
+@dataclass(frozen=True)
+class Breathe:
+    """Everybody gets a few turns of the event loop; what came since the last time is read in one go."""
+
+    turns: int
+
+
+Act = Ask | Tell | Reply | Breathe
+sessions = st.sampled_from(SESSIONS)
+acts = (
+    st.builds(Ask, st.sampled_from(["prompt", "ping", "new", "fork"]), sessions)
+    | st.builds(Tell, sessions, st.integers(0, 3) | st.integers(0, 3) | st.none())
+    | st.builds(Reply, st.integers(0, 3), st.sampled_from([True, True, True, False]))
+    | st.builds(Breathe, st.integers(1, 4))
+)
+
+
+def random_script(chance: random.Random, length: int) -> list[Act]:
+    """Much longer than what hypothesis draws, and not to be shrunk."""
+    script: list[Act] = []
+    for _ in range(length):
+        session = chance.choice(SESSIONS)
+        kind: Kind = chance.choice(["prompt", "ping", "new", "fork"])
+        choices: list[Act] = [
+            Ask(kind, session),
+            Tell(session, chance.choice([0, 0, 1, 2, 3, None] if chance.random() < 0.1 else [0, 1, 2])),
+            Tell(session, chance.randrange(3)),
+            Reply(chance.randrange(4), chance.random() < 0.8),
+            Reply(chance.randrange(4), chance.random() < 0.8),
+            Breathe(chance.randrange(1, 5)),
+        ]
+        script.append(chance.choice(choices))
+    return script
+
+
+@dataclass
+class Asked:
+    """A request of the client: where its answer stands on the wire, and when it came back."""
+
+    ask: Ask
+    id: int
+    wait: asyncio.Future[Any]
+    answered_at: int | None = None
+    returned_at: int | None = None
+
+
+@dataclass
+class Story:
+    """What happened: every update and answer by its place on the wire, every handling by its place in time."""
+
+    sent: list[tuple[int, str]] = field(default_factory=list[tuple[int, str]])
+    requests: list[Asked] = field(default_factory=list[Asked])
+    log: list[tuple[str, int]] = field(default_factory=list[tuple[str, int]])
+    position: int = 0
+    finale: asyncio.Event = field(default_factory=asyncio.Event)
+    waits: dict[int, int | None] = field(default_factory=dict[int, "int | None"])
+
+    def note(self, what: str, number: int) -> int:
+        self.log.append((what, number))
+        return len(self.log) - 1
+
+
+async def play(script: list[Act]) -> Story:
+    """Let a client live through the script, with an agent that is nothing but frames."""
+    story = Story()
+    handlers = Handlers()
+
+    @handlers.on(UPDATE)
+    async def update(context: Context, params: Update) -> None:
+        number = int(params.text)
+        story.note("begin", number)
+        waits = story.waits[number]
+        if waits is None:
+            await story.finale.wait()
+        for _ in range(waits or 0):
+            await asyncio.sleep(0)
+        story.note("end", number)
+
+    near, far = memory_pair()
+    async with asyncio.timeout(20), Connection(near, handlers) as client, far:
+        for act in script:
+            await perform(act, story, client, far)
+        await breathe(TURNS)
+        check_nobody_waits_needlessly(story)
+        story.finale.set()
+        for asked in story.requests:
+            if asked.answered_at is None:
+                answer(story, asked, far, is_success=True)
+        await asyncio.wait([asked.wait for asked in story.requests] or [asyncio.ensure_future(breathe(1))])
+        while len(story.log) < 2 * len(story.sent) + len(story.requests):
+            await breathe(1)
+    return story
+
+
+async def perform(act: Act, story: Story, client: Connection, far: MemoryTransport) -> None:
+    match act:
+        case Ask():
+            number = len(story.requests)
+            wait = asyncio.ensure_future(ask(story, client, act, number))
+            story.requests.append(Asked(act, number + 1, wait))
+            await asyncio.sleep(0)  # so that ids are given in order
+        case Tell():
+            story.sent.append((story.position, act.session))
+            story.waits[story.position] = act.waits
+            far.send(frame(method="update", params={"sessionId": act.session, "text": str(story.position)}))
+            story.position += 1
+        case Reply():
+            open_ones = [asked for asked in story.requests if asked.answered_at is None]
+            if open_ones:
+                answer(story, open_ones[act.which % len(open_ones)], far, is_success=act.is_success)
+        case Breathe():
+            await breathe(act.turns)
+
+
+async def breathe(turns: int) -> None:
+    for _ in range(turns):
+        await asyncio.sleep(0)
+
+
+async def ask(story: Story, client: Connection, act: Ask, number: int) -> None:
+    try:
+        match act.kind:
+            case "prompt":
+                await client.request(PROMPT, Update(session_id=act.session, text=""))
+            case "ping":
+                await client.request(PING, Ping())
+            case "new":
+                await client.request(NEW, Nothing())
+            case "fork":
+                await client.request(FORK, Scoped(session_id="origin"))
+    except Exception as error:
+        assert str(error) == "no"
+    story.requests[number].returned_at = story.note("return", number)
+
+
+def answer(story: Story, asked: Asked, far: MemoryTransport, *, is_success: bool) -> None:
+    asked.answered_at = story.position
+    story.position += 1
+    result = {"sessionId": asked.ask.session} if asked.ask.kind in ("new", "fork") else {}
+    outcome: dict[str, Any] = {"result": result} if is_success else {"error": {"code": 1, "message": "no"}}
+    far.send(frame(id=asked.id, **outcome))
+    if asked.ask.kind in ("new", "fork") and not is_success:
+        asked.ask = Ask("ping", asked.ask.session)  # it introduces nothing, so nothing stands before it
+
+
+def check_nobody_waits_needlessly(story: Story) -> None:
+    """With all the time it may want, only a barrier behind a blocked update of its own session is still waiting."""
+    for asked in story.requests:
+        if asked.answered_at is None or asked.returned_at is not None:
+            continue
+        assert asked.ask.kind != "ping"
+        assert any(
+            story.waits[position] is None and session == asked.ask.session and position < asked.answered_at
+            for position, session in story.sent
+        )
+
+
+def check_order(story: Story) -> None:
+    when: dict[str, dict[int, int]] = {"begin": {}, "end": {}, "return": {}}
+    for at, (kind, number) in enumerate(story.log):
+        when[kind][number] = at
+    for session in SESSIONS:
+        handled = [number for kind, number in story.log if kind == "begin" and (number, session) in story.sent]
+        assert handled == [position for position, of in story.sent if of == session]
+        for one, next_one in pairwise(handled):
+            assert when["end"][one] < when["begin"][next_one]
+    for asked in story.requests:
+        assert asked.returned_at is not None
+        assert asked.answered_at is not None
+        if asked.ask.kind != "ping":
+            for position, session in story.sent:
+                if session == asked.ask.session and position < asked.answered_at:
+                    assert when["end"][position] < asked.returned_at
+
+
+def check(script: list[Act]) -> int:
+    story = asyncio.run(play(script))
+    check_order(story)
+    assert len(story.log) == 2 * len(story.sent) + len(story.requests)  # each once, and nothing else
+    return len(story.sent)
+
+
+@given(st.lists(acts, max_size=15) | st.lists(acts, min_size=15, max_size=40))
+def test_under_any_schedule_the_order_contract_holds(script: list[Act]) -> None:
+    check(script)
+
+
+@pytest.mark.fault("ORD-01")
+def test_long_random_schedules_keep_the_order_contract(chaos_factor: int, record_property: Any) -> None:
+    count = 100 * chaos_factor
+    record_property("count", count)
+    assert sum(check(random_script(random.Random(seed), 150)) for seed in range(count)) > count * 30
+
+
+def test_an_update_held_for_a_new_session_is_not_overtaken_once_its_session_is_named() -> None:
+    """Found by the random schedules."""
+    check([Ask("new", "a"), Tell("b", 2), Ask("prompt", "b"), Tell("b", 0), Reply(1, is_success=True)])
