@@ -42,6 +42,7 @@ asyncio.run(main())
 
 
 @pytest.mark.fault("PRC-01")
+@pytest.mark.timeout(3600)  # `make chaos` runs it a hundred times; its own waits are bounded.
 async def test_an_agent_killed_at_any_moment_is_reported_within_a_second_and_leaves_nothing(
     chaos_factor: int, nothing_left: str
 ) -> None:
@@ -67,6 +68,7 @@ async def test_an_agent_killed_at_any_moment_is_reported_within_a_second_and_lea
 
 
 @pytest.mark.fault("PRC-02")
+@pytest.mark.timeout(3600)
 async def test_a_client_killed_at_any_moment_takes_its_agents_with_it(chaos_factor: int, nothing_left: str) -> None:
     seed = random.randrange(2**32)
     print("seed", seed)
