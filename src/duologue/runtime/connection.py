@@ -89,6 +89,8 @@ class Connection:
         self._max_pending = max_pending
         self._burst = 0
         self._room: asyncio.Future[None] | None = None
+        self._failure: Exception | None = None
+        """What handling a frame raised outside of the reading task, which is to end the connection with it."""
         self._is_over = False
 
     async def __aenter__(self) -> Self:
@@ -119,6 +121,7 @@ class Connection:
         await self._transport.__aenter__()
         self._watch = LoopWatch.of_this_loop()
         self._watch.acquire(self)
+        self._transport.taker = self._take
         self._tasks.start(self._read())
         return self
 
@@ -222,10 +225,9 @@ class Connection:
         cause: BaseException | None = None
         try:
             while frames := await self._transport.receive():
-                for frame in frames:
-                    if self._taps:
-                        show(self._taps, "in", frame)
-                    self._incoming.on_frame(frame)
+                if self._failure is not None:
+                    raise self._failure
+                self._handle(frames)
                 if self._lanes.queued_bytes > self._max_incoming:
                     await self._wait_for_room()
         except asyncio.CancelledError:
@@ -238,6 +240,23 @@ class Connection:
         self._end(cause)
         await self._wind_down()
 
+    def _take(self, frames: list[bytes]) -> bool:
+        """What `_read` does, without waking it; but it alone waits for room, and it alone ends the connection."""
+        if self._room is not None or self._lanes.queued_bytes > self._max_incoming:
+            return False
+        try:
+            self._handle(frames)
+        except Exception as error:
+            self._failure = error
+        return self._failure is None
+
+    def _handle(self, frames: list[bytes]) -> None:
+        on_frame = self._incoming.on_frame
+        for frame in frames:
+            if self._taps:
+                show(self._taps, "in", frame)
+            on_frame(frame)
+
     def _reconsider(self) -> None:
         if self._room is not None and not self._room.done():
             self._room.set_result(None)
@@ -247,12 +266,12 @@ class Connection:
         self._lanes.reports_progress = True
         try:
             while (queued := self._lanes.queued_bytes) > self._max_incoming:
-                if queued > HARD_MARK * self._max_incoming:
-                    raise PeerTooFast(
-                        f"{queued} bytes of input wait to be handled (limit {HARD_MARK * self._max_incoming}); "
-                        f"the handlers are too slow, and something waits for an answer behind them"
-                    )
                 if self._outgoing.waiting or self._calls.starve():
+                    if queued > HARD_MARK * self._max_incoming:
+                        raise PeerTooFast(
+                            f"{queued} bytes of input wait to be handled (limit {HARD_MARK * self._max_incoming}); "
+                            f"the handlers are too slow, and something waits for an answer behind them"
+                        )
                     return
                 self._room = asyncio.get_running_loop().create_future()
                 await self._room
@@ -267,6 +286,7 @@ class Connection:
         if self._is_over:
             return
         self._is_over = True
+        self._transport.taker = None
         if isinstance(cause, ConnectionLost):
             self.cause = cause
         elif cause is not None:

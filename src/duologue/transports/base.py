@@ -7,6 +7,7 @@ always answer; whoever can wait asks `is_congested` after sending and awaits `dr
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from types import TracebackType
 from typing import Protocol, Self
 
@@ -18,6 +19,10 @@ class Transport(ABC):
 
     is_congested: bool = False
     """More is queued than the other side takes without delay; be kind and await `drain()` before sending more."""
+
+    taker: Callable[[list[bytes]], bool] | None = None
+    """Asked to take frames the moment they arrive, by transports that can: it takes them all, or says no and they wait
+    for `receive`. It saves a turn of the event loop, no more; a transport need not ask."""
 
     @property
     @abstractmethod
