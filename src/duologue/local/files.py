@@ -221,8 +221,9 @@ class Roots:
             for root in self._roots:
                 if start in root.spellings:
                     return root, parts[length:]
-        # The path of a root may be written in other ways: by other links, or on a file system that folds case.
-        for length in range(len(parts), 0, -1):
+        # The path of a root may be written in other ways: by other links, or on a file system that folds case. What
+        # leads through `..` is not tried: whether that works would tell which directories there are outside.
+        for length in range((*parts, "..").index(".."), 0, -1):
             with suppress(OSError):
                 info = os.stat("/" + "/".join(parts[:length]))
                 for root in self._roots:

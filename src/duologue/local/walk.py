@@ -177,15 +177,17 @@ class _Walker:
         return Place(self._here, part, (*self._names, part, *ahead), None, tuple(ahead))
 
     def _go_up(self) -> None:
-        rest = list(reversed(self._ahead))
         if self._names:
-            self._begin(self._root, [*self._names[:-1], *rest])
+            self._begin(self._root, [*self._names[:-1], *reversed(self._ahead)])
         elif self._root.path:
-            # Out of this root, and perhaps into another.
             self._count_link()
-            self._begin(*self._locate("/" + "/".join([*self._root.path[:-1], *rest])))
+            self._jump(self._root.path[:-1])
         else:
             raise refusal(errno.EXDEV)
+
+    def _jump(self, parts: Sequence[str]) -> None:
+        """Out of this root, to be found again beneath this or another one."""
+        self._begin(*self._locate("/" + "/".join([*parts, *reversed(self._ahead)])))
 
     def _count_link(self) -> None:
         self._links += 1
@@ -199,8 +201,7 @@ class _Walker:
         except OSError as error:
             raise _Changed from error
         if target.startswith("/"):
-            root, parts = self._locate(target)
-            self._begin(root, [*parts, *reversed(self._ahead)])
+            self._jump(split(target))
         else:
             self._ahead += reversed(split(target))
 

@@ -1,0 +1,506 @@
+"""What is read is what is in the file, what is written is what was given, and neither is ever half of it."""
+
+from __future__ import annotations
+
+import os
+import random
+import resource
+import subprocess
+import sys
+import threading
+import tracemalloc
+from pathlib import Path
+
+import pytest
+
+from duologue.errors import InternalError, InvalidParams, ResourceNotFound
+from duologue.local.files import Roots
+from tests.local.land import Land
+from tests.transports.programs import python
+
+LINES = "one\ntwo\nthree\nfour\nfive"
+
+
+@pytest.mark.fault("FSC-01")
+@pytest.mark.rule(102)
+@pytest.mark.parametrize(
+    ("line", "limit", "text"),
+    [
+        (None, None, LINES),
+        (0, None, LINES),
+        (1, None, LINES),
+        (2, 2, "two\nthree\n"),
+        (5, None, "five"),
+        (5, 1, "five"),
+        (6, None, ""),
+        (6, 1, ""),
+        (2**63, None, ""),
+        (2**63, 2**63, ""),
+        (None, 0, ""),
+        (3, 0, ""),
+        (None, 2, "one\ntwo\n"),
+        (4, 2**63, "four\nfive"),
+        (1, 5, LINES),
+    ],
+)
+def test_lines_are_counted_from_one(land: Land, line: int | None, limit: int | None, text: str) -> None:
+    (land.root / "lines").write_text(LINES)
+
+    assert land.roots.read_text(land.root / "lines", line=line, limit=limit) == text
+
+
+@pytest.mark.fault("FSC-01")
+def test_lines_cannot_be_counted_backwards(land: Land) -> None:
+    for line, limit in ((-1, None), (None, -1), (-(2**63), -1)):
+        with pytest.raises(InvalidParams, match="cannot be negative"):
+            land.roots.read_text(land.root / "file", line=line, limit=limit)
+
+
+def test_lines_that_reach_over_many_blocks_are_found(land: Land) -> None:
+    lines = [f"{n} {'é' * (n % 97)}\n" for n in range(20_000)]
+    (land.root / "long").write_text("".join(lines))
+
+    random.seed(7)
+    for _ in range(50):
+        line, limit = random.randint(1, 20_100), random.choice([0, 1, 2, 5_000, 30_000])
+        assert land.roots.read_text(land.root / "long", line=line, limit=limit) == "".join(
+            lines[line - 1 : line - 1 + limit]
+        )
+
+
+@pytest.mark.fault("FSC-02")
+def test_a_file_over_the_limit_is_refused_but_some_of_its_lines_can_be_read(land: Land) -> None:
+    (land.root / "big").write_text("line\n" * 1000)
+
+    with Roots([land.root], max_read_bytes=100) as roots:
+        with pytest.raises(InvalidParams, match="longer than the limit of 100 bytes"):
+            roots.read_text(land.root / "big")
+        with pytest.raises(InvalidParams, match="longer than the limit of 100 bytes"):
+            roots.read_text(land.root / "big", line=2)
+        with pytest.raises(InvalidParams, match="longer than the limit of 100 bytes"):
+            roots.read_text(land.root / "big", limit=21)
+        assert roots.read_text(land.root / "big", limit=20) == "line\n" * 20
+        assert roots.read_text(land.root / "big", line=981) == "line\n" * 20
+        (land.root / "big").write_text("x" * 100)
+        assert roots.read_text(land.root / "big") == "x" * 100
+
+
+@pytest.mark.fault("FSC-03")
+@pytest.mark.timeout(20)
+def test_a_sparse_file_of_a_tebibyte_is_refused_without_reading_it(land: Land) -> None:
+    with (land.root / "sparse").open("wb") as file:
+        file.truncate(2**40)
+
+    assert land.reading(land.root / "sparse").startswith("longer than the limit of 16777216 bytes")
+    for line, limit in ((1, 1), (2, None), (2**40, 1)):
+        with pytest.raises(InvalidParams, match="not UTF-8 text"):
+            land.roots.read_text(land.root / "sparse", line=line, limit=limit)
+
+
+@pytest.mark.fault("FSC-04")
+def test_one_endless_line_costs_no_more_than_the_limit(
+    land: Land, chaos_factor: int, record_property: pytest.RecordProperty
+) -> None:
+    mebibytes = min(64 * chaos_factor, 1024)
+    record_property("count", f"{mebibytes} MiB")
+    with (land.root / "endless").open("wb") as file:
+        for _ in range(mebibytes):
+            file.write(b"x" * 2**20)
+
+    with Roots([land.root], max_read_bytes=2**20) as roots:
+        tracemalloc.start()
+        try:
+            with pytest.raises(InvalidParams, match="longer than the limit of 1048576 bytes"):
+                roots.read_text(land.root / "endless", limit=1)
+            assert roots.read_text(land.root / "endless", line=2, limit=1) == ""
+            _, peak = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+    assert peak < 4 * 2**20
+
+
+@pytest.mark.fault("FSC-05")
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"\x7fELF\x02\x01\x01\x00\x00",
+        b"text with a \x00 in it",
+        "Straße".encode("latin-1"),
+        "text".encode("utf-16"),
+        "text".encode("utf-16-le"),
+        "text".encode("utf-32"),
+        b"\xed\xa0\x80",
+        b"\xc0\xaf",
+        b"cut \xf0\x9f\x98",
+        b"\xff",
+    ],
+)
+def test_what_is_not_utf8_text_is_an_error(land: Land, content: bytes) -> None:
+    (land.root / "odd").write_bytes(content)
+
+    assert land.reading(land.root / "odd") == "not UTF-8 text"
+    with pytest.raises(InvalidParams, match="not UTF-8 text"):
+        land.roots.read_text(land.root / "odd", line=1, limit=1)
+
+
+@pytest.mark.fault("FSC-05")
+def test_half_a_character_is_not_written(land: Land) -> None:
+    with pytest.raises(InvalidParams, match="half a character"):
+        land.roots.write_text(land.root / "file", "\ud83d")
+
+    assert (land.root / "file").read_text() == "inside\n"
+
+
+@pytest.mark.fault("FSC-06")
+@pytest.mark.parametrize(
+    "content",
+    [
+        "\ufefftext\n".encode(),
+        b"unix\nwindows\r\nmac\rno end",
+        b"\r\n\r\n\n\r",
+        b"no final newline",
+        b"\n",
+        b"",
+        "\u2028\u2029\x85\x0b\x0c\x1c 😀\n".encode(),
+        b"escape \x1b[31m bell \x07\n",
+    ],
+)
+def test_text_is_read_and_written_back_without_change(land: Land, content: bytes) -> None:
+    (land.root / "text").write_bytes(content)
+
+    text = land.roots.read_text(land.root / "text")
+    land.roots.write_text(land.root / "copy", text)
+
+    assert (land.root / "copy").read_bytes() == content
+    lines = [land.roots.read_text(land.root / "text", line=n, limit=1) for n in range(1, 10)]
+    assert "".join(lines).encode() == content
+
+
+REWRITER = python(
+    """
+    import os, sys
+    contents = [b"a" * 700_000, b"b" * 500_000]
+    fd = os.open(sys.argv[1], os.O_RDWR)
+    print("ready", flush=True)
+    for n, _ in enumerate(sys.stdin):
+        os.ftruncate(fd, 0)
+        os.pwrite(fd, contents[n % 2], 0)
+        print("done", flush=True)
+    """
+)
+
+
+@pytest.mark.fault("FSC-07")
+def test_a_file_that_changes_while_it_is_read_gives_one_of_its_texts(land: Land, chaos_factor: int) -> None:
+    path = land.root / "changing"
+    path.write_text("b" * 500_000)
+    with subprocess.Popen([*REWRITER, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as writer:
+        assert writer.stdin is not None
+        assert writer.stdout is not None
+        assert writer.stdout.readline() == "ready\n"
+        for _ in range(100 * chaos_factor):
+            writer.stdin.write("\n")
+            writer.stdin.flush()
+            assert len(set(land.roots.read_text(path))) <= 1
+            assert writer.stdout.readline() == "done\n"
+        writer.stdin.close()
+
+
+@pytest.mark.fault("FSC-07")
+@pytest.mark.timeout(60)
+def test_a_file_that_never_stops_growing_is_read_or_refused(land: Land) -> None:
+    path = land.root / "log"
+    path.write_text("")
+    grower = subprocess.Popen(
+        python(
+            """
+            import sys
+            with open(sys.argv[1], "a", buffering=1) as file:
+                for _ in range(2_000_000):
+                    file.write("é\\n")
+            """,
+            str(path),
+        )
+    )
+    try:
+        with Roots([land.root], max_read_bytes=64 * 2**20) as roots:
+            while grower.poll() is None:
+                try:
+                    assert set(roots.read_text(path)) <= {"é", "\n"}
+                except InternalError as error:
+                    assert "busy" in error.message
+                if path.stat().st_size > 2**20:
+                    break
+    finally:
+        grower.kill()
+        grower.wait()
+
+
+@pytest.mark.fault("FSC-08")
+@pytest.mark.rule(101)
+def test_missing_directories_are_made_inside_the_root(land: Land) -> None:
+    (land.root / "link").symlink_to("sub")
+
+    land.roots.write_text(land.root / "a" / "b" / "c", "deep")
+    land.roots.write_text(f"{land.root}/./link/new//deep", "through a link")
+
+    assert (land.root / "a" / "b" / "c").read_text() == "deep"
+    assert (land.root / "sub" / "new" / "deep").read_text() == "through a link"
+    with pytest.raises(ResourceNotFound):
+        land.roots.write_text(f"{land.root}/missing/../x", "text")
+    assert not (land.root / "missing").exists()
+
+
+@pytest.mark.fault("FSC-08")
+def test_a_file_where_a_directory_is_needed_is_refused(land: Land) -> None:
+    assert land.refusal(land.root / "file" / "x" / "y") == "a part of the path is not a directory"
+
+
+FOREVER = python(
+    """
+    import sys
+    from duologue.local.files import Roots
+
+    texts = ["a" * 2_000_000, "b" * 3_000_000]
+    with Roots([sys.argv[1]]) as roots:
+        n = 0
+        while True:
+            roots.write_text(sys.argv[1] + "/file", texts[n % 2])
+            n += 1
+            print(n, flush=True)
+    """
+)
+
+
+@pytest.mark.fault("FSC-09")
+def test_a_writer_killed_in_the_midst_leaves_the_old_text_or_the_new(
+    land: Land, chaos_factor: int, record_property: pytest.RecordProperty
+) -> None:
+    rounds = 5 * chaos_factor
+    record_property("count", rounds)
+    (land.root / "file").write_text("a" * 2_000_000)
+    for n in range(rounds):
+        with subprocess.Popen([*FOREVER, str(land.root)], stdout=subprocess.PIPE) as writer:
+            assert writer.stdout is not None
+            for _ in range(1 + n % 3):
+                writer.stdout.readline()
+            writer.kill()
+        text = (land.root / "file").read_text()
+        assert (text[0], len(text), len(set(text))) in (("a", 2_000_000, 1), ("b", 3_000_000, 1))
+
+
+@pytest.mark.fault("FSC-09")
+def test_a_write_that_finds_no_room_leaves_the_old_text_and_nothing_else(land: Land) -> None:
+    before = sorted(os.listdir(land.root))
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (2**20, hard))
+    try:
+        with pytest.raises(InternalError, match="too large"):
+            land.roots.write_text(land.root / "file", "x" * 2**21)
+        with pytest.raises(InternalError, match="too large"):
+            land.roots.write_text(land.root / "new", "x" * 2**21)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+    assert (land.root / "file").read_text() == "inside\n"
+    assert sorted(os.listdir(land.root)) == before
+
+
+@pytest.mark.fault("FSC-10")
+@pytest.mark.parametrize("mode", [0o755, 0o600, 0o640, 0o4755, 0o666])
+def test_mode_and_owner_survive_a_write(land: Land, mode: int) -> None:
+    path = land.root / "file"
+    if os.geteuid() == 0:
+        os.chown(path, 65534, 12345)
+    path.chmod(mode)
+    before = path.stat()
+
+    land.roots.write_text(path, "new")
+
+    after = path.stat()
+    assert path.read_text() == "new"
+    assert (after.st_mode, after.st_uid, after.st_gid) == (before.st_mode, before.st_uid, before.st_gid)
+    assert after.st_ino != before.st_ino
+
+
+@pytest.mark.fault("FSC-10")
+def test_attributes_survive_a_write(land: Land) -> None:
+    path = land.root / "file"
+    try:
+        os.setxattr(path, "user.origin", b"somewhere")
+    except OSError:
+        pytest.skip("the file system of the temporary directory has no attributes")
+
+    land.roots.write_text(path, "new")
+
+    assert os.getxattr(path, "user.origin") == b"somewhere"
+
+
+@pytest.mark.fault("FSC-10")
+@pytest.mark.parametrize(("umask", "mode"), [(0o022, 0o644), (0o077, 0o600), (0, 0o666)])
+def test_a_new_file_gets_the_mode_that_the_umask_leaves(land: Land, umask: int, mode: int) -> None:
+    previous = os.umask(umask)
+    try:
+        land.roots.write_text(land.root / "new" / "file", "text")
+    finally:
+        os.umask(previous)
+
+    assert (land.root / "new" / "file").stat().st_mode & 0o7777 == mode
+    assert (land.root / "new").stat().st_mode & 0o777 == 0o777 & ~umask
+
+
+@pytest.mark.fault("FSC-10")
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a file that belongs to somebody else")
+def test_a_file_of_another_owner_that_we_may_write_is_written_in_place(land: Land) -> None:
+    path = land.root / "file"
+    path.chmod(0o666)
+    before = path.stat()
+    with land.as_nobody(except_for=path):
+        land.roots.write_text(path, "by nobody")
+
+    after = path.stat()
+    assert path.read_text() == "by nobody"
+    assert (after.st_ino, after.st_mode, after.st_uid) == (before.st_ino, before.st_mode, before.st_uid)
+    assert sorted(os.listdir(land.root)) == ["file", "sub"]
+
+
+@pytest.mark.fault("FSC-11")
+@pytest.mark.parametrize("allow_hard_links", [False, True])
+def test_of_two_writes_at_once_one_is_last_and_whole(land: Land, allow_hard_links: bool) -> None:
+    path = land.root / "file"
+    texts = ["a" * 300_000, "b" * 200_000]
+    if allow_hard_links:
+        os.link(path, land.root / "other name")
+    with Roots([land.root], allow_hard_links=allow_hard_links) as roots:
+
+        def write_often(text: str) -> None:
+            for _ in range(20):
+                roots.write_text(path, text)
+
+        writers = [threading.Thread(target=write_often, args=(text,)) for text in texts]
+        for writer in writers:
+            writer.start()
+        for writer in writers:
+            writer.join()
+        assert roots.read_text(path) in texts
+
+
+@pytest.mark.fault("FSC-11")
+def test_two_writes_that_need_the_same_directories_both_succeed(land: Land) -> None:
+    failures: list[BaseException] = []
+    start = threading.Barrier(2)
+
+    def write(name: str) -> None:
+        try:
+            for n in range(50):
+                start.wait(10)
+                land.roots.write_text(land.root / f"new{n}" / "deep" / "er" / name, name)
+        except BaseException as error:
+            failures.append(error)
+            start.abort()
+
+    writers = [threading.Thread(target=write, args=(name,)) for name in "ab"]
+    for writer in writers:
+        writer.start()
+    for writer in writers:
+        writer.join()
+
+    assert failures == []
+    assert sorted(os.listdir(land.root / "new49" / "deep" / "er")) == ["a", "b"]
+
+
+@pytest.mark.fault("FSC-12")
+def test_no_permission_is_said_and_no_other_path(land: Land) -> None:
+    for name, mode in (("unreadable", 0o000), ("read-only", 0o444)):
+        (land.root / name).write_text("text")
+        (land.root / name).chmod(mode)
+    (land.root / "closed").mkdir()
+    (land.root / "closed" / "file").write_text("text")
+    (land.root / "closed").chmod(0o555)
+    (land.root / "hidden").mkdir(mode=0o000)
+    try:
+        with land.as_nobody():
+            assert land.reading(land.root / "unreadable") == "no permission"
+            assert land.writing(land.root / "unreadable") == "no permission"
+            assert land.roots.read_text(land.root / "read-only") == "text"
+            assert land.writing(land.root / "read-only") == "no permission"
+            assert land.roots.read_text(land.root / "closed" / "file") == "text"
+            assert land.writing(land.root / "closed" / "file") == "no permission"
+            assert land.writing(land.root / "closed" / "new") == "no permission"
+            assert land.writing(land.root / "closed" / "new" / "deep") == "no permission"
+            assert land.refusal(land.root / "hidden" / "file") == "no permission"
+        assert (land.root / "read-only").read_text() == "text"
+        assert os.listdir(land.root / "closed") == ["file"]
+    finally:
+        (land.root / "closed").chmod(0o755)
+        (land.root / "hidden").chmod(0o755)
+
+
+@pytest.mark.fault("FSC-13")
+@pytest.mark.parametrize("text", ["inside\n", "", "x" * 16 * 2**20], ids=["the same", "nothing", "16 MiB"])
+def test_the_same_no_and_much_text_is_written(land: Land, text: str) -> None:
+    land.roots.write_text(land.root / "file", text)
+
+    assert (land.root / "file").read_text() == text
+    assert land.roots.read_text(land.root / "file") == text
+
+
+@pytest.mark.rule(104)
+def test_a_missing_file_is_not_found_and_the_answer_names_it(land: Land) -> None:
+    with pytest.raises(ResourceNotFound) as missing:
+        land.roots.read_text(land.root / "no such file")
+
+    assert missing.value.data == {"uri": f"file://{land.root}/no%20such%20file"}
+    assert missing.value.message == f"{str(land.root / 'no such file')!r}: no such file"
+    assert not land.roots.exists(land.root / "no such file")
+    with pytest.raises(ResourceNotFound):
+        land.roots.stat(land.root / "missing" / "file")
+
+
+def test_a_missing_file_may_read_as_empty(land: Land) -> None:
+    with Roots([land.root], missing="empty") as roots:
+        assert roots.read_text(land.root / "missing") == ""
+        assert roots.read_text(land.root / "missing" / "deep", line=3) == ""
+        assert land.reading(land.outside / "missing", roots) == "outside the directories that may be used"
+
+
+def test_stat_tells_size_and_kind(land: Land) -> None:
+    assert land.roots.stat(land.root / "file").st_size == len("inside\n")
+    assert land.roots.stat(land.root / "sub").st_mode == (land.root / "sub").stat().st_mode
+    assert land.roots.stat(land.root).st_ino == land.root.stat().st_ino
+    assert land.roots.exists(f"{land.root}/")
+
+
+def test_the_roots_are_let_go_only_when_the_last_thread_has_left(land: Land) -> None:
+    (land.root / "long").write_text("line\n" * 200_000)
+    wrong: list[object] = []
+
+    def read_until_closed() -> None:
+        try:
+            while True:
+                if len(land.roots.read_text(land.root / "long")) != 1_000_000:
+                    wrong.append("short")
+        except InvalidParams as closed:
+            if "closed" not in closed.message:
+                wrong.append(closed)
+        except BaseException as error:
+            wrong.append(error)
+
+    readers = [threading.Thread(target=read_until_closed) for _ in range(3)]
+    for reader in readers:
+        reader.start()
+    land.roots.read_text(land.root / "long")
+    land.roots.close()
+    # Whatever is opened now takes the numbers that were let go.
+    taken = [os.open(land.outside, os.O_RDONLY) for _ in range(5)]
+    for reader in readers:
+        reader.join(10)
+    for fd in taken:
+        os.close(fd)
+
+    assert wrong == []
+
+
+def test_programs_of_this_module_can_be_imported_anywhere() -> None:
+    code = "import duologue.local.files, duologue.local.commands"
+    assert subprocess.run([sys.executable, "-I", "-c", code], check=False, cwd=Path("/")).returncode == 0

@@ -1,0 +1,143 @@
+"""Thousands of random paths through a tree full of links: we read what the kernel would, where it stays inside."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from duologue.errors import InvalidParams, RequestError, ResourceNotFound
+from duologue.local.files import Roots
+from tests.local.land import CANARY, Land
+
+PATHS = 10_000
+
+WAYS = [
+    "..",
+    "..",
+    ".",
+    "",
+    "a",
+    "a/b",
+    "a/b/deep",
+    "sub",
+    "in",
+    "out",
+    "up",
+    "abs-in",
+    "abs-out",
+    "to-root",
+    "to-home",
+    "abs-home",
+]
+ODD = [
+    *("root", "outside", "secret", "file", "loop", "dangling", "fifo", "new", "x" * 255, "x" * 256),
+    *("é", "e\u0301", "\u202e", "\udcff", "\u2215", "%2e%2e", "..\u200b", " ", "\n"),
+]
+ENDS = ["file", "file", "secret", "sub/file", "é", "root/file", "outside/secret", "new", "fifo", ""]
+
+
+def random_path(root: Path, draw: random.Random) -> str:
+    """Through links and `..`, mostly along what exists, and out of it now and then."""
+    parts = [draw.choice(ODD if draw.random() < 0.1 else WAYS) for _ in range(draw.randint(0, 8))]
+    return "/".join([str(root), *parts, draw.choice(ENDS)])
+
+
+def plant(land: Land) -> None:
+    deep = land.root / "a" / "b" / "deep"
+    deep.mkdir(parents=True)
+    (deep / "file").write_text("deep\n")
+    (land.root / "é").write_text("odd\n")
+    os.mkfifo(land.root / "fifo")
+    for place in (land.root, land.root / "a", deep):
+        up = os.path.relpath(land.root, place)
+        for name, target in {
+            "in": f"{up}/sub",
+            "out": f"{up}/../outside",
+            "up": "..",
+            "loop": "loop",
+            "dangling": f"{up}/nowhere/at/all",
+            "abs-in": f"{land.root}/a",
+            "abs-out": str(land.outside),
+            "to-root": f"{up}/../root",
+            "to-home": f"{up}/..",
+            "abs-home": str(land.home),
+        }.items():
+            (place / name).symlink_to(target)
+
+
+def as_the_kernel_reads(path: str, root: Path) -> str | type[RequestError]:
+    """The text, or the error due if we are to open what the kernel opens, and only inside."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    except FileNotFoundError:
+        return ResourceNotFound
+    except (OSError, ValueError):
+        return InvalidParams
+    try:
+        real = Path(f"/proc/self/fd/{fd}").readlink()
+        is_ours = real.is_relative_to(root) and real.is_file() and not _passes_outside(path, root)
+        return real.read_text() if is_ours else InvalidParams
+    finally:
+        os.close(fd)
+
+
+def _passes_outside(path: str, root: Path) -> bool:
+    """Whether the way leads through a directory that neither lies inside nor leads there."""
+    parts = path.split("/")
+    on_the_way = (Path(os.path.realpath("/".join(parts[:n]) or "/")) for n in range(1, len(parts) + 1))
+    return not all(place.is_relative_to(root) or root.is_relative_to(place) for place in on_the_way)
+
+
+def as_we_read(roots: Roots, path: str) -> str | type[RequestError]:
+    try:
+        return roots.read_text(path)
+    except RequestError as error:
+        return type(error)
+
+
+@pytest.mark.fault("FSB-23")
+def test_generated_paths_lead_where_the_kernel_goes_and_never_outside(
+    land: Land, chaos_factor: int, record_property: pytest.RecordProperty
+) -> None:
+    seed = random.randrange(2**32)
+    count = PATHS * chaos_factor
+    record_property("count", count)
+    plant(land)
+    draw = random.Random(seed)
+    seen: Counter[str] = Counter()
+    for _ in range(count):
+        path = random_path(land.root, draw)
+        ours = as_we_read(land.roots, path)
+        kernels = as_the_kernel_reads(path, land.root)
+        # What is missing outside is outside; nobody learns from us whether it is there.
+        assert ours == kernels or (ours, kernels) == (InvalidParams, ResourceNotFound), (seed, path)
+        assert ours != CANARY
+        seen[ours if isinstance(ours, str) else ours.__name__] += 1
+
+    assert set(seen) == {"inside\n", "inside sub\n", "deep\n", "odd\n", "InvalidParams", "ResourceNotFound"}, seed
+    assert min(seen.values()) > 10, seed
+
+
+@pytest.mark.fault("FSB-23")
+def test_writing_to_generated_paths_changes_nothing_outside(
+    land: Land, chaos_factor: int, record_property: pytest.RecordProperty
+) -> None:
+    count = PATHS // 10 * chaos_factor
+    record_property("count", count)
+    plant(land)
+    written = 0
+    for _ in range(count):
+        path = random_path(land.root, random.Random())
+        try:
+            land.roots.write_text(path, "new")
+        except RequestError:
+            continue
+        written += 1
+        assert Path(path).resolve().is_relative_to(land.root)
+        assert Path(path).read_text() == "new"
+
+    assert written > 10

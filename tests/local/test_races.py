@@ -1,0 +1,137 @@
+"""Another process changes the tree while we work in it; nothing outside is ever touched."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from duologue.errors import InvalidParams, RequestError
+from duologue.local.files import Roots
+from tests.local.land import CANARY, Land
+from tests.local.swapper import swapping
+
+RACES = 10_000
+MOST_RACES = 1_000_000
+"""How long to go on for each outcome to be seen; how the two processes fall into step is nobody's choice."""
+
+
+def races(at_least: int, seen: Counter[str], *outcomes: str) -> Iterator[int]:
+    """So many attempts, and more until each outcome was seen ten times."""
+    for n in range(MOST_RACES):
+        if n >= at_least and all(seen[outcome] >= 10 for outcome in outcomes):
+            return
+        yield n
+    raise AssertionError(f"not every outcome was seen: {seen}")
+
+
+def read_after_checking(path: Path, root: Path) -> str | None:
+    """What must not be done: look where a path leads, then open it."""
+    with suppress(OSError):
+        return path.read_text() if path.resolve().is_relative_to(root) else None
+    return None
+
+
+def test_checking_a_path_before_opening_it_loses_this_race(land: Land) -> None:
+    """Shows that the tests below can fail: the swapping is fast enough for whoever can be beaten."""
+    (land.root / "link").symlink_to("../outside")
+
+    with swapping(land.root / "sub", land.root / "link"):
+        seen: Counter[str] = Counter()
+        for _ in races(1, seen, CANARY):
+            seen[read_after_checking(land.root / "sub" / "file", land.root) or ""] += 1
+
+
+@pytest.mark.fault("FSB-10")
+@pytest.mark.parametrize("target", ["../outside", "{outside}"], ids=["relative", "absolute"])
+def test_a_directory_swapped_for_a_link_never_leads_outside(
+    land: Land, target: str, chaos_factor: int, record_property: pytest.RecordProperty
+) -> None:
+    record_property("count", RACES * chaos_factor)
+    (land.root / "link").symlink_to(target.format(outside=land.outside))
+    path = land.root / "sub" / "file"
+    seen: Counter[str] = Counter()
+
+    with swapping(land.root / "sub", land.root / "link"):
+        for n in races(RACES * chaos_factor, seen, "inside sub\n", "written", "InvalidParams"):
+            try:
+                if n % 10:
+                    seen[land.roots.read_text(path)] += 1
+                else:
+                    land.roots.write_text(path, "inside sub\n")
+                    seen["written"] += 1
+            except RequestError as error:
+                seen[type(error).__name__] += 1
+
+    assert set(seen) == {"inside sub\n", "written", "InvalidParams"}
+
+
+@pytest.mark.fault("FSB-10")
+def test_new_directories_are_never_made_outside(land: Land, chaos_factor: int) -> None:
+    (land.root / "link").symlink_to("../outside")
+
+    with swapping(land.root / "sub", land.root / "link"):
+        for n in range(500 * chaos_factor):
+            try:
+                land.roots.write_text(land.root / "sub" / f"new{n % 50}" / "deep" / str(n), "")
+            except InvalidParams:
+                continue
+
+
+@pytest.mark.fault("FSB-11")
+def test_a_file_swapped_for_a_link_is_never_truncated_outside(land: Land, chaos_factor: int) -> None:
+    path = land.root / "file"
+    os.link(path, land.root / "other name")
+    (land.root / "link").symlink_to("../outside/secret")
+    seen: Counter[str] = Counter()
+
+    with Roots([land.root], allow_hard_links=True) as roots, swapping(path, land.root / "link"):
+        for _ in races(1_000 * chaos_factor, seen, "written", "refused"):
+            try:
+                roots.write_text(path, "new")
+                seen["written"] += 1
+            except InvalidParams:
+                seen["refused"] += 1
+
+
+@pytest.mark.fault("FSB-11")
+def test_a_link_swapped_in_before_the_rename_is_replaced_and_not_followed(land: Land, chaos_factor: int) -> None:
+    path, link, fresh = land.root / "file", land.root / "link", land.root / "fresh"
+    link.symlink_to("../outside/secret")
+    seen: Counter[str] = Counter()
+
+    with swapping(path, link):
+        for _ in races(100 * chaos_factor, seen, "written"):
+            with suppress(InvalidParams):
+                land.roots.write_text(path, "new")
+                seen["written"] += 1
+            if not any(stat.S_ISLNK(name.lstat().st_mode) for name in (path, link)):
+                fresh.symlink_to("../outside/secret")
+                fresh.rename(link)
+
+
+@pytest.mark.fault("FSB-15")
+@pytest.mark.timeout(60)
+def test_a_file_swapped_for_a_fifo_never_blocks(land: Land, chaos_factor: int) -> None:
+    path = land.root / "file"
+    os.link(path, land.root / "other name")
+    os.mkfifo(land.root / "fifo")
+    seen: Counter[str] = Counter()
+
+    with Roots([land.root], allow_hard_links=True) as roots, swapping(path, land.root / "fifo"):
+        for n in races(5_000 * chaos_factor, seen, "inside\n", "written", "a FIFO, not a file with text"):
+            try:
+                if n % 10:
+                    seen[roots.read_text(path)] += 1
+                else:
+                    roots.write_text(path, "inside\n")
+                    seen["written"] += 1
+            except InvalidParams as error:
+                seen[error.message.rpartition(": ")[2]] += 1
+
+    assert all(outcome in ("inside\n", "written") or "FIFO" in outcome for outcome in seen)
