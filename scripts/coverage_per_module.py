@@ -14,7 +14,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "duologue"
-PURE_ROOMS = ("jsonrpc", "schema", "conversation")
+PURE_ROOMS = ("jsonrpc", "schema", "conversation", "compat")
 
 
 def is_generated(path: Path) -> bool:

@@ -60,7 +60,8 @@ class Editor:
     @property
     def text(self) -> str:
         """All the agent said."""
-        return "".join(chunk.content.text for chunk in self.of(v1.AgentMessageChunk))
+        said = [chunk.content for chunk in self.of(v1.AgentMessageChunk)]
+        return "".join(content.text for content in said if isinstance(content, v1.TextContent))
 
 
 @asynccontextmanager
