@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+from importlib.util import find_spec
 from pathlib import Path
 
 import duologue
@@ -62,8 +63,5 @@ def default_directory() -> Path:
 
 
 def _has_mcp() -> bool:
-    try:
-        import mcp  # noqa: F401
-    except ImportError:
-        return False
-    return True
+    """Looked up, not imported: the package takes longer to load than everything else here."""
+    return find_spec("mcp") is not None

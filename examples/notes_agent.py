@@ -1,0 +1,63 @@
+"""An agent with a bit of everything: settings, a plan, tools, permission, files, commands, an extension, a store."""
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+
+from duologue import Agent, Settings, Turn, choice, toggle
+
+
+class Knobs(Settings):  # modes and config options from one typed declaration
+    mode = choice("ask", "write", category="mode")
+    deep = toggle(False, name="Deep search")
+
+
+@dataclass
+class StatsQuery:
+    since: str = ""
+
+
+@dataclass
+class Stats:
+    notes: int
+
+
+agent = Agent("notes", version="1.0", title="Notes", settings=Knobs)  # capabilities follow from what is registered below
+
+
+async def my_model(notes: str, tests: str, question: str) -> AsyncIterator[str]:
+    """Stands for a model: it knows how long the notes are."""
+    yield f"You have {len(notes.split())} words of notes. "
+    yield f"You asked: {question}"
+
+
+@agent.on_prompt  # return = end_turn; cancelled = "cancelled", never an error
+async def answer(turn: Turn[Knobs]) -> None:
+    await turn.plan("Read the notes", "Answer")
+    notes = turn.cwd / "notes.md"
+    async with turn.tool("Read notes.md", kind="read") as read:  # leaving = completed, raising = failed
+        text = await turn.files.read(notes)  # the editor's unsaved text when it offers it
+        await read.show(text)
+    if turn.settings.mode == "write":
+        async with turn.tool("Write notes.md", kind="edit") as edit:
+            if await edit.allow():  # asks the user about *this*; a remembered answer asks nobody
+                await turn.files.write(notes, text + turn.text)
+    tests = await turn.run("echo", "all tests passed", timeout=60)  # the editor's terminal, or our own
+    async for piece in my_model(text, tests.output, turn.text):
+        await turn.say(piece)  # waits when the editor is slow
+    await turn.usage(used=1200, size=200_000)
+
+
+@agent.command("clear", "Forget everything")  # advertised after the session is open; dispatched on "/clear"
+async def clear(turn: Turn[Knobs], argument: str) -> None:
+    await turn.files.write("notes.md", "")
+
+
+@agent.extension("_notes/stats")  # typed custom method, schema from the annotations
+async def stats(query: StatsQuery) -> Stats:
+    return Stats(notes=1)
+
+
+agent.keep_sessions("~/.local/share/notes")  # load, list, resume, fork, close and delete work from here on
+
+if __name__ == "__main__":
+    agent.main()
