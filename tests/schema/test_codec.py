@@ -237,12 +237,17 @@ def test_a_users_own_model_is_read_strictly_and_its_errors_name_the_place() -> N
         decode(Query, b'{"since":"1999"}')
 
 
-@pytest.mark.parametrize(("type_", "key"), [(Tree, "branches"), (Bush, "twigs")])
-def test_a_type_that_holds_itself_is_read_and_too_much_of_it_refused(type_: type[Tree | Bush], key: str) -> None:
+@pytest.mark.parametrize(
+    ("type_", "key", "problem"),
+    [(Tree, "branches", "nested too deep"), (Bush, "twigs", r"nested too deep|Expected object")],
+)
+def test_a_type_that_holds_itself_is_read_and_too_much_of_it_refused(
+    type_: type[Tree | Bush], key: str, problem: str
+) -> None:
     assert isinstance(decode(type_, f'{{"{key}":[{{"{key}":[]}}]}}'.encode()), type_)
-    deep = f'{{"{key}":['.encode() * 300
-    with pytest.raises(InvalidParams, match=r"nested too deep|[Ee]xpected object"):
-        decode(type_, deep + b"5" + b"]}" * 300)
+    deep = f'{{"{key}":['.encode() * 400
+    with pytest.raises(InvalidParams, match=problem):
+        decode(type_, deep + b"5" + b"]}" * 400)
 
 
 def test_a_users_dataclass_may_hold_shapes_of_the_schema() -> None:
