@@ -1,17 +1,12 @@
-"""MCP servers to test with: processes, and addresses on loopback."""
+"""MCP servers to test with, and the processes they leave."""
 
 from __future__ import annotations
 
 import asyncio
 import os
-import socket
 import sys
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager, closing, suppress
+from contextlib import suppress
 from pathlib import Path
-
-import uvicorn
-from starlette.types import ASGIApp
 
 from duologue.conversation.setup import StdioMcpServer
 
@@ -28,21 +23,6 @@ def small(*behaviours: str, name: str = "small", env: dict[str, str] | None = No
 def real(name: str = "real") -> StdioMcpServer:
     """The server made with the SDK."""
     return StdioMcpServer(name=name, command=sys.executable, args=["-I", str(SERVERS / "real.py")])
-
-
-@asynccontextmanager
-async def serving(app: ASGIApp) -> AsyncGenerator[str]:
-    """Serve an ASGI application on loopback; yields its address."""
-    with closing(socket.create_server(("127.0.0.1", 0))) as listener:
-        config = uvicorn.Config(app, log_level="critical", ws="none", timeout_graceful_shutdown=0)
-        server = uvicorn.Server(config)
-        async with asyncio.TaskGroup() as group:
-            # Not `serve`, which would take over the signals of the test run.
-            task = group.create_task(server._serve(sockets=[listener]))
-            host, port = listener.getsockname()
-            yield f"http://{host}:{port}"
-            server.should_exit = True
-            await task
 
 
 async def until_gone(pid: int) -> None:

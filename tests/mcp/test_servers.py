@@ -8,6 +8,7 @@ import pytest
 from duologue.conversation.content import (
     Annotations,
     AudioContent,
+    Content,
     ImageContent,
     Resource,
     ResourceLink,
@@ -51,7 +52,7 @@ async def test_a_server_made_with_the_sdk_is_started_listed_and_called() -> None
     assert servers.states == {"real": "closed"}
 
 
-def _assert_every_kind_came_through(content: list[object]) -> None:
+def _assert_every_kind_came_through(content: list[Content]) -> None:
     text, image, audio, link, resource = content
     assert text == TextContent("words", annotations=Annotations(audience=["user"], priority=0.5))
     assert isinstance(image, ImageContent)
@@ -180,6 +181,18 @@ async def test_a_server_that_gives_a_tool_another_meaning_has_a_new_tool() -> No
         now = {tool.name: tool for tool in servers.tools}["echo"]
         assert now.description == "does something else now"
         assert now.fingerprint != approved.fingerprint
+
+
+async def test_a_server_of_the_newer_kind_tells_of_new_tools_to_those_who_listen() -> None:
+    changes: asyncio.Queue[str] = asyncio.Queue()
+
+    async with asyncio.timeout(30), McpServers([real()], on_change=changes.put_nowait) as servers:
+        await changes.get()
+        await servers.call("real", "grow")
+        await changes.get()
+
+        assert "grown" in {tool.name for tool in servers.tools}
+        assert (await servers.call("real", "grown")).text == "new"
 
 
 async def test_a_callback_that_fails_harms_nobody(caplog: pytest.LogCaptureFixture) -> None:

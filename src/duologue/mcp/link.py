@@ -59,6 +59,7 @@ class Link:
 
     Attributes:
         tools: The definitions of its tools, as last listed.
+        is_over: Nothing more will come.
     """
 
     def __init__(self, server: McpServer, reach: Reach) -> None:
@@ -73,7 +74,7 @@ class Link:
             client_info=Implementation(name=reach.client.name, version=reach.client.version, title=reach.client.title),
             message_handler=self._hear,
         )
-        self._is_over = False
+        self.is_over = False
         self._is_forgotten = False
         self._incoming: Incoming | None = None
         self._refusal: str | None = None
@@ -109,13 +110,13 @@ class Link:
         raise StartError(f"its list of tools has more than {MAX_PAGES} pages")
 
     async def refresh(self) -> bool:
-        """List the tools again. False if that fails: then what was listed before still stands."""
+        """List the tools again; True if there is anything new. If that fails, what was listed before still stands."""
+        before = self.tools
         try:
             self.tools = await self.list_tools()
         except Exception as error:
             log.warning("MCP server %r does not list its tools again: %s", self._name, explain(error))
-            return False
-        return True
+        return self.tools != before
 
     async def call(
         self, tool: str, arguments: JsonObject, *, timeout: float | None, on_progress: OnProgress | None
@@ -138,11 +139,11 @@ class Link:
 
     async def change(self) -> bool:
         """Wait for news: True when the tools have changed, False when the connection is over."""
-        while not (self._is_over or self._tools_changed):
+        while not (self.is_over or self._tools_changed):
             self._news.clear()
             await self._news.wait()
         self._tools_changed = False
-        return not self._is_over
+        return not self.is_over
 
     async def listen(self) -> None:
         """Hear of changed tools, where the server tells them only to those who ask."""
@@ -153,14 +154,14 @@ class Link:
         while True:
             try:
                 async with self._client.listen(tools_list_changed=True) as events:
+                    self._note_change()  # Nobody was listening until now.
                     async for _ in events:
                         self._note_change()
             except (MCPError, SubscriptionLost, TimeoutError) as error:
                 log.debug("MCP server %r: %s", self._name, error)
-            if self._is_over:
+            if self.is_over:
                 return
             await asyncio.sleep(LISTEN_AGAIN_SECONDS)
-            self._note_change()
 
     @property
     def failure(self) -> str:
@@ -202,11 +203,11 @@ class Link:
         self._refusal = status
 
     def _end(self) -> None:
-        self._is_over = True
+        self.is_over = True
         self._news.set()
 
     def _read_error(self, error: MCPError, timeout: float | None) -> RequestError:
-        if self._is_over:
+        if self.is_over:
             return McpServerUnavailable(f"MCP server {self._name!r} ended before it answered: {self.failure}")
         if error.code == INVALID_REQUEST and error.message == "Session terminated":
             # The SDK's words for a server that has forgotten us, which happens when it is restarted.

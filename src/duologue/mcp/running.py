@@ -50,7 +50,7 @@ class Supervision:
 
 
 class RunningServer:
-    """A server from its first start to its end. `run()` is its life; cancel it to end it.
+    """A server from its first start to its end. `run()` is its life; to end it call `close()`, then cancel it.
 
     Attributes:
         state: See the table in `servers.py`.
@@ -66,6 +66,7 @@ class RunningServer:
         self._supervision = supervision
         self._link: Link | None = None
         self._was_ready = False
+        self._is_closing = False
         self._settled = asyncio.Event()
 
     async def run(self) -> None:
@@ -74,12 +75,19 @@ class RunningServer:
             self.error = await self._live()
             # One that never started would not start the next time either.
             for pause in self._supervision.restart_pauses if self._was_ready else ():
+                if self._is_closing:
+                    return
                 await asyncio.sleep(pause)
                 self.error = await self._live()
-            self._become("failed")
+            if not self._is_closing:
+                self._become("failed")
         finally:
             if self.state != "failed":
                 self._become("closed")
+
+    def close(self) -> None:
+        """Start it no more. The SDK may swallow a cancellation that comes while it ends a connection by itself."""
+        self._is_closing = True
 
     async def settled(self) -> None:
         """Wait until it is ready, or will never be."""
@@ -91,10 +99,12 @@ class RunningServer:
         Raises:
             McpServerUnavailable: There will be none.
         """
-        while self._link is None:
+        while self._link is None or self._link.is_over:
             if self.state in ("failed", "closed"):
                 reason = f": {self.error}" if self.error else ""
                 raise McpServerUnavailable(f"MCP server {self._config.name!r} is {self.state}{reason}")
+            if self._link is not None:
+                self._settled.clear()  # It is over, but nobody had time to say so yet.
             await self._settled.wait()
         return self._link
 
@@ -111,7 +121,8 @@ class RunningServer:
                 self._show_tools(link.tools)
                 self._become("ready")
                 try:
-                    await self._follow(link)
+                    if not self._is_closing:
+                        await self._follow(link)
                 finally:
                     self._link = None
                     self._become("restarting")

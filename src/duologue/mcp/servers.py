@@ -131,6 +131,8 @@ class McpServers:
         tasks, self._tasks = self._tasks, None
         if tasks is not None:
             self._on_change = None
+            for server in self._servers.values():
+                server.close()
             try:
                 await tasks.cancel(CLOSE_SECONDS)
             finally:

@@ -54,6 +54,13 @@ def make_server() -> MCPServer:
             _meta={"seen": True},
         )
 
+    @server.tool()
+    async def grow(context: Context) -> str:
+        """Offer one more tool."""
+        server.add_tool(lambda: "new", name="grown")
+        await context.notify_tools_changed()
+        return "grown"
+
     return server
 
 

@@ -27,6 +27,14 @@ def tool(name: str, description: str = "") -> dict[str, Any]:
 TOOLS = ["echo", "die", "environment", "huge", "nameless", "odd", "family", "rename", "refuse", "wait", "flood"]
 
 
+def note_start(sign: str) -> None:
+    """Tell whoever counts that we are starting, or no longer are."""
+    if path := os.environ.get("STARTS"):
+        fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+        os.write(fd, sign.encode())
+        os.close(fd)
+
+
 class Server:
     def __init__(self) -> None:
         self.description = "says what it was told"
@@ -49,7 +57,7 @@ class Server:
             case "echo":
                 text = json.dumps(arguments)
             case "environment":
-                text = json.dumps(dict(os.environ))
+                text = json.dumps({**os.environ, "PID": str(os.getpid())})
             case "die":
                 sys.stderr.write("last words\n")
                 sys.stderr.flush()
@@ -96,6 +104,7 @@ class Server:
                     "serverInfo": {"name": "small", "version": "1"},
                 }
             case "tools/list" if "no-tools" not in BEHAVIOURS:
+                note_start("-")
                 result = self.listing(params)
             case "tools/call" if params["name"] != "refuse":
                 result = self.call(request["id"], params["name"], params.get("arguments", {}))
@@ -107,12 +116,14 @@ class Server:
 
 
 def main() -> None:
+    note_start("+")
     if "exit" in BEHAVIOURS:
         sys.exit("I do not want to")
     if "hang" in BEHAVIOURS:
         sys.stderr.write("Ok to proceed? (y)\n")
         sys.stderr.flush()
-        signal.pause()
+        sys.stdin.read()
+        sys.exit()
     if "stubborn" in BEHAVIOURS:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
     if "noise" in BEHAVIOURS:
