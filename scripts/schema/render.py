@@ -7,6 +7,7 @@ import re
 import textwrap
 from collections.abc import Iterable, Iterator
 
+from scripts.schema.docstrings import Docstrings
 from scripts.schema.shapes import (
     Alias,
     AnyObject,
@@ -33,7 +34,6 @@ from scripts.schema.shapes import (
     Untagged,
 )
 
-WIDTH = 120
 INTEGERS = {
     (0, 2**16 - 1): "Uint16",
     (0, 2**32 - 1): "Uint32",
@@ -67,13 +67,7 @@ class ModelsRenderer:
         self.schema = schema
         self.stable = stable
         self.shapes = list(schema.shapes.values())
-        self.members = {
-            member: (shape.name, shape.tag, tag)
-            for shape in self.shapes
-            if isinstance(shape, TaggedUnion | HalfTagged)
-            for tag, member in shape.members.items()
-        }
-        self.uses = _uses(schema)
+        self.docstrings = Docstrings(schema, stable)
 
     def render(self) -> str:
         """The whole file."""
@@ -137,7 +131,7 @@ class ModelsRenderer:
         base = structure.parent or "Model"
         tag = f", tag_field={quoted(structure.tag[0])}, tag={quoted(structure.tag[1])}" if structure.tag else ""
         lines = [f"class {structure.name}({base}, frozen=True, kw_only=True{tag}):"]
-        lines += textwrap.indent(self._docstring(structure), "    ").split("\n")
+        lines += textwrap.indent(self.docstrings.of(structure), "    ").split("\n")
         if structure.parent is None:
             lines += self._body(structure)
         return "\n".join(lines)
@@ -171,34 +165,6 @@ class ModelsRenderer:
     def _stable_fields(self, name: str) -> set[str] | None:
         shape = self.stable.shapes.get(name)
         return {field.wire for field in shape.fields} if isinstance(shape, Structure) else None
-
-    def _docstring(self, structure: Structure) -> str:
-        facts_: list[str] = []
-        for call in self.schema.calls:
-            if call.params == structure.name:
-                facts_.append(f"Parameters of `{call.name}`.")
-            if call.result == structure.name:
-                facts_.append(f"Result of `{call.name}`.")
-        if structure.name in self.members and structure.tag:
-            union, tag, value = self.members[structure.name]
-            facts_.append(f"The `{union}` whose `{tag}` is `{value}`.")
-        elif uses := self.uses.get(structure.name):
-            facts_.append(
-                f"Used in {', '.join(f'`{use}`' for use in uses[:3])}{' and elsewhere' if len(uses) > 3 else ''}."
-            )
-        if structure.name.startswith("Other"):
-            facts_.append(f"What an unknown `{structure.definition}` must look like.")
-        if (
-            any(field.patch for field in structure.fields)
-            and not structure.scope
-            and structure.definition != "McpError"
-        ):
-            facts_.append("An absent field keeps what was there, null clears it.")
-        if structure.name not in self.stable.shapes:
-            facts_.append("Unstable.")
-        text = " ".join(facts_) or f"Part of `{structure.definition}`."
-        wrapped = textwrap.wrap(f'"""{text}', WIDTH - 4)
-        return "\n".join(wrapped) + ('"""' if len(wrapped) == 1 else '\n"""')
 
     def _field(self, field: Field) -> str:
         annotation = self._annotation(field.type)
@@ -329,19 +295,6 @@ def _checks(structure: Structure) -> Iterator[str]:
         yield f"check_{structure.scope}_scope(self.session_id, self.request_id)"
     if any(isinstance(field.default, dict) and isinstance(field.type, Named) for field in structure.fields):
         yield "settle_defaults(self)"
-
-
-def _uses(schema: Schema) -> dict[str, list[str]]:
-    """Which fields hold a class, directly or in a list."""
-    uses: dict[str, list[str]] = {}
-    for shape in schema.shapes.values():
-        if isinstance(shape, Structure) and shape.parent is None:
-            for field in shape.fields:
-                type_ = field.type.item if isinstance(field.type, ListOf) else field.type
-                if isinstance(type_, Named):
-                    name = schema.roots.get(type_.name, type_.name)
-                    uses.setdefault(name, []).append(f"{shape.name}.{python_name(field.wire)}")
-    return uses
 
 
 def _in_order_of_need(structures: Iterable[Structure]) -> Iterator[Structure]:

@@ -378,7 +378,7 @@ class ElicitationUrlMode(Model, frozen=True, kw_only=True, tag_field="mode", tag
 
 
 class OtherCreateElicitationRequest(Model, frozen=True, kw_only=True):
-    """What an unknown `CreateElicitationRequest` must look like."""
+    """What an unknown `CreateElicitationRequest` must have."""
 
     __marks__: ClassVar[Marks] = {"toolCallId": "E"}
 
@@ -420,7 +420,7 @@ class SessionConfigBoolean(Model, frozen=True, kw_only=True, tag_field="type", t
 
 
 class OtherSessionConfigOption(Model, frozen=True, kw_only=True):
-    """What an unknown `SessionConfigOption` must look like."""
+    """What an unknown `SessionConfigOption` must have."""
 
     __marks__: ClassVar[Marks] = {"description": "E", "category": "E"}
 
@@ -432,7 +432,7 @@ class OtherSessionConfigOption(Model, frozen=True, kw_only=True):
 
 
 class WorkState(Model, frozen=True, kw_only=True):
-    """Unstable."""
+    """Any known `StateUpdate`; a field tells which. Unstable."""
 
     __discriminator__: ClassVar[str] = "state"
 
@@ -455,7 +455,7 @@ class SetSessionConfigOptionBoolean(Model, frozen=True, kw_only=True, tag_field=
 
 
 class SetSessionConfigOptionId(Model, frozen=True, kw_only=True):
-    """Part of `SetSessionConfigOptionRequest`."""
+    """The `SetSessionConfigOptionRequest` without a `type`."""
 
     session_id: SessionId
     config_id: SessionConfigId
@@ -487,14 +487,14 @@ class ElicitationCancelAction(Model, frozen=True, kw_only=True, tag_field="actio
 
 
 class MessageMcpResult(Model, frozen=True, kw_only=True):
-    """Unstable."""
+    """The `MessageMcpResponse` with `result`. Unstable."""
 
     result: JsonValue
     meta: JsonObject | None = None
 
 
 class MessageMcpError(Model, frozen=True, kw_only=True):
-    """Unstable."""
+    """The `MessageMcpResponse` with `error`. Unstable."""
 
     error: McpError
     meta: JsonObject | None = None
@@ -529,7 +529,7 @@ class RequestPermissionRequest(Model, frozen=True, kw_only=True):
 
 
 class PermissionToolCall(Model, frozen=True, kw_only=True):
-    """Used in `RequestPermissionRequest.tool_call`."""
+    """Used in `RequestPermissionRequest.toolCall`."""
 
     __marks__: ClassVar[Marks] = {
         "kind": "E",
@@ -640,7 +640,7 @@ class ResourceLink(Model, frozen=True, kw_only=True, tag_field="type", tag="reso
 
 
 class TextResourceContents(Model, frozen=True, kw_only=True):
-    """Part of `TextResourceContents`."""
+    """The `EmbeddedResourceResource` with `text`."""
 
     __marks__: ClassVar[Marks] = {"mimeType": "E"}
 
@@ -651,7 +651,7 @@ class TextResourceContents(Model, frozen=True, kw_only=True):
 
 
 class BlobResourceContents(Model, frozen=True, kw_only=True):
-    """Part of `BlobResourceContents`."""
+    """The `EmbeddedResourceResource` with `blob`."""
 
     __marks__: ClassVar[Marks] = {"mimeType": "E"}
 
@@ -773,7 +773,7 @@ class KillTerminalRequest(Model, frozen=True, kw_only=True):
 
 
 class ElicitationSchema(Model, frozen=True, kw_only=True):
-    """Used in `ElicitationFormMode.requested_schema`."""
+    """Used in `ElicitationFormMode.requestedSchema`."""
 
     __marks__: ClassVar[Marks] = {"type": "E", "title": "E", "description": "E"}
 
@@ -786,7 +786,7 @@ class ElicitationSchema(Model, frozen=True, kw_only=True):
 
 
 class EnumOption(Model, frozen=True, kw_only=True):
-    """Used in `StringPropertySchema.one_of`, `TitledMultiSelectItems.any_of`."""
+    """Used in `StringPropertySchema.oneOf`, `TitledMultiSelectItems.anyOf`."""
 
     __marks__: ClassVar[Marks] = {"description": "E"}
 
@@ -858,7 +858,7 @@ class StringMultiSelectItems(Model, frozen=True, kw_only=True, tag_field="type",
 
 
 class TitledMultiSelectItems(Model, frozen=True, kw_only=True):
-    """Part of `TitledMultiSelectItems`."""
+    """The `MultiSelectItems` without a `type`."""
 
     any_of: list[EnumOption]
     meta: JsonObject | None = None
@@ -892,7 +892,7 @@ class MessageMcpRequest(Model, frozen=True, kw_only=True):
 
 
 class PromptCapabilities(Model, frozen=True, kw_only=True):
-    """Used in `AgentCapabilities.prompt_capabilities`."""
+    """Used in `AgentCapabilities.promptCapabilities`."""
 
     __marks__: ClassVar[Marks] = {"image": "E", "audio": "E", "embeddedContext": "E"}
 
@@ -903,7 +903,7 @@ class PromptCapabilities(Model, frozen=True, kw_only=True):
 
 
 class McpCapabilities(Model, frozen=True, kw_only=True):
-    """Used in `AgentCapabilities.mcp_capabilities`."""
+    """Used in `AgentCapabilities.mcpCapabilities`."""
 
     __marks__: ClassVar[Marks] = {"http": "E", "sse": "E", "acp": "E"}
 
@@ -914,7 +914,7 @@ class McpCapabilities(Model, frozen=True, kw_only=True):
 
 
 class SessionCapabilities(Model, frozen=True, kw_only=True):
-    """Used in `AgentCapabilities.session_capabilities`."""
+    """Used in `AgentCapabilities.sessionCapabilities`."""
 
     __marks__: ClassVar[Marks] = {
         "list": "E",
@@ -953,7 +953,7 @@ class AgentAuthCapabilities(Model, frozen=True, kw_only=True):
 
 
 class AgentCapabilities(Model, frozen=True, kw_only=True):
-    """Used in `InitializeResponse.agent_capabilities`."""
+    """Used in `InitializeResponse.agentCapabilities`."""
 
     __marks__: ClassVar[Marks] = {
         "loadSession": "E",
@@ -977,7 +977,7 @@ class AgentCapabilities(Model, frozen=True, kw_only=True):
 
 
 class InitializeResponse(Model, frozen=True, kw_only=True):
-    """Result of `initialize`."""
+    """Result of `initialize`. Also called `InitializeProxyResponse`."""
 
     __marks__: ClassVar[Marks] = {"agentCapabilities": "E", "authMethods": "ES", "agentInfo": "E"}
 
@@ -1004,13 +1004,13 @@ class SessionDeleteCapabilities(Model, frozen=True, kw_only=True):
 
 
 class SessionAdditionalDirectoriesCapabilities(Model, frozen=True, kw_only=True):
-    """Used in `SessionCapabilities.additional_directories`."""
+    """Used in `SessionCapabilities.additionalDirectories`."""
 
     meta: JsonObject | None = None
 
 
 class SessionSystemPromptCapabilities(Model, frozen=True, kw_only=True):
-    """Used in `SessionCapabilities.system_prompt`. Unstable."""
+    """Used in `SessionCapabilities.systemPrompt`. Unstable."""
 
     __marks__: ClassVar[Marks] = {"mode": "E"}
 
@@ -1101,7 +1101,7 @@ class AuthMethodTerminal(Model, frozen=True, kw_only=True, tag_field="type", tag
 
 
 class AuthMethodAgent(Model, frozen=True, kw_only=True):
-    """Part of `AuthMethodAgent`."""
+    """The `AuthMethod` without a `type`."""
 
     __marks__: ClassVar[Marks] = {"description": "E"}
 
@@ -1112,7 +1112,7 @@ class AuthMethodAgent(Model, frozen=True, kw_only=True):
 
 
 class Implementation(Model, frozen=True, kw_only=True):
-    """Used in `InitializeResponse.agent_info`, `InitializeRequest.client_info`."""
+    """Used in `InitializeResponse.agentInfo`, `InitializeRequest.clientInfo`."""
 
     __marks__: ClassVar[Marks] = {"title": "E"}
 
@@ -1218,7 +1218,7 @@ class SessionModeState(Model, frozen=True, kw_only=True):
 
 
 class SessionMode(Model, frozen=True, kw_only=True):
-    """Used in `SessionModeState.available_modes`."""
+    """Used in `SessionModeState.availableModes`."""
 
     __marks__: ClassVar[Marks] = {"description": "E"}
 
@@ -1229,7 +1229,7 @@ class SessionMode(Model, frozen=True, kw_only=True):
 
 
 class SessionConfigSelectOption(Model, frozen=True, kw_only=True):
-    """Used in `SessionConfigSelectGroup.options`."""
+    """An item of `SessionConfigSelectOptions` with `value`."""
 
     __marks__: ClassVar[Marks] = {"description": "E"}
 
@@ -1240,7 +1240,7 @@ class SessionConfigSelectOption(Model, frozen=True, kw_only=True):
 
 
 class SessionConfigSelectGroup(Model, frozen=True, kw_only=True):
-    """Part of `SessionConfigSelectGroup`."""
+    """An item of `SessionConfigSelectOptions` with `group`."""
 
     __marks__: ClassVar[Marks] = {"options": "ES"}
 
@@ -1411,7 +1411,7 @@ class SessionNotification(Model, frozen=True, kw_only=True):
 
 
 class ContentChunk(Model, frozen=True, kw_only=True):
-    """Part of `ContentChunk`."""
+    """Parent of `UserMessageChunk`. Parent of `AgentMessageChunk`. Parent of `AgentThoughtChunk`."""
 
     __marks__: ClassVar[Marks] = {"messageId": "E"}
 
@@ -1516,7 +1516,7 @@ class PlanRemoved(Model, frozen=True, kw_only=True, tag_field="sessionUpdate", t
 
 
 class AvailableCommand(Model, frozen=True, kw_only=True):
-    """Used in `AvailableCommandsUpdate.available_commands`."""
+    """Used in `AvailableCommandsUpdate.availableCommands`."""
 
     __marks__: ClassVar[Marks] = {"input": "E"}
 
@@ -1527,7 +1527,7 @@ class AvailableCommand(Model, frozen=True, kw_only=True):
 
 
 class UnstructuredCommandInput(Model, frozen=True, kw_only=True):
-    """Part of `UnstructuredCommandInput`."""
+    """Also called `AvailableCommandInput`."""
 
     hint: str
     meta: JsonObject | None = None
@@ -1728,7 +1728,7 @@ class AuthCapabilities(Model, frozen=True, kw_only=True):
 
 
 class ClientCapabilities(Model, frozen=True, kw_only=True):
-    """Used in `InitializeRequest.client_capabilities`."""
+    """Used in `InitializeRequest.clientCapabilities`."""
 
     __marks__: ClassVar[Marks] = {
         "fs": "E",
@@ -1754,7 +1754,7 @@ class ClientCapabilities(Model, frozen=True, kw_only=True):
 
 
 class InitializeRequest(Model, frozen=True, kw_only=True):
-    """Parameters of `initialize`."""
+    """Parameters of `initialize`. Also called `InitializeProxyRequest`."""
 
     __marks__: ClassVar[Marks] = {"clientCapabilities": "E", "clientInfo": "E"}
 
@@ -1783,7 +1783,7 @@ class CompactionCapabilities(Model, frozen=True, kw_only=True):
 
 
 class SessionConfigOptionsCapabilities(Model, frozen=True, kw_only=True):
-    """Used in `ClientSessionCapabilities.config_options`."""
+    """Used in `ClientSessionCapabilities.configOptions`."""
 
     __marks__: ClassVar[Marks] = {"boolean": "E"}
 
@@ -1928,7 +1928,7 @@ class McpServerAcp(Model, frozen=True, kw_only=True, tag_field="type", tag="acp"
 
 
 class McpServerStdio(Model, frozen=True, kw_only=True):
-    """Part of `McpServerStdio`."""
+    """The `McpServer` without a `type`."""
 
     __marks__: ClassVar[Marks] = {"args": "N", "env": "N"}
 
@@ -1940,7 +1940,7 @@ class McpServerStdio(Model, frozen=True, kw_only=True):
 
 
 class SystemPrompt(Model, frozen=True, kw_only=True):
-    """Used in `NewSessionRequest.system_prompt`, `LoadSessionRequest.system_prompt`, `ForkSessionRequest.system_prompt`
+    """Used in `NewSessionRequest.systemPrompt`, `LoadSessionRequest.systemPrompt`, `ForkSessionRequest.systemPrompt`
     and elsewhere. Unstable.
     """
 
@@ -2102,7 +2102,7 @@ class TerminalOutputResponse(Model, frozen=True, kw_only=True):
 
 
 class TerminalExitStatus(Model, frozen=True, kw_only=True):
-    """Used in `TerminalOutputResponse.exit_status`."""
+    """Used in `TerminalOutputResponse.exitStatus`."""
 
     __marks__: ClassVar[Marks] = {"exitCode": "E", "signal": "E"}
 
@@ -2134,7 +2134,7 @@ class KillTerminalResponse(Model, frozen=True, kw_only=True):
 
 
 class McpErrorShape(Model, frozen=True, kw_only=True):
-    """Unstable."""
+    """What a `McpError` must have; it is kept with all else it has. Unstable."""
 
     code: Int32
     message: str

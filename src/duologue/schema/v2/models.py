@@ -462,7 +462,7 @@ class ElicitationUrlMode(Model, frozen=True, kw_only=True, tag_field="mode", tag
 
 
 class OtherCreateElicitationRequest(Model, frozen=True, kw_only=True):
-    """What an unknown `CreateElicitationRequest` must look like."""
+    """What an unknown `CreateElicitationRequest` must have."""
 
     __marks__: ClassVar[Marks] = {"toolCallId": "E"}
 
@@ -477,7 +477,7 @@ class OtherCreateElicitationRequest(Model, frozen=True, kw_only=True):
 
 
 class OtherAuthMethod(Model, frozen=True, kw_only=True):
-    """What an unknown `AuthMethod` must look like."""
+    """What an unknown `AuthMethod` must have."""
 
     method_id: AuthMethodId
     name: str
@@ -511,7 +511,7 @@ class SessionConfigBoolean(Model, frozen=True, kw_only=True, tag_field="type", t
 
 
 class OtherSessionConfigOption(Model, frozen=True, kw_only=True):
-    """What an unknown `SessionConfigOption` must look like."""
+    """What an unknown `SessionConfigOption` must have."""
 
     __marks__: ClassVar[Marks] = {"description": "E", "category": "E"}
 
@@ -523,14 +523,14 @@ class OtherSessionConfigOption(Model, frozen=True, kw_only=True):
 
 
 class OtherAvailableCommand(Model, frozen=True, kw_only=True):
-    """What an unknown `AvailableCommand` must look like."""
+    """What an unknown `AvailableCommand` must have."""
 
     name: str
     description: str
 
 
 class WorkState(Model, frozen=True, kw_only=True):
-    """Part of `StateUpdate`."""
+    """Any known `StateUpdate`; a field tells which. Parent of `WorkStateUpdate`."""
 
     __discriminator__: ClassVar[str] = "state"
 
@@ -549,7 +549,7 @@ class WorkStateUpdate(WorkState, frozen=True, kw_only=True, tag_field="sessionUp
 
 
 class OtherPlanUpdateContent(Model, frozen=True, kw_only=True):
-    """What an unknown `PlanUpdateContent` must look like."""
+    """What an unknown `PlanUpdateContent` must have."""
 
     plan_id: PlanId
 
@@ -573,7 +573,7 @@ class SetSessionConfigOptionBoolean(Model, frozen=True, kw_only=True, tag_field=
 
 
 class OtherSetSessionConfigOptionRequest(Model, frozen=True, kw_only=True):
-    """What an unknown `SetSessionConfigOptionRequest` must look like."""
+    """What an unknown `SetSessionConfigOptionRequest` must have."""
 
     session_id: SessionId
     config_id: SessionConfigId
@@ -601,14 +601,14 @@ class ElicitationCancelAction(Model, frozen=True, kw_only=True, tag_field="actio
 
 
 class MessageMcpResult(Model, frozen=True, kw_only=True):
-    """Unstable."""
+    """The `MessageMcpResponse` with `result`. Unstable."""
 
     result: JsonValue
     meta: JsonObject | None = None
 
 
 class MessageMcpError(Model, frozen=True, kw_only=True):
-    """Unstable."""
+    """The `MessageMcpResponse` with `error`. Unstable."""
 
     error: McpError
     meta: JsonObject | None = None
@@ -628,7 +628,7 @@ class RequestPermissionRequest(Model, frozen=True, kw_only=True):
 
 
 class PermissionToolCall(Model, frozen=True, kw_only=True):
-    """Used in `ToolCallPermissionSubject.tool_call`. An absent field keeps what was there, null clears it."""
+    """Used in `ToolCallPermissionSubject.toolCall`. An absent field keeps what was there, null clears it."""
 
     __marks__: ClassVar[Marks] = {
         "name": "E",
@@ -768,7 +768,7 @@ class ResourceLink(Model, frozen=True, kw_only=True, tag_field="type", tag="reso
 
 
 class TextResourceContents(Model, frozen=True, kw_only=True):
-    """Part of `TextResourceContents`."""
+    """The `EmbeddedResourceResource` with `text`."""
 
     __marks__: ClassVar[Marks] = {"mimeType": "E"}
 
@@ -779,7 +779,7 @@ class TextResourceContents(Model, frozen=True, kw_only=True):
 
 
 class BlobResourceContents(Model, frozen=True, kw_only=True):
-    """Part of `BlobResourceContents`."""
+    """The `EmbeddedResourceResource` with `blob`."""
 
     __marks__: ClassVar[Marks] = {"mimeType": "E"}
 
@@ -885,7 +885,7 @@ class PermissionOption(Model, frozen=True, kw_only=True):
 
 
 class ElicitationSchema(Model, frozen=True, kw_only=True):
-    """Used in `ElicitationFormMode.requested_schema`."""
+    """Used in `ElicitationFormMode.requestedSchema`."""
 
     __marks__: ClassVar[Marks] = {"title": "E", "description": "E"}
 
@@ -898,7 +898,7 @@ class ElicitationSchema(Model, frozen=True, kw_only=True):
 
 
 class EnumOption(Model, frozen=True, kw_only=True):
-    """Used in `StringPropertySchema.one_of`, `TitledMultiSelectItems.any_of`."""
+    """Used in `StringPropertySchema.oneOf`, `TitledMultiSelectItems.anyOf`."""
 
     __marks__: ClassVar[Marks] = {"description": "E"}
 
@@ -970,7 +970,7 @@ class StringMultiSelectItems(Model, frozen=True, kw_only=True, tag_field="type",
 
 
 class TitledMultiSelectItems(Model, frozen=True, kw_only=True):
-    """Part of `TitledMultiSelectItems`."""
+    """The `MultiSelectItems` without a `type`."""
 
     any_of: Annotated[list[EnumOption], Meta(min_length=1)]
     meta: JsonObject | None = None
@@ -1015,7 +1015,7 @@ class AgentCapabilities(Model, frozen=True, kw_only=True):
 
 
 class InitializeResponse(Model, frozen=True, kw_only=True):
-    """Result of `initialize`."""
+    """Result of `initialize`. Also called `InitializeProxyResponse`."""
 
     __marks__: ClassVar[Marks] = {"capabilities": "E", "authMethods": "ES"}
 
@@ -1091,7 +1091,7 @@ class PromptAudioCapabilities(Model, frozen=True, kw_only=True):
 
 
 class PromptEmbeddedContextCapabilities(Model, frozen=True, kw_only=True):
-    """Used in `PromptCapabilities.embedded_context`."""
+    """Used in `PromptCapabilities.embeddedContext`."""
 
     meta: JsonObject | None = None
 
@@ -1132,13 +1132,13 @@ class SessionDeleteCapabilities(Model, frozen=True, kw_only=True):
 
 
 class SessionAdditionalDirectoriesCapabilities(Model, frozen=True, kw_only=True):
-    """Used in `SessionCapabilities.additional_directories`."""
+    """Used in `SessionCapabilities.additionalDirectories`."""
 
     meta: JsonObject | None = None
 
 
 class SessionSystemPromptCapabilities(Model, frozen=True, kw_only=True):
-    """Used in `SessionCapabilities.system_prompt`. Unstable."""
+    """Used in `SessionCapabilities.systemPrompt`. Unstable."""
 
     __marks__: ClassVar[Marks] = {"mode": "E"}
 
@@ -1324,7 +1324,7 @@ class NewSessionResponse(Model, frozen=True, kw_only=True):
 
 
 class SessionConfigSelectOption(Model, frozen=True, kw_only=True):
-    """Used in `SessionConfigSelectGroup.options`."""
+    """An item of `SessionConfigSelectOptions` with `value`."""
 
     __marks__: ClassVar[Marks] = {"description": "E"}
 
@@ -1335,7 +1335,7 @@ class SessionConfigSelectOption(Model, frozen=True, kw_only=True):
 
 
 class SessionConfigSelectGroup(Model, frozen=True, kw_only=True):
-    """Part of `SessionConfigSelectGroup`."""
+    """An item of `SessionConfigSelectOptions` with `groupId`."""
 
     __marks__: ClassVar[Marks] = {"options": "ES"}
 
@@ -1458,7 +1458,7 @@ class Error(Model, frozen=True, kw_only=True):
 
 
 class UnsupportedProtocolVersionErrorData(Model, frozen=True, kw_only=True):
-    """Part of `UnsupportedProtocolVersionErrorData`."""
+    """`UnsupportedProtocolVersionErrorData` of the schema."""
 
     requested: ProtocolVersion
     supported: list[ProtocolVersion]
@@ -1466,7 +1466,7 @@ class UnsupportedProtocolVersionErrorData(Model, frozen=True, kw_only=True):
 
 
 class SessionNotFoundErrorData(Model, frozen=True, kw_only=True):
-    """Part of `SessionNotFoundErrorData`."""
+    """`SessionNotFoundErrorData` of the schema."""
 
     session_id: SessionId
     meta: JsonObject | None = None
@@ -1556,7 +1556,7 @@ class UpdateSessionNotification(Model, frozen=True, kw_only=True):
 
 
 class ContentChunk(Model, frozen=True, kw_only=True):
-    """Part of `ContentChunk`."""
+    """Parent of `UserMessageChunk`. Parent of `AgentMessageChunk`. Parent of `AgentThoughtChunk`."""
 
     message_id: MessageId
     content: ContentBlock
@@ -1627,7 +1627,7 @@ class TerminalOutput(Model, frozen=True, kw_only=True):
 
 
 class TerminalExitStatus(Model, frozen=True, kw_only=True):
-    """Used in `TerminalUpdate.exit_status`."""
+    """Used in `TerminalUpdate.exitStatus`."""
 
     __marks__: ClassVar[Marks] = {"exitCode": "E", "signal": "E"}
 
@@ -1921,7 +1921,7 @@ class ClientCapabilities(Model, frozen=True, kw_only=True):
 
 
 class InitializeRequest(Model, frozen=True, kw_only=True):
-    """Parameters of `initialize`."""
+    """Parameters of `initialize`. Also called `InitializeProxyRequest`."""
 
     __marks__: ClassVar[Marks] = {"capabilities": "E"}
 
@@ -2065,8 +2065,8 @@ class McpServerStdio(Model, frozen=True, kw_only=True, tag_field="type", tag="st
 
 
 class SystemPrompt(Model, frozen=True, kw_only=True):
-    """Used in `NewSessionRequest.system_prompt`, `ForkSessionRequest.system_prompt`,
-    `ResumeSessionRequest.system_prompt`. Unstable.
+    """Used in `NewSessionRequest.systemPrompt`, `ForkSessionRequest.systemPrompt`, `ResumeSessionRequest.systemPrompt`.
+    Unstable.
     """
 
     mode: SystemPromptMode
@@ -2204,7 +2204,7 @@ class SelectedPermissionOutcome(Model, frozen=True, kw_only=True, tag_field="out
 
 
 class McpErrorShape(Model, frozen=True, kw_only=True):
-    """Unstable."""
+    """What a `McpError` must have; it is kept with all else it has. Unstable."""
 
     code: Int32
     message: str
