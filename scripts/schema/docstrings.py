@@ -56,11 +56,7 @@ class Docstrings:
             yield f"Used in {', '.join(uses[:MOST_USES])}{more}."
         else:
             yield f"`{structure.definition}` of the schema."
-        if (
-            any(field.patch for field in structure.fields)
-            and not structure.scope
-            and structure.definition != "McpError"
-        ):
+        if any(field.patch and field.nullable for field in structure.fields):
             yield "An absent field keeps what was there, null clears it."
         if structure.name not in self.stable.shapes:
             yield "Unstable."
