@@ -1,0 +1,316 @@
+"""The store on disk: its files, its locks, its neighbours in other processes."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+import shutil
+import sqlite3
+import stat
+import threading
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from duologue.errors import InvalidParams, SessionInUse, StoreError
+from duologue.store.connecting import VERSION
+from duologue.store.database import FILE_NAME
+from duologue.store.shelf import Batch, Record
+from duologue.store.sqlite import SqliteStore
+from tests.store.telling import info, numbered, numbers_told, say, told
+from tests.store.writers import Writers
+
+
+@pytest.fixture
+def writers() -> Iterator[Writers]:
+    with Writers() as writers:
+        yield writers
+
+
+@asynccontextmanager
+async def kept(path: Path, *session_ids: str) -> AsyncGenerator[SqliteStore]:
+    """A store with sessions of one event each."""
+    async with SqliteStore(path) as store:
+        for session_id in session_ids:
+            async with await store.create(info(session_id)) as log:
+                log.append(numbered(1))
+        yield store
+
+
+def mode_of(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+async def test_a_session_outlives_its_store(tmp_path: Path) -> None:
+    async with kept(tmp_path, "s"):
+        pass
+    async with SqliteStore(tmp_path) as store:
+        async with await store.open("s") as log:
+            log.append(numbered(2))
+        assert await numbers_told(store, "s") == [1, 2]
+
+
+async def test_making_a_store_touches_nothing_until_it_is_used(tmp_path: Path) -> None:
+    async with SqliteStore(tmp_path / "a" / "b"):
+        pass
+
+    assert os.listdir(tmp_path) == []
+
+
+async def test_a_closed_store_says_so(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path)
+    await store.aclose()
+    await store.aclose()
+    with pytest.raises(StoreError, match="closed"):
+        await store.list()
+
+
+@pytest.mark.fault("STO-19")
+@pytest.mark.parametrize("umask", [0o000, 0o022, 0o377])
+async def test_only_the_owner_can_read_it_whatever_the_umask(tmp_path: Path, umask: int) -> None:
+    before = os.umask(umask)
+    try:
+        async with kept(tmp_path / "store", "s") as store:
+            log = await store.open("s")
+            log.append(numbered(2))
+            await log.commit()
+            modes = {path.name: mode_of(path) for path in (tmp_path / "store").rglob("*")}
+    finally:
+        os.umask(before)
+
+    lock = hashlib.sha256(b"s").hexdigest()
+    assert mode_of(tmp_path / "store") == 0o700
+    assert modes == {
+        FILE_NAME: 0o600,
+        f"{FILE_NAME}-wal": 0o600,
+        f"{FILE_NAME}-shm": 0o600,
+        "locks": 0o700,
+        lock: 0o600,
+    }
+
+
+async def test_a_file_that_others_could_read_is_closed_to_them_and_a_directory_is_left_alone(tmp_path: Path) -> None:
+    os.chmod(tmp_path, 0o755)
+    async with kept(tmp_path, "s"):
+        pass
+    (tmp_path / FILE_NAME).chmod(0o644)
+    async with SqliteStore(tmp_path) as store:
+        await store.list()
+
+    assert mode_of(tmp_path / FILE_NAME) == 0o600
+    assert mode_of(tmp_path) == 0o755
+
+
+async def test_a_deleted_session_leaves_no_trace_in_the_file(tmp_path: Path) -> None:
+    async with kept(tmp_path, "s") as store:
+        async with await store.open("s") as log:
+            log.append(say("the passphrase is xyzzy"))
+            log.save_state("history", b"xyzzy" * 2000)
+        await store.delete("s")
+
+    assert b"xyzzy" not in (tmp_path / FILE_NAME).read_bytes()
+
+
+# --- one holder
+
+
+@pytest.mark.fault("STO-09")
+async def test_a_session_that_another_process_has_open_is_in_use(tmp_path: Path, writers: Writers) -> None:
+    writer = writers.start(tmp_path, "s", holds=True)
+    writer.wait_for("ready")
+    async with SqliteStore(tmp_path) as store:
+        with pytest.raises(SessionInUse, match=f"session in use by process {writer.pid}: s") as caught:
+            await store.open("s")
+        assert caught.value.holder == writer.pid
+        with pytest.raises(SessionInUse):
+            await store.delete("s")
+        assert await told(store, "s") == []
+        async with await store.create(info("another")) as log:
+            log.append(numbered(1))
+
+
+@pytest.mark.fault("STO-10")
+async def test_a_session_is_free_the_moment_its_holder_is_killed(tmp_path: Path, writers: Writers) -> None:
+    writer = writers.start(tmp_path, "s", holds=True)
+    writer.wait_for("ready")
+    writer.kill()
+    assert list((tmp_path / "locks").iterdir()) != []
+    async with SqliteStore(tmp_path) as store, await store.open("s") as log:
+        log.append(numbered(1))
+        await log.commit()
+
+    assert list((tmp_path / "locks").iterdir()) == []
+
+
+@pytest.mark.fault("STO-10")
+async def test_a_lock_file_alone_means_nothing(tmp_path: Path) -> None:
+    async with kept(tmp_path, "s") as store:
+        (tmp_path / "locks" / hashlib.sha256(b"s").hexdigest()).write_text("1\n")
+        async with await store.open("s") as log:
+            log.append(numbered(2))
+        assert await numbers_told(store, "s") == [1, 2]
+
+
+async def test_giving_up_an_open_leaves_the_session_free(tmp_path: Path) -> None:
+    async with kept(tmp_path, "s") as store:
+        busy = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        go_on = threading.Event()
+
+        def block(database: object) -> None:
+            loop.call_soon_threadsafe(busy.set)
+            go_on.wait(5)
+
+        blocked = store.start(block)
+        await busy.wait()
+        opening = asyncio.create_task(store.open("s"))
+        await asyncio.wait([opening], timeout=0)
+        opening.cancel()
+        go_on.set()
+        await blocked
+        with pytest.raises(asyncio.CancelledError):
+            await opening
+        async with asyncio.timeout(5), await store.open("s"):
+            pass
+
+
+# --- neighbours
+
+
+@pytest.mark.fault("STO-11")
+async def test_two_stores_read_while_another_process_writes(tmp_path: Path, writers: Writers) -> None:
+    writer = writers.start(tmp_path, "s")
+    writer.wait_for("ack")
+    async with SqliteStore(tmp_path) as one, SqliteStore(tmp_path) as two:
+        for _ in range(20):
+            acknowledged = writer.acknowledged()
+            for seen in await asyncio.gather(numbers_told(one, "s"), numbers_told(two, "s")):
+                assert seen == list(range(1, len(seen) + 1))
+                assert len(seen) >= acknowledged
+    writer.kill()
+
+
+async def test_processes_that_write_at_once_all_succeed(tmp_path: Path, writers: Writers) -> None:
+    started = [writers.start(tmp_path, f"s{number}", commits=40) for number in range(3)]
+    for writer in started:
+        writer.wait_for("done")
+    async with SqliteStore(tmp_path) as store:
+        for number, writer in enumerate(started):
+            assert await numbers_told(store, f"s{number}") == list(range(1, writer.acknowledged() + 1))
+
+
+async def test_the_event_loop_goes_on_while_the_file_is_busy(tmp_path: Path) -> None:
+    async with kept(tmp_path, "s") as store:
+        log = await store.open("s")
+        other = sqlite3.connect(tmp_path / FILE_NAME, isolation_level=None)
+        other.execute("BEGIN IMMEDIATE")
+        log.append(numbered(2))
+        async with asyncio.timeout(5), asyncio.TaskGroup() as group:
+            commit = group.create_task(log.commit())
+            done, _ = await asyncio.wait([commit], timeout=0.2)
+            assert not done
+            other.execute("COMMIT")
+            await commit
+        other.close()
+
+        assert await numbers_told(store, "s") == [1, 2]
+
+
+async def test_a_second_writer_that_got_past_the_lock_cannot_interleave(tmp_path: Path) -> None:
+    async with kept(tmp_path, "s") as one, SqliteStore(tmp_path) as two:
+        mine = await one.open("s")
+        shutil.rmtree(tmp_path / "locks")
+        (tmp_path / "locks").mkdir()
+        theirs = await two.open("s")
+        mine.append(numbered(2))
+        await mine.commit()
+        theirs.append(say("interleaved"))
+        with pytest.raises(StoreError, match="UNIQUE"):
+            await theirs.commit()
+        assert await numbers_told(one, "s") == [1, 2]
+        with pytest.raises(StoreError):
+            await theirs.aclose()
+
+
+async def test_a_session_deleted_behind_our_back_is_not_written_to(tmp_path: Path) -> None:
+    async with kept(tmp_path, "s") as store:
+        log = await store.open("s")
+        (tmp_path / "locks" / hashlib.sha256(b"s").hexdigest()).unlink()
+        async with SqliteStore(tmp_path) as other:
+            await other.delete("s")
+        log.append(numbered(2))
+        with pytest.raises(Exception, match="no such session"):
+            await log.commit()
+        with pytest.raises(Exception, match="no such session"):
+            await log.aclose()
+
+
+async def test_a_name_that_is_not_text_is_refused(tmp_path: Path) -> None:
+    async with SqliteStore(tmp_path) as store:
+        with pytest.raises(InvalidParams, match="not text"):
+            await store.create(info("\ud800"))
+
+
+# --- what is there already
+
+
+@pytest.mark.fault("STO-15")
+async def test_a_file_of_a_newer_version_is_refused_by_its_number_and_left_as_it_is(tmp_path: Path) -> None:
+    async with kept(tmp_path, "s"):
+        pass
+    _execute(tmp_path, f"PRAGMA user_version = {VERSION + 6}")
+    before = (tmp_path / FILE_NAME).read_bytes()
+    async with SqliteStore(tmp_path) as store:
+        with pytest.raises(
+            StoreError, match=f"is of version {VERSION + 6}; this program reads up to version {VERSION}"
+        ):
+            await store.list()
+
+    assert (tmp_path / FILE_NAME).read_bytes() == before
+
+
+@pytest.mark.fault("STO-15")
+async def test_a_record_of_a_newer_version_is_passed_over_and_kept(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A newer program may have written here before an older one was started again."""
+    async with kept(tmp_path, "s") as store:
+        shelf = await store.hold("s")
+        await shelf.write(
+            Batch([Record(2, "snapshot", None, b"\x00"), Record(3, "update", None, b'{"update":"dream"}')], {})
+        )
+        await shelf.release()
+        async with await store.open("s") as log:
+            log.append(numbered(4))
+        replay = store.replay("s")
+        assert [update async for update in replay] == [numbered(1), numbered(4)]
+        assert [(damage.first, damage.last, damage.reason) for damage in replay.damage] == [(2, 3, "unknown")]
+        assert "records 2 to 3 were left out of a replay: unknown" in caplog.text
+        assert (await shelf.position()).last == 4
+
+
+@pytest.mark.parametrize("statement", ["CREATE TABLE notes (x)", "PRAGMA application_id = 5"])
+async def test_somebody_else_s_database_is_refused(tmp_path: Path, statement: str) -> None:
+    _execute(tmp_path, statement)
+    async with SqliteStore(tmp_path) as store:
+        with pytest.raises(StoreError, match="not a store of sessions"):
+            await store.list()
+
+
+@pytest.mark.parametrize("content", [b"not a database at all, but long enough to be looked at" * 50, b"short"])
+async def test_a_file_that_is_no_database_is_refused(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / FILE_NAME).write_bytes(content)
+    async with SqliteStore(tmp_path) as store:
+        with pytest.raises(StoreError):
+            await store.list()
+
+    assert (tmp_path / FILE_NAME).read_bytes() == content
+
+
+def _execute(directory: Path, statement: str) -> None:
+    connection = sqlite3.connect(directory / FILE_NAME, isolation_level=None)
+    connection.execute(statement)
+    connection.close()
