@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
-from msgspec import UNSET, structs
+from msgspec import UNSET, UnsetType, structs
 
 from duologue.conversation.content import Content, JsonObject, TextContent
 from duologue.conversation.items import (
@@ -256,8 +256,8 @@ class Transcript:
         else:
             after = structs.replace(
                 before,
-                sender_session_id=change.sender_session_id or before.sender_session_id,
-                recipient_session_id=change.recipient_session_id or before.recipient_session_id,
+                sender_session_id=_patched(before.sender_session_id, change.sender_session_id),
+                recipient_session_id=_patched(before.recipient_session_id, change.recipient_session_id),
                 content=before.content if change.content is UNSET else list(change.content or []),
                 meta=before.meta if change.meta is UNSET else change.meta,
             )
@@ -353,3 +353,7 @@ def _joined(blocks: list[Content]) -> list[Content]:
 
 def _appended(blocks: list[Content], block: Content) -> list[Content]:
     return _joined([*blocks, block])
+
+
+def _patched(before: str | None, change: str | None | UnsetType) -> str | None:
+    return before if isinstance(change, UnsetType) else change

@@ -251,10 +251,10 @@ class SessionMessageChanged(_Update, frozen=True, kw_only=True, omit_defaults=Tr
     """A message between two sessions of one agent."""
 
     message_id: str
-    sender_session_id: str | None = None
-    recipient_session_id: str | None = None
-    sender_message_id: str | None = None
-    recipient_message_id: str | None = None
+    sender_session_id: str | None | UnsetType = UNSET
+    recipient_session_id: str | None | UnsetType = UNSET
+    sender_message_id: str | None | UnsetType = UNSET
+    recipient_message_id: str | None | UnsetType = UNSET
     content: list[Content] | None | UnsetType = UNSET
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+import msgspec
 from msgspec import UNSET, UnsetType
 
 from duologue.conversation import updates as u
@@ -91,10 +92,10 @@ def _rarer_to_wire(update: u.Update) -> v1.SessionUpdate:
         case u.SessionMessageChanged():
             return v1.SessionMessage(
                 message_id=update.message_id,
-                sender_session_id=update.sender_session_id or UNSET,
-                recipient_session_id=update.recipient_session_id or UNSET,
-                sender_message_id=update.sender_message_id or UNSET,
-                recipient_message_id=update.recipient_message_id or UNSET,
+                sender_session_id=update.sender_session_id,
+                recipient_session_id=update.recipient_session_id,
+                sender_message_id=update.sender_message_id,
+                recipient_message_id=update.recipient_message_id,
                 content=_patch(update.content, blocks_to_wire),
                 meta=update.meta,
             )
@@ -168,10 +169,10 @@ def _rarer_from_wire(update: Any) -> u.Update:
         case v1.SessionMessage():
             return u.SessionMessageChanged(
                 message_id=update.message_id,
-                sender_session_id=update.sender_session_id or None,
-                recipient_session_id=update.recipient_session_id or None,
-                sender_message_id=update.sender_message_id or None,
-                recipient_message_id=update.recipient_message_id or None,
+                sender_session_id=update.sender_session_id,
+                recipient_session_id=update.recipient_session_id,
+                sender_message_id=update.sender_message_id,
+                recipient_message_id=update.recipient_message_id,
                 content=_patch(update.content, blocks_from_wire),
                 meta=update.meta,
             )
@@ -282,10 +283,6 @@ def _command_from_wire(command: v1.AvailableCommand) -> u.Command:
 
 
 def _subagent_to_wire(update: u.SubagentChanged) -> v1.SubagentUpdate:
-    capabilities: Any = UNSET
-    if update.can_cancel is not UNSET:
-        cancel = v1.SessionCancelCapabilities() if update.can_cancel else None
-        capabilities = v1.SubagentSessionCapabilities(cancel=cancel)
     state: Any = update.state
     if isinstance(state, dict):
         state = Other(state.get("state"), state)
@@ -293,7 +290,7 @@ def _subagent_to_wire(update: u.SubagentChanged) -> v1.SubagentUpdate:
         session_id=update.session_id,
         title=update.title,
         description=update.description,
-        capabilities=capabilities,
+        capabilities=_patch(update.can_cancel, _cancel_to_wire),
         state=state,
         cwd=update.cwd,
         additional_directories=update.additional_directories,
@@ -302,27 +299,25 @@ def _subagent_to_wire(update: u.SubagentChanged) -> v1.SubagentUpdate:
 
 
 def _subagent_from_wire(update: v1.SubagentUpdate) -> u.SubagentChanged:
-    can_cancel: bool | None | UnsetType = UNSET
-    if update.capabilities is not UNSET:
-        can_cancel = update.capabilities is not None and update.capabilities.cancel is not None
     return u.SubagentChanged(
         session_id=update.session_id,
         title=update.title,
         description=update.description,
         state=_patch(update.state, _state_fields),
-        can_cancel=can_cancel,
+        can_cancel=_patch(update.capabilities, lambda capabilities: capabilities.cancel is not None),
         cwd=update.cwd,
         additional_directories=update.additional_directories,
         meta=update.meta,
     )
 
 
+def _cancel_to_wire(can_cancel: bool) -> v1.SubagentSessionCapabilities:
+    return v1.SubagentSessionCapabilities(cancel=v1.SessionCancelCapabilities() if can_cancel else None)
+
+
 def _state_fields(state: Any) -> JsonObject:
-    if isinstance(state, Other):
-        return dict(state)
-    fields: JsonObject = {"state": state.state}
-    if state.stop_reason is not None:
-        fields["stopReason"] = state.stop_reason
+    """What a session is doing, as it is written: this version only passes it on."""
+    fields: JsonObject = msgspec.to_builtins(state)
     return fields
 
 
