@@ -57,6 +57,8 @@ _ESCAPE = re.compile(
     rb"(\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2})|\\u[dD][89a-fA-F][0-9a-fA-F]{2}|(\\.)", re.DOTALL
 )
 """A surrogate pair (1), a lone surrogate, or any other escape (2), which hides a backslash from the search."""
+_SHALLOW_BYTES = 2 * MAX_DEPTH
+_NOT_OPENING = bytes(set(range(256)) - set(b"[{"))
 _NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 _STEP = [1 if byte in b"[{" else -1 for byte in range(256)]
 _ID_BOUND: int = 10**MAX_NUMBER_CHARS
@@ -84,7 +86,7 @@ def parse(frame: bytes) -> Message:
             frame.decode()
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return _parse_slowly(frame)
-    if len(frame) > 2 * MAX_DEPTH and frame.count(b"[") + frame.count(b"{") > MAX_DEPTH and _is_too_deep(frame):
+    if len(frame) > _SHALLOW_BYTES and len(frame.translate(None, _NOT_OPENING)) > MAX_DEPTH and _is_too_deep(frame):
         _refuse_depth()
     return message
 
