@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import tracemalloc
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -99,7 +100,7 @@ def test_a_sparse_file_of_a_tebibyte_is_refused_without_reading_it(land: Land) -
 
 @pytest.mark.fault("FSC-04")
 def test_one_endless_line_costs_no_more_than_the_limit(
-    land: Land, chaos_factor: int, record_property: pytest.RecordProperty
+    land: Land, chaos_factor: int, record_property: Callable[[str, object], None]
 ) -> None:
     mebibytes = min(64 * chaos_factor, 1024)
     record_property("count", f"{mebibytes} MiB")
@@ -274,7 +275,7 @@ FOREVER = python(
 
 @pytest.mark.fault("FSC-09")
 def test_a_writer_killed_in_the_midst_leaves_the_old_text_or_the_new(
-    land: Land, chaos_factor: int, record_property: pytest.RecordProperty
+    land: Land, chaos_factor: int, record_property: Callable[[str, object], None]
 ) -> None:
     rounds = 5 * chaos_factor
     record_property("count", rounds)

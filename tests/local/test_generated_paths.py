@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -101,7 +102,7 @@ def as_we_read(roots: Roots, path: str) -> str | type[RequestError]:
 
 @pytest.mark.fault("FSB-23")
 def test_generated_paths_lead_where_the_kernel_goes_and_never_outside(
-    land: Land, chaos_factor: int, record_property: pytest.RecordProperty
+    land: Land, chaos_factor: int, record_property: Callable[[str, object], None]
 ) -> None:
     seed = random.randrange(2**32)
     count = PATHS * chaos_factor
@@ -124,7 +125,7 @@ def test_generated_paths_lead_where_the_kernel_goes_and_never_outside(
 
 @pytest.mark.fault("FSB-23")
 def test_writing_to_generated_paths_changes_nothing_outside(
-    land: Land, chaos_factor: int, record_property: pytest.RecordProperty
+    land: Land, chaos_factor: int, record_property: Callable[[str, object], None]
 ) -> None:
     count = PATHS // 10 * chaos_factor
     record_property("count", count)

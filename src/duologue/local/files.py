@@ -21,7 +21,7 @@ from duologue.local.kinds import CAREFULLY, LOOK_ONLY, check_kind, checked
 from duologue.local.refusals import Refused, explained, refusal, shown
 from duologue.local.replace import write_file
 from duologue.local.text import read_settled
-from duologue.local.walk import DIRECTORY_ONLY, NOT_A_LINK, Place, Root, make_parents, split, walk
+from duologue.local.walk import DIRECTORY_ONLY, Place, Root, make_parents, split, walk
 
 __all__ = ["MAX_READ_BYTES", "Roots"]
 
@@ -252,7 +252,7 @@ class Roots:
             if place.info is None:
                 raise refusal(errno.ENOENT)
             check_kind(place.info.st_mode)
-            return os.open(place.name, os.O_RDONLY | NOT_A_LINK | CAREFULLY, dir_fd=place.parent)
+            return place.open(os.O_RDONLY | CAREFULLY)
 
 
 def _open_root(path: str | Path) -> Root:

@@ -34,7 +34,7 @@ def write_file(place: Place, data: bytes, *, allow_hard_links: bool) -> None:
         _replace(place, data, None)
         return
     # Opened although it will be replaced: the kernel says whether we may write it, and nothing can take its place.
-    old = checked(os.open(place.name, os.O_WRONLY | os.O_NOFOLLOW | CAREFULLY, dir_fd=place.parent))
+    old = checked(place.open(os.O_WRONLY | CAREFULLY))
     try:
         has_other_names = os.fstat(old).st_nlink > 1
         if has_other_names and not allow_hard_links:

@@ -20,7 +20,7 @@ from pathlib import Path
 from duologue.local.beneath import is_kernel_view, open_beneath
 from duologue.local.refusals import refusal
 
-__all__ = ["DIRECTORY_ONLY", "NOT_A_LINK", "Place", "Root", "make_parents", "split", "walk"]
+__all__ = ["DIRECTORY_ONLY", "Place", "Root", "make_parents", "split", "walk"]
 
 # Not every system has each of these; one that cannot open a name in a directory's handle has no use for them.
 NOT_A_LINK = getattr(os, "O_NOFOLLOW", 0)
@@ -52,6 +52,7 @@ class Place:
         parts: The whole way from the root without links, `.` and `..`.
         info: What is there; None if nothing is.
         missing: What follows `name`, if that is a directory that is missing.
+        follow_mounts: Whether something mounted there may be opened.
     """
 
     parent: int
@@ -59,6 +60,11 @@ class Place:
     parts: tuple[str, ...]
     info: os.stat_result | None
     missing: tuple[str, ...] = ()
+    follow_mounts: bool = True
+
+    def open(self, flags: int) -> int:
+        """Open what is there, unless it has become a link."""
+        return _open_entry(self.parent, self.name, flags, self.follow_mounts)
 
 
 Locate = Callable[[str], tuple[Root, Sequence[str]]]
@@ -95,10 +101,11 @@ def make_parents(place: Place) -> Generator[Place]:
             # Somebody else may want the same directory now.
             with suppress(FileExistsError):
                 os.mkdir(directory, dir_fd=here)
-            made = _open_directory(here, directory, follow_mounts=True)
+            made = _open_entry(here, directory, DIRECTORY_ONLY, place.follow_mounts)
             os.close(here)
             here = made
-        yield Place(here, name, place.parts, _look(here, name) if directories else place.info)
+        info = _look(here, name) if directories else place.info
+        yield Place(here, name, place.parts, info, follow_mounts=place.follow_mounts)
     finally:
         os.close(here)
 
@@ -164,7 +171,8 @@ class _Walker:
         return self._place(part, info)
 
     def _place(self, name: str, info: os.stat_result | None) -> Place:
-        return Place(self._here, name, tuple(self._names) if name == "." else (*self._names, name), info)
+        parts = tuple(self._names) if name == "." else (*self._names, name)
+        return Place(self._here, name, parts, info, follow_mounts=self._follow_mounts)
 
     def _missing(self, part: str) -> Place:
         """The place of what is not there, as long as a file with directories could be."""
@@ -174,7 +182,7 @@ class _Walker:
             raise refusal(errno.ENOENT)
         if len(self._names) + len(ahead) > MOST_DIRECTORIES:
             raise refusal(errno.ENAMETOOLONG)
-        return Place(self._here, part, (*self._names, part, *ahead), None, tuple(ahead))
+        return Place(self._here, part, (*self._names, part, *ahead), None, tuple(ahead), self._follow_mounts)
 
     def _go_up(self) -> None:
         if self._names:
@@ -209,7 +217,7 @@ class _Walker:
         if len(self._names) == MOST_DIRECTORIES:
             raise refusal(errno.ENAMETOOLONG)
         try:
-            entered = _open_directory(self._here, part, self._follow_mounts)
+            entered = _open_entry(self._here, part, DIRECTORY_ONLY, self._follow_mounts)
         except OSError as error:
             if error.errno in (errno.ENOTDIR, errno.ELOOP, errno.ENOENT):
                 raise _Changed from error
@@ -229,9 +237,9 @@ def _look(parent: int, name: str) -> os.stat_result | None:
         return None
 
 
-def _open_directory(parent: int, name: str, follow_mounts: bool) -> int:
-    """Open a directory that stands in `parent` and is not a link."""
-    flags = DIRECTORY_ONLY | NOT_A_LINK
+def _open_entry(parent: int, name: str, flags: int, follow_mounts: bool) -> int:
+    """Open what stands in `parent` and is not a link."""
+    flags |= NOT_A_LINK
     try:
         return open_beneath(parent, name, flags, follow_mounts=follow_mounts)
     except OSError as error:
