@@ -24,7 +24,14 @@ from duologue.mcp.servers import McpServers
 Answer: TypeAlias = Callable[["Client", str, JsonObject], Awaitable[JsonObject]]
 
 CONFIG = AcpMcpServer(name="inside", server_id="srv-1")
-DONE: JsonObject = {"result": {"resultType": "complete", "content": [{"type": "text", "text": "done"}]}}
+UNCACHED: JsonObject = {"ttlMs": 0, "cacheScope": "private"}
+
+
+def _complete(**fields: Any) -> JsonObject:
+    return {"result": {"resultType": "complete", **fields}}
+
+
+DONE = _complete(content=[{"type": "text", "text": "done"}])
 
 
 class Client:
@@ -33,6 +40,9 @@ class Client:
     def __init__(self, answer: Answer) -> None:
         self.seen: list[tuple[str, str, str, JsonObject]] = []
         self.servers: McpServers | None = None
+        self.tool = "act"
+        self.is_listened_to = False
+        self.changed = asyncio.Event()
         self._answer = answer
 
     async def send(self, server_id: str, request_id: str, method: str, params: JsonObject | None) -> JsonObject:
@@ -40,9 +50,25 @@ class Client:
         if method == "tools/call":
             return await self._answer(self, request_id, params or {})
         if method == "tools/list":
-            tools = [{"name": "act", "inputSchema": {"type": "object"}}]
-            return {"result": {"resultType": "complete", "tools": tools, "ttlMs": 0, "cacheScope": "private"}}
+            return _complete(tools=[{"name": self.tool, "inputSchema": {"type": "object"}}], **UNCACHED)
+        if method == "server/discover" and self.is_listened_to:
+            return _complete(
+                supportedVersions=["2026-07-28"], capabilities={"tools": {"listChanged": True}}, **UNCACHED
+            )
+        if method == "subscriptions/listen":
+            return await self._tell_changes(request_id)
         return {"error": {"code": -32601, "message": "no such method"}}
+
+    async def _tell_changes(self, request_id: str) -> JsonObject:
+        meta = {"io.modelcontextprotocol/subscriptionId": request_id}
+        honoured = {"toolsListChanged": True}
+        self.tell(request_id, "notifications/subscriptions/acknowledged", {"notifications": honoured, "_meta": meta})
+        await self.changed.wait()
+        self.changed.clear()
+        self.tool = "react"
+        self.tell(request_id, "notifications/tools/list_changed", {"_meta": meta})
+        await asyncio.Event().wait()
+        return _complete()
 
     def tell(self, request_id: str, method: str, params: JsonObject) -> None:
         assert self.servers is not None
@@ -106,6 +132,21 @@ async def test_notifications_about_a_request_reach_the_one_who_waits_for_it() ->
         servers.on_message("another", "mcp-0", "notifications/message", None)
 
     assert steps == [(1, 2)]
+
+
+async def test_a_server_in_the_client_tells_of_new_tools_to_those_who_listen() -> None:
+    client = Client(_done)
+    client.is_listened_to = True
+    changes: asyncio.Queue[str] = asyncio.Queue()
+
+    async with asyncio.timeout(20):
+        async with McpServers([CONFIG], send=client.send, on_change=changes.put_nowait) as servers:
+            client.servers = servers
+            await changes.get()
+            assert [tool.name for tool in servers.tools] == ["act"]
+            client.changed.set()
+            await changes.get()
+            assert [tool.name for tool in servers.tools] == ["react"]
 
 
 @pytest.mark.parametrize(

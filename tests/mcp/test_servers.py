@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import subprocess
+import sys
 
 import pytest
 
@@ -99,6 +101,50 @@ async def test_a_server_without_tools_is_ready_all_the_same() -> None:
         await servers.ready()
 
         assert (servers.states, servers.tools) == ({"small": "ready"}, [])
+
+
+async def test_a_server_that_does_not_list_its_tools_is_reported() -> None:
+    async with asyncio.timeout(20), McpServers([small("mute")]) as servers:
+        await servers.ready()
+
+        assert servers.errors == {"small": "I do not tell"}
+
+
+async def test_when_a_changed_list_cannot_be_had_the_old_one_stands(caplog: pytest.LogCaptureFixture) -> None:
+    async with asyncio.timeout(20), McpServers([small()]) as servers:
+        await servers.ready()
+        before = [tool.fingerprint for tool in servers.tools]
+        await servers.call("small", "rename", {"and": "hush"})
+        while "MCP server 'small' does not list its tools again: I do not tell" not in caplog.text:
+            await servers.call("small", "echo")
+
+        assert [tool.fingerprint for tool in servers.tools] == before
+
+
+async def test_without_the_sdk_every_server_is_reported_and_the_session_lives() -> None:
+    program = """if True:
+        import asyncio, sys
+        sys.modules["mcp"] = None
+        from duologue.conversation.setup import StdioMcpServer
+        from duologue.mcp.servers import McpServers
+
+        async def main():
+            async with McpServers([StdioMcpServer(name="any", command="true")]) as servers:
+                await servers.ready()
+                print(servers.errors)
+
+        asyncio.run(main())
+    """
+    process = await asyncio.create_subprocess_exec(sys.executable, "-c", program, stdout=subprocess.PIPE)
+    output, _ = await asyncio.wait_for(process.communicate(), 20)
+
+    assert b"'any': 'MCP needs the official SDK, install duologue[mcp]" in output
+
+
+def test_the_sdk_is_not_loaded_before_a_server_is_started() -> None:
+    code = "import sys, duologue.mcp.servers, duologue.mcp.toolserver; print([m for m in sys.modules if m == 'mcp'])"
+
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=20, check=True).stdout == b"[]\n"
 
 
 async def test_an_error_answer_names_the_server_and_keeps_its_code() -> None:

@@ -157,10 +157,10 @@ class Link:
                     self._note_change()  # Nobody was listening until now.
                     async for _ in events:
                         self._note_change()
-            except (MCPError, SubscriptionLost, TimeoutError) as error:
-                log.debug("MCP server %r: %s", self._name, error)
-            if self.is_over:
-                return
+            except (MCPError, SubscriptionLost) as error:
+                log.debug("MCP server %r tells no more of its tools: %s", self._name, error)
+                if isinstance(error, MCPError) and error.code == METHOD_NOT_FOUND:
+                    return
             await asyncio.sleep(LISTEN_AGAIN_SECONDS)
 
     @property

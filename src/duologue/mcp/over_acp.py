@@ -80,7 +80,8 @@ class _Ends:
             call.cancel()
 
     async def _forward(self, request: JSONRPCRequest) -> None:
-        request_id = f"mcp-{next(_ids)}"
+        # A text is the id of a subscription, which the server repeats; numbers begin anew with every connection.
+        request_id = request.id if isinstance(request.id, str) else f"mcp-{next(_ids)}"
         self._active.add(request_id)
         try:
             carrier = await self._send(self._server_id, request_id, request.method, request.params)

@@ -38,6 +38,7 @@ def note_start(sign: str) -> None:
 class Server:
     def __init__(self) -> None:
         self.description = "says what it was told"
+        self.is_mute = "mute" in BEHAVIOURS
 
     def listing(self, params: dict[str, Any]) -> dict[str, Any]:
         tools = [tool(name, self.description) for name in TOOLS]
@@ -79,6 +80,7 @@ class Server:
                 text = str(self.start_family())
             case "rename":
                 self.description = "does something else now"
+                self.is_mute = arguments.get("and", "") == "hush"
                 write({"method": "notifications/tools/list_changed"})
             case "wait":
                 return None
@@ -103,6 +105,9 @@ class Server:
                     "capabilities": {"tools": {"listChanged": True}},
                     "serverInfo": {"name": "small", "version": "1"},
                 }
+            case "tools/list" if self.is_mute:
+                write({"id": request["id"], "error": {"code": -32000, "message": "I do not tell"}})
+                return
             case "tools/list" if "no-tools" not in BEHAVIOURS:
                 note_start("-")
                 result = self.listing(params)
