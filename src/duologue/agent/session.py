@@ -39,6 +39,9 @@ S = TypeVar("S", bound=Settings)
 STATE_NAME = "duologue"
 """Under which name a store keeps what belongs to the session itself."""
 
+CLOSE_GRACE = 1.0
+"""Seconds that work between turns gets to clean up when its session is closed."""
+
 
 class Kept(msgspec.Struct):
     """What is kept of a session beside its updates."""
@@ -66,6 +69,7 @@ class Session(Generic[S]):
         state: Yours, plain JSON; kept with the session where sessions are kept.
         editor: The client; the turn's methods are the comfortable way to it.
         title: What the session is called, if it is.
+        tasks: Runs work that goes on between turns, as `session.tasks.start(work())`; it ends with the session.
     """
 
     def __init__(
@@ -180,8 +184,9 @@ class Session(Generic[S]):
             await self.log.end_turn(reason)
 
     async def aclose(self) -> None:
-        """End the running work and free what the session holds."""
+        """End the running work, that between turns too, and free what the session holds."""
         await self.prompts.end()
+        await self.tasks.cancel(CLOSE_GRACE)
         if self._mcp is not None:
             await self._mcp.aclose()
         self.roots.close()

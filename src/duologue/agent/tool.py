@@ -156,17 +156,29 @@ class Tool:
             remember_as: What an "always" answer covers in this session; calls of this kind and title otherwise.
             meta: Attached to the question.
         """
-        question = Asked(self._patch(title=self.title, kind=self.kind, status=self.status), remember_as, meta)
-        if self._content:
-            question.tool = self._patch(
-                title=self.title, kind=self.kind, status=self.status, content=list(self._content)
-            )
-        chosen = await self._turn.ask_permission(question, options or DEFAULT_OPTIONS)
-        if chosen is not None and chosen.kind.startswith("allow"):
-            await self.change(status="in_progress")
-            return True
-        await self.change(status="failed")
-        return False
+        chosen = await self.ask_permission(options=options, remember_as=remember_as, meta=meta)
+        is_allowed = chosen is not None and chosen.kind.startswith("allow")
+        await self.change(status="in_progress" if is_allowed else "failed")
+        return is_allowed
+
+    async def ask_permission(
+        self,
+        *,
+        options: list[PermissionOption] | None = None,
+        remember_as: str | None = None,
+        meta: JsonObject | None = None,
+    ) -> PermissionOption | None:
+        """Like `allow()`, but says which option was chosen, if any, and leaves the status as it is."""
+        # All there is to know about it: for some clients the question is the first they hear of the tool call.
+        about = self._patch(
+            title=self.title,
+            kind=self.kind,
+            status=self.status,
+            content=list(self._content) or None,
+            locations=list(self._locations) or None,
+            raw_input=self._raw_input,
+        )
+        return await self._turn.ask_permission(Asked(about, remember_as, meta), options or DEFAULT_OPTIONS)
 
     def _patch(self, **fields: Any) -> ToolCallChanged:
         given = {key: value for key, value in fields.items() if value is not None}

@@ -233,10 +233,22 @@ class Turn(Generic[S]):
         timeout: float | None = None,
         limit: int | None = None,
         title: str | None = None,
+        tool: Tool | None = None,
     ) -> Ran:
-        """Run a command in the client's terminal, or as a process of our own; shown as a tool call either way."""
+        """Run a command in the client's terminal, or as a process of our own; shown as a tool call either way.
+
+        Args:
+            command: The program; no shell runs.
+            args: Its arguments.
+            cwd: Where; the session's directory if not given.
+            env: Variables beside the few any program gets.
+            timeout: Seconds after which it is killed.
+            limit: Bytes of output that are kept.
+            title: Of the tool call; the command if not given.
+            tool: A tool call that is already under way, to show it there: one that asked for permission, say.
+        """
         return await run_command(
-            self, [command, *args], cwd=cwd, env=env or {}, timeout=timeout, limit=limit, title=title
+            self, [command, *args], cwd=cwd, env=env or {}, timeout=timeout, limit=limit, title=title, tool=tool
         )
 
     async def set(self, **values: str | bool) -> None:

@@ -82,18 +82,29 @@ async def run_command(
     timeout: float | None,
     limit: int | None,
     title: str | None,
+    tool: Tool | None,
 ) -> Ran:
     """Run it, show it as a tool call, and leave nothing of it behind, whatever happens."""
     place = str(turn.absolute(cwd or "."))
     keep = limit if limit is not None else OUTPUT_LIMIT
-    async with turn.tool(title or " ".join(argv), kind="execute", raw_input={"command": argv, "cwd": place}) as tool:
-        if turn.client.terminals:
-            ran = await _run_in_terminal(turn, tool, argv, place, env, timeout, keep)
-        else:
-            ran = await _run_here(tool, argv, place, env, timeout, keep)
-        output = {"exitCode": ran.exit_code, "signal": ran.signal, "timedOut": ran.timed_out}
-        await tool.change(status="completed" if ran.ok else "failed", raw_output=output)
-        return ran
+    asked = {"command": argv, "cwd": place}
+    if tool is not None:
+        await tool.change(raw_input=asked)
+        return await _run(turn, tool, argv, place, env, timeout, keep)
+    async with turn.tool(title or " ".join(argv), kind="execute", raw_input=asked) as own:
+        return await _run(turn, own, argv, place, env, timeout, keep)
+
+
+async def _run(
+    turn: Turn[Any], tool: Tool, argv: list[str], cwd: str, env: dict[str, str], timeout: float | None, limit: int
+) -> Ran:
+    if turn.client.terminals:
+        ran = await _run_in_terminal(turn, tool, argv, cwd, env, timeout, limit)
+    else:
+        ran = await _run_here(tool, argv, cwd, env, timeout, limit)
+    output = {"exitCode": ran.exit_code, "signal": ran.signal, "timedOut": ran.timed_out}
+    await tool.change(status="completed" if ran.ok else "failed", raw_output=output)
+    return ran
 
 
 async def _run_in_terminal(
