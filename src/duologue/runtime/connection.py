@@ -135,6 +135,11 @@ class Connection:
         """Nothing more will come from the peer."""
         return self._is_over
 
+    @property
+    def noise(self) -> str:
+        """How much the peer printed that is not the protocol, and how it began; empty if nothing."""
+        return self._incoming.noise
+
     async def wait_closed(self) -> None:
         """Until the peer has closed its end and what it asked for is finished or given up."""
         await self._closed.wait()

@@ -89,10 +89,17 @@ class Incoming:
             self._outgoing.send_quietly(reply)
         peer = self._peer
         if not peer.messages_received and (peer.noise_lines > MAX_NOISE_LINES or peer.noise_bytes > MAX_NOISE_BYTES):
-            raise TooMuchNoise(
-                f"{peer.noise_lines} lines that are not the protocol, beginning with {shorten(peer.first_noise)}; "
-                f"is this command an ACP agent?"
-            )
+            raise TooMuchNoise(f"{self.noise}; is this command an ACP agent?")
+
+    @property
+    def noise(self) -> str:
+        """How much was read that is not the protocol, and how it began; empty if nothing."""
+        lines = self._peer.noise_lines
+        return (
+            f"{lines} lines that are not the protocol, beginning with {shorten(self._peer.first_noise)}"
+            if lines
+            else ""
+        )
 
     def _on_notification(self, message: Message, frame: bytes) -> None:
         name: str = message.method  # type: ignore[assignment]  # the peer checked it

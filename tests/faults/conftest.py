@@ -1,0 +1,13 @@
+"""Both ends, for every case of the catalogue that says so."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.faults.ends import SIDES, Side
+
+
+@pytest.fixture(params=SIDES)
+def side(request: pytest.FixtureRequest) -> Side:
+    side: Side = request.param
+    return side
