@@ -89,13 +89,34 @@ class Roots:
             self._is_closed = True
             self._let_go_if_unused()
 
-    def read_text(self, path: str | Path, *, line: int | None = None, limit: int | None = None) -> str:
+    def resolve(self, path: str | Path) -> str:
+        """Where a path ends, written without links, `.` and `..`; there need not be anything yet.
+
+        Whoever judges a path judges this one, and hands it to `read_text` or `write_text` with `is_resolved`: what is
+        opened is then what was judged, whatever became a link in between.
+
+        Raises:
+            ResourceNotFound: It leads through a directory that is missing and out again.
+            InvalidParams: Outside.
+        """
+        with self._using(path) as name, self._place(name) as place:
+            return "/" + "/".join([*place.root, *place.parts])
+
+    def read_text(
+        self,
+        path: str | Path,
+        *,
+        line: int | None = None,
+        limit: int | None = None,
+        is_resolved: bool = False,
+    ) -> str:
         """The text of a file exactly as it is, byte order mark and line ends included.
 
         Args:
             path: Absolute, beneath one of the roots.
             line: First line to return, counted from 1 (0 means the same); past the end there is no text.
             limit: Most lines to return.
+            is_resolved: The path is one that `resolve` gave: refuse it if it now leads elsewhere.
 
         Raises:
             ResourceNotFound: There is no such file.
@@ -105,7 +126,7 @@ class Roots:
             raise InvalidParams("line and limit count lines: they cannot be negative")
         with self._using(path) as name:
             try:
-                fd = checked(self._open_to_read(name))
+                fd = checked(self._open_to_read(name, is_resolved))
             except FileNotFoundError:
                 if self._missing == "empty":
                     return ""
@@ -115,8 +136,16 @@ class Roots:
             finally:
                 os.close(fd)
 
-    def write_text(self, path: str | Path, text: str, *, even_protected: bool = False) -> None:
+    def write_text(
+        self, path: str | Path, text: str, *, even_protected: bool = False, is_resolved: bool = False
+    ) -> None:
         """Make `text` the whole content of a file: at once, or not at all. Missing directories are made.
+
+        Args:
+            path: Absolute, beneath one of the roots.
+            text: What it will hold.
+            even_protected: Whether it may be a protected place.
+            is_resolved: The path is one that `resolve` gave: refuse it if it now leads elsewhere.
 
         Raises:
             InvalidParams: Outside, not a plain file, protected, or not to be written by us.
@@ -126,7 +155,7 @@ class Roots:
                 data = text.encode("utf-8")
             except UnicodeEncodeError as error:
                 raise Refused("the text holds half a character (a lone surrogate) and cannot be written") from error
-            with self._place(name) as place:
+            with self._place(name, is_resolved) as place:
                 if not even_protected and self._is_protected(place):
                     raise Refused("protected: not written without being asked for by name")
                 if place.info is not None:
@@ -232,12 +261,24 @@ class Roots:
         raise refusal(errno.EXDEV)
 
     @contextmanager
-    def _place(self, path: str) -> Generator[Place]:
+    def _place(self, path: str, is_resolved: bool = False) -> Generator[Place]:
         root, parts = self._locate(path)
         with walk(root, parts, self._locate, follow_mounts=self._follow_mounts) as place:
+            if is_resolved and [*place.root, *place.parts] != split(path):
+                raise Refused("it leads elsewhere than when it was judged")
             yield place
 
-    def _open_to_read(self, path: str) -> int:
+    def _open_to_read(self, path: str, is_resolved: bool) -> int:
+        if not is_resolved and (fd := self._open_at_once(path)) is not None:
+            return fd
+        with self._place(path, is_resolved) as place:
+            if place.info is None:
+                raise refusal(errno.ENOENT)
+            check_kind(place.info.st_mode)
+            return place.open(os.O_RDONLY | CAREFULLY)
+
+    def _open_at_once(self, path: str) -> int | None:
+        """The file as the kernel finds it; None if it would have to be found step by step."""
         root, parts = self._locate(path)
         way = "/".join(parts)
         try:
@@ -248,11 +289,7 @@ class Roots:
             # The kernel's call is missing here, or met `..` or a link out of this root and did not look where it leads.
             if error.errno not in (errno.ENOSYS, errno.EXDEV):
                 raise
-        with self._place(path) as place:
-            if place.info is None:
-                raise refusal(errno.ENOENT)
-            check_kind(place.info.st_mode)
-            return place.open(os.O_RDONLY | CAREFULLY)
+        return None
 
 
 def _open_root(path: str | Path) -> Root:

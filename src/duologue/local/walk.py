@@ -53,6 +53,7 @@ class Place:
         info: What is there; None if nothing is.
         missing: What follows `name`, if that is a directory that is missing.
         follow_mounts: Whether something mounted there may be opened.
+        root: The parts of the root's own path.
     """
 
     parent: int
@@ -61,6 +62,7 @@ class Place:
     info: os.stat_result | None
     missing: tuple[str, ...] = ()
     follow_mounts: bool = True
+    root: tuple[str, ...] = ()
 
     def open(self, flags: int) -> int:
         """Open what is there, unless it has become a link."""
@@ -105,7 +107,7 @@ def make_parents(place: Place) -> Generator[Place]:
             os.close(here)
             here = made
         info = _look(here, name) if directories else place.info
-        yield Place(here, name, place.parts, info, follow_mounts=place.follow_mounts)
+        yield Place(here, name, place.parts, info, follow_mounts=place.follow_mounts, root=place.root)
     finally:
         os.close(here)
 
@@ -172,7 +174,7 @@ class _Walker:
 
     def _place(self, name: str, info: os.stat_result | None) -> Place:
         parts = tuple(self._names) if name == "." else (*self._names, name)
-        return Place(self._here, name, parts, info, follow_mounts=self._follow_mounts)
+        return Place(self._here, name, parts, info, (), self._follow_mounts, self._root.path)
 
     def _missing(self, part: str) -> Place:
         """The place of what is not there, as long as a file with directories could be."""
@@ -182,7 +184,8 @@ class _Walker:
             raise refusal(errno.ENOENT)
         if len(self._names) + len(ahead) > MOST_DIRECTORIES:
             raise refusal(errno.ENAMETOOLONG)
-        return Place(self._here, part, (*self._names, part, *ahead), None, tuple(ahead), self._follow_mounts)
+        parts = (*self._names, part, *ahead)
+        return Place(self._here, part, parts, None, tuple(ahead), self._follow_mounts, self._root.path)
 
     def _go_up(self) -> None:
         if self._names:
