@@ -19,7 +19,7 @@ from duologue.conversation.content import (
     UnknownContent,
     text_of,
 )
-from duologue.conversation.updates import ContentPart, ToolCallChanged
+from duologue.conversation.updates import ContentPart, ToolContent
 
 __all__ = ["McpResult", "read_content", "read_result", "write_content"]
 
@@ -46,14 +46,15 @@ class McpResult(Struct, frozen=True, kw_only=True):
         """The text of the answer; everything else is left out."""
         return text_of(self.content)
 
-    def as_update(self, tool_call_id: str) -> ToolCallChanged:
-        """How the tool call this answers ends, for the other party to see."""
-        return ToolCallChanged(
-            tool_call_id=tool_call_id,
-            status="failed" if self.is_error else "completed",
-            content=[ContentPart(block) for block in self.content],
-            raw_output=self.raw,
-        )
+    @property
+    def status(self) -> str:
+        """How the tool call this answers ends: `completed` or `failed`."""
+        return "failed" if self.is_error else "completed"
+
+    @property
+    def parts(self) -> list[ToolContent]:
+        """The content as a tool call shows it."""
+        return [ContentPart(block) for block in self.content]
 
 
 def read_result(raw: JsonObject) -> McpResult:
