@@ -79,7 +79,7 @@ def _unsynced(operations: Sequence[Operation]) -> set[int]:
             waiting.pop(operation.name, None)
         elif operation.kind != "mark":
             waiting.setdefault(operation.name, set()).add(index)
-    return set().union(*waiting.values())
+    return {index for indices in waiting.values() for index in indices}
 
 
 def _some_of(past: Sequence[Operation], unsynced: set[int], chance: random.Random) -> list[Operation]:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import sqlite3
+from pathlib import Path
+
 from duologue.conversation.content import TextContent
 from duologue.conversation.setup import SessionInfo
 from duologue.conversation.updates import MessageChunk, Role, ToolCallChanged, Update
 from duologue.store.base import Store
+from duologue.store.database import FILE_NAME
 
-__all__ = ["info", "numbered", "numbers_told", "say", "told", "tool"]
+__all__ = ["execute", "info", "numbered", "numbers_told", "say", "told", "tool"]
 
 
 def info(session_id: str, cwd: str = "/work", *, title: str | None = None, archived: bool = False) -> SessionInfo:
@@ -43,3 +47,11 @@ async def numbers_told(store: Store, session_id: str) -> list[int]:
         numbers.append(int(update.message_id or 0))
         assert update == numbered(numbers[-1])
     return numbers
+
+
+def execute(directory: Path, *statements: str) -> None:
+    """Do something to the file of a store that no store would do."""
+    connection = sqlite3.connect(directory / FILE_NAME, isolation_level=None)
+    for statement in statements:
+        connection.execute(statement)
+    connection.close()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import shutil
-import sqlite3
 from collections.abc import Callable, Sequence
 from itertools import combinations
 from pathlib import Path
@@ -18,7 +17,7 @@ from duologue.store.database import FILE_NAME
 from duologue.store.folding import Fold
 from duologue.store.replay import Damage
 from duologue.store.sqlite import SqliteStore
-from tests.store.telling import info, numbered, say, told, tool
+from tests.store.telling import execute, info, numbered, say, told, tool
 
 FLIPS = 300
 
@@ -133,12 +132,6 @@ def _split(updates: list[Update]) -> tuple[list[Update], list[Update]]:
     return patches, rest
 
 
-def _execute(directory: Path, statement: str, *values: object) -> None:
-    connection = sqlite3.connect(directory / FILE_NAME, isolation_level=None)
-    connection.execute(statement, values)
-    connection.close()
-
-
 @pytest.mark.fault("STO-05")
 @pytest.mark.parametrize(
     ("change", "lost"),
@@ -156,7 +149,7 @@ async def test_what_is_lost_is_named(
     async with SqliteStore(tmp_path) as store, await store.create(info("s")) as log:
         for number in range(1, 6):
             log.append(numbered(number))
-    _execute(tmp_path, change)
+    execute(tmp_path, change)
     async with SqliteStore(tmp_path) as store:
         replay = store.replay("s")
         seen = [update async for update in replay]
@@ -174,8 +167,8 @@ async def test_an_event_that_strayed_to_another_session_is_not_told_there(tmp_pa
         for session_id in ("a", "b"):
             async with await store.create(info(session_id)) as log:
                 log.append(say(f"of {session_id}"))
-    _execute(tmp_path, "DELETE FROM events WHERE place >> 32 = 2")
-    _execute(tmp_path, "UPDATE events SET place = place + 4294967296")
+    execute(tmp_path, "DELETE FROM events WHERE place >> 32 = 2")
+    execute(tmp_path, "UPDATE events SET place = place + 4294967296")
     async with SqliteStore(tmp_path) as store:
         replay = store.replay("b")
         assert [update async for update in replay] == []
@@ -187,7 +180,7 @@ async def test_a_tool_call_that_lost_a_record_is_told_with_the_others(tmp_path: 
     async with SqliteStore(tmp_path) as store, await store.create(info("s")) as log:
         for patch in PATCHES:
             log.append(patch)
-    _execute(tmp_path, "UPDATE events SET checksum = checksum + 1 WHERE place % 4294967296 = 1")
+    execute(tmp_path, "UPDATE events SET checksum = checksum + 1 WHERE place % 4294967296 = 1")
     async with SqliteStore(tmp_path) as store:
         replay = store.replay("s")
         assert [update async for update in replay] == [
@@ -201,7 +194,7 @@ async def test_a_last_word_that_is_lost_gives_way_to_the_one_before(tmp_path: Pa
     async with SqliteStore(tmp_path) as store, await store.create(info("s")) as log:
         log.append(InfoChanged(title="First"))
         log.append(InfoChanged(title="Second"))
-    _execute(tmp_path, "UPDATE events SET checksum = checksum + 1 WHERE place % 4294967296 = 2")
+    execute(tmp_path, "UPDATE events SET checksum = checksum + 1 WHERE place % 4294967296 = 2")
     async with SqliteStore(tmp_path) as store:
         assert [update async for update in store.replay("s")] == [InfoChanged(title="First")]
 
@@ -211,16 +204,11 @@ async def test_an_index_that_forgot_a_record_is_reported(tmp_path: Path) -> None
     async with SqliteStore(tmp_path) as store, await store.create(info("s")) as log:
         for patch in PATCHES:
             log.append(patch)
-    connection = sqlite3.connect(tmp_path / FILE_NAME, isolation_level=None)
-    connection.execute("PRAGMA writable_schema = ON")
-    index = "CREATE INDEX events_by_entity ON events (entity) WHERE entity IS NOT NULL"
-    connection.execute("UPDATE sqlite_master SET sql = ? WHERE sql = ?", (index + " AND place % 2 = 1", index))
-    connection.close()
-    _execute(tmp_path, "REINDEX")
-    connection = sqlite3.connect(tmp_path / FILE_NAME, isolation_level=None)
-    connection.execute("PRAGMA writable_schema = ON")
-    connection.execute("UPDATE sqlite_master SET sql = ? WHERE name = 'events_by_entity'", (index,))
-    connection.close()
+    rule = "entity IS NOT NULL"
+    rewrite = "UPDATE sqlite_master SET sql = replace(sql, '{}', '{}') WHERE name = 'events_by_entity'"
+    execute(tmp_path, "PRAGMA writable_schema = ON", rewrite.format(rule, f"{rule} AND place % 2 = 1"))
+    execute(tmp_path, "REINDEX")
+    execute(tmp_path, "PRAGMA writable_schema = ON", rewrite.format(f"{rule} AND place % 2 = 1", rule))
     async with SqliteStore(tmp_path) as store:
         replay = store.replay("s")
         assert [update async for update in replay] != PATCHES
@@ -232,8 +220,8 @@ async def test_a_damaged_fork_is_as_damaged_and_not_more(tmp_path: Path) -> None
         for number in range(1, 4):
             log.append(numbered(number))
         log.save_state("history", b"x")
-    _execute(tmp_path, "UPDATE events SET checksum = checksum + 1 WHERE place % 4294967296 = 2")
-    _execute(tmp_path, "UPDATE state SET value = x'79'")
+    execute(tmp_path, "UPDATE events SET checksum = checksum + 1 WHERE place % 4294967296 = 2")
+    execute(tmp_path, "UPDATE state SET value = x'79'")
     async with SqliteStore(tmp_path) as store:
         await store.fork("s", info("copy"))
         replay = store.replay("copy")
@@ -246,7 +234,7 @@ async def test_a_damaged_fork_is_as_damaged_and_not_more(tmp_path: Path) -> None
 async def test_damaged_state_is_as_if_it_had_never_been_saved(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async with SqliteStore(tmp_path) as store, await store.create(info("s")) as log:
         log.save_state("history", b"right")
-    _execute(tmp_path, "UPDATE state SET value = x'00'")
+    execute(tmp_path, "UPDATE state SET value = x'00'")
     async with SqliteStore(tmp_path) as store, await store.open("s") as log:
         assert await log.load_state("history") is None
         assert "what was saved as 'history' is damaged" in caplog.text
@@ -261,7 +249,7 @@ async def test_a_damaged_entry_is_listed_as_such_and_its_session_can_still_be_op
         for session_id in ("a", "b", "c"):
             async with await store.create(info(session_id, title=session_id)) as log:
                 log.append(numbered(1))
-    _execute(tmp_path, "UPDATE sessions SET info = replace(info, '\"b\"', '\"X\"') WHERE id = 'b'")
+    execute(tmp_path, "UPDATE sessions SET info = replace(info, '\"b\"', '\"X\"') WHERE id = 'b'")
     async with SqliteStore(tmp_path) as store:
         page = await store.list()
         assert [session.session_id for session in page.sessions] == ["c", "b", "a"]
@@ -282,7 +270,7 @@ async def test_a_replay_with_damage_still_tells_messages_in_whole(tmp_path: Path
     async with SqliteStore(tmp_path) as store, await store.create(info("s")) as log:
         for text in "abc":
             log.append(say(text, "m"))
-    _execute(tmp_path, "DELETE FROM events WHERE place % 4294967296 = 2")
+    execute(tmp_path, "DELETE FROM events WHERE place % 4294967296 = 2")
     async with SqliteStore(tmp_path) as store:
         (update,) = [update async for update in store.replay("s")]
         assert isinstance(update, MessageChunk)

@@ -20,7 +20,7 @@ from duologue.store.connecting import VERSION
 from duologue.store.database import FILE_NAME
 from duologue.store.shelf import Batch, Record
 from duologue.store.sqlite import SqliteStore
-from tests.store.telling import info, numbered, numbers_told, say, told
+from tests.store.telling import execute, info, numbered, numbers_told, say, told
 from tests.store.writers import Writers
 
 
@@ -261,7 +261,7 @@ async def test_a_name_that_is_not_text_is_refused(tmp_path: Path) -> None:
 async def test_a_file_of_a_newer_version_is_refused_by_its_number_and_left_as_it_is(tmp_path: Path) -> None:
     async with kept(tmp_path, "s"):
         pass
-    _execute(tmp_path, f"PRAGMA user_version = {VERSION + 6}")
+    execute(tmp_path, f"PRAGMA user_version = {VERSION + 6}")
     before = (tmp_path / FILE_NAME).read_bytes()
     async with SqliteStore(tmp_path) as store:
         with pytest.raises(
@@ -294,7 +294,7 @@ async def test_a_record_of_a_newer_version_is_passed_over_and_kept(
 
 @pytest.mark.parametrize("statement", ["CREATE TABLE notes (x)", "PRAGMA application_id = 5"])
 async def test_somebody_else_s_database_is_refused(tmp_path: Path, statement: str) -> None:
-    _execute(tmp_path, statement)
+    execute(tmp_path, statement)
     async with SqliteStore(tmp_path) as store:
         with pytest.raises(StoreError, match="not a store of sessions"):
             await store.list()
@@ -308,9 +308,3 @@ async def test_a_file_that_is_no_database_is_refused(tmp_path: Path, content: by
             await store.list()
 
     assert (tmp_path / FILE_NAME).read_bytes() == content
-
-
-def _execute(directory: Path, statement: str) -> None:
-    connection = sqlite3.connect(directory / FILE_NAME, isolation_level=None)
-    connection.execute(statement)
-    connection.close()
