@@ -13,7 +13,21 @@ from duologue import errors
 MOST_NAMES = 25
 
 # Change this list on purpose, with a line in the changelog: every name here is a promise.
-NAMES = ["Agent", "Session", "Settings", "Turn", "__version__", "choice", "serve", "toggle"]
+NAMES = [
+    "Agent",
+    "Permissions",
+    "Session",
+    "Settings",
+    "Terminals",
+    "Turn",
+    "Workspace",
+    "__version__",
+    "ask",
+    "choice",
+    "connect",
+    "serve",
+    "toggle",
+]
 
 
 def test_the_front_door_offers_exactly_these_names() -> None:

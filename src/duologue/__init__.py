@@ -16,20 +16,44 @@ if TYPE_CHECKING:
     from duologue.agent.session import Session
     from duologue.agent.settings import Settings, choice, toggle
     from duologue.agent.turn import Turn
+    from duologue.client.blocking import ask
+    from duologue.client.connect import connect
+    from duologue.client.permissions import Permissions
+    from duologue.client.terminals import Terminals
+    from duologue.client.workspace import Workspace
 
 __version__ = "0.1.0"
 
 _HOME = {
     "Agent": "duologue.agent.agent",
+    "Permissions": "duologue.client.permissions",
     "Session": "duologue.agent.session",
     "Settings": "duologue.agent.settings",
+    "Terminals": "duologue.client.terminals",
     "Turn": "duologue.agent.turn",
+    "Workspace": "duologue.client.workspace",
+    "ask": "duologue.client.blocking",
     "choice": "duologue.agent.settings",
+    "connect": "duologue.client.connect",
     "serve": "duologue.agent.serving",
     "toggle": "duologue.agent.settings",
 }
 
-__all__ = ["Agent", "Session", "Settings", "Turn", "__version__", "choice", "serve", "toggle"]
+__all__ = [
+    "Agent",
+    "Permissions",
+    "Session",
+    "Settings",
+    "Terminals",
+    "Turn",
+    "Workspace",
+    "__version__",
+    "ask",
+    "choice",
+    "connect",
+    "serve",
+    "toggle",
+]
 
 # A library is quiet until somebody asks it to speak.
 logging.getLogger("duologue").addHandler(logging.NullHandler())

@@ -201,7 +201,7 @@ Event: TypeAlias = (
     | Unknown
 )
 
-_SPOKEN: dict[str, type[Text] | type[Thought] | type[UserText]] = {"agent": Text, "thought": Thought, "user": UserText}
+_SPOKEN: dict[str, type[Text | Thought | UserText]] = {"agent": Text, "thought": Thought, "user": UserText}
 _WHOLE: dict[type, type[ToolCall | Plan | Usage | Compaction | SessionMessage | Subagent]] = {
     items.ToolCall: ToolCall,
     items.Plan: Plan,

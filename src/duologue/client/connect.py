@@ -1,0 +1,164 @@
+"""Reaching an agent: a command to start, or an agent object in this very process.
+
+Nothing an agent prints, sends or forgets can keep `connect` waiting for ever, and leaving the block ends everything it
+started.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.metadata
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from duologue.client.desk import Answerer, Desk
+from duologue.client.permissions import Permissions
+from duologue.client.remote import RemoteAgent
+from duologue.client.terminals import Terminals
+from duologue.client.workspace import Workspace
+from duologue.conversation.setup import Party
+from duologue.dialects.terms import LoginStatus
+from duologue.dialects.v1.client import V1AgentProxy
+from duologue.dialects.v1.service import V1ClientService
+from duologue.errors import InitializeTimeout, StartError
+from duologue.runtime.connection import Connection, Tap
+from duologue.runtime.handlers import Handlers
+from duologue.runtime.tasks import TaskScope
+from duologue.transports.base import Servable, Transport
+from duologue.transports.memory import memory_pair
+from duologue.transports.process import ProcessTransport
+
+__all__ = ["Target", "connect"]
+
+INITIALIZE_SECONDS = 30.0
+"""How long an agent may take to start and to answer; packages may have to be downloaded first."""
+
+Target: TypeAlias = str | Sequence[str] | Mapping[str, Any] | Servable | Transport
+"""A command line, a list, a configuration (`{"command": …, "args": …, "env": …}`), an agent object, or a transport."""
+
+
+@dataclass(frozen=True)
+class _Start:
+    """How a command is started."""
+
+    cwd: str | Path | None
+    env: Mapping[str, str] | None
+    on_stderr: Callable[[bytes], None] | None
+
+
+def connect(
+    target: Target,
+    *,
+    permissions: Permissions | None = None,
+    workspace: Workspace | None = None,
+    terminals: Terminals | None = None,
+    on_elicit: Answerer | None = None,
+    on_login_status: Callable[[LoginStatus], None] | None = None,
+    on_stderr: Callable[[bytes], None] | None = None,
+    handlers: Handlers | None = None,
+    taps: tuple[Tap, ...] = (),
+    info: Party | None = None,
+    cwd: str | Path | None = None,
+    env: Mapping[str, str] | None = None,
+    timeout: float = INITIALIZE_SECONDS,
+) -> AbstractAsyncContextManager[RemoteAgent]:
+    """An agent to talk to, from its start to its end.
+
+    Args:
+        target: What to reach.
+        permissions: Who may do what; without it everything that asks is refused.
+        workspace, terminals: The files and commands the agent may use through us; without them, none.
+        on_elicit: Answers questions to the user.
+        on_login_status, on_stderr: Told of logins, and of what the agent's process writes to stderr.
+        handlers: Custom methods of ours, for the agent to call.
+        taps: Observers of every frame.
+        info: Who we are.
+        cwd, env: Where a command is started, and variables to set for it on top of ours.
+        timeout: Seconds until the agent must have answered.
+
+    Raises:
+        StartError: There is no such command, or it never answered.
+        AgentExited: It ended before it answered.
+        ProtocolViolation: It speaks another version of the protocol.
+    """
+    desk = Desk(
+        permissions=permissions if permissions is not None else Permissions(),
+        workspace=workspace,
+        terminals=terminals,
+        on_elicit=on_elicit,
+        on_login_status=on_login_status,
+    )
+    start = _Start(cwd, env, on_stderr)
+    return _connected(target, start, desk, handlers if handlers is not None else Handlers(), taps, info, timeout)
+
+
+@asynccontextmanager
+async def _connected(
+    target: Target,
+    start: _Start,
+    desk: Desk,
+    handlers: Handlers,
+    taps: tuple[Tap, ...],
+    info: Party | None,
+    timeout: float,  # covers the first exchange only
+) -> AsyncIterator[RemoteAgent]:
+    V1ClientService(desk, desk.features, handlers)
+    served = TaskScope()
+    transport = _transport_for(target, served, start)
+    try:
+        async with Connection(transport, handlers, skips_noise=True, taps=taps) as connection:
+            agent = RemoteAgent(V1AgentProxy(connection), connection, desk)
+            await _introduce(agent, transport, info, timeout)
+            try:
+                yield agent
+            finally:
+                await desk.aclose()
+                await agent.tasks.cancel(1.0)
+    finally:
+        await served.cancel(5.0)
+
+
+async def _introduce(agent: RemoteAgent, transport: Transport, info: Party | None, seconds: float) -> None:
+    """The first exchange; an agent that never answers is an error, not a wait."""
+    us = info if info is not None else Party("duologue", importlib.metadata.version("duologue"))
+    try:
+        async with asyncio.timeout(seconds):
+            agent.welcomed(await agent.proxy.initialize(us, agent.desk.features))
+    except TimeoutError:
+        raise InitializeTimeout(_never_answered(transport, seconds)) from None
+
+
+def _transport_for(target: Target, served: TaskScope, start: _Start) -> Transport:
+    if isinstance(target, Transport):
+        return target
+    if isinstance(target, str | Sequence):
+        return ProcessTransport(target, cwd=start.cwd, env=start.env, on_stderr=start.on_stderr)
+    if isinstance(target, Mapping):
+        command, variables = _configured(target)
+        variables |= start.env or {}
+        return ProcessTransport(command, cwd=start.cwd, env=variables, on_stderr=start.on_stderr)
+    near, far = memory_pair()
+    served.start(target.serve_on(far))
+    return near
+
+
+def _configured(config: Mapping[str, Any]) -> tuple[list[str], dict[str, str]]:
+    """An agent as a configuration file names it."""
+    kind = config.get("transport", "stdio")
+    if kind != "stdio":
+        raise StartError(f"an agent behind {kind!r} cannot be reached yet; only commands can")
+    command = config.get("command")
+    if not isinstance(command, str) or not command:
+        raise StartError("the configuration of an agent needs a `command`")
+    return [command, *map(str, config.get("args", ()))], {
+        str(name): str(value) for name, value in dict(config.get("env", {})).items()
+    }
+
+
+def _never_answered(transport: Transport, seconds: float) -> str:
+    said = transport.stderr_tail if isinstance(transport, ProcessTransport) else ""
+    told = f"; the last it wrote to stderr:\n{said}" if said else ""
+    return f"the agent did not answer `initialize` within {seconds:g} s; is it an ACP agent?{told}"

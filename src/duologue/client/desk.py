@@ -1,0 +1,199 @@
+"""Where the agent's requests arrive: each goes to the part of the client that may answer it.
+
+Nothing is done for an agent that was not advertised, and nothing without the permissions having a say.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, TypeAlias
+
+from duologue.client.permissions import Permissions, Question
+from duologue.client.terminals import Terminals
+from duologue.client.workspace import Workspace
+from duologue.conversation.content import JsonObject
+from duologue.conversation.updates import ToolCallChanged, Update
+from duologue.dialects.terms import (
+    ClientFeatures,
+    Elicitation,
+    ElicitationAnswer,
+    LoginStatus,
+    PermissionOption,
+    TerminalExit,
+    TerminalOutput,
+)
+from duologue.errors import McpServerUnavailable, MethodNotFound, ResourceNotFound
+
+if TYPE_CHECKING:
+    from duologue.client.session import ClientSession
+
+__all__ = ["Answerer", "Desk", "McpAnswerer"]
+
+_log = logging.getLogger("duologue.client")
+
+Answerer: TypeAlias = Callable[[Elicitation], Awaitable[ElicitationAnswer]]
+McpAnswerer: TypeAlias = Callable[[str, str, JsonObject | None], Awaitable[JsonObject]]
+
+
+class Desk:
+    """What one client does for one agent.
+
+    Attributes:
+        permissions: Who may do what.
+        sessions: Those that are open, by id.
+        lost_updates: Updates of sessions nobody knows.
+    """
+
+    def __init__(
+        self,
+        *,
+        permissions: Permissions,
+        workspace: Workspace | None = None,
+        terminals: Terminals | None = None,
+        on_elicit: Answerer | None = None,
+        on_login_status: Callable[[LoginStatus], None] | None = None,
+    ) -> None:
+        self.permissions = permissions
+        self.workspace = workspace
+        self.terminals = terminals
+        self.sessions: dict[str, ClientSession] = {}
+        self.lost_updates = 0
+        self.mcp_servers: dict[str, McpAnswerer] = {}
+        self._on_elicit = on_elicit
+        self._on_login_status = on_login_status
+
+    @property
+    def features(self) -> ClientFeatures:
+        """What is advertised: what there is."""
+        return ClientFeatures(
+            reads_files=self.workspace is not None,
+            writes_files=self.workspace is not None and not self.workspace.is_read_only,
+            terminals=self.terminals is not None,
+            boolean_settings=True,
+            notices=True,
+            compaction=True,
+            named_plans=True,
+            subagents=True,
+            forms=self._on_elicit is not None,
+            urls=self._on_elicit is not None,
+            terminal_login=True,
+        )
+
+    # --- sessions
+
+    def add(self, session: ClientSession) -> None:
+        """A session is open from now on."""
+        self.sessions[session.id] = session
+        if self.workspace is not None:
+            self.workspace.open_session(session.id, session.setup.roots)
+
+    async def remove(self, session_id: str) -> None:
+        """A session is over: its questions, terminals and handles end with it."""
+        self.cancel_questions(session_id)
+        self.sessions.pop(session_id, None)
+        self.permissions.forget_session(session_id)
+        if self.terminals is not None:
+            await self.terminals.close_session(session_id)
+        if self.workspace is not None:
+            self.workspace.close_session(session_id)
+
+    async def aclose(self) -> None:
+        """The agent is gone: end everything that was done for it."""
+        for session_id in list(self.sessions):
+            await self.remove(session_id)
+        if self.terminals is not None:
+            await self.terminals.aclose()
+
+    def cancel_questions(self, session_id: str) -> None:
+        """Answer the open questions of a session with "cancelled"."""
+        self.permissions.cancel(session_id)
+
+    def _session(self, session_id: str) -> ClientSession:
+        session = self.sessions.get(session_id)
+        if session is None:
+            raise ResourceNotFound("no such session here", data={"sessionId": session_id})
+        return session
+
+    # --- what the agent says and asks
+
+    async def update(self, session_id: str, update: Update, raw: bytes) -> None:
+        session = self.sessions.get(session_id)
+        if session is None:
+            self.lost_updates += 1
+            _log.debug("an update for a session nobody knows")
+            return
+        await session.update(update, raw)
+
+    async def ask_permission(
+        self, session_id: str, tool: ToolCallChanged, options: list[PermissionOption], raw: bytes
+    ) -> str | None:
+        session = self._session(session_id)
+        await session.update(tool, raw)
+        known = session.transcript.tool_call(tool.tool_call_id)
+        assert known is not None, "the update above made it"
+        question = Question(session_id=session_id, cwd=session.setup.cwd, tool=known, options=options, raw=raw)
+        return await self.permissions.decide(question)
+
+    async def read_file(self, session_id: str, path: str, line: int | None, limit: int | None) -> str:
+        session = self._session(session_id)
+        if self.workspace is None:
+            raise MethodNotFound("this client offers no files")
+        await self.permissions.check_read(session_id, session.setup.cwd, path)
+        return await self.workspace.read(session_id, path, line=line, limit=limit)
+
+    async def write_file(self, session_id: str, path: str, text: str) -> None:
+        session = self._session(session_id)
+        if self.workspace is None:
+            raise MethodNotFound("this client offers no files")
+        await self.permissions.check_write(session_id, session.setup.cwd, path)
+        await self.workspace.write(session_id, path, text)
+
+    # --- terminals
+
+    async def create_terminal(
+        self, session_id: str, command: str, args: list[str], env: dict[str, str], cwd: str | None, limit: int | None
+    ) -> str:
+        session = self._session(session_id)
+        place = cwd or session.setup.cwd
+        await self.permissions.check_command(session_id, session.setup.cwd, [command, *args], place)
+        return await self._terminals().create(
+            session_id, command, args, env=env, cwd=place, roots=session.setup.roots, limit=limit
+        )
+
+    async def terminal_output(self, session_id: str, terminal_id: str) -> TerminalOutput:
+        return self._terminals().output(session_id, terminal_id)
+
+    async def wait_for_exit(self, session_id: str, terminal_id: str) -> TerminalExit:
+        return await self._terminals().wait(session_id, terminal_id)
+
+    async def kill_terminal(self, session_id: str, terminal_id: str) -> None:
+        await self._terminals().kill(session_id, terminal_id)
+
+    async def release_terminal(self, session_id: str, terminal_id: str) -> None:
+        await self._terminals().release(session_id, terminal_id)
+
+    def _terminals(self) -> Terminals:
+        if self.terminals is None:
+            raise MethodNotFound("this client offers no terminals")
+        return self.terminals
+
+    # --- the rest
+
+    async def elicit(self, question: Elicitation) -> ElicitationAnswer:
+        if self._on_elicit is None:
+            raise MethodNotFound("this client asks its user nothing")
+        return await self._on_elicit(question)
+
+    async def elicitation_completed(self, elicitation_id: str) -> None:
+        _log.debug("an elicitation was completed")
+
+    async def login_status_changed(self, status: LoginStatus) -> None:
+        if self._on_login_status is not None:
+            self._on_login_status(status)
+
+    async def mcp_message(self, server_id: str, request_id: str, method: str, params: JsonObject | None) -> JsonObject:
+        server = self.mcp_servers.get(server_id)
+        if server is None:
+            raise McpServerUnavailable("no such MCP server here")
+        return await server(request_id, method, params)

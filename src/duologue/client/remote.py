@@ -1,0 +1,274 @@
+"""An agent somewhere else, and the sessions we have with it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from duologue.client.desk import Desk
+from duologue.client.session import ClientSession
+from duologue.conversation.content import JsonObject
+from duologue.conversation.setup import (
+    AcpMcpServer,
+    HttpMcpServer,
+    McpServer,
+    Party,
+    SessionInfo,
+    SessionSetup,
+    SseMcpServer,
+    SystemPrompt,
+)
+from duologue.dialects.contract import AgentProxy
+from duologue.dialects.terms import AgentFeatures, LoginMethod, LoginStatus, Opened, Provider, Welcome
+from duologue.errors import InvalidParams, MethodNotFound, ResourceNotFound
+from duologue.runtime.connection import Connection
+from duologue.runtime.tasks import TaskScope
+
+__all__ = ["RemoteAgent"]
+
+
+class RemoteAgent:
+    """What `connect(…)` gives.
+
+    Attributes:
+        info: Who the agent says it is, if it does.
+        features: What it can do.
+        login_methods: The ways to log in that it offers.
+    """
+
+    def __init__(self, proxy: AgentProxy, connection: Connection, desk: Desk) -> None:
+        self.proxy = proxy
+        self.connection = connection
+        self.desk = desk
+        self.tasks = TaskScope()
+        self.info: Party | None = None
+        self.features = AgentFeatures()
+        self.login_methods: list[LoginMethod] = []
+
+    def welcomed(self, welcome: Welcome) -> None:
+        """What the agent said in the first exchange."""
+        self.info = welcome.info
+        self.features = welcome.features
+        self.login_methods = welcome.login_methods
+
+    @property
+    def is_closed(self) -> bool:
+        """The agent is gone."""
+        return self.connection.is_closed
+
+    def need(self, feature: str, what: str) -> None:
+        """Refuse to ask for what the agent never offered.
+
+        Raises:
+            MethodNotFound: It cannot do that.
+        """
+        if not getattr(self.features, feature):
+            name = self.info.name if self.info is not None else "this agent"
+            raise MethodNotFound(f"{name} cannot {what}")
+
+    # --- sessions
+
+    @asynccontextmanager
+    async def session(
+        self,
+        cwd: str | Path = ".",
+        *,
+        additional_directories: Sequence[str | Path] = (),
+        mcp_servers: Sequence[McpServer] = (),
+        system_prompt: SystemPrompt | None = None,
+        meta: JsonObject | None = None,
+    ) -> AsyncIterator[ClientSession]:
+        """A new session in this directory, closed at the end of the block."""
+        session = await self.new(
+            cwd,
+            additional_directories=additional_directories,
+            mcp_servers=mcp_servers,
+            system_prompt=system_prompt,
+            meta=meta,
+        )
+        async with session:
+            yield session
+
+    async def new(self, cwd: str | Path = ".", **options: Any) -> ClientSession:
+        """A new session; close it yourself."""
+        setup = self.setup_for(cwd, **options)
+        made: list[ClientSession] = []
+
+        def arrived(opened: Opened) -> None:
+            made.append(self._add(opened.session_id, setup, opened))
+
+        await self.proxy.new_session(setup, arrived)
+        return made[0]
+
+    async def load(self, session_id: str, cwd: str | Path = ".", **options: Any) -> ClientSession:
+        """An earlier session with all that was said in it."""
+        self.need("load", "load earlier sessions")
+        setup = self.setup_for(cwd, **options)
+        session = self._add(session_id, setup, None)
+        try:
+            session.opened(await self.proxy.load_session(session_id, setup))
+        except BaseException:
+            await self.desk.remove(session_id)
+            raise
+        return session
+
+    async def resume(self, session_id: str, cwd: str | Path = ".", **options: Any) -> ClientSession:
+        """An earlier session, without hearing again what was said in it."""
+        self.need("resume", "resume earlier sessions")
+        setup = self.setup_for(cwd, **options)
+        session = self._add(session_id, setup, None)
+        try:
+            session.opened(await self.proxy.resume_session(session_id, setup))
+        except BaseException:
+            await self.desk.remove(session_id)
+            raise
+        return session
+
+    async def fork(self, session_id: str, setup: SessionSetup) -> ClientSession:
+        """A new session that begins with all that was said in another."""
+        self.need("fork", "fork sessions")
+        made: list[ClientSession] = []
+
+        def arrived(opened: Opened) -> None:
+            made.append(self._add(opened.session_id, setup, opened))
+
+        await self.proxy.fork_session(session_id, setup, arrived)
+        return made[0]
+
+    async def sessions(self, *, cwd: str | Path | None = None, archived: str | None = None) -> list[SessionInfo]:
+        """The sessions the agent keeps, all pages of them."""
+        self.need("list", "list its sessions")
+        found: list[SessionInfo] = []
+        cursor: str | None = None
+        where = None if cwd is None else _absolute(cwd)
+        seen: set[str] = set()
+        while True:
+            page, cursor = await self.proxy.list_sessions(where, cursor, archived)
+            found += page
+            if cursor is None or cursor in seen:
+                return found
+            seen.add(cursor)
+
+    async def delete(self, session_id: str) -> None:
+        """Forget a session for good; one that is gone already is as good as deleted."""
+        self.need("delete", "delete sessions")
+        try:
+            await self.proxy.delete_session(session_id)
+        except ResourceNotFound:
+            return
+
+    async def archive(self, session_id: str) -> None:
+        """Put a session away; `sessions()` leaves it out from now on."""
+        self.need("archive", "archive sessions")
+        await self.proxy.archive_session(session_id, True)
+
+    async def unarchive(self, session_id: str) -> None:
+        """Bring an archived session back."""
+        self.need("archive", "archive sessions")
+        await self.proxy.archive_session(session_id, False)
+
+    async def forget(self, session: ClientSession) -> None:
+        """A session was closed."""
+        await self.desk.remove(session.id)
+
+    def _add(self, session_id: str, setup: SessionSetup, opened: Opened | None) -> ClientSession:
+        session = ClientSession(self, session_id, setup)
+        if opened is not None:
+            session.opened(opened)
+        self.desk.add(session)
+        return session
+
+    def setup_for(
+        self,
+        cwd: str | Path,
+        *,
+        additional_directories: Sequence[str | Path] = (),
+        mcp_servers: Sequence[McpServer] = (),
+        system_prompt: SystemPrompt | None = None,
+        meta: JsonObject | None = None,
+    ) -> SessionSetup:
+        """What to open a session with, checked against what the agent can do.
+
+        Raises:
+            MethodNotFound: It asks for something the agent never offered.
+        """
+        if additional_directories:
+            self.need("additional_directories", "work in more than one directory")
+        if system_prompt is not None:
+            self.need("system_prompt", "take instructions")
+        for server in mcp_servers:
+            self._check_server(server)
+        return SessionSetup(
+            cwd=_absolute(cwd),
+            additional_directories=[_absolute(directory) for directory in additional_directories],
+            mcp_servers=list(mcp_servers),
+            system_prompt=system_prompt,
+            meta=meta,
+        )
+
+    def _check_server(self, server: McpServer) -> None:
+        if isinstance(server, HttpMcpServer):
+            self.need("mcp_http", f"reach the MCP server {server.name!r} over HTTP")
+        elif isinstance(server, SseMcpServer):
+            self.need("mcp_sse", f"reach the MCP server {server.name!r} over SSE")
+        elif isinstance(server, AcpMcpServer):
+            self.need("mcp_acp", f"reach the MCP server {server.name!r} over this connection")
+
+    # --- login
+
+    async def login(self, method_id: str) -> None:
+        """Log in by a method the agent handles itself.
+
+        Raises:
+            InvalidParams: No such method, or one that needs a terminal.
+        """
+        method = next((each for each in self.login_methods if each.method_id == method_id), None)
+        if method is None:
+            known = ", ".join(each.method_id for each in self.login_methods) or "none"
+            raise InvalidParams(f"no such login method: {method_id!r} (there are: {known})")
+        if method.is_terminal:
+            raise InvalidParams(f"{method.name!r} needs a terminal; run it with `duologue.client.login`")
+        await self.proxy.login(method_id)
+
+    async def logout(self) -> None:
+        """Log out, where the agent can do that."""
+        self.need("logout", "log out")
+        await self.proxy.logout()
+
+    async def login_status(self) -> LoginStatus:
+        """Who is logged in, where the agent tells."""
+        self.need("login_status", "tell who is logged in")
+        return await self.proxy.login_status()
+
+    # --- providers and extensions
+
+    async def providers(self) -> list[Provider]:
+        """Where the agent's model requests go (unstable)."""
+        self.need("providers", "let others choose its providers")
+        return await self.proxy.list_providers()
+
+    async def set_provider(
+        self, provider_id: str, *, api_type: str, base_url: str, headers: dict[str, str] | None = None
+    ) -> None:
+        """Point a provider elsewhere (unstable)."""
+        self.need("providers", "let others choose its providers")
+        await self.proxy.set_provider(provider_id, api_type, base_url, headers or {})
+
+    async def disable_provider(self, provider_id: str) -> None:
+        """Switch a provider off (unstable)."""
+        self.need("providers", "let others choose its providers")
+        await self.proxy.disable_provider(provider_id)
+
+    async def call(self, name: str, params: Any, result: Any = dict[str, Any]) -> Any:
+        """Call a custom method (`_…`) of the agent; `result` is the type its answer is read as."""
+        return await self.proxy.call_extension(name, params, result)
+
+    async def notify(self, name: str, params: Any) -> None:
+        """Send a custom notification (`_…`)."""
+        await self.proxy.notify_extension(name, params)
+
+
+def _absolute(path: str | Path) -> str:
+    return str(Path(path).absolute())

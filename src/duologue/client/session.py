@@ -1,0 +1,274 @@
+"""A session as its client sees it: what was said, what can be set, and prompts to send."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import AsyncIterator, Callable, Iterable
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Self, TypeVar
+
+from duologue.client.prompts import Attachment, build_prompt
+from duologue.client.turn import ClientTurn
+from duologue.conversation.content import Content, JsonObject, TextContent
+from duologue.conversation.items import Usage
+from duologue.conversation.settings import Modes, Setting
+from duologue.conversation.setup import SessionSetup
+from duologue.conversation.transcript import Transcript
+from duologue.conversation.updates import Command, Location, MessageChunk, SettingsChanged, ToolCallChanged, Update
+from duologue.dialects.terms import Opened
+from duologue.errors import InvalidParams, ResourceNotFound
+from duologue.events import Event, Following, event_of
+
+if TYPE_CHECKING:
+    from duologue.client.remote import RemoteAgent
+
+__all__ = ["ClientSession"]
+
+T = TypeVar("T")
+
+
+class ClientSession:
+    """One conversation with an agent.
+
+    Attributes:
+        id: The agent's name for it.
+        agent: Whose it is.
+        setup: What it was opened with.
+        transcript: Everything said and done so far.
+        following: Where the agent works, last it said.
+        late_updates: How many updates came after their turn had ended.
+    """
+
+    def __init__(self, agent: RemoteAgent, session_id: str, setup: SessionSetup) -> None:
+        self.id = session_id
+        self.agent = agent
+        self.setup = setup
+        self.cwd = Path(setup.cwd)
+        self.transcript = Transcript()
+        self.following: Location | None = None
+        self.is_open = True
+        self.late_updates = 0
+        self._models: Setting | None = None
+        self._turn: ClientTurn | None = None
+        self._had_turn = False
+        self._order = asyncio.Lock()
+        self._watchers: list[Callable[[Event], None]] = []
+
+    def opened(self, state: Opened) -> None:
+        """What the agent said of the session when it opened it."""
+        self.transcript.settings = list(state.settings)
+        self.transcript.modes = state.modes
+        self._models = state.models
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    # --- what is known
+
+    @property
+    def title(self) -> str | None:
+        return self.transcript.title
+
+    @property
+    def commands(self) -> list[Command]:
+        """The slash commands the agent offers."""
+        return self.transcript.commands
+
+    @property
+    def usage(self) -> Usage | None:
+        """How full the context is, and what the session has cost."""
+        return self.transcript.usage
+
+    @property
+    def settings(self) -> list[Setting]:
+        """Everything that can be set, with its value."""
+        return self.transcript.settings
+
+    @property
+    def modes(self) -> Modes | None:
+        """The modes; settings of category `mode` count, and win over what older agents say."""
+        return self.transcript.modes_shown
+
+    @property
+    def models(self) -> Setting | None:
+        """The models: the setting of category `model`, or what older agents say."""
+        found = next((each for each in self.settings if each.category == "model"), None)
+        return found or self._models
+
+    @property
+    def is_busy(self) -> bool:
+        """A turn is running."""
+        return self._turn is not None
+
+    # --- prompting
+
+    def prompt(
+        self,
+        prompt: str | Content | Iterable[str | Content],
+        *,
+        files: Iterable[Attachment] = (),
+        images: Iterable[str | Path] = (),
+        audio: Iterable[str | Path] = (),
+        meta: JsonObject | None = None,
+    ) -> ClientTurn:
+        """A turn with this prompt: `async with` it to see its events, or `await` it for the end.
+
+        Prompts sent while another runs wait for it, in order.
+
+        Args:
+            prompt: Text, or blocks of content.
+            files: Files, directories or selections; embedded if the agent takes it, linked otherwise.
+            images: Pictures to send along.
+            audio: Sound to send along.
+            meta: Attached for the agent.
+
+        Raises:
+            InvalidParams: The agent does not take such content.
+        """
+        blocks = build_prompt(
+            prompt, files=files, images=images, audio=audio, cwd=self.cwd, features=self.agent.features
+        )
+        return ClientTurn(self, blocks, meta)
+
+    async def ask(self, prompt: str, *, files: Iterable[Attachment] = ()) -> str:
+        """What the agent answers, as plain text."""
+        return (await self.prompt(prompt, files=files)).text
+
+    async def cancel(self) -> None:
+        """Ask the agent to stop this turn; the prompt still ends with its stop reason.
+
+        Permission questions still open are answered "cancelled" first.
+        """
+        # protocol/v1/prompt-turn, Cancellation: the client MUST answer the permission requests still pending.
+        self.agent.desk.cancel_questions(self.id)
+        await self.agent.proxy.cancel(self.id)
+
+    def start_turn(self, turn: ClientTurn) -> asyncio.Task[None]:
+        """Begin a turn in a task of the connection."""
+        return self.agent.tasks.start(self._run_turn(turn))
+
+    async def _run_turn(self, turn: ClientTurn) -> None:
+        async with self._order:
+            since = len(self.transcript)
+            message_id = f"prompt-{secrets.token_hex(8)}"  # two prompts in a row are two messages
+            for block in turn.prompt:
+                self.transcript.apply(MessageChunk(role="user", content=block, message_id=message_id))
+            self._turn, self._had_turn = turn, True
+            try:
+                await turn.run()
+            finally:
+                self._turn = None
+                self._after_turn(turn, since)
+
+    def _after_turn(self, turn: ClientTurn, since: int) -> None:
+        """What an agent left open is closed, and what it refused is marked."""
+        self.agent.desk.cancel_questions(self.id)
+        ended = "cancelled" if turn.stop_reason == "cancelled" else "failed"
+        self.transcript.close_tool_calls(since, ended)
+        if turn.stop_reason == "refusal":
+            self.transcript.mark_refused(since)
+
+    # --- settings
+
+    async def set_mode(self, mode_id: str) -> None:
+        """Switch the mode: by the setting of category `mode` where there is one."""
+        setting = next((each for each in self.settings if each.category == "mode"), None)
+        if setting is not None:
+            await self.set(setting.setting_id, mode_id)
+            return
+        await self.agent.proxy.set_mode(self.id, mode_id)
+        self.transcript.set_mode(mode_id)
+
+    async def set_model(self, model_id: str) -> None:
+        """Switch the model, however the agent lets us."""
+        setting = next((each for each in self.settings if each.category == "model"), None)
+        if setting is not None:
+            await self.set(setting.setting_id, model_id)
+        elif self._models is not None:
+            await self.agent.proxy.set_model(self.id, model_id)
+            self._models = self._models.with_value(model_id)
+        else:
+            raise InvalidParams("this agent has no models to choose from")
+
+    async def set(self, setting_id: str, value: str | bool) -> None:
+        """Change a setting; the agent answers with all of them."""
+        settings = await self.agent.proxy.set_setting(self.id, setting_id, value)
+        self.transcript.apply(SettingsChanged(settings=settings))
+
+    async def set_title(self, title: str) -> str:
+        """Give the session a title; as the agent stored it."""
+        self.agent.need("title", "give sessions a title")
+        self.transcript.title = await self.agent.proxy.set_title(self.id, title)
+        return self.transcript.title
+
+    async def status(self) -> str:
+        """What the agent says of it: `open`, `saved`."""
+        self.agent.need("status", "tell the status of a session")
+        return await self.agent.proxy.session_status(self.id)
+
+    async def fork(self, setup: SessionSetup | None = None) -> ClientSession:
+        """Another session that begins with all that was said in this one."""
+        return await self.agent.fork(self.id, setup or self.setup)
+
+    # --- watching
+
+    def watch(self, watcher: Callable[[Event], None]) -> Callable[[], None]:
+        """Be told of every event, in and between turns; call what is returned to stop."""
+        self._watchers.append(watcher)
+        return lambda: self._watchers.remove(watcher)
+
+    async def events(self) -> AsyncIterator[Event]:
+        """Every event from now on, in and between turns, until the session is closed."""
+        queue: asyncio.Queue[Event] = asyncio.Queue()
+        stop = self.watch(queue.put_nowait)
+        try:
+            while self.is_open or not queue.empty():
+                yield await queue.get()
+        finally:
+            stop()
+
+    async def update(self, update: Update, raw: bytes) -> None:
+        """Fold one update in and show it: to the turn that runs, and to those who watch."""
+        is_echo = self._turn is not None and isinstance(update, MessageChunk) and update.role == "user"
+        changed = None if is_echo else self.transcript.apply(update)  # what we sent is in the transcript already
+        is_late = self._turn is None and self._had_turn and isinstance(update, MessageChunk | ToolCallChanged)
+        self.late_updates += is_late
+        await self._show(event_of(update, changed, raw, is_late))
+        if isinstance(update, ToolCallChanged) and isinstance(update.locations, list) and update.locations:
+            self.following = place = update.locations[-1]
+            await self._show(
+                Following(path=place.path, line=place.line, tool_call_id=update.tool_call_id, raw=raw, is_late=is_late)
+            )
+
+    async def _show(self, event: Event) -> None:
+        for watcher in self._watchers:
+            watcher(event)
+        if self._turn is not None:
+            await self._turn.deliver(event)
+
+    # --- the end
+
+    async def aclose(self) -> None:
+        """Close the session at the agent, where it can do that. A second call does nothing."""
+        if not self.is_open:
+            return
+        self.is_open = False
+        self.agent.desk.cancel_questions(self.id)
+        if self.agent.features.close and not self.agent.is_closed:
+            try:
+                await self.agent.proxy.close_session(self.id)
+            except ResourceNotFound:
+                pass  # protocol/v1: gone already is as good as closed
+        await self.agent.forget(self)
+
+    def said(self) -> str:
+        """The last message of the agent, as plain text."""
+        spoken = [message for message in self.transcript.messages if message.role == "agent"]
+        return "".join(block.text for block in spoken[-1].content if isinstance(block, TextContent)) if spoken else ""

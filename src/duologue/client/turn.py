@@ -1,0 +1,195 @@
+"""One prompt as its sender sees it: a stream of events, and what came of it.
+
+async with session.prompt("Fix the test") as turn:     # leaving early cancels, and waits for the agent's end
+    async for event in turn: ...
+turn = await session.prompt("And now the docs")        # awaited instead: the finished turn
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Generator
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from duologue.conversation.content import Content, JsonObject
+from duologue.dialects.terms import TokenUsage
+from duologue.errors import DuologueError
+from duologue.events import Event, Plan, Text, ToolCall
+
+if TYPE_CHECKING:
+    from duologue.client.session import ClientSession
+
+__all__ = ["ClientTurn"]
+
+MAX_WAITING_EVENTS = 256
+"""Events that may wait for a slow reader before the agent has to; a screenful, so that a pause is noticed early."""
+
+CANCEL_SECONDS = 10.0
+"""How long a cancelled turn waits for the agent to end it."""
+
+
+class ClientTurn:
+    """A turn. It begins when it is entered, iterated or awaited.
+
+    Attributes:
+        stop_reason: How it ended: `end_turn`, `max_tokens`, `max_turn_requests`, `refusal`, `cancelled`; `None` before.
+        usage: The tokens it used up, if the agent counts them.
+        error: Why it failed, if it did.
+    """
+
+    def __init__(self, session: ClientSession, prompt: list[Content], meta: JsonObject | None) -> None:
+        self.session = session
+        self.prompt = prompt
+        self.stop_reason: str | None = None
+        self.usage: TokenUsage | None = None
+        self.meta: JsonObject | None = None
+        self.error: BaseException | None = None
+        self._meta = meta
+        self._texts: list[str] = []
+        self._tool_calls: dict[str, ToolCall] = {}
+        self._plan: Plan | None = None
+        self._events: deque[Event] = deque()
+        self._is_read = False
+        self._something: asyncio.Event = asyncio.Event()
+        self._room: asyncio.Event = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    # --- what came of it
+
+    @property
+    def text(self) -> str:
+        """All the agent said in this turn."""
+        return "".join(self._texts)
+
+    @property
+    def tool_calls(self) -> list[ToolCall]:
+        """The tool calls of this turn as they stand."""
+        return list(self._tool_calls.values())
+
+    @property
+    def plan(self) -> Plan | None:
+        """The last plan told in this turn."""
+        return self._plan
+
+    @property
+    def is_over(self) -> bool:
+        return self._task is not None and self._task.done()
+
+    # --- using it
+
+    async def __aenter__(self) -> Self:
+        self._is_read = True
+        self._start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stop_reading()
+        if (not self.is_over and kind is not None) or not self._has_ended():
+            await self.cancel()
+        await self._finish(raises=kind is None)
+
+    def __aiter__(self) -> AsyncIterator[Event]:
+        self._is_read = True
+        self._start()
+        return self._iterate()
+
+    async def _iterate(self) -> AsyncIterator[Event]:
+        while True:
+            while self._events:
+                yield self._take()
+            if self.is_over:
+                break
+            self._something.clear()
+            await self._something.wait()
+        await self._finish()
+
+    def __await__(self) -> Generator[Any, None, Self]:
+        return self._complete().__await__()
+
+    async def _complete(self) -> Self:
+        self._stop_reading()
+        self._start()
+        await self._finish()
+        return self
+
+    async def cancel(self) -> None:
+        """Ask the agent to end this turn; it ends with its stop reason, or not at all after ten seconds."""
+        if self._task is None or self.is_over:
+            return
+        self._stop_reading()
+        await self.session.cancel()
+        await asyncio.wait({self._task}, timeout=CANCEL_SECONDS)
+        if not self.is_over:
+            self._task.cancel()
+            await asyncio.wait({self._task})
+            self.stop_reason = self.stop_reason or "cancelled"
+
+    # --- what the session does with it
+
+    async def deliver(self, event: Event) -> None:
+        """One event of this turn; waits while its reader is behind."""
+        match event:
+            case Text():
+                self._texts.append(event.text)
+            case ToolCall():
+                self._tool_calls[event.tool_call_id] = event
+            case Plan():
+                self._plan = event
+            case _:
+                pass
+        while self._is_read and len(self._events) >= MAX_WAITING_EVENTS:
+            self._room.clear()
+            await self._room.wait()
+        if self._is_read:
+            self._events.append(event)
+            self._something.set()
+
+    # --- within
+
+    def _start(self) -> None:
+        if self._task is None:
+            self._task = self.session.start_turn(self)
+            self._task.add_done_callback(lambda _: self._something.set())
+
+    def _has_ended(self) -> bool:
+        return self.is_over and not self._events
+
+    def _take(self) -> Event:
+        event = self._events.popleft()
+        self._room.set()
+        return event
+
+    def _stop_reading(self) -> None:
+        """Nobody looks any more: the lane must not wait for a reader that has gone."""
+        self._is_read = False
+        self._events.clear()
+        self._room.set()
+
+    async def _finish(self, raises: bool = True) -> None:
+        """Wait for the end. If the wait itself is cancelled, the agent is told, and gets a moment to end."""
+        assert self._task is not None
+        try:
+            await asyncio.shield(self._task)
+        except asyncio.CancelledError:
+            if not self._task.cancelled():
+                await self.cancel()
+                raise
+        except DuologueError:
+            pass
+        if raises and self.error is not None:
+            raise self.error
+
+    async def run(self) -> None:
+        """What the session's task does: ask, and note how it ended."""
+        try:
+            result = await self.session.agent.proxy.prompt(self.session.id, self.prompt, self._meta)
+        except DuologueError as error:
+            self.error = error
+            return
+        self.stop_reason = result.stop_reason
+        self.usage = result.usage
+        self.meta = result.meta

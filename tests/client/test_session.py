@@ -1,0 +1,204 @@
+"""A client and the built-in agent in one process: sessions, turns, events, settings."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from duologue.builtin.agent import builtin_agent
+from duologue.client.connect import connect
+from duologue.client.permissions import Permissions
+from duologue.client.session import ClientSession
+from duologue.client.workspace import Workspace
+from duologue.conversation.updates import PlanEntry
+from duologue.errors import InvalidParams, MethodNotFound, RequestError
+from duologue.events import Following, Media, Plan, Text, Thought, ToolCall, Unknown, Usage
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    (tmp_path / "README.md").write_text("hello\nworld\n")
+    return tmp_path
+
+
+def current_mode(session: ClientSession) -> str | None:
+    return None if session.modes is None else session.modes.current
+
+
+async def test_a_turn_is_a_stream_of_events_and_then_an_object(place: Path) -> None:
+    async with asyncio.timeout(10), connect(builtin_agent()) as agent, agent.session(place) as session:
+        assert agent.info is not None
+        assert agent.info.name == "duologue"
+        seen: list[str] = []
+        async with session.prompt("hello") as turn:
+            async for event in turn:
+                match event:
+                    case Text(text=text):
+                        seen.append(text)
+                        assert b"agent_message_chunk" in event.raw
+                    case _:
+                        pass
+        assert "".join(seen) == turn.text
+        assert turn.text.startswith("Hello!")
+        assert turn.stop_reason == "end_turn"
+
+
+async def test_an_awaited_turn_is_the_finished_turn(place: Path) -> None:
+    async with asyncio.timeout(10), connect(builtin_agent()) as agent, agent.session(place) as session:
+        turn = await session.prompt("/plan")
+        assert turn.stop_reason == "end_turn"
+        assert turn.plan is not None
+        assert {entry.status for entry in turn.plan.entries} == {"completed"}
+        assert isinstance(turn.plan.entries[0], PlanEntry)
+        assert "three steps" in await session.ask("/plan")
+        assert session.transcript.messages[0].role == "user"
+
+
+@pytest.mark.rule(22, 80, 81)
+async def test_leaving_a_turn_early_cancels_it_and_waits_for_its_end(place: Path) -> None:
+    async with asyncio.timeout(10), connect(builtin_agent()) as agent, agent.session(place) as session:
+        async with session.prompt("/slow") as turn:
+            async for event in turn:
+                assert isinstance(event, Text)
+                break
+        assert turn.stop_reason == "cancelled"
+        assert (await session.prompt("hello")).stop_reason == "end_turn"
+
+
+async def test_cancelling_the_task_that_awaits_a_prompt_ends_the_turn_at_the_agent(place: Path) -> None:
+    async with asyncio.timeout(10), connect(builtin_agent()) as agent, agent.session(place) as session:
+        began = asyncio.Event()
+        session.watch(lambda event: began.set())
+        waiting = asyncio.ensure_future(session.ask("/slow"))
+        await began.wait()
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+        assert (await session.prompt("hello")).stop_reason == "end_turn"
+
+
+async def test_prompts_sent_together_are_answered_in_order(place: Path) -> None:
+    async with asyncio.timeout(10), connect(builtin_agent()) as agent, agent.session(place) as session:
+        turns = await asyncio.gather(*(session.prompt(f"/echo {n}") for n in range(5)))
+        assert [f"You said: {n}" in turn.text for n, turn in enumerate(turns)] == [True] * 5
+
+
+async def test_tool_calls_are_shown_whole_and_their_places_can_be_followed(place: Path) -> None:
+    async with asyncio.timeout(10), connect(builtin_agent()) as agent, agent.session(place) as session:
+        calls: list[ToolCall] = []
+        places: list[Following] = []
+        async with session.prompt("/read README.md") as turn:
+            async for event in turn:
+                match event:
+                    case ToolCall():
+                        calls.append(event)
+                    case Following():
+                        places.append(event)
+                    case _:
+                        pass
+        assert [call.status for call in calls] == ["pending", "in_progress", "completed"]
+        assert {call.title for call in calls} == {"Read README.md"}
+        assert places[0].path == str(place / "README.md")
+        assert session.following is not None
+        assert session.transcript.tool_calls[0].kind == "read"
+
+
+async def test_every_kind_of_event_reaches_the_caller_unknown_ones_included(place: Path) -> None:
+    async with asyncio.timeout(10), connect(builtin_agent()) as agent, agent.session(place) as session:
+        kinds: list[type] = []
+        session.watch(lambda event: kinds.append(type(event)))
+        for prompt in ("/think", "/image", "/plan", "/usage", "/unknown-update", "/title Hi", "/notice", "/compact"):
+            await session.prompt(prompt)
+        assert {Text, Thought, Media, Plan, Usage, Unknown, ToolCall} <= set(kinds)
+        assert session.title == "Hi"
+        assert session.usage is not None
+        assert session.usage.size == 200_000
+        assert [command.name for command in session.commands][:1]
+
+
+@pytest.mark.rule(118)
+async def test_modes_models_and_settings_are_read_and_changed(place: Path) -> None:
+    async with asyncio.timeout(10), connect(builtin_agent()) as agent, agent.session(place) as session:
+        assert current_mode(session) == "ask"
+        assert session.models is not None
+        assert [option.value for option in session.models.choices] == ["echo-1", "echo-2"]
+        await session.set_mode("code")
+        assert current_mode(session) == "code"
+        await session.set_model("echo-2")
+        assert session.models.value == "echo-2"
+        await session.set("numbers", False)
+        assert next(s for s in session.settings if s.setting_id == "numbers").value is False
+        with pytest.raises(InvalidParams):
+            await session.set("numbers", "perhaps")
+
+
+@pytest.mark.rule(65, 68, 71)
+async def test_sessions_are_listed_loaded_resumed_forked_archived_and_deleted(place: Path) -> None:
+    async with asyncio.timeout(10), connect(builtin_agent()) as agent:
+        session = await agent.new(place)
+        await session.prompt("/echo remember me")
+        await session.set_title("Kept")
+        assert await session.status() == "open"
+        fork = await session.fork()
+        await session.aclose()
+
+        listed = await agent.sessions(cwd=place)
+        assert {info.session_id for info in listed} == {session.id, fork.id}
+        loaded = await agent.load(session.id, place)
+        assert "remember me" in loaded.said()
+        assert loaded.transcript.messages[0].text == "/echo remember me"
+        await loaded.aclose()
+        resumed = await agent.resume(session.id, place)
+        assert len(resumed.transcript) == 0
+        await resumed.aclose()
+        await fork.aclose()
+
+        await agent.archive(session.id)
+        assert session.id not in {info.session_id for info in await agent.sessions()}
+        await agent.unarchive(session.id)
+        await agent.delete(session.id)
+        await agent.delete(session.id)
+        assert {info.session_id for info in await agent.sessions()} == {fork.id}
+        with pytest.raises(RequestError):
+            await agent.load(session.id, place)
+
+
+async def test_files_go_through_the_workspace_and_the_permissions(place: Path) -> None:
+    rules = Permissions(read="allow", edit="allow")
+    async with (
+        asyncio.timeout(10),
+        connect(builtin_agent(), permissions=rules, workspace=Workspace(place)) as agent,
+        agent.session(place) as session,
+    ):
+        await session.prompt("/write new.txt from the agent")
+        assert (place / "new.txt").read_text() == "from the agent\n"
+    async with asyncio.timeout(10), connect(builtin_agent(), workspace=Workspace(place)) as agent:
+        async with agent.session(place) as session:
+            turn = await session.prompt("/write other.txt nothing")
+        assert "left" in turn.text
+        assert not (place / "other.txt").exists()
+
+
+async def test_an_error_of_the_agent_is_raised_and_the_session_goes_on(place: Path) -> None:
+    async with asyncio.timeout(10), connect(builtin_agent()) as agent, agent.session(place) as session:
+        with pytest.raises(RequestError, match="asked for"):
+            await session.prompt("/error 1234")
+        assert (await session.prompt("/refuse")).stop_reason == "refusal"
+        assert [message.is_refused for message in session.transcript.messages][-2:] == [True, True]
+        assert (await session.prompt("hello")).stop_reason == "end_turn"
+
+
+async def test_what_the_agent_cannot_do_is_refused_here(place: Path) -> None:
+    from duologue.agent.serving import agent_from
+
+    async def answer(prompt: str) -> str:
+        return prompt
+
+    async with asyncio.timeout(10), connect(agent_from(answer)) as agent, agent.session(place) as session:
+        with pytest.raises(InvalidParams, match="takes no pictures"):
+            session.prompt("look", images=[place / "README.md"])
+        with pytest.raises(MethodNotFound, match="cannot log out"):
+            await agent.logout()
+        assert await session.ask("hi", files=["README.md"]) == "hi"
