@@ -41,7 +41,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "compat": {*FOUNDATION, "jsonrpc", "transports.base"},
     "relay": {*SIDES_STAND_ON, "compat"},
     "config": {*SIDES_STAND_ON, "client"},
-    "builtin": {*SIDES_STAND_ON, "agent"},
+    "builtin": {*SIDES_STAND_ON, "agent", PACKAGE},
     "integrations": {*SIDES_STAND_ON, "agent", "client"},
     "testing": {*SIDES_STAND_ON, "agent", "client"},
     "conformance": {*SIDES_STAND_ON, "agent", "client", "testing"},
