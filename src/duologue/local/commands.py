@@ -38,6 +38,9 @@ OUTPUT_LIMIT = 1024 * 1024
 """Bytes of output that are kept: more than anybody reads."""
 GRACE_SECONDS = 2.0
 """For a command to leave by itself once it was asked with SIGTERM."""
+QUIET_SECONDS = 0.05
+QUIET_ROUNDS = 20
+"""So often a terminal may still bring something after its command has ended, and somebody else goes on writing."""
 MAX_PROCESSES = 1000
 """More than any build needs at once, fewer than a machine can stand."""
 
@@ -59,9 +62,10 @@ class Command:
         argv: The program and its arguments.
     """
 
-    def __init__(self, argv: Sequence[str], tail: OutputTail) -> None:
+    def __init__(self, argv: Sequence[str], tail: OutputTail, *, is_pty: bool) -> None:
         self.argv = list(argv)
         self._tail = tail
+        self._is_pty = is_pty
         self._child: Child | None = None
         self._crowd: Crowd | None = None
         self._reader: asyncio.ReadTransport | None = None
@@ -99,15 +103,15 @@ class Command:
         """
         if not argv or not argv[0]:
             raise CommandNotFound("the command is empty")
-        command = cls(argv, OutputTail(output_limit, on_output))
+        command = cls(argv, OutputTail(output_limit, on_output), is_pty=pty)
         token = secrets.token_hex(16)
         ladder = StopLadder(after_close=0, after_terminate=grace)
-        await command._launch(cwd, owned_by(token, _environment(env or {})), ladder, is_pty=pty)
+        await command._launch(cwd, owned_by(token, _environment(env or {})), ladder)
         command._crowd = Crowd(token, max_processes, command._stop_the_crowd)
         return command
 
-    async def _launch(self, cwd: str | Path, env: Mapping[str, str], ladder: StopLadder, *, is_pty: bool) -> None:
-        ours, theirs = _open_output(self.argv[0], is_pty=is_pty)
+    async def _launch(self, cwd: str | Path, env: Mapping[str, str], ladder: StopLadder) -> None:
+        ours, theirs = _open_output(self.argv[0], is_pty=self._is_pty)
         try:
             self._child = Child(
                 self.argv,
@@ -125,7 +129,7 @@ class Command:
         finally:
             os.close(theirs)
         try:
-            self._reader = await (_read_pty if is_pty else open_reader)(ours, self._tail)
+            self._reader = await (_read_pty if self._is_pty else open_reader)(ours, self._tail)
         except BaseException:
             self._child.kill_now()
             raise
@@ -172,6 +176,7 @@ class Command:
             finally:
                 # Cancelled, the ladder ended without the event loop, which has not told us.
                 self._exited()
+            await self._ended.wait()
 
     async def release(self) -> None:
         """`kill()`, and let go of its output; what was kept of it stays. A second call does nothing."""
@@ -181,6 +186,7 @@ class Command:
             if self._reader is not None:
                 self._reader.close()
         await self._tail.gone.wait()
+        self._ended.set()
 
     aclose = release
 
@@ -190,12 +196,23 @@ class Command:
         return self._child
 
     def _exited(self) -> None:
-        """Its process has ended: what is in the pipe now is all it said."""
+        """Its process has ended; it is over when all it said was read, even if somebody else holds its output open."""
         if self._reader is None:
-            return  # It ended while its output was being opened; `start` comes back here.
+            return  # It ended while its output was being opened; `_launch` comes back here.
+        if self._is_pty:
+            self._settle(QUIET_ROUNDS)
+            return
         with suppress(OSError):
             self._tail.data_received(read_rest(self._reader))
         self._ended.set()
+
+    def _settle(self, rounds: int, received: int = -1) -> None:
+        """A terminal passes on what was written a moment later: wait until it hangs up or brings nothing more."""
+        if self._tail.gone.is_set() or self._tail.received == received or not rounds:
+            self._ended.set()
+        else:
+            later = asyncio.get_running_loop().call_later
+            later(QUIET_SECONDS, self._settle, rounds - 1, self._tail.received)
 
     def _stop_the_crowd(self) -> None:
         log.warning("%s started too many processes and is killed", self.argv[0])

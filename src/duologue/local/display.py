@@ -10,13 +10,14 @@ __all__ = ["harmless"]
 # character that would start it, so that nothing can hide what follows.
 SEQUENCE = re.compile(
     r"""
-    (?P<colour> \x1b\[ [0-9;:]*+ m )                                            # how text looks
-    | (?: \x1b\[ | \x9b ) [0-?]*+ [ -/]*+ [@-~]                                 # cursor, screen, modes, device queries
-    | (?: \x1b[\]PX^_] | [\x90\x98\x9d-\x9f] ) [^\x07\x1b\x9c]*+ (?: \x07 | \x1b\\ | \x9c )    # title, clipboard, links
-    | \x1b [ -/]*+ [0-OQ-WYZ\\`-~]                                              # character sets, reset, keypad
+    (?P<colour> \x1b\[ [0-9;:]*+ m )                       # how text looks
+    | (?: \x1b\[ | \x9b ) [0-?]*+ [ -/]*+ [@-~]            # cursor, screen, modes, device queries
+    | (?: \x1b[\]PX^_] | [\x90\x98\x9d-\x9f] )              # title, clipboard, links, pictures
+      [^\x07\x1b\x90-\x9f]*+ (?: \x07 | \x1b\\ | \x9c )
+    | \x1b [ -/]*+ [0-OQ-WYZ\\`-~]                         # character sets, reset, keypad
     | (?P<line_end> \r\n? )
-    | [\x00-\x08\x0b-\x1f\x7f-\x9f]                                             # single control codes
-    | [\u202a-\u202e\u2066-\u2069]                                              # text read in another order
+    | [\x00-\x08\x0b-\x1f\x7f-\x9f]                       # single control codes
+    | [\u202a-\u202e\u2066-\u2069]                         # text read in another order
     """,
     re.VERBOSE,
 )

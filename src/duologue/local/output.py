@@ -21,9 +21,14 @@ class OutputTail(asyncio.Protocol):
     Args:
         limit: Bytes to keep.
         on_output: Called with each piece as it comes, raw. If it fails it is reported once and not called again.
+
+    Attributes:
+        received: Bytes taken so far.
+        gone: Set when no more can come.
     """
 
     def __init__(self, limit: int, on_output: Callable[[bytes], None] | None = None) -> None:
+        self.received = 0
         self.gone = asyncio.Event()
         self._limit = limit
         self._on_output = on_output
@@ -33,6 +38,7 @@ class OutputTail(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         if not data:
             return
+        self.received += len(data)
         self._kept += data
         # Cut in large steps: one move of what is kept per `limit` bytes.
         if len(self._kept) > 2 * self._limit:
