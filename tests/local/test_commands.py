@@ -317,7 +317,7 @@ async def test_without_descriptors_nothing_starts_and_nothing_is_left(pty: bool,
     assert tree.marked(nothing_left) == []
 
 
-@pytest.mark.fault("TRM-17", "TRM-20")
+@pytest.mark.fault("TRM-17")
 @pytest.mark.parametrize("cwd", ["/no/such/directory", __file__])
 async def test_a_directory_that_is_none_is_an_error_at_the_start(cwd: str) -> None:
     with pytest.raises(StartError, match="the working directory"):

@@ -24,13 +24,13 @@ class _NotText(Refused):
 
 
 def read_settled(fd: int, first: int, count: int | None, *, most_bytes: int) -> str:
-    """`read_lines` of a file that stayed as it was meanwhile.
+    """`read_lines` of a file that stayed as it was meanwhile, or that does nothing but grow, like a log.
 
     Raises:
         Refused: As for `read_lines`.
         OSError: EBUSY if it does not stop changing.
     """
-    for _ in range(MOST_READS):
+    for reads_left in reversed(range(MOST_READS)):
         before = os.fstat(fd)
         if first <= 1 and count is None and before.st_size > most_bytes:
             raise _too_long(most_bytes)
@@ -41,7 +41,8 @@ def read_settled(fd: int, first: int, count: int | None, *, most_bytes: int) -> 
             # Half of a character may be there already.
             text = error
         after = os.fstat(fd)
-        if (before.st_size, before.st_mtime_ns) == (after.st_size, after.st_mtime_ns):
+        is_same = (before.st_size, before.st_mtime_ns) == (after.st_size, after.st_mtime_ns)
+        if is_same or (not reads_left and after.st_size > before.st_size):
             if isinstance(text, _NotText):
                 raise text
             return text
