@@ -3,65 +3,95 @@
 from __future__ import annotations
 
 import argparse
+import importlib.metadata
+import importlib.util
 import os
-from importlib.util import find_spec
+import sys
 from pathlib import Path
 
-import duologue
-from duologue import Agent, Turn
+from duologue.agent.agent import Agent
+from duologue.agent.stdio import serve_stdio
+from duologue.agent.turn import Turn
+from duologue.builtin.commands import COMMANDS, explain_unknown
 from duologue.builtin.knobs import Knobs
+from duologue.builtin.login import require_login
 from duologue.builtin.phrases import command_for
-from duologue.builtin.registry import COMMANDS
+from duologue.builtin.wire import OwnProcess
+from duologue.conversation.content import JsonObject
+from duologue.dialects.terms import Provider
 from duologue.store.base import Store
 from duologue.store.memory import MemoryStore
-
-# Each of these modules adds its commands to the registry when it is imported.
-from duologue.builtin import editing, session, streams, talking, trouble, working  # noqa: F401  # isort: skip
 
 __all__ = ["builtin_agent", "main"]
 
 
-def builtin_agent(store: Store | str | Path | None = None) -> Agent[Knobs]:
-    """The built-in agent as an object; sessions are kept in memory unless a place is named."""
+def builtin_agent(store: Store | str | Path | None = None, *, login: bool = False) -> Agent[Knobs]:
+    """The built-in agent as an object, for tests of clients and for programs that need an agent at hand.
+
+    Args:
+        store: Where sessions are kept: a store, or a directory; in memory if not given.
+        login: Refuse sessions until the client has logged in, which succeeds without a question.
+    """
     agent: Agent[Knobs] = Agent(
         "duologue",
-        version=duologue.__version__,
+        version=importlib.metadata.version("duologue"),
         title="duologue's built-in agent",
         settings=Knobs,
         accepts=("image", "audio", "resource"),
         system_prompt="override",
-        mcp=_has_mcp(),
+        mcp=importlib.util.find_spec("mcp") is not None,
     )
     agent.keep_sessions(store if store is not None else MemoryStore())
+    agent.use_providers(Provider(provider_id="example", supported=["openai", "anthropic"]))
+    if login:
+        require_login(agent)
     for command in COMMANDS.values():
         agent.command(command.name, command.description, hint=command.hint)(command.handler)
 
     @agent.on_prompt
     async def answer(turn: Turn[Knobs]) -> str | None:
-        name, argument = command_for(turn.text)
-        return await COMMANDS[name].handler(turn, argument)
+        name, argument = command_for(turn.text, COMMANDS)
+        if name in COMMANDS:
+            return await COMMANDS[name].handler(turn, argument)
+        await turn.say(explain_unknown(name))
+        return None
+
+    @agent.extension("_duologue.example/echo")
+    async def echo(params: JsonObject) -> JsonObject:
+        return params
 
     return agent
 
 
 def main(arguments: argparse.Namespace) -> int:
-    """Serve on stdio, or play a scenario."""
+    """Serve on stdio, or play a scenario; the exit code."""
     if arguments.scenario is not None:
         from duologue.builtin.scenario import play
 
         return play(Path(arguments.scenario))
-    agent = builtin_agent(arguments.sessions or default_directory())
+    agent = builtin_agent(_store(arguments.sessions), login=arguments.login)
     agent.debug = arguments.debug
-    agent.serve()
+    serve_stdio(OwnProcess(agent))
     return 0
 
 
-def default_directory() -> Path:
-    """Where sessions are kept unless told otherwise."""
-    home = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
-    return Path(home) / "duologue" / "sessions"
+def _store(named: str | None) -> Store | Path:
+    """The directory that was named, or else the usual one if it can be used; somebody's first try must not fail."""
+    if named is not None:
+        return Path(named)
+    directory = _data_home() / "duologue" / "sessions"
+    try:
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if os.access(directory, os.W_OK | os.X_OK):
+            return directory
+        reason = "not writable"
+    except OSError as error:
+        reason = error.strerror or str(error)
+    sys.stderr.write(f"duologue agent: sessions are kept in memory only, not in {directory}: {reason}\n")
+    return MemoryStore()
 
 
-def _has_mcp() -> bool:
-    """Looked up, not imported: the package takes longer to load than everything else here."""
-    return find_spec("mcp") is not None
+def _data_home() -> Path:
+    """As the XDG base directory specification says: a relative path counts as none."""
+    named = Path(os.environ.get("XDG_DATA_HOME", ""))
+    return named if named.is_absolute() else Path.home() / ".local" / "share"

@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-from duologue import Turn
 from duologue.agent.tool import Tool
+from duologue.agent.turn import Turn
 from duologue.builtin.knobs import Knobs
 
-__all__ = ["may_run", "may_write"]
+__all__ = ["may"]
 
 
-async def may_write(turn: Turn[Knobs], tool: Tool) -> bool:
-    """Whether this change may be made."""
-    return await _may(turn, tool, "writes nothing")
+async def may(turn: Turn[Knobs], tool: Tool, act: str, *, remember_as: str | None = None) -> bool:
+    """Whether this tool call may do what it is about to do; if not, it has failed.
 
-
-async def may_run(turn: Turn[Knobs], tool: Tool) -> bool:
-    """Whether this command may be run."""
-    return await _may(turn, tool, "runs nothing")
-
-
-async def _may(turn: Turn[Knobs], tool: Tool, refusal: str) -> bool:
+    Args:
+        turn: Where the mode is read from, as it is at this moment.
+        tool: What the user is asked about.
+        act: What it does, in the words of a refusal: "write files".
+        remember_as: What an "always" answer covers; tool calls of this kind and title otherwise.
+    """
     if turn.settings.mode == "architect":
-        await tool.fail(f"in architect mode I {refusal.replace('s ', ' ', 1)}")
+        await tool.fail(f"In architect mode I do not {act}. `/mode` or `/exit-plan` leave it.")
         return False
-    return turn.settings.mode == "code" or await tool.allow()
+    return turn.settings.mode == "code" or await tool.allow(remember_as=remember_as)

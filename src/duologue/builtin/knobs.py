@@ -1,8 +1,8 @@
-"""The built-in agent's settings: three modes that really gate its tools, and options of every kind."""
+"""The built-in agent's settings: three modes that really gate its tools, and an option of every kind."""
 
 from __future__ import annotations
 
-from duologue import Settings, choice, toggle
+from duologue.agent.settings import Settings, choice, toggle
 from duologue.conversation.settings import Option
 
 __all__ = ["Knobs"]
@@ -26,5 +26,7 @@ class Knobs(Settings):
         },
         description="There is no model behind either of them",
     )
-    thoughts = choice("brief", "long", category="thought_level", name="Thoughts")
-    numbers = toggle(True, name="Line numbers", description="Show line numbers when reading")
+    thoughts = choice(
+        "brief", "long", category="thought_level", name="Thoughts", description="How much it thinks aloud"
+    )
+    numbers = toggle(True, name="Line numbers", description="Shows line numbers when it reads a file")

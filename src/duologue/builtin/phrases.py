@@ -3,30 +3,95 @@
 from __future__ import annotations
 
 import re
+import shlex
+from collections.abc import Callable, Collection
+from typing import TypeAlias
 
 __all__ = ["command_for"]
 
-_PATTERNS: list[tuple[str, str]] = [
-    (r"^(?:hi|hello|hey)\b.*", "hello"),
-    (r".*\b(?:what can you do|help|how do(?:es)? (?:this|you) work)\b.*", "help"),
-    (r"^(?:show me |read |open |cat )(?:the file )?(?P<arg>[\w./-]+\.\w+)\W*$", "read"),
-    (r"^(?:search|grep|find|look) (?:for )?(?P<arg>.+?)\W*$", "search"),
-    (r"^(?:run|execute) `?(?P<arg>.+?)`?$", "run"),
-    (r".*\b(?:show|make|draw)\b.*\bplan\b.*", "plan"),
-    (r".*\bdiff\b.*", "edit"),
-    (r".*\b(?:picture|image)\b.*", "image"),
-    (r".*\b(?:sound|audio)\b.*", "audio"),
-    (r".*\bpermission\b.*", "permission"),
-    (r".*\b(?:think|reason)\b.*", "think"),
-    (r".*\b(?:list|ls)\b.*\bfiles\b.*", "files"),
-]
+Found: TypeAlias = re.Match[str]
+
+PATTERNS: tuple[tuple[str, str, Callable[[Found], str]], ...] = (
+    (r"(?:hi|hello|hey|good (?:morning|day|evening))\b.{0,20}", "hello", lambda found: ""),
+    (r".*\bwhat (?:can|do) you do\b.*|help(?: me)?|.*\bhow do(?:es)? (?:this|you) work\b.*", "help", lambda found: ""),
+    (r"(?:please )?(?:run|do|execute)?\s*(?:the |all |my )*tests?", "test", lambda found: ""),
+    (r"(?:please )?(?:run|execute) `?(.+?)`?", "run", lambda found: found[1]),
+    (r"(?:list|show)(?: me)?(?: all)?(?: the| my)? files|ls|what files are (?:there|here)", "files", lambda found: ""),
+    (
+        r"(?:show|read|open|cat|print)(?: me)?(?: the)?(?: file)? `?([\w./-]*[\w-][./][\w./-]*)`?",
+        "read",
+        lambda found: found[1],
+    ),
+    (r"(?:search|grep|look|find)(?: for)? [`'\"]?(.+?)[`'\"]?", "search", lambda found: found[1]),
+    (r"where is [`'\"]?(.+?)[`'\"]?", "search", lambda found: found[1]),
+    (
+        r"write [`'\"]?(.+?)[`'\"]? (?:to|into) `?([^\s`]+)`?",
+        "write",
+        lambda found: f"{found[2]} {found[1]}",
+    ),
+    (
+        r"(?:replace|change) [`'\"]?(.+?)[`'\"]? (?:with|by|to|into) [`'\"]?(.+?)[`'\"]? in `?([^\s`]+)`?",
+        "edit",
+        lambda found: shlex.join([found[3], found[1], found[2]]),
+    ),
+    (r"(?:switch|change|go)(?: in)?to (ask|architect|code)(?: mode)?", "mode", lambda found: found[1]),
+    (r"(?:what|which) mode.*", "mode", lambda found: ""),
+    (r".*\bhow (?:many|much)\b.*\b(?:tokens?|cost)\b.*", "usage", lambda found: ""),
+    (r"think(?: about)? (.+)", "think", lambda found: found[1]),
+    (r"ask (?:me )?(?:for )?permission.*", "permission", lambda found: ""),
+    (r"ask me.*", "ask", lambda found: ""),
+)
+"""What is said, the command that is meant, and its argument."""
+
+SHOW_ME = r"(?:please )?(?:show|send|give|make|draw|play|do|try)(?: me)?(?: us)?(?: an?| the| some| your)? (.+)"
+
+OTHER_NAMES = {
+    "diff": "edit",
+    "picture": "image",
+    "photo": "image",
+    "sound": "audio",
+    "music": "audio",
+    "form": "ask",
+    "question": "permission",
+    "thought": "think",
+    "link": "links",
+    "setting": "config",
+    "option": "config",
+    "tool": "tools",
+    "tool call": "tools",
+    "cost": "usage",
+    "token": "usage",
+    "command": "help",
+}
+"""What people call the things that commands show."""
 
 
-def command_for(text: str) -> tuple[str, str]:
-    """The command and its argument for a prompt without a slash; `echo` when nothing fits."""
+def command_for(text: str, names: Collection[str]) -> tuple[str, str]:
+    """The command and its argument for a prompt; `echo` when nothing fits.
+
+    Args:
+        text: What was said.
+        names: The commands there are. One that is written with a slash and is none of them comes back as it is.
+    """
     said = text.strip()
-    for pattern, name in _PATTERNS:
-        found = re.match(pattern, said, re.IGNORECASE | re.DOTALL)
-        if found:
-            return name, found.groupdict().get("arg") or ""
-    return "echo", said
+    if said.startswith("/"):
+        name, _, argument = said[1:].partition(" ")
+        return name, argument.strip()
+    wish = said.rstrip(".!? ")
+    for pattern, name, argument_of in PATTERNS:
+        found = re.fullmatch(pattern, wish, re.IGNORECASE)
+        if found is not None:
+            return name, argument_of(found)
+    return _thing_to_show(wish, names) or ("echo", said)
+
+
+def _thing_to_show(wish: str, names: Collection[str]) -> tuple[str, str] | None:
+    found = re.fullmatch(SHOW_ME, wish, re.IGNORECASE)
+    if found is None:
+        return None
+    thing = found[1].lower()
+    for candidate in (thing, thing.removesuffix("s"), thing.replace(" ", "-")):
+        name = OTHER_NAMES.get(candidate, candidate)
+        if name in names:
+            return name, ""
+    return None

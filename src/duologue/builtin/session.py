@@ -1,92 +1,78 @@
-"""Commands about the session itself: modes, options, compaction, other sessions."""
+"""Commands about the session itself: what is known of it, modes, options, compaction, other sessions."""
 
 from __future__ import annotations
 
-from duologue import Turn
-from duologue.agent.permission import Asked
+from duologue.agent.turn import Turn
+from duologue.builtin.command import command
 from duologue.builtin.knobs import Knobs
-from duologue.builtin.registry import command
-from duologue.conversation.content import TextContent
-from duologue.conversation.updates import (
-    Command,
-    SessionMessageChanged,
-    SessionMessageChunk,
-    SubagentChanged,
-    ToolCallChanged,
-)
-from duologue.dialects.terms import PermissionOption
-from duologue.errors import InvalidParams
+from duologue.builtin.markdown import table
+from duologue.conversation.content import JsonObject, TextContent, text_of
+from duologue.conversation.updates import SessionMessageChanged, SessionMessageChunk, SubagentChanged
+from duologue.errors import InvalidParams, RequestError
 
-__all__: list[str] = []
+__all__ = ["COMMANDS"]
+
+PING = "_duologue.example/ping"
 
 
-@command("mode", "Switch the mode", shows="current_mode_update", hint="ask|architect|code")
+@command("session", "Show what I know of this session and of your client", shows="client capabilities, systemPrompt")
+async def session(turn: Turn[Knobs], argument: str) -> None:
+    """Everything the client gave it."""
+    here = turn.session
+    client, prompt = here.editor.info, here.setup.system_prompt
+    features = turn.client
+    rows = [
+        ("session", f"`{here.id}`"),
+        ("directories", ", ".join(f"`{root}`" for root in here.setup.roots)),
+        ("title", here.title or "none"),
+        ("system prompt", "none" if prompt is None else f"{prompt.mode}: {text_of(prompt.content)}"),
+        ("MCP servers", ", ".join(server.name for server in here.setup.mcp_servers) or "none"),
+        ("client", "unknown" if client is None else f"{client.title or client.name} {client.version}"),
+        ("it offers", ", ".join(name for name in features.__struct_fields__ if getattr(features, name) is True) or "-"),
+    ]
+    await turn.say(table(("what", "value"), rows))
+
+
+@command("mode", "Show or switch the mode", shows="current_mode_update", hint="ask, architect or code")
 async def mode(turn: Turn[Knobs], argument: str) -> None:
     """From the agent's side."""
     if argument:
-        await _set(turn, mode=argument)
+        await _set(turn, "mode", argument.strip())
     await turn.say(f"The mode is `{turn.settings.mode}`.\n")
 
 
-@command("config", "Show or change the settings", shows="config options", hint="[name value]")
+@command("config", "Show the settings or change one", shows="config_option_update", hint="[name value]")
 async def config(turn: Turn[Knobs], argument: str) -> None:
     """All of them, or one changed from the agent's side."""
-    name, _, value = argument.partition(" ")
+    name, _, value = argument.strip().partition(" ")
     if name:
-        await _set(turn, **{name: value == "true" if value in ("true", "false") else value})
-    for setting in turn.settings.describe():
-        await turn.say(f"- {setting.name} (`{setting.setting_id}`): `{setting.value}`\n")
+        await _set(turn, name, value == "true" if value in ("true", "false") else value)
+    rows = [(f"`{each.setting_id}`", f"`{each.value}`", each.description or "") for each in turn.settings.describe()]
+    await turn.say(table(("setting", "value", "meaning"), rows))
 
 
-@command("exit-plan", "Offer to leave architect mode and start working", shows="switch_mode tools with permission")
-async def exit_plan(turn: Turn[Knobs], argument: str) -> None:
-    """The pattern of agents that plan before they act."""
-    options = [
-        PermissionOption(option_id="code", name="Yes, and go ahead", kind="allow_always"),
-        PermissionOption(option_id="ask", name="Yes, and ask before each step", kind="allow_once"),
-        PermissionOption(option_id="reject", name="No, keep planning", kind="reject_once"),
-    ]
-    async with turn.tool("Ready to implement the plan", kind="switch_mode") as tool:
-        await tool.show("1. Look around\n2. Do the work\n3. Check the result")
-        patch = ToolCallChanged(tool_call_id=tool.tool_call_id, title=tool.title, kind=tool.kind)
-        chosen = await turn.ask_permission(Asked(patch, f"exit-plan {tool.tool_call_id}"), options)
-        if chosen is None or chosen.option_id == "reject":
-            await tool.fail("the plan was not approved")
-            await turn.say("I keep planning.\n")
-            return
-    await turn.set(mode=chosen.option_id)
-    await turn.say(f"The mode is `{turn.settings.mode}` now.\n")
-
-
-@command("compact", "Shorten the context", shows="compaction_update, compaction_summary_chunk")
+@command("compact", "Shorten the context", shows="compaction_update, compaction_summary_chunk", hint="[fail]")
 async def compact(turn: Turn[Knobs], argument: str) -> None:
-    """A summary written piece by piece, then whole."""
+    """A summary written piece by piece, then whole; or a failure."""
     name = turn.session.new_id("compaction")
     await turn.compaction(name, "in_progress")
+    if argument.strip() == "fail":
+        await turn.compaction(name, "failed", error="You asked for it.")
+        await turn.say("The context could not be shortened.\n")
+        return
     for piece in ("We talked. ", "It went well."):
         await turn.compaction_chunk(name, piece)
     await turn.compaction(name, "completed", summary="We talked. It went well.")
     await turn.say("The context was shortened.\n")
 
 
-@command("commands", "Offer one more command", shows="available_commands_update")
-async def commands(turn: Turn[Knobs], argument: str) -> None:
-    """The list is always the complete list."""
-    from duologue.builtin.registry import COMMANDS
-
-    offered = [Command(each.name, each.description, each.hint) for each in COMMANDS.values()]
-    await turn.session.commands([*offered, Command("not-there", "A command that was added later and does nothing")])
-    await turn.say("There is one more command now, `/not-there`.\n")
-
-
 @command("subagent", "Start another session and tell of it", shows="subagent_update (unstable)")
 async def subagent(turn: Turn[Knobs], argument: str) -> None:
     """Only clients that know subagents see it."""
     child = turn.session.new_id("sess")
+    running: JsonObject = {"state": "running"}
     await turn.update(
-        SubagentChanged(
-            session_id=child, title="Scout", state={"state": "running"}, can_cancel=False, cwd=str(turn.cwd)
-        )
+        SubagentChanged(session_id=child, title="Scout", state=running, can_cancel=False, cwd=str(turn.cwd))
     )
     await turn.update(SubagentChanged(session_id=child, state={"state": "idle", "stopReason": "end_turn"}))
     await turn.say("A subagent looked around and came back.\n")
@@ -96,15 +82,30 @@ async def subagent(turn: Turn[Knobs], argument: str) -> None:
 async def session_message(turn: Turn[Knobs], argument: str) -> None:
     """Only clients that know subagents see it."""
     name = turn.session.new_id("msg")
-    await turn.update(
-        SessionMessageChanged(message_id=name, sender_session_id=turn.session.id, content=[TextContent("Found ")])
-    )
+    start = SessionMessageChanged(message_id=name, sender_session_id=turn.session.id, content=[TextContent("I found ")])
+    await turn.update(start)
     await turn.update(SessionMessageChunk(message_id=name, content=TextContent("nothing.")))
     await turn.say("One session wrote to another.\n")
 
 
-async def _set(turn: Turn[Knobs], **values: str | bool) -> None:
+@command("extension", "Call a method of yours that nobody defined", shows="extension methods and notifications")
+async def extension(turn: Turn[Knobs], argument: str) -> None:
+    """A client that does not know it answers -32601, and the conversation goes on."""
+    editor, greeting = turn.session.editor, {"greeting": "hello"}
+    await editor.notify_extension(PING, greeting)
     try:
-        await turn.set(**values)
+        answer: JsonObject = await editor.call_extension(PING, greeting, JsonObject)
+    except RequestError as error:
+        await turn.say(f"Your client does not know `{PING}`: {error.message} ({error.code}).\n")
+        return
+    await turn.say(f"Your client answered `{PING}`: `{answer}`.\n")
+
+
+COMMANDS = (session, mode, config, compact, subagent, session_message, extension)
+
+
+async def _set(turn: Turn[Knobs], name: str, value: str | bool) -> None:
+    try:
+        await turn.set(**{name: value})
     except InvalidParams as error:
-        await turn.say(f"That cannot be set: {error.message}\n")
+        await turn.say(f"That cannot be set: {error.message}.\n\n")

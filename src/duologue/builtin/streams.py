@@ -1,99 +1,112 @@
-"""Commands that send a lot, slowly or at once, and content that is not text."""
+"""Commands about time and amount: many updates, large ones, slow ones, and what happens between turns."""
 
 from __future__ import annotations
 
 import asyncio
-import base64
 import math
-import struct
-import zlib
+from contextlib import suppress
 
-from duologue import Turn
+from duologue.agent.turn import Turn
+from duologue.builtin.arguments import number_in, seconds_in
+from duologue.builtin.command import command
 from duologue.builtin.knobs import Knobs
-from duologue.builtin.registry import command
-from duologue.conversation.content import AudioContent, ImageContent, Resource
+from duologue.conversation.content import TextContent
+from duologue.conversation.updates import MessageChunk
+from duologue.errors import ConnectionLost
 
-__all__ = ["number_in"]
+__all__ = ["COMMANDS"]
 
 SLOW_SECONDS = 10.0
 """How long `/slow` lasts at least."""
 
+WAIT_SECONDS = 600.0
+"""How long `/cancel-me` waits for somebody to cancel it."""
 
-def number_in(argument: str, default: int, most: int) -> int:
-    """The number a command was given, within reason."""
-    digits = argument.strip().replace("_", "").replace(",", "")
-    return min(int(digits), most) if digits.isdigit() else default
+STUBBORN_SECONDS = 2.0
+"""How long `/stubborn` goes on after it was cancelled."""
+
+KINDS = ("read", "edit", "delete", "move", "search", "execute", "think", "fetch", "switch_mode", "other")
 
 
 @command("stream", "Send N message chunks", shows="message chunks, back-pressure", hint="N")
 async def stream(turn: Turn[Knobs], argument: str) -> None:
-    """Exactly N of them."""
+    """Exactly N of them, as fast as the client takes them."""
     for number in range(number_in(argument, 100, 10_000_000)):
         await turn.say(f"{number} ")
 
 
-@command("slow", "Take ten seconds", shows="cancellation")
+@command("tools", "Show N tool calls of every kind and status", shows="tool calls", hint="N")
+async def tools(turn: Turn[Knobs], argument: str) -> None:
+    """All kinds in turn; every fourth fails."""
+    count = number_in(argument, len(KINDS), 100_000)
+    for number in range(count):
+        kind = KINDS[number % len(KINDS)]
+        async with turn.tool(f"Example {number + 1}: {kind}", kind=kind, raw_input={"number": number}) as tool:
+            await tool.show(f"This is what a tool of kind `{kind}` shows.")
+            if number % 4 == 3:
+                await tool.fail("And this one fails, for you to see.")
+            else:
+                await tool.change(raw_output={"ok": True})
+    await turn.say(f"Those were {count:,} tool calls.\n")
+
+
+@command("big", "Send one chunk of N bytes", shows="large messages", hint="N")
+async def big(turn: Turn[Knobs], argument: str) -> None:
+    """One line of one letter. The default limit of this library is 32 MiB; more is here to be refused."""
+    await turn.say("x" * number_in(argument, 1_000_000, 60_000_000))
+
+
+@command("slow", "Take ten seconds or more", shows="cancellation", hint="[seconds]")
 async def slow(turn: Turn[Knobs], argument: str) -> None:
     """At least ten seconds, unless cancelled."""
     loop = asyncio.get_running_loop()
-    until = loop.time() + SLOW_SECONDS
+    until = loop.time() + max(SLOW_SECONDS, seconds_in(argument, SLOW_SECONDS, 86_400.0))
     while (left := until - loop.time()) > 0:
         await turn.say(f"{math.ceil(left)} … ")
         await asyncio.sleep(min(1.0, left))
     await turn.say("done.\n")
 
 
-@command("big", "Send one chunk of N bytes", shows="large messages", hint="N")
-async def big(turn: Turn[Knobs], argument: str) -> None:
-    """One long line of one letter."""
-    await turn.say("x" * number_in(argument, 1_000_000, 30_000_000))
+@command("cancel-me", "Wait until you cancel, and say so", shows="cancellation, updates after the cancel")
+async def cancel_me(turn: Turn[Knobs], argument: str) -> None:
+    """A client must take updates until the turn is answered."""
+    await turn.say("Cancel me. ")
+    try:
+        async with turn.tool("Wait to be cancelled", kind="other") as tool:
+            await tool.change(status="in_progress")
+            await asyncio.sleep(WAIT_SECONDS)
+    except asyncio.CancelledError:
+        await turn.last_words(MessageChunk(role="agent", content=TextContent("You cancelled me.\n")))
+        raise
+    await turn.say("Nobody did.\n")
 
 
-@command("image", "Send a picture", shows="image content")
-async def image(turn: Turn[Knobs], argument: str) -> None:
-    """A small one, painted here."""
-    await turn.say(ImageContent(base64.b64encode(_picture()).decode(), "image/png", "duologue:example.png"))
-    await turn.say("That was a picture of 64 by 64 points.\n")
+@command("stubborn", "Go on for two seconds after you cancel", shows="a cancellation that takes a while")
+async def stubborn(turn: Turn[Knobs], argument: str) -> None:
+    """The turn still ends as cancelled."""
+    await turn.say("I do not like to be cancelled. ")
+    try:
+        await asyncio.sleep(WAIT_SECONDS)
+    except asyncio.CancelledError:
+        await asyncio.sleep(STUBBORN_SECONDS)
+        await turn.say("All right, then.\n")
+        raise
 
 
-@command("audio", "Send a sound", shows="audio content")
-async def audio(turn: Turn[Knobs], argument: str) -> None:
-    """A quarter of a second of 440 Hz."""
-    await turn.say(AudioContent(base64.b64encode(_sound()).decode(), "audio/wav"))
-    await turn.say("That was the note the orchestra tunes to.\n")
+@command("background", "Say something after the turn has ended", shows="updates between turns", hint="[seconds]")
+async def background(turn: Turn[Knobs], argument: str) -> None:
+    """One more message, a moment after the answer."""
+    session = turn.session
+    seconds = seconds_in(argument, 0.2, 3600.0)
+
+    async def speak_later() -> None:
+        await asyncio.sleep(seconds)
+        with suppress(ConnectionLost):
+            text = TextContent("This came between turns.\n")
+            await session.update(MessageChunk(role="agent", content=text, message_id=session.new_id("msg")))
+
+    session.tasks.start(speak_later())
+    await turn.say("I go on after this turn.\n")
 
 
-@command("resource", "Send an embedded resource", shows="embedded resources, text and blob")
-async def resource(turn: Turn[Knobs], argument: str) -> None:
-    """One of each kind."""
-    await turn.say(Resource(uri="duologue:example.md", text="# Embedded\n", mime_type="text/markdown"))
-    await turn.say(
-        Resource(uri="duologue:example.png", blob=base64.b64encode(_picture()).decode(), mime_type="image/png")
-    )
-
-
-def _picture(size: int = 64) -> bytes:
-    """A PNG with a gradient; the format is simple enough to write by hand."""
-    rows = b"".join(
-        b"\0" + bytes(value for x in range(size) for value in (4 * x, 4 * y, 255 - 2 * (x + y))) for y in range(size)
-    )
-
-    def chunk(kind: bytes, data: bytes) -> bytes:
-        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-
-    header = struct.pack(">IIBBBBB", size, size, 8, 2, 0, 0, 0)
-    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
-
-
-def _sound(rate: int = 8000, seconds: float = 0.25) -> bytes:
-    """A WAV of one tone."""
-    samples = b"".join(
-        struct.pack("<h", int(12_000 * math.sin(2 * math.pi * 440 * n / rate))) for n in range(int(rate * seconds))
-    )
-    shape = struct.pack("<HHIIHH", 1, 1, rate, rate * 2, 2, 16)
-    return (
-        struct.pack("<4sI4s4sI", b"RIFF", 36 + len(samples), b"WAVE", b"fmt ", len(shape))
-        + shape
-        + struct.pack("<4sI", b"data", len(samples))
-        + samples
-    )
+COMMANDS = (stream, tools, big, slow, cancel_me, stubborn, background)

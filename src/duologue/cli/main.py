@@ -38,6 +38,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     agent.add_argument("--scenario", metavar="FILE", help="play a scripted conversation (TOML or YAML)")
     agent.add_argument("--sessions", metavar="DIR", help="keep sessions here (default: the user's data directory)")
+    agent.add_argument("--login", action="store_true", help="refuse sessions until the client has logged in")
     agent.add_argument("--debug", action="store_true", help="put the text of unexpected errors into answers")
     return parser
 

@@ -1,0 +1,54 @@
+"""Finding files and words beneath the session's directories, hidden files left out."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+from duologue.errors import RequestError
+from duologue.local.files import Roots
+
+__all__ = ["Found", "find_files", "find_text"]
+
+MAX_SEARCHED = 5_000
+"""Files looked into for a word: a large project, a moment."""
+
+NOT_SEARCHED = {"node_modules", "__pycache__"}
+"""Directories full of files that nobody wrote."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """A line that holds the word; lines count from 1."""
+
+    path: Path
+    line: int
+    text: str
+
+
+def find_files(directories: list[str]) -> Iterator[Path]:
+    """The files beneath these directories in the order of their names; links are not followed."""
+    for directory in directories:
+        for place, inner, names in os.walk(directory):
+            inner[:] = sorted(name for name in inner if not name.startswith(".") and name not in NOT_SEARCHED)
+            for name in sorted(names):
+                path = Path(place, name)
+                if not name.startswith(".") and path.is_file() and not path.is_symlink():
+                    yield path
+
+
+def find_text(roots: Roots, directories: list[str], word: str, most: int) -> list[Found]:
+    """The first lines that hold the word, no more than `most`. Files that are not text are passed over."""
+    return list(islice(_matches(roots, directories, word), most))
+
+
+def _matches(roots: Roots, directories: list[str], word: str) -> Iterator[Found]:
+    for path in islice(find_files(directories), MAX_SEARCHED):
+        with suppress(RequestError):
+            for number, line in enumerate(roots.read_text(path).split("\n"), 1):
+                if word in line:
+                    yield Found(path, number, line)

@@ -1,0 +1,27 @@
+"""A login for clients to practise with: it always succeeds, and is forgotten with the process."""
+
+from __future__ import annotations
+
+from duologue.agent.agent import Agent
+from duologue.builtin.knobs import Knobs
+from duologue.dialects.terms import Account, LoginStatus
+
+__all__ = ["require_login"]
+
+
+def require_login(agent: Agent[Knobs]) -> None:
+    """Refuse sessions until the client has logged in."""
+    agent.login_required = True
+    accounts: list[Account] = []
+
+    @agent.login("example", "Log in", description="Succeeds without asking anything")
+    async def log_in() -> None:
+        accounts[:] = [Account(label="you@example.com", active=True, name="You")]
+
+    @agent.on_logout
+    async def log_out() -> None:
+        accounts.clear()
+
+    @agent.on_login_status
+    async def status() -> LoginStatus:
+        return LoginStatus(state="authenticated" if accounts else "unauthenticated", accounts=list(accounts))
