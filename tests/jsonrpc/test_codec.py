@@ -20,6 +20,7 @@ from duologue.jsonrpc.codec import (
     Malformed,
     has_long_number,
     is_legal_id,
+    is_sound,
     parse,
     serialize_error,
     serialize_notification,
@@ -359,6 +360,24 @@ def test_every_frame_is_a_message_or_malformed_and_the_standard_library_agrees(f
         assert value == (mended(members[name]) if isinstance(members.get(name), str) else members.get(name, UNSET))
     for name in ("params", "result", "error"):
         assert (getattr(found, name) is not UNSET) == (name in members)
+
+
+@pytest.mark.parametrize(
+    ("params", "expected"),
+    [
+        (b'"plain"', True),
+        ('"naïve"'.encode(), True),
+        (b'"\xff"', False),
+        (b"[" * (MAX_DEPTH - 1) + b"]" * (MAX_DEPTH - 1), True),
+        (b"[" * MAX_DEPTH + b"]" * MAX_DEPTH, False),
+        (b'"' + b"[" * 1000 + b'"', True),
+    ],
+)
+def test_who_decodes_by_himself_can_ask_what_parse_asks(params: bytes, expected: bool) -> None:
+    frame = request_with(params)
+
+    assert is_sound(frame) is expected
+    assert isinstance(outcome(frame), Malformed) is not expected
 
 
 def test_a_malformed_frame_tells_its_reason_as_its_text() -> None:

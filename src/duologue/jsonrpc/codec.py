@@ -23,9 +23,11 @@ __all__ = [
     "MAX_ID_CHARS",
     "MAX_METHOD_CHARS",
     "MAX_NUMBER_CHARS",
+    "SHALLOW_BYTES",
     "Malformed",
     "has_long_number",
     "is_legal_id",
+    "is_sound",
     "parse",
     "serialize_error",
     "serialize_notification",
@@ -35,6 +37,9 @@ __all__ = [
 
 MAX_DEPTH = 200
 """Nesting of arrays and objects; real messages stay below 20, and 200 is far from every C stack's end."""
+
+SHALLOW_BYTES = 2 * MAX_DEPTH
+"""A frame of this length cannot be nested deeper than that: what is opened must be closed."""
 
 MAX_ID_CHARS = 1024
 """Ids are kept while a request runs and echoed; a longer one is an attack, not an id."""
@@ -57,7 +62,6 @@ _ESCAPE = re.compile(
     rb"(\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2})|\\u[dD][89a-fA-F][0-9a-fA-F]{2}|(\\.)", re.DOTALL
 )
 """A surrogate pair (1), a lone surrogate, or any other escape (2), which hides a backslash from the search."""
-_SHALLOW_BYTES = 2 * MAX_DEPTH
 _NOT_OPENING = bytes(set(range(256)) - set(b"[{"))
 _NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 _STEP = [1 if byte in b"[{" else -1 for byte in range(256)]
@@ -86,9 +90,19 @@ def parse(frame: bytes) -> Message:
             frame.decode()
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return _parse_slowly(frame)
-    if len(frame) > _SHALLOW_BYTES and len(frame.translate(None, _NOT_OPENING)) > MAX_DEPTH and _is_too_deep(frame):
+    if len(frame) > SHALLOW_BYTES and _is_too_deep(frame):
         _refuse_depth()
     return message
+
+
+def is_sound(frame: bytes) -> bool:
+    """What `parse` asks of a frame besides its shape, for those who decode the shape by themselves."""
+    if not frame.isascii():
+        try:
+            frame.decode()
+        except UnicodeDecodeError:
+            return False
+    return len(frame) <= SHALLOW_BYTES or not _is_too_deep(frame)
 
 
 def _parse_slowly(frame: bytes) -> Message:
@@ -125,7 +139,9 @@ def _refuse_depth() -> NoReturn:
 
 
 def _is_too_deep(frame: bytes) -> bool:
-    """Count the open brackets outside strings. Runs only on frames that hold enough brackets to be too deep."""
+    """Count the brackets, and look at their order outside strings only where there are enough of them."""
+    if len(frame.translate(None, _NOT_OPENING)) <= MAX_DEPTH:
+        return False
     brackets = _STRING.sub(b"", frame).translate(None, _NOT_BRACKETS)
     return max(accumulate(map(_STEP.__getitem__, brackets)), default=0) > MAX_DEPTH
 

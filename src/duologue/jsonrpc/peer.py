@@ -75,7 +75,8 @@ class Peer:
     def __init__(self, *, first: str | None = None, skips_noise: bool = False, max_pending: int = MAX_PENDING) -> None:
         self._first = first
         self._first_id: Id | None = None
-        self._awaits_first = first is not None
+        self.awaits_first = first is not None
+        """That request has not come yet: others are refused until then, and notifications are dropped."""
         self._skips_noise = skips_noise
         self._max_pending = max_pending
         self._next_id = 0
@@ -109,7 +110,7 @@ class Peer:
             return self._requested(message, message.id)
         if method == CANCEL_METHOD:
             return self._cancelled(message)
-        if self._awaits_first or len(method) > MAX_METHOD_CHARS:
+        if self.awaits_first or len(method) > MAX_METHOD_CHARS:
             return None
         return message
 
@@ -125,7 +126,7 @@ class Peer:
             self._reply_error(id, objection)
             return None
         if method == self._first:
-            self._awaits_first = False
+            self.awaits_first = False
             self._first_id = id
         self._running.add(id)
         return message
@@ -138,9 +139,9 @@ class Peer:
             return InvalidRequest(f"a request with id {id!r} is still running")
         if not method or len(method) > MAX_METHOD_CHARS:
             return InvalidRequest(f"a method has 1 to {MAX_METHOD_CHARS} characters")
-        if self._awaits_first and method != self._first:
+        if self.awaits_first and method != self._first:
             return InvalidRequest(f"{self._first} must come first")
-        if method == self._first and not self._awaits_first:
+        if method == self._first and not self.awaits_first:
             return InvalidRequest(f"{method} was already called on this connection")
         if method == CANCEL_METHOD:
             return MethodNotFound(f"{CANCEL_METHOD} is a notification")
@@ -265,7 +266,7 @@ class Peer:
             return None
         self._running.discard(id)
         if id == self._first_id:
-            self._first_id, self._awaits_first = None, True
+            self._first_id, self.awaits_first = None, True
         try:
             return serialize_error(id, error)
         except EncodeError:

@@ -13,7 +13,7 @@ from duologue.schema.base import Method, Notification
 if TYPE_CHECKING:
     from duologue.runtime.connection import Connection
 
-__all__ = ["Context", "Handlers", "RawHandler"]
+__all__ = ["Context", "Handlers", "NotificationEntry", "RawHandler"]
 
 P = TypeVar("P")
 R = TypeVar("R")
@@ -51,6 +51,7 @@ RequestHandler: TypeAlias = Callable[[Context, P], Awaitable[R]]
 NotificationHandler: TypeAlias = Callable[[Context, P], Awaitable[None]]
 RawHandler: TypeAlias = Callable[[Context, Raw | UnsetType], Awaitable[Any]]
 """Takes the parameters as they came; what it returns is written as it is."""
+NotificationEntry: TypeAlias = tuple[Notification[Any], NotificationHandler[Any]]
 
 
 class Handlers:
@@ -58,7 +59,7 @@ class Handlers:
 
     def __init__(self) -> None:
         self.requests: dict[str, tuple[Method[Any, Any], RequestHandler[Any, Any]]] = {}
-        self.notifications: dict[str, tuple[Notification[Any], NotificationHandler[Any]]] = {}
+        self.notifications: dict[str, NotificationEntry] = {}
         self.other_requests: RawHandler | None = None
         """Takes every request that has no handler of its own (relays; custom methods not known in advance)."""
         self.other_notifications: RawHandler | None = None

@@ -15,14 +15,15 @@ from msgspec import UNSET
 from duologue.errors import InvalidParams, InvalidRequest, MethodNotFound, RequestError, TooMuchNoise
 from duologue.jsonrpc.codec import MAX_NUMBER_CHARS, has_long_number
 from duologue.jsonrpc.messages import Answer, Cancel, Id, Message
-from duologue.jsonrpc.peer import Peer
+from duologue.jsonrpc.peer import Event, Peer
 from duologue.runtime.calls import Calls, read_object
-from duologue.runtime.handlers import Context, Handlers
+from duologue.runtime.handlers import Context, Handlers, NotificationEntry
 from duologue.runtime.introductions import Introductions
 from duologue.runtime.lanes import Lanes
 from duologue.runtime.log import shorten
 from duologue.runtime.outgoing import Outgoing
 from duologue.runtime.requests import Requests, report
+from duologue.runtime.shortcut import PLAIN_NOTIFICATION, Shortcut
 from duologue.runtime.tasks import TaskScope
 
 if TYPE_CHECKING:
@@ -55,6 +56,7 @@ class Incoming:
     ) -> None:
         self._connection = connection
         self._handlers = handlers
+        self._shortcut = Shortcut(handlers)
         self._peer = peer
         self._outgoing = outgoing
         self._lanes = lanes
@@ -70,7 +72,17 @@ class Incoming:
             MessageTooLarge: Nobody can tell whose it is.
             TooMuchNoise: The peer does not speak the protocol.
         """
-        event = self._peer.receive(frame)
+        if frame.startswith(PLAIN_NOTIFICATION) and not self._peer.awaits_first:
+            known = self._shortcut.read(frame)
+            if known is not None:
+                entry = self._handlers.notifications.get(known.method)
+                if entry is not None and entry[0].params is known.kind:
+                    self._peer.messages_received += 1
+                    self._accept(known.method, entry, known.params, frame)
+                    return
+        self._on_event(self._peer.receive(frame), frame)
+
+    def _on_event(self, event: Event | None, frame: bytes) -> None:
         if isinstance(event, Message):
             if event.id is UNSET:
                 self._on_notification(event, frame)
@@ -109,12 +121,16 @@ class Incoming:
             if other is not None and name not in self._handlers.requests:
                 self._lanes.put(None, other, Context(self._connection, name, frame), message.params, len(frame))
             return
-        notification, handler = entry
         try:
-            params = read_object(notification.params, message.params)
+            params = read_object(entry[0].params, message.params)
         except InvalidParams as bad:
             _log.warning("%s dropped: %s", shorten(name), shorten(bad.message))
             return
+        self._accept(name, entry, params, frame)
+
+    def _accept(self, name: str, entry: NotificationEntry, params: Any, frame: bytes) -> None:
+        """A notification that can be handled takes its place."""
+        notification, handler = entry
         context = Context(self._connection, name, frame)
         session_id = getattr(params, "session_id", None)
         if notification.urgent:

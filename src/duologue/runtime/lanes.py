@@ -34,7 +34,7 @@ class _Lane:
         self.key = key
         self.items: deque[Item] = deque()
         self.worker: asyncio.Task[Any] | None = None
-        self.running = ""
+        self.running: Context | None = None
 
 
 class Lanes:
@@ -93,7 +93,9 @@ class Lanes:
     def handler_here(self, key: str | None) -> str | None:
         """The method whose handler is the current task and occupies this very lane, if that is so."""
         lane = self._lanes.get(key)
-        return lane.running if lane is not None and lane.worker is asyncio.current_task() else None
+        if lane is None or lane.running is None or lane.worker is not asyncio.current_task():
+            return None
+        return lane.running.method
 
     def _open(self, key: str | None) -> _Lane:
         lane = self._lanes[key] = _Lane(key)
@@ -147,7 +149,7 @@ class Lanes:
                 if handler is None:
                     context(params)
                     continue
-                lane.running = context.method
+                lane.running = context
                 try:
                     await handler(context, params)
                 except GeneratorExit:
@@ -155,14 +157,15 @@ class Lanes:
                 except asyncio.CancelledError as error:
                     if lane.worker is not None and lane.worker.cancelling():
                         raise
-                    self._on_error(lane.running, error)
+                    self._on_error(context.method, error)
                 except BaseException as error:
-                    self._on_error(lane.running, error)
+                    self._on_error(context.method, error)
                 self.queued_bytes -= size
                 if self.reports_progress:
                     self._on_progress()
                 handled += 1
-                if not handled % _YIELD_EVERY:
+                if handled == _YIELD_EVERY:
+                    handled = 0
                     await asyncio.sleep(0)
         finally:
             del self._lanes[lane.key]

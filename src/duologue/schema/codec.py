@@ -22,7 +22,16 @@ from duologue.schema.choices import Choice
 from duologue.schema.lenient import UnknownType, reader_for
 from duologue.schema.refusal import Mended, Refused, is_array, is_object
 
-__all__ = ["Mended", "Report", "decode", "decode_params", "decode_result", "decoder_for", "encode"]
+__all__ = [
+    "Mended",
+    "Report",
+    "decode",
+    "decode_params",
+    "decode_result",
+    "decoder_for",
+    "encode",
+    "strict_decoder_for",
+]
 
 T = TypeVar("T")
 Report: TypeAlias = Callable[[Mended], None]
@@ -55,6 +64,11 @@ def _decoder(type_: Any) -> Callable[[Source], Any]:
             return _decode_leniently(type_, raw, None)
 
     return decode_one
+
+
+def strict_decoder_for(type_: Any) -> Callable[[Source], Any]:
+    """A function from bytes to `type_`, built once, that forgives nothing and does not say where it failed."""
+    return _strict(type_)
 
 
 def decode(type_: type[T], raw: Source, report: Report | None = None) -> T:
