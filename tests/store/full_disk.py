@@ -23,9 +23,11 @@ def fill(ballast: Path) -> None:
 
 
 async def main(disk: Path) -> None:
-    """Say `told`, `resumed` and `whole`, each when it is true."""
+    """Say `told`, `opened`, `resumed` and `whole`, each when it is true."""
     async with SqliteStore(disk / "store") as store:
         log = await store.create(info("s"))
+        async with await store.create(info("other")) as other:
+            other.append(numbered(1))
         number = 0
         while number < 10:
             number += 1
@@ -39,6 +41,9 @@ async def main(disk: Path) -> None:
                 await log.commit()
         except StoreFull:
             print("told")
+        async with await store.open("other"):
+            if await numbers_told(store, "other") == [1]:
+                print("opened")
         (disk / "ballast").unlink()
         await log.commit()
         if await numbers_told(store, "s") == list(range(1, number + 1)):

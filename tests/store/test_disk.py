@@ -91,6 +91,20 @@ async def test_a_full_disk_does_not_keep_a_session_from_being_read(quick_path: P
 
 
 @pytest.mark.fault("STO-06")
+async def test_closing_says_what_could_not_be_saved_and_closes_all_the_same(quick_path: Path) -> None:
+    with faulty_files() as files:
+        store = SqliteStore(quick_path)
+        logs = [await store.create(info(name)) for name in ("a", "b")]
+        files.fault = FailingFrom("write", 1, sqlite3.SQLITE_FULL)
+        logs[0].append(numbered(1))
+        with pytest.raises(StoreFull):
+            await store.aclose()
+        async with SqliteStore(quick_path) as again:
+            assert await numbers_told(again, "a") == []
+            assert os.listdir(quick_path / "locks") == []
+
+
+@pytest.mark.fault("STO-06")
 def test_a_disk_that_is_really_full(tmp_path: Path) -> None:
     """A file system of 2 MiB of our own, in a namespace of our own."""
     unshare = ["unshare", "--mount"] if os.geteuid() == 0 else ["unshare", "--map-root-user", "--mount"]
@@ -103,7 +117,7 @@ def test_a_disk_that_is_really_full(tmp_path: Path) -> None:
     if done.returncode == 77 or "unshare" in done.stderr:
         pytest.skip("needs the right to mount a small disk")
 
-    assert done.stdout.splitlines() == ["told", "resumed", "whole"], done.stderr
+    assert done.stdout.splitlines() == ["told", "opened", "resumed", "whole"], done.stderr
 
 
 @pytest.mark.fault("STO-08")

@@ -290,3 +290,15 @@ async def test_a_compaction_that_was_cut_off_failed(store: Store) -> None:
         CompactionChanged(compaction_id="c", status="failed", error="interrupted"),
         tool("t", "completed", is_new=True),
     ]
+
+
+async def test_a_tool_call_with_more_output_than_is_read_at_once_is_told_whole(store: Store) -> None:
+    parts = [ContentPart(TextContent(letter * 200_000)) for letter in "abcd"]
+    live: list[Update] = [ToolCallChanged(tool_call_id="t", title="Run", is_new=True)]
+    live += [ToolCallChanged(tool_call_id="t", content=[part]) for part in parts]
+    live += [say("x", "m"), ToolCallChanged(tool_call_id="t", status="completed")]
+
+    assert await replayed(store, live) == [
+        ToolCallChanged(tool_call_id="t", title="Run", content=[parts[-1]], status="completed", is_new=True),
+        say("x", "m"),
+    ]

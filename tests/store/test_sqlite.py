@@ -10,17 +10,20 @@ import sqlite3
 import stat
 import threading
 from collections.abc import AsyncGenerator, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import pytest
 
+from duologue.conversation.updates import encode_update
 from duologue.errors import InvalidParams, SessionInUse, StoreError
 from duologue.store.connecting import VERSION
 from duologue.store.database import FILE_NAME
+from duologue.store.locks import SessionLock
+from duologue.store.replay import Damage
 from duologue.store.shelf import Batch, Record
 from duologue.store.sqlite import SqliteStore
-from tests.store.telling import execute, info, numbered, numbers_told, say, told
+from tests.store.telling import execute, info, numbered, numbers_told, say, told, tool
 from tests.store.writers import Writers
 
 
@@ -152,6 +155,36 @@ async def test_a_lock_file_alone_means_nothing(tmp_path: Path) -> None:
         async with await store.open("s") as log:
             log.append(numbered(2))
         assert await numbers_told(store, "s") == [1, 2]
+
+
+@pytest.mark.fault("STO-09")
+def test_a_lock_has_one_holder_however_many_want_it(tmp_path: Path) -> None:
+    """The file of a lock is removed and made again all the time; nobody may end up with a lock on a removed one."""
+    holders = taken = 0
+    crowded: list[int] = []
+
+    def want() -> None:
+        nonlocal holders, taken
+        for _ in range(150):
+            lock = SessionLock(tmp_path, "s")
+            with suppress(SessionInUse), lock:
+                holders += 1
+                if holders > 1:
+                    crowded.append(holders)
+                assert lock.is_held()
+                taken += 1
+                holders -= 1
+
+    threads = [threading.Thread(target=want) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+
+    assert crowded == []
+    assert taken > 150
+    assert not SessionLock(tmp_path, "s").is_held()
+    assert os.listdir(tmp_path) == []
 
 
 async def test_giving_up_an_open_leaves_the_session_free(tmp_path: Path) -> None:
@@ -290,6 +323,18 @@ async def test_a_record_of_a_newer_version_is_passed_over_and_kept(
         assert [(damage.first, damage.last, damage.reason) for damage in replay.damage] == [(2, 3, "unknown")]
         assert "records 2 to 3 were left out of a replay: unknown" in caplog.text
         assert (await shelf.position()).last == 4
+
+
+@pytest.mark.fault("STO-15")
+async def test_a_step_of_a_tool_call_that_a_newer_version_wrote_is_passed_over(tmp_path: Path) -> None:
+    async with kept(tmp_path, "s") as store:
+        shelf = await store.hold("s")
+        first, last = tool("t", "pending", is_new=True), tool("t", "completed")
+        bodies = [encode_update(first), b'{"update":"tool_call","tool_call_id":7}', encode_update(last)]
+        await shelf.write(Batch([Record(2 + index, "update", "tool t", body) for index, body in enumerate(bodies)], {}))
+        replay = store.replay("s")
+        assert [update async for update in replay] == [numbered(1), tool("t", "completed", is_new=True)]
+        assert replay.damage == [Damage(3, 3, "unknown")]
 
 
 @pytest.mark.parametrize("statement", ["CREATE TABLE notes (x)", "PRAGMA application_id = 5"])

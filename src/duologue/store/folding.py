@@ -119,7 +119,7 @@ class Fold:
                 self._whole = _patched(whole, update)
             case InfoChanged():
                 self._whole = _patched(whole, update)
-            case _:
+            case _:  # the others are wholes already
                 self._whole = update
 
     def result(self) -> Update | None:

@@ -1,0 +1,36 @@
+"""Where events lie, and what happens at the ends of that space."""
+
+from __future__ import annotations
+
+import pytest
+
+from duologue.errors import StoreError, StoreFull
+from duologue.store.rows import MAX_NUMBER, checksum, place, seed_of
+
+
+def test_the_events_of_a_session_lie_between_those_of_its_neighbours() -> None:
+    assert place(1, MAX_NUMBER) < place(2, 0) < place(2, 1)
+
+
+def test_the_space_of_a_session_and_of_a_store_is_finite() -> None:
+    with pytest.raises(StoreFull):
+        place(1, MAX_NUMBER + 1)
+    for key in (0, -1, 2**31):
+        with pytest.raises(StoreError, match="damaged"):
+            place(key, 1)
+
+
+def test_a_checksum_covers_whose_where_and_what() -> None:
+    def of(session_id: str = "s", at: int = 1, kind: str = "update", name: str | None = "n", body: bytes = b"x") -> int:
+        found = checksum(seed_of(session_id), at, kind, name, body)
+        assert found is not None
+        return found
+
+    others = [of("t"), of(at=2), of(kind="begin"), of(name=None), of(name=""), of(name="m"), of(body=b"y")]
+    assert of() not in others
+    assert len({*others}) == len(others)
+
+
+@pytest.mark.parametrize(("kind", "name", "body"), [(None, "n", b""), ("update", 1, b""), ("update", None, "text")])
+def test_what_was_never_an_event_has_no_checksum(kind: object, name: object, body: object) -> None:
+    assert checksum(1, 1, kind, name, body) is None
