@@ -351,6 +351,19 @@ def test_a_call_given_up_is_told_to_the_peer_and_its_late_answer_dropped() -> No
     assert peer.stray_answers == 1
 
 
+@pytest.mark.parametrize("members", [{"result": {}}, {"error": {"code": 1, "message": ""}}])
+def test_the_late_answer_to_a_call_given_up_goes_to_whoever_asked_for_it(members: dict[str, Any]) -> None:
+    peer = Peer()
+    id, _ = peer.request("ping", {}, "call")
+    peer.cancel(id, late="late")
+
+    answer = peer.receive(frame(id=id, **members))
+    assert isinstance(answer, Answer)
+    assert answer.call == "late"
+    assert peer.receive(frame(id=id, **members)) is None
+    assert peer.stray_answers == 1
+
+
 def test_calls_given_up_are_not_remembered_for_ever() -> None:
     peer = Peer()
     for _ in range(MAX_PENDING + 1):

@@ -9,8 +9,9 @@ import pytest
 from duologue.errors import RequestCancelled
 from duologue.runtime.connection import Connection
 from duologue.runtime.handlers import Context, Handlers
+from duologue.schema.base import Method
 from duologue.transports.memory import memory_pair
-from tests.runtime.vocabulary import PING, Ping, frame, talk
+from tests.runtime.vocabulary import PING, PROMPT, UPDATE, Ping, Update, frame, talk
 
 
 @pytest.mark.fault("CAN-13")
@@ -129,3 +130,123 @@ async def test_a_handler_that_is_cancelled_from_within_answers_that_it_was_cance
     async with asyncio.timeout(5), talk(None, agent_side) as (client, _):
         with pytest.raises(RequestCancelled):
             await client.request(PING, Ping())
+
+
+@pytest.mark.fault("CAN-14")
+async def test_a_result_that_comes_too_late_is_told_to_the_one_who_has_to_undo_it() -> None:
+    agent_side = Handlers()
+    began, release = asyncio.Event(), asyncio.Event()
+
+    @agent_side.on(PING)
+    async def ping(context: Context, params: Ping) -> Ping:
+        if params.text == "quick":
+            return params
+        began.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            await release.wait()
+            if params.text == "refuse":
+                raise
+        return Ping(text=f"made for {params.text}")
+
+    came_late: list[Ping] = []
+
+    def take(result: Ping) -> None:
+        came_late.append(result)
+        raise ValueError("the connection does not mind")
+
+    async with asyncio.timeout(5), talk(None, agent_side) as (client, _):
+        for text in ("you", "refuse"):
+            began.clear()
+            wait = asyncio.ensure_future(client.request(PING, Ping(text=text), late=take))
+            await began.wait()
+            wait.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await wait
+        assert came_late == []
+        release.set()
+        await client.request(PING, Ping(text="quick"), late=take)
+        assert came_late == [Ping(text="made for you")]
+
+
+@pytest.mark.fault("CAN-14")
+async def test_a_result_that_comes_in_the_moment_of_the_cancellation_is_not_lost() -> None:
+    near, far = memory_pair()
+    came_late: list[Ping] = []
+    async with asyncio.timeout(5), Connection(near) as client, far:
+        wait = asyncio.ensure_future(client.request(PING, Ping(), late=came_late.append))
+        await far.receive()
+        far.send(frame(id=1, result={"text": "made for you"}))
+        while client._peer.pending:  # noqa: ASYNC110
+            await asyncio.sleep(0)
+        wait.cancel()  # its answer was read, but it has not run since
+        with pytest.raises(asyncio.CancelledError):
+            await wait
+        assert came_late == [Ping(text="made for you")]
+
+
+@pytest.mark.fault("CAN-14")
+async def test_a_result_that_comes_when_the_caller_was_cancelled_but_has_not_run_since_is_not_lost() -> None:
+    near, far = memory_pair()
+    came_late: list[Ping] = []
+    async with asyncio.timeout(5), Connection(near) as client, far:
+
+        def leave(result: Ping) -> None:
+            wait.cancel()
+
+        wait = asyncio.ensure_future(client.request(PING, Ping(), arrived=leave, late=came_late.append))
+        await far.receive()
+        far.send(frame(id=1, result={"text": "made for you"}))
+        with pytest.raises(asyncio.CancelledError):
+            await wait
+        assert came_late == [Ping(text="made for you")]
+
+
+async def test_a_result_that_waits_behind_notifications_when_its_caller_leaves_is_not_lost() -> None:
+    near, far = memory_pair()
+    client_side = Handlers()
+    handling, go_on, seen = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    @client_side.on(UPDATE)
+    async def update(context: Context, params: Update) -> None:
+        handling.set()
+        await go_on.wait()
+
+    async with asyncio.timeout(5), Connection(near, client_side) as client, far:
+        prompt = client.request(PROMPT, Update(session_id="s", text=""), late=lambda _: seen.set())
+        wait = asyncio.ensure_future(prompt)
+        await far.receive()
+        far.send(frame(method="update", params={"sessionId": "s", "text": ""}))
+        far.send(frame(id=1, result={}))
+        await handling.wait()
+        wait.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await wait
+        assert not seen.is_set()
+        go_on.set()
+        await seen.wait()
+
+
+@pytest.mark.fault("CAN-09")
+async def test_a_method_that_answers_cancellation_is_called_even_if_that_came_first() -> None:
+    agent_side = Handlers()
+    calls: list[str] = []
+
+    @agent_side.on(Method("ping", Ping, Ping, answers_cancel=True))
+    async def ping(context: Context, params: Ping) -> Ping:
+        calls.append(params.text)
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            return Ping(text="cancelled")
+        return params
+
+    got = await wire_of(
+        agent_side,
+        frame(id=1, method="ping", params={"text": "a"}),
+        frame(method="$/cancel_request", params={"requestId": 1}),
+        answers=1,
+    )
+    assert got == [b'{"jsonrpc":"2.0","id":1,"result":{"text":"cancelled"}}']
+    assert calls == ["a"]

@@ -8,7 +8,8 @@ Requests of the peer                            Requests of ours
 ----------------------------------------------  -----------------------------------------------
 receive(request)   -> running                   request()          -> pending
 respond() / fail() -> answered, once            receive(response)  -> `Answer`, once
-cancel notification while running -> `Cancel`   cancel()           -> abandoned; a late answer is dropped
+cancel notification while running -> `Cancel`   cancel()           -> abandoned; a late answer is dropped, or still
+                                                                      an `Answer` to whoever asked to be told
 same id while running -> refused, id null       unknown id         -> counted as stray, nothing else
 """
 
@@ -82,7 +83,7 @@ class Peer:
         self._next_id = 0
         self._running: set[Id] = set()
         self._pending: dict[Id, Any] = {}
-        self._abandoned: dict[Id, None] = {}
+        self._abandoned: dict[Id, Any] = {}
         self._replies: list[bytes] = []
         self.stray_answers = 0
         self.messages_received = 0
@@ -158,10 +159,9 @@ class Peer:
 
     def _answered(self, message: Message) -> Answer | None:
         result, error = message.result, message.error
-        if message.id is UNSET or message.id not in self._pending:
-            self._stray(message)
+        call = self._call_for(message)
+        if call is None:
             return None
-        call = self._pending.pop(message.id)
         if error is UNSET and result is UNSET:
             return Answer(call, error=ProtocolViolation("the answer has neither a result nor an error"))
         if error is UNSET:
@@ -172,15 +172,18 @@ class Peer:
             return Answer(call, error=ProtocolViolation("the answer has both a result and an error"))
         return Answer(call, error=_read_error(error))
 
-    def _stray(self, message: Message) -> None:
-        """A message without a method that answers nothing of ours."""
+    def _call_for(self, message: Message) -> Any:
+        """Whose answer this is; `None` if nobody wants it."""
         id = None if isinstance(message.id, UnsetType) else message.id
+        if id is not None and id in self._pending:
+            return self._pending.pop(id)
         if message.error is UNSET and (id is None or message.result is UNSET):
             self._reply_error(id, InvalidRequest("neither a request nor an answer"))
         elif id is not None and id in self._abandoned:
-            del self._abandoned[id]
+            return self._abandoned.pop(id)
         else:
             self.stray_answers += 1
+        return None
 
     def _refuse(self, frame: bytes, bad: Malformed) -> Answer | None:
         if self._skips_noise and frame.lstrip(b" \t")[:1] not in (b"{", b"["):
@@ -272,14 +275,17 @@ class Peer:
         except EncodeError:
             return serialize_error(id, _writable(error))
 
-    def cancel(self, id: Id) -> bytes | None:
-        """Give up a request of ours: its answer, should it still come, is dropped. `None` if it has one already."""
+    def cancel(self, id: Id, *, late: Any = None) -> bytes | None:
+        """Give up a request of ours. `None` if it has its answer already.
+
+        Should the answer still come, it is dropped, or an `Answer` to `late` if that is given.
+        """
         if id not in self._pending:
             return None
         del self._pending[id]
         if len(self._abandoned) >= MAX_PENDING:
             del self._abandoned[next(iter(self._abandoned))]
-        self._abandoned[id] = None
+        self._abandoned[id] = late
         return serialize_notification(CANCEL_METHOD, {"requestId": id})
 
     def close(self) -> list[Any]:

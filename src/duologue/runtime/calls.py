@@ -7,6 +7,7 @@ session, so that when `prompt()` returns, every update of the turn has been hand
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import Callable
 from typing import Any
@@ -22,38 +23,52 @@ from duologue.schema.codec import decoder_for
 
 __all__ = ["Call", "Calls", "read_object"]
 
+_log = logging.getLogger("duologue.runtime")
+
 _NULL = Raw(b"null")
 _EMPTY = Raw(b"{}")
 _decoders: dict[Any, Callable[[Any], Any]] = {}
 
 
 class Call:
-    """One request of ours in flight."""
+    """One request of ours in flight; `late` is called with a result that nobody waits for any more."""
 
-    __slots__ = ("arrived", "future", "id", "method", "session_id")
+    __slots__ = ("arrived", "future", "id", "is_abandoned", "late", "method", "session_id")
 
     def __init__(
         self,
         method: Method[Any, Any],
         session_id: str | None,
         arrived: Callable[[Any], None] | None,
+        late: Callable[[Any], object] | None,
         future: asyncio.Future[Any],
     ) -> None:
         self.method = method
         self.session_id = session_id
         self.arrived = arrived
+        self.late = late
         self.future = future
         self.id: Id = 0
+        self.is_abandoned = False
 
     def settle(self, outcome: tuple[Any, Exception | None]) -> None:
         """Give the waiting task its result or its error; nobody waits any more if it was cancelled."""
-        if self.future.done():
-            return
         result, error = outcome
-        if error is None:
+        if self.future.done():
+            if self.future.cancelled() and error is None:
+                self.came_late(result)
+        elif error is None:
             self.future.set_result(result)
         else:
             self.future.set_exception(error)
+
+    def came_late(self, result: Any) -> None:
+        """Hand a result to the one who wanted it even then."""
+        if self.late is not None:
+            try:
+                self.late(result)
+            except Exception:
+                _log.exception("a late answer to %s could not be dealt with", self.method.name)
 
 
 class Calls:
@@ -84,7 +99,13 @@ class Calls:
                     self._free_slot()  # it was ours already: the next in line must not miss it
                 raise
 
-    def start(self, method: Method[Any, Any], params: Any, arrived: Callable[[Any], None] | None) -> Call:
+    def start(
+        self,
+        method: Method[Any, Any],
+        params: Any,
+        arrived: Callable[[Any], None] | None,
+        late: Callable[[Any], object] | None,
+    ) -> Call:
         """Account for a request that is about to be sent.
 
         Raises:
@@ -98,7 +119,7 @@ class Calls:
                     f"the handler of {occupied_by} awaits {method.name} of the same session {session_id!r}, whose "
                     f"answer is released only after that handler has returned; start it in a task of its own instead"
                 )
-        call = Call(method, session_id, arrived, asyncio.get_running_loop().create_future())
+        call = Call(method, session_id, arrived, late, asyncio.get_running_loop().create_future())
         self._open.add(call)
         if session_id is not None:
             self._arrivals.naming(session_id)
@@ -116,6 +137,10 @@ class Calls:
             except InvalidParams as bad:
                 error = ProtocolViolation(f"the result of {call.method.name} does not fit: {bad.message}")
         is_success = error is None
+        if call.is_abandoned:
+            if is_success:
+                call.came_late(result)
+            return
         if is_success and call.arrived is not None:
             try:
                 call.arrived(result)
@@ -135,8 +160,11 @@ class Calls:
 
     def abandon(self, call: Call) -> None:
         """Nobody waits for this call any more."""
-        if call.future.done() and not call.future.cancelled():
-            call.future.exception()  # it failed while its caller still waited for room; asyncio is not to complain
+        call.is_abandoned = True
+        future = call.future
+        # Answered in the very moment of the cancellation, or failed while its caller still waited for room.
+        if future.done() and not future.cancelled() and future.exception() is None:
+            call.came_late(future.result())
         if call in self._open:
             self._finish(call, None, False)
 

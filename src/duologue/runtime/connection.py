@@ -162,13 +162,21 @@ class Connection:
 
     # --- calling the peer
 
-    async def request(self, method: Method[P, R], params: P, *, arrived: Callable[[R], None] | None = None) -> R:
+    async def request(
+        self,
+        method: Method[P, R],
+        params: P,
+        *,
+        arrived: Callable[[R], None] | None = None,
+        late: Callable[[R], object] | None = None,
+    ) -> R:
         """Ask the peer and wait for its answer. Cancelling the wait tells the peer.
 
         Args:
             method: What to ask.
             params: With what.
             arrived: Called with the result the moment it is read, before anything else of its session is handled.
+            late: Called with a result that comes although the wait was cancelled: it may have to be undone.
 
         Raises:
             RequestError: The peer's error answer.
@@ -182,10 +190,11 @@ class Connection:
             await self._calls.slot()
             if self._is_over:
                 raise self._lost()
-        call = self._calls.start(method, params, arrived)
+        call = self._calls.start(method, params, arrived, late)
         try:
             call.id, frame = self._peer.request(method.name, params, call)
             self._outgoing.send(frame)
+            del frame  # it may be large, and the answer may take long
             if self._room is not None:
                 self._reconsider()
             if self._transport.is_congested:
@@ -220,7 +229,8 @@ class Connection:
     def _abandon(self, call: Call) -> None:
         """The wait ended without an answer: tell the peer, if it was ever asked."""
         self._calls.abandon(call)
-        frame = self._peer.cancel(call.id) if call.id else None
+        late = None if call.late is None else call
+        frame = self._peer.cancel(call.id, late=late) if call.id else None
         if frame is not None:
             self._outgoing.send_quietly(frame)
 

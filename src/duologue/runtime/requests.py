@@ -108,7 +108,7 @@ class Requests:
         error: RequestError | None = None
         try:
             if running.is_cancelled:
-                raise RequestCancelled("cancelled before it began")
+                self._cancel_beforehand(running)
             if running.gate is not None and not await asyncio.shield(running.gate):
                 raise InvalidRequest(f"{self._first} must come first")
             result = await handler(running.context, params)
@@ -117,6 +117,12 @@ class Requests:
         except BaseException as raised:
             error = self._error_for(raised, running.context.method)
         await self._answer(running, id, result, error)
+
+    def _cancel_beforehand(self, running: _Running) -> None:
+        """The cancellation came first: the handler is not called, unless it wants to say itself what that means."""
+        if running.task is None or running.method is None or not running.method.answers_cancel:
+            raise RequestCancelled("cancelled before it began")
+        running.task.cancel()
 
     async def _answer(self, running: _Running, id: Id, result: Any, error: RequestError | None) -> None:
         del self._running[id]

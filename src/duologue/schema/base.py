@@ -58,10 +58,22 @@ class Method(Generic[P, R]):
         opens_session: The answer brings a session id that the asker did not know before.
         in_order: The answer is released only after the notifications of its session that came before it were handled.
         ends_session: After a successful answer the session id means nothing here any more.
+        answers_cancel: Its handler gives a result even if the request was cancelled, so it is called even if the
+            cancellation came first.
         stable: Part of the stable schema of its version.
     """
 
-    __slots__ = ("ends_session", "in_order", "name", "opens_session", "params", "result", "side", "stable")
+    __slots__ = (
+        "answers_cancel",
+        "ends_session",
+        "in_order",
+        "name",
+        "opens_session",
+        "params",
+        "result",
+        "side",
+        "stable",
+    )
 
     def __init__(
         self,
@@ -73,6 +85,7 @@ class Method(Generic[P, R]):
         opens_session: bool = False,
         in_order: bool = False,
         ends_session: bool = False,
+        answers_cancel: bool = False,
         stable: bool = True,
     ) -> None:
         self.name = name
@@ -82,6 +95,7 @@ class Method(Generic[P, R]):
         self.opens_session = opens_session
         self.in_order = in_order
         self.ends_session = ends_session
+        self.answers_cancel = answers_cancel
         self.stable = stable
 
     def __repr__(self) -> str:
