@@ -189,7 +189,9 @@ updates: st.SearchStrategy[Update] = st.one_of(
 )
 
 
+# There are many kinds of update, so it takes more than the usual few to meet each in company.
 @given(st.lists(updates, max_size=20))
+@settings(max_examples=4 * settings().max_examples)
 def test_a_replay_paints_the_same_picture(live: list[Update]) -> None:
     again = asyncio.run(replayed(MemoryStore(), live))
 
@@ -276,6 +278,21 @@ async def test_a_compaction_is_told_whole(store: Store) -> None:
 
     assert await replayed(store, live) == [
         CompactionChanged(compaction_id="c", status="completed", summary=[TextContent("We talked.")])
+    ]
+
+
+async def test_a_summary_that_was_replaced_is_told_as_it_is_now(store: Store) -> None:
+    live: list[Update] = [
+        CompactionChunk(compaction_id="c", content=TextContent("Draft")),
+        CompactionChanged(compaction_id="c", status="completed", summary=[TextContent("Final")]),
+        SessionMessageChunk(message_id="m", content=TextContent("Draft")),
+        SessionMessageChanged(message_id="m", sender_session_id="other", content=[TextContent("Final")]),
+        SessionMessageChunk(message_id="m", content=TextContent(", really")),
+    ]
+
+    assert await replayed(store, live) == [
+        CompactionChanged(compaction_id="c", status="completed", summary=[TextContent("Final")]),
+        SessionMessageChanged(message_id="m", sender_session_id="other", content=[TextContent("Final, really")]),
     ]
 
 
