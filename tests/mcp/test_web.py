@@ -178,6 +178,53 @@ async def test_a_server_that_is_killed_fails_its_calls_and_is_called_again(confi
             assert "Connect" in servers.errors["web"]
 
 
+class Refusing:
+    """An application that does not take messages once it was told so, while its streams go on."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+        self.is_refusing = False
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if self.is_refusing and scope["type"] == "http" and scope["method"] == "POST":
+            await Response("later", 503)(scope, receive, send)
+        else:
+            await self._app(scope, receive, send)
+
+
+@pytest.mark.fault("MCP-04")
+@pytest.mark.parametrize(("make_app", "config"), KINDS)
+async def test_a_server_that_takes_no_messages_fails_the_call_and_works_again_later(
+    make_app: Callable[[], ASGIApp], config: Callable[..., McpServer]
+) -> None:
+    app = Refusing(make_app())
+
+    async with asyncio.timeout(20), serve_on_loopback(app) as base:
+        async with McpServers([config(base)], restart_pauses=[0.1]) as servers:
+            await servers.ready()
+            app.is_refusing = True
+            with pytest.raises((McpServerUnavailable, McpBackendFailed), match="HTTP 503"):
+                await servers.call("web", "add", {"a": 1, "b": 2})
+            app.is_refusing = False
+
+            assert (await servers.call("web", "add", {"a": 1, "b": 2})).text == "3"
+
+
+@pytest.mark.fault("MCP-01")
+@pytest.mark.parametrize(("make_app", "config"), KINDS)
+async def test_a_server_that_takes_no_messages_at_all_is_reported_at_once(
+    make_app: Callable[[], ASGIApp], config: Callable[..., McpServer]
+) -> None:
+    app = Refusing(make_app())
+    app.is_refusing = True
+
+    async with asyncio.timeout(20), serve_on_loopback(app) as base:
+        async with McpServers([config(base)]) as servers:
+            await servers.ready()
+
+            assert "HTTP 503" in servers.errors["web"]
+
+
 class Forgetful:
     """A server of the older kind, which gives out sessions and forgets them all when it is told to."""
 

@@ -24,7 +24,7 @@ from mcp_types.version import LATEST_MODERN_VERSION, MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
 from duologue.conversation.content import JsonObject
-from duologue.conversation.setup import AcpMcpServer, McpServer
+from duologue.conversation.setup import AcpMcpServer, McpServer, SseMcpServer
 from duologue.errors import (
     DuologueError,
     McpBackendFailed,
@@ -77,6 +77,7 @@ class Link:
         self.is_over = False
         self._is_forgotten = False
         self._incoming: Incoming | None = None
+        self._watched: Watched | None = None
         self._refusal: str | None = None
         self._tools_changed = False
         self._news = asyncio.Event()
@@ -85,7 +86,8 @@ class Link:
     async def _streams(self) -> AsyncGenerator[tuple[Watched, Outgoing]]:
         async with open_streams(self._server, self._reach, self._note_refusal) as (incoming, outgoing):
             self._incoming = incoming
-            yield Watched(incoming, self._end), outgoing
+            self._watched = Watched(incoming, self._note_end)
+            yield self._watched, outgoing
 
     async def list_tools(self) -> list[JsonObject]:
         """The definitions of its tools, all pages of them.
@@ -170,7 +172,7 @@ class Link:
             return "it has forgotten this connection"
         if isinstance(self._incoming, FrameReader) and self._incoming.failure is not None:
             return str(self._incoming.failure)
-        return "it closed the connection"
+        return self._refusal or "it closed the connection"
 
     def explain(self, error: Exception) -> str:
         """Why it failed to start or broke down, as far as anybody can tell."""
@@ -199,10 +201,17 @@ class Link:
         self._tools_changed = True
         self._news.set()
 
-    def _note_refusal(self, status: str) -> None:
-        self._refusal = status
+    def _note_refusal(self, refusal: str) -> None:
+        self._refusal = refusal
+        if isinstance(self._server, SseMcpServer):
+            # The SDK sends nothing more after one message that was not taken, and waits for its answer for ever.
+            self._end()
 
     def _end(self) -> None:
+        if self._watched is not None:
+            self._watched.end()
+
+    def _note_end(self) -> None:
         self.is_over = True
         self._news.set()
 
@@ -214,12 +223,14 @@ class Link:
             self._is_forgotten = True
             self._end()
             return McpServerUnavailable(f"MCP server {self._name!r}: {self.failure}")
-        if error.code == REQUEST_TIMEOUT:
+        if error.code == REQUEST_TIMEOUT and timeout is not None:
             return McpBackendFailed(f"MCP server {self._name!r} did not answer within {timeout:g} s")
         if error.code in BINDING_ERRORS:
             return error_for_code(error.code, error.message, error.data)
+        refusal, self._refusal = self._refusal, None
+        detail = f" ({refusal})" if refusal is not None else ""
         data = {"code": error.code, "message": error.message, "data": error.data}
-        return McpBackendFailed(f"MCP server {self._name!r}: {error.message}", data=data)
+        return McpBackendFailed(f"MCP server {self._name!r}: {error.message}{detail}", data=data)
 
 
 @asynccontextmanager

@@ -102,10 +102,17 @@ class Watched(Reader):
     def __init__(self, incoming: Incoming, on_end: Callable[[], None]) -> None:
         self._incoming = incoming
         self._on_end = on_end
+        self._scope: anyio.CancelScope | None = None
+
+    def end(self) -> None:
+        """Nothing more is to come, whatever the server thinks; whoever waits for an answer is told at once."""
+        self._on_end()
+        if self._scope is not None:
+            self._scope.cancel()
 
     async def receive(self) -> SessionMessage | Exception:
         try:
-            item = await self._incoming.receive()
+            item = await self._receive()
         except BaseException:
             # Also when we are cancelled: the SDK does that only to end.
             self._on_end()
@@ -113,6 +120,11 @@ class Watched(Reader):
         if isinstance(item, SessionMessage) and isinstance(item.message, JSONRPCResponse):
             item.message.result = _keep_whole(item.message.result)
         return item
+
+    async def _receive(self) -> SessionMessage | Exception:
+        with anyio.CancelScope() as self._scope:
+            return await self._incoming.receive()
+        raise anyio.EndOfStream
 
 
 def _keep_whole(result: JsonObject) -> JsonObject:

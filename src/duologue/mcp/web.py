@@ -7,6 +7,7 @@ request, which may hold secrets, never reach another host.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
+from typing import Any
 
 import httpx2
 
@@ -25,7 +26,7 @@ class WebClient(httpx2.AsyncClient):
         headers: Sent with every request.
         allow_hosts: Hosts that may be on a private address; None for wherever the server is.
         max_message_bytes: Longest answer that is read.
-        on_refusal: Told the status with which the server refused a message, such as `HTTP 401`.
+        on_refusal: Told why the server did not take a message: a status such as `HTTP 401`, or what broke.
     """
 
     def __init__(
@@ -42,14 +43,28 @@ class WebClient(httpx2.AsyncClient):
             # Compressed answers could not be bounded by what arrives.
             headers={**headers, "Accept-Encoding": "identity"},
             timeout=httpx2.Timeout(REQUEST_SECONDS, read=None),
-            event_hooks={"response": [self._inspect]},
             # With a list of hosts we connect by ourselves; without one the user's proxies are respected.
             transport=None if allow_hosts is None else PinnedTransport(allow_hosts),
         )
 
-    async def _inspect(self, response: httpx2.Response) -> None:
-        if response.status_code >= 400 and response.request.method == "POST":
-            self._on_refusal(f"HTTP {response.status_code}")
+    async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
+        """Send a request as the base class does."""
+        try:
+            response = await super().send(request, **options)
+        except httpx2.HTTPError as error:
+            self._note(request, f"{type(error).__name__}: {error}")
+            raise
+        if response.status_code >= 400:
+            self._note(request, f"HTTP {response.status_code}")
+        self._bound(response)
+        return response
+
+    def _note(self, request: httpx2.Request, refusal: str) -> None:
+        # Messages are posted; what else there is may be refused without harm.
+        if request.method == "POST":
+            self._on_refusal(refusal)
+
+    def _bound(self, response: httpx2.Response) -> None:
         if response.headers.get("content-encoding", "identity") != "identity":
             raise httpx2.StreamError("the server sent a compressed answer, which was not asked for")
         is_stream = response.headers.get("content-type", "").startswith("text/event-stream")
