@@ -36,6 +36,7 @@ from duologue.errors import MethodNotFound
 from duologue.runtime.connection import Connection
 from duologue.schema import v1
 from duologue.schema.base import Method, Notification
+from duologue.schema.codec import decode
 
 __all__ = ["V1Editor", "accounts_to_wire"]
 
@@ -186,7 +187,7 @@ def _question_to_wire(question: Elicitation) -> v1.CreateElicitationRequest:
             meta=question.meta,
             **scope,
         )
-    schema = msgspec.convert(question.schema or {}, v1.ElicitationSchema)
+    schema = decode(v1.ElicitationSchema, msgspec.json.encode(question.schema or {}))
     return v1.ElicitationFormMode(message=question.message, requested_schema=schema, meta=question.meta, **scope)
 
 
