@@ -1,14 +1,27 @@
-"""Who may do what: rules by kind of tool, and a user who is asked about the rest. Whatever goes wrong is a refusal."""
+"""Who may do what: rules first, then remembered answers, then the user. Whatever goes wrong is a refusal.
+
+The same judgement meets an agent that asks (`session/request_permission`) and one that just acts through us (files,
+commands). A yes to a tool call covers the one act it announced: the file it named, the command it showed, in the same
+turn, once. Anything else is a question of its own.
+"""
 
 from __future__ import annotations
 
-import asyncio
+import copy
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from concurrent.futures import Future, InvalidStateError
-from dataclasses import dataclass, field
-from typing import TypeAlias
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Self
 
+from duologue.client.asking import Asking, Handler, QuestionStream, refusal
+from duologue.client.audit import Audit
+from duologue.client.effects import CHANGING, Effect, Scene, command_effect, path_effects
+from duologue.client.memory import Memory, Turn
+from duologue.client.ownfiles import OwnFile
+from duologue.client.questions import Answer, Question
+from duologue.client.rules import Rule, Rules, Ruling, judge, strictest
+from duologue.client.rulesfile import read_rules
+from duologue.client.shell import argv_of
 from duologue.conversation.items import ToolCall
 from duologue.conversation.updates import Location
 from duologue.dialects.terms import PermissionOption
@@ -17,149 +30,296 @@ from duologue.errors import InvalidRequest
 __all__ = ["Permissions", "Question"]
 
 TIMEOUT = 600.0
-"""Seconds until an unanswered question is a refusal."""
+"""Seconds until a question without an answer is a refusal."""
+MAX_OPEN = 100
+"""Open questions of one session; more than anybody answers one by one."""
+
+OUR_OPTIONS = [
+    PermissionOption(option_id="allow_once", name="Allow", kind="allow_once"),
+    PermissionOption(option_id="allow_always", name="Allow always", kind="allow_always"),
+    PermissionOption(option_id="reject_once", name="Reject", kind="reject_once"),
+    PermissionOption(option_id="reject_always", name="Reject always", kind="reject_always"),
+]
+"""What can be said about an act that nobody asked for."""
 
 _log = logging.getLogger("duologue.client")
 
-Rule: TypeAlias = str | Mapping[str, str]
-
-
-@dataclass(eq=False, kw_only=True)
-class Question:
-    """May the agent do this? Any thread may answer, once."""
-
-    session_id: str
-    cwd: str
-    tool: ToolCall
-    options: list[PermissionOption]
-    raw: bytes = b""
-    _answer: Future[str | None] = field(default_factory=Future["str | None"], repr=False)
-
-    def allow(self, *, always: bool = False) -> bool:
-        """Yes; whether this answer was the one that counts."""
-        return self._settle(*(["allow_always"] if always else []), "allow_once")
-
-    def reject(self, *, always: bool = False) -> bool:
-        """No."""
-        kinds = ["reject_once", "reject_always"]
-        return self._settle(*(reversed(kinds) if always else kinds))
-
-    def choose(self, option_id: str) -> bool:
-        """The agent's own option with this id."""
-        if option_id not in [option.option_id for option in self.options]:
-            raise ValueError("no such option was offered")
-        return self._set(option_id)
-
-    def cancel(self) -> bool:
-        """Neither yes nor no: the question is dropped."""
-        return self._set(None)
-
-    def _settle(self, *kinds: str) -> bool:
-        found = [option.option_id for kind in kinds for option in self.options if option.kind == kind]
-        return self._set(found[0] if found else None)
-
-    def _set(self, option_id: str | None) -> bool:
-        try:
-            self._answer.set_result(option_id)
-        except InvalidStateError:
-            return False
-        return True
-
-    async def answered(self) -> str | None:
-        """The chosen option's id, once there is an answer; `None` for a cancelled question."""
-        return await asyncio.wrap_future(self._answer)
-
 
 class Permissions:
-    """Rules, and whom to ask."""
+    """Rules, answers and whom to ask; for one agent or, by `for_agent`, for several.
+
+    Each kind of act has a word, `"allow"`, `"ask"` or `"reject"`, or a table of patterns with a word each, where `"*"`
+    is for all others. A plain `"allow"` of files is about those inside the session's directories. What is not given
+    is `"ask"`, except reading, which is `"allow"`. Nobody to ask means no.
+
+    Args:
+        read, edit, delete, move, search: Patterns are globs of files, relative to the session's directory.
+        execute: Patterns are commands; ` *` at the end of one stands for any arguments.
+        think, fetch, switch_mode, other: Other kinds of tool calls.
+        secrets: Reading files whose names say that they hold secrets, beside what `read` says.
+        protected: Changing files that other programs act on (hooks, settings, start files), beside what `edit` says.
+        on_ask: Is awaited with each `Question`.
+        timeout: Seconds until a question without an answer is refused.
+        audit: A file, or a function, that gets a record of every decision.
+        memory: A file for answers that are remembered for a project.
+        dry_run: Ask nobody and allow nothing; the audit says what would have been.
+        max_open: Most open questions of one session; those beyond are refused.
+        asks_at_once: How many questions `on_ask` gets at the same time.
+        arm_after: Seconds after a question was shown in which a yes does not count, against keys held down.
+        rules: More sets of rules; of several the strictest counts.
+
+    Raises:
+        ValueError: A rule that is none, or a file that is not ours alone.
+    """
 
     def __init__(
         self,
         *,
-        read: Rule = "allow",
-        edit: Rule = "ask",
-        execute: Rule = "ask",
-        delete: Rule = "ask",
-        move: Rule = "ask",
-        search: Rule = "ask",
-        fetch: Rule = "ask",
-        think: Rule = "ask",
-        switch_mode: Rule = "ask",
-        other: Rule = "ask",
-        on_ask: Callable[[Question], Awaitable[object]] | None = None,
+        read: Rule | None = None,
+        edit: Rule | None = None,
+        execute: Rule | None = None,
+        delete: Rule | None = None,
+        move: Rule | None = None,
+        search: Rule | None = None,
+        fetch: Rule | None = None,
+        think: Rule | None = None,
+        switch_mode: Rule | None = None,
+        other: Rule | None = None,
+        secrets: Rule | None = None,
+        protected: Rule | None = None,
+        on_ask: Handler | None = None,
         timeout: float = TIMEOUT,
+        audit: str | Path | Callable[[dict[str, Any]], None] | None = None,
+        memory: str | Path | None = None,
+        dry_run: bool = False,
+        max_open: int = MAX_OPEN,
+        asks_at_once: int = 1,
+        arm_after: float = 0.0,
+        rules: Sequence[Rules] = (),
     ) -> None:
-        self._rules = dict(read=read, edit=edit, execute=execute, delete=delete, move=move, search=search)
-        self._rules |= dict(fetch=fetch, think=think, switch_mode=switch_mode, other=other)
-        self._on_ask = on_ask
-        self._timeout = timeout
+        given: dict[str, Rule | None] = {
+            "read": read,
+            "edit": edit,
+            "execute": execute,
+            "delete": delete,
+            "move": move,
+            "search": search,
+            "fetch": fetch,
+            "think": think,
+            "switch_mode": switch_mode,
+            "other": other,
+            "secrets": secrets,
+            "protected": protected,
+        }
+        self._rules = [Rules({kind: rule for kind, rule in given.items() if rule is not None}), *rules]
+        self._asking = Asking(on_ask, timeout=timeout, at_once=asks_at_once, arm_after=arm_after)
+        self._memory = Memory(None if memory is None else OwnFile(memory))
+        self._audit = Audit(audit)
+        self._is_dry_run = dry_run
+        self._max_open = max_open
+        self._agent = ""
+        self._turns: dict[str, Turn] = {}
         self._open: dict[str, set[Question]] = {}
 
+    @classmethod
+    def from_file(cls, *paths: str | Path, **options: Any) -> Self:
+        """The rules of one or more files; of several the strictest counts. `options` win over what the files set.
+
+        Raises:
+            ValueError: A file is not ours alone, or says something that is no rule.
+            FileNotFoundError: There is none.
+        """
+        read = [read_rules(path) for path in paths]
+        settings = {name: value for _, found in reversed(read) for name, value in found.items()}
+        return cls(rules=[rules for rules, _ in read], **{**settings, **options})
+
+    def for_agent(self, name: str) -> Self:
+        """The same rules and the same user for one agent more; what is said to one does not count for another."""
+        other = copy.copy(self)
+        other._agent = name
+        other._turns, other._open = {}, {}
+        return other
+
+    # --- for user interfaces
+
+    def questions(self) -> QuestionStream:
+        """The questions from now on, unless `on_ask` gets them: `with permissions.questions() as questions: …`."""
+        return self._asking.listen()
+
+    def reject_all(self) -> None:
+        """Say no to every question that is open."""
+        self._asking.reject_all()
+
+    # --- for the client
+
     async def decide(self, question: Question) -> str | None:
-        """The id of the option to answer with; `None` is "cancelled"."""
-        judged = self._judge(question.tool.kind, "")
-        if judged == "allow":
-            question.allow()
-        elif judged == "reject" or self._on_ask is None:
-            question.reject()
-        else:
-            await self._ask(question, self._on_ask)
-        return await question.answered()
+        """The id of the option to answer an agent with; `None` is "cancelled"."""
+        turn = self._turn(question.session_id)
+        answer = await self._answer(question, turn)
+        if answer.is_yes:
+            turn.grant(question.effects)
+        return None if answer.option is None else answer.option.option_id
 
     def cancel(self, session_id: str) -> None:
-        """Answer the open questions of a session with "cancelled"."""
+        """The turn is over: its open questions are cancelled, and what was said in it no longer counts."""
+        turn = self._turns.pop(session_id, None)
+        if turn is not None:
+            turn.is_over = True
         for question in self._open.pop(session_id, set()):
-            question.cancel()
+            question.settle(Answer(None, "cancelled"))
 
     def forget_session(self, session_id: str) -> None:
-        """Nothing that was said in this session counts any more."""
+        """The session is over: nothing that was said in it counts any more."""
         self.cancel(session_id)
+        self._memory.forget_session(self._agent, session_id)
 
-    async def check_read(self, session_id: str, cwd: str, path: str) -> None:
-        """Raise unless this file may be read."""
-        await self._check(session_id, cwd, "read", f"Read {path}", [Location(path)], path)
+    async def check_read(
+        self, session_id: str, cwd: str, path: str, *, resolved: str | None = None, roots: Sequence[str] = ()
+    ) -> None:
+        """Raise unless this file may be read; `resolved` is where the path really leads.
 
-    async def check_write(self, session_id: str, cwd: str, path: str) -> None:
-        """Raise unless this file may be written."""
-        await self._check(session_id, cwd, "edit", f"Write {path}", [Location(path)], path)
+        Raises:
+            InvalidRequest: It may not.
+        """
+        await self._check_path("read", "fs/read_text_file", session_id, cwd, path, resolved, roots)
 
-    async def check_command(self, session_id: str, cwd: str, argv: Sequence[str], place: str) -> None:
-        """Raise unless this command may be run."""
-        line = " ".join(argv)
-        await self._check(session_id, cwd, "execute", line, [], line)
+    async def check_write(
+        self, session_id: str, cwd: str, path: str, *, resolved: str | None = None, roots: Sequence[str] = ()
+    ) -> None:
+        """Raise unless this file may be written; `resolved` is where the path really leads.
+
+        Raises:
+            InvalidRequest: It may not.
+        """
+        await self._check_path("edit", "fs/write_text_file", session_id, cwd, path, resolved, roots)
+
+    async def check_command(
+        self,
+        session_id: str,
+        cwd: str,
+        argv: Sequence[str],
+        place: str,
+        *,
+        env: Mapping[str, str] | None = None,
+        roots: Sequence[str] = (),
+    ) -> None:
+        """Raise unless this may be run there.
+
+        Raises:
+            InvalidRequest: It may not.
+        """
+        effect = command_effect(argv_of(argv[0], argv[1:]), place, env)
+        title = effect.command.line if effect.command is not None else ""
+        tool = ToolCall(tool_call_id="", title=title, kind="execute")
+        await self._check(tool, [effect], "terminal/create", session_id, cwd, roots)
+
+    # --- how it is decided
+
+    async def _check_path(
+        self, kind: str, method: str, session_id: str, cwd: str, path: str, resolved: str | None, roots: Sequence[str]
+    ) -> None:
+        scene = Scene.of(session_id, cwd, roots)
+        effects = path_effects(kind, path, scene, resolved=resolved)
+        tool = ToolCall(tool_call_id="", title=f"{kind} {path}", kind=kind, locations=[Location(path)])
+        await self._check(tool, effects, method, session_id, cwd, roots)
 
     async def _check(
-        self, session_id: str, cwd: str, kind: str, title: str, locations: list[Location], target: str
+        self, tool: ToolCall, effects: list[Effect], method: str, session_id: str, cwd: str, roots: Sequence[str]
     ) -> None:
-        tool = ToolCall(tool_call_id="", title=title, kind=kind, locations=locations)
-        options = [
-            PermissionOption(option_id="allow", name="Allow", kind="allow_once"),
-            PermissionOption(option_id="reject", name="Reject", kind="reject_once"),
-        ]
-        judged = self._judge(kind, target)
-        if judged == "allow":
-            return
-        if judged == "ask" and self._on_ask is not None:
-            question = Question(session_id=session_id, cwd=cwd, tool=tool, options=options)
-            await self._ask(question, self._on_ask)
-            if await question.answered() == "allow":
-                return
-        raise InvalidRequest("not permitted by the client's rules")
+        question = Question(
+            session_id=session_id,
+            cwd=cwd,
+            tool=tool,
+            options=OUR_OPTIONS,
+            roots=roots,
+            method=method,
+            given_effects=effects,
+        )
+        answer = await self._answer(question, self._turn(session_id))
+        if not answer.is_yes:
+            raise InvalidRequest("not permitted by the client's rules")
 
-    def _judge(self, kind: str, target: str) -> str:
-        rule = self._rules.get(kind, self._rules["other"])
-        return rule if isinstance(rule, str) else rule.get(target, rule.get("*", "ask"))
+    async def _answer(self, question: Question, turn: Turn) -> Answer:
+        """Decide, write it down, and remember it. Nothing is allowed that could not be written down."""
+        try:
+            self._report_changes()
+            ruling = self._judge(question, turn)
+            answer = await self._settled(question, ruling)
+            if turn.is_over:
+                answer = Answer(None, "cancelled")
+        except Exception:
+            _log.exception("a decision failed, which is a refusal")
+            ruling, answer = Ruling("reject", "error"), refusal(question, "error")
+        is_written = self._audit.record(
+            effects=question.effects,
+            agent=self._agent,
+            session=question.session_id,
+            tool_call=question.tool.tool_call_id,
+            method=question.method,
+            rule=ruling.rule,
+            said=ruling.word,
+            decision=answer.word,
+            by=answer.by,
+        )
+        if answer.is_yes and not is_written:
+            return refusal(question, "not written down")
+        self._remember(answer, question, turn)
+        return answer
 
-    async def _ask(self, question: Question, on_ask: Callable[[Question], Awaitable[object]]) -> None:
+    def _judge(self, question: Question, turn: Turn) -> Ruling:
+        """The strictest word about all effects, after what was said before."""
+        judged = [(effect, self._judge_effect(effect, question.scene, turn)) for effect in question.effects]
+        worst = strictest(ruling for _, ruling in judged)
+        open_to_question = [effect for effect, ruling in judged if ruling.word == "ask"]
+        is_act = question.method != "session/request_permission"
+        if worst.word == "ask" and is_act and not self._is_dry_run and turn.spend(open_to_question):
+            return Ruling("allow", "granted")
+        return worst
+
+    def _judge_effect(self, effect: Effect, scene: Scene, turn: Turn) -> Ruling:
+        if effect.kind in CHANGING and effect.path is not None and self._is_own_file(effect.path):
+            return Ruling("reject", "the client's own files")
+        ruling = judge(self._rules, effect, scene)
+        said = self._memory.recall(effect, self._agent, scene, turn)
+        if said == "reject" or (said == "allow" and ruling.word == "ask"):
+            return Ruling(said, "remembered") if ruling.word != "reject" else ruling
+        return ruling
+
+    async def _settled(self, question: Question, ruling: Ruling) -> Answer:
+        if self._is_dry_run:
+            return refusal(question, "dry run")
+        if ruling.word == "reject":
+            return refusal(question, "rule")
+        if ruling.word == "allow" and (option := question.option_of_kind("allow_once")) is not None:
+            return Answer(option, "rule")
+        # Allowed, but only for ever: what the agent remembers is no longer judged here, so a person has to say it.
+        return await self._ask(question)
+
+    async def _ask(self, question: Question) -> Answer:
         own = self._open.setdefault(question.session_id, set())
+        if len(own) >= self._max_open:
+            return refusal(question, "too many questions")
         own.add(question)
         try:
-            async with asyncio.timeout(self._timeout):
-                answer = await on_ask(question)
-            if answer is True or answer == "allow":
-                question.allow()
-        except Exception:
-            _log.exception("a question was not answered")
+            return await self._asking.ask(question)
         finally:
             own.discard(question)
-            question.reject()
+
+    def _remember(self, answer: Answer, question: Question, turn: Turn) -> None:
+        try:
+            self._memory.remember(answer, question.effects, self._agent, question.scene, turn)
+        except (OSError, ValueError):
+            _log.exception("an answer could not be remembered")
+
+    def _turn(self, session_id: str) -> Turn:
+        return self._turns.setdefault(session_id, Turn())
+
+    def _is_own_file(self, path: str) -> bool:
+        own = [self._audit.file, self._memory.file, *(rules.file for rules in self._rules)]
+        return any(file.is_at(path) for file in own if file is not None)
+
+    def _report_changes(self) -> None:
+        for rules in self._rules:
+            if rules.file is not None and rules.notice_change():
+                _log.warning("the rules in %s were changed; those that were read at the start hold", rules.file.path)
+                self._audit.record(event="rules changed", file=str(rules.file.path))

@@ -1,0 +1,156 @@
+"""Answers that are remembered: for exactly what they were given, so long as was said, and for nobody else.
+
+    turn      until the turn ends              in this process
+    session   until the session is closed      in this process
+    project   in this directory                in a file, if there is one, or as long as this object lives
+
+A yes to a tool call is also good for the one act that the call announced, in the same turn: see `Turn.spend`.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterable
+from typing import Literal
+
+import msgspec
+
+from duologue.client.effects import Effect, Invocation, Scene
+from duologue.client.ownfiles import OwnFile
+from duologue.client.patterns import CommandPattern
+from duologue.client.questions import Answer
+
+__all__ = ["Memory", "Turn"]
+
+_log = logging.getLogger("duologue.client")
+
+
+class _Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One remembered word; what it is about is exactly one effect, or commands that fit a rule."""
+
+    word: Literal["allow", "reject"]
+    agent: str
+    cwd: str
+    kind: str
+    path: str | None = None
+    line: str | None = None
+    place: str | None = None
+    env: dict[str, str] = {}
+    subject: str = ""
+    rule: str | None = None
+    until: float | None = None
+
+    def fits(self, effect: Effect, agent: str, scene: Scene) -> bool:
+        if (self.agent, self.cwd, self.kind) != (agent, scene.cwd, effect.kind):
+            return False
+        if self.until is not None and time.time() >= self.until:
+            return False
+        if self.rule is not None:
+            command = effect.command
+            return command is not None and command.place == self.place and self._allows(command)
+        return _thing(effect) == (self.path, self.line, self.place, self.env, self.subject)
+
+    def _allows(self, command: Invocation) -> bool:
+        try:
+            return CommandPattern(self.rule or "", allows=True).is_exactly(command)
+        except ValueError:
+            return False
+
+
+def _thing(effect: Effect) -> tuple[str | None, str | None, str | None, dict[str, str], str]:
+    command = effect.command
+    if command is None:
+        return effect.path, None, None, {}, effect.subject
+    return effect.path, command.line, command.place, dict(command.env), effect.subject
+
+
+class Turn:
+    """What was said yes to in one turn. It ends when the turn does, and whatever waits for it finds out."""
+
+    def __init__(self) -> None:
+        self.is_over = False
+        self.entries: list[_Entry] = []
+        self._granted: list[set[Effect]] = []
+
+    def grant(self, effects: Iterable[Effect]) -> None:
+        """The user said yes to a tool call that would do this."""
+        self._granted.append(set(effects))
+
+    def spend(self, effects: Iterable[Effect]) -> bool:
+        """Whether a yes covers all of this; it does so once."""
+        wanted = set(effects)
+        for granted in self._granted:
+            if wanted <= granted:
+                granted -= wanted
+                return True
+        return False
+
+
+class Memory:
+    """Remembered answers of all sessions, and those that outlive them.
+
+    Args:
+        file: Where answers for a project are kept; without one they end with this object.
+    """
+
+    def __init__(self, file: OwnFile | None = None) -> None:
+        self.file = file
+        self._sessions: dict[tuple[str, str], list[_Entry]] = {}
+        self._projects: list[_Entry] = [] if file is None else list(_read(file))
+
+    def remember(self, answer: Answer, effects: Iterable[Effect], agent: str, scene: Scene, turn: Turn) -> None:
+        """Keep an answer about these effects, if it is to be kept.
+
+        Raises:
+            OSError, ValueError: It could not be written.
+        """
+        if answer.scope is None or answer.word not in ("allow", "reject"):
+            return
+        for effect in effects:
+            entry = _entry(answer, effect, agent, scene)
+            if answer.scope == "turn":
+                turn.entries.append(entry)
+            elif answer.scope == "session":
+                self._sessions.setdefault((agent, scene.session_id), []).append(entry)
+            else:
+                if self.file is not None:
+                    self.file.append(msgspec.json.encode(entry).decode("utf-8"))
+                self._projects.append(entry)
+
+    def recall(self, effect: Effect, agent: str, scene: Scene, turn: Turn) -> Literal["allow", "reject"] | None:
+        """What was said about exactly this; of several answers a rejection counts."""
+        known = [*turn.entries, *self._sessions.get((agent, scene.session_id), ()), *self._projects]
+        words = {entry.word for entry in known if entry.fits(effect, agent, scene)}
+        return "reject" if "reject" in words else "allow" if words else None
+
+    def forget_session(self, agent: str, session_id: str) -> None:
+        """The session is closed."""
+        self._sessions.pop((agent, session_id), None)
+
+
+def _entry(answer: Answer, effect: Effect, agent: str, scene: Scene) -> _Entry:
+    path, line, place, env, subject = _thing(effect)
+    until = None if answer.seconds is None else time.time() + answer.seconds
+    word: Literal["allow", "reject"] = "allow" if answer.is_yes else "reject"
+    return _Entry(
+        word=word,
+        agent=agent,
+        cwd=scene.cwd,
+        kind=effect.kind,
+        path=path,
+        line=None if answer.rule is not None else line,
+        place=place,
+        env=env,
+        subject=subject,
+        rule=answer.rule,
+        until=until,
+    )
+
+
+def _read(file: OwnFile) -> Iterable[_Entry]:
+    for line in file.read().splitlines():
+        try:
+            yield msgspec.json.decode(line, type=_Entry)
+        except msgspec.MsgspecError:
+            _log.warning("a remembered answer cannot be read and is not used: %s", file.path)

@@ -1,0 +1,172 @@
+"""What a rule is about: files by a glob, commands by their words.
+
+A pattern that allows is read narrowly, one that asks or rejects is read widely, so that each errs on the safe side:
+
+            allow                                       ask, reject
+    files   exactly what the glob says, case included   also beneath it, in any case; a bare name at any depth
+    words   exactly these, or with ` *` these and       these words in this order anywhere, the program in any
+            any arguments, in this order and place      directory; arguments follow or not
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TypeAlias
+
+from duologue.client.effects import Invocation, Scene
+from duologue.client.sensitive import folded
+from duologue.client.shell import line_of, program_of, words_of
+
+__all__ = ["CommandPattern", "PathPattern", "Pattern", "offered_patterns", "runs_anything"]
+
+_LAUNCHERS = """
+sh bash dash ash ksh zsh fish csh tcsh pwsh powershell cmd busybox toybox
+python pypy node nodejs deno bun ruby perl php lua luajit r rscript julia java jshell groovy scala kotlin osascript
+tclsh wish awk gawk mawk nawk sed ed ex vi vim nvim view emacs nano less more man gdb lldb expect sqlite psql mysql
+irb ghci env xargs find fd parallel nice ionice nohup time timeout stdbuf setsid sudo doas su runuser chroot unshare
+nsenter strace ltrace watch script tmux screen entr watchexec at batch crontab systemd-run flatpak-spawn command exec
+eval source builtin npx pnpx bunx uvx pipx make gmake just task rake gradle mvn ant bazel cmake ninja tox nox ssh scp
+sftp rsync docker podman nerdctl kubectl tar zip curl wget nc ncat socat open start xdg-open ld-linux ld
+"""
+LAUNCHERS = frozenset(_LAUNCHERS.split())
+"""Programs that run, or write, whatever their arguments say."""
+
+_RUNNING_WORDS = (
+    "-c -e -x -m run exec dlx x test start eval shell tool install script config alias bisect filter-branch"
+)
+RUNNING_WORDS = frozenset(_RUNNING_WORDS.split())
+"""Words after which other programs run what follows, or something that can be changed beforehand."""
+
+RISKY_ARGUMENT = re.compile(
+    r"-c|-O.*|-o.*|-exec.*|-ok.*|-delete|-fprint.*|-fls|"
+    r"--(exec|output|out|upload-pack|receive-pack|config|ext-diff|textconv|open-files-in-pager|pager|pre|hostname-bin|"
+    r"compress-program|use-compress-program|checkpoint-action|to-command|rsh|editor|cmd|command|eval|script|shell|"
+    r"plugin|load|require|import|write|in-place|git-dir|work-tree|exec-path)([-=].*)?",
+)
+"""Arguments by which well-known programs run another one, or write where they are told."""
+
+
+class PathPattern:
+    """A glob: `*` and `?` stay within a name, `**` crosses directories; relative to the session's directory."""
+
+    def __init__(self, text: str) -> None:
+        if not text.strip() or "\0" in text:
+            raise ValueError("a rule for files names a file")
+        self.text = text
+        self._glob = str(Path(text).expanduser()) if text.startswith("~") else text.removeprefix("./")
+
+    @cached_property
+    def _exact(self) -> re.Pattern[str]:
+        return re.compile(_translated(self._glob))
+
+    @cached_property
+    def _wide(self) -> re.Pattern[str]:
+        glob = folded(self._glob.rstrip("/").removesuffix("/**") or "/")
+        anywhere = "" if "/" in glob else "(.*/)?"
+        return re.compile(f"{anywhere}{_translated(glob)}(/.*)?")
+
+    def is_exactly(self, path: str, scene: Scene) -> bool:
+        """Whether a rule that allows is about this file."""
+        is_there = self._glob.startswith("/") or path.startswith(_folder(scene.cwd))
+        return is_there and self._exact.fullmatch(self._seen_from(path, scene.cwd)) is not None
+
+    def is_perhaps(self, path: str, scene: Scene) -> bool:
+        """Whether a rule that asks or rejects may be about this file."""
+        seen = {self._seen_from(path, root) for root in (scene.cwd, *scene.roots)}
+        return any(self._wide.fullmatch(folded(each)) for each in seen)
+
+    def _seen_from(self, path: str, root: str) -> str:
+        """The path as the glob is written: from the top, or from a directory as long as it lies there."""
+        return path if self._glob.startswith("/") else path.removeprefix(_folder(root))
+
+
+class CommandPattern:
+    """The words of a command. ` *` at the end of one that allows stands for any arguments."""
+
+    def __init__(self, text: str, *, allows: bool) -> None:
+        self.text = text
+        body, star, rest = text.partition(" *")
+        self.takes_arguments = bool(star) and not rest.strip()
+        words = words_of(body if allows else " ".join(word for word in text.split() if word != "*"))
+        if words is None or (star and rest.strip() and allows):
+            raise ValueError(f"a rule is one simple command, and perhaps ` *` at its end, not {text!r}")
+        self.words = tuple(words)
+        if allows and self.takes_arguments and runs_anything(self.words):
+            raise ValueError(
+                f"{text!r} would allow every command there is, because of what its arguments can do: "
+                "name whole commands, or allow all of them with '*'"
+            )
+
+    def is_exactly(self, command: Invocation) -> bool:
+        """Whether a rule that allows is about this command."""
+        if command.env:
+            return False
+        if not self.takes_arguments:
+            return command.words == self.words
+        arguments = command.words[len(self.words) :]
+        is_prefix = command.words[: len(self.words)] == self.words
+        return is_prefix and not any(RISKY_ARGUMENT.fullmatch(argument) for argument in arguments)
+
+    def is_perhaps(self, command: Invocation) -> bool:
+        """Whether a rule that asks or rejects may be about this command."""
+        said = command.words or tuple(re.findall(r"[\w./+@%:,-]+", command.line))
+        following = iter(said)
+        return all(any(_is_word(wanted, word) for word in following) for wanted in self.words)
+
+
+Pattern: TypeAlias = PathPattern | CommandPattern
+
+
+def runs_anything(words: Sequence[str]) -> bool:
+    """Whether these words, with arguments of somebody else's choice, may run any other program."""
+    program, *rest = words
+    if program_of(program) in LAUNCHERS or any(word in RUNNING_WORDS for word in rest):
+        return True
+    # What stands directly after a program with commands of its own decides what the rest means: `git -c …`.
+    return program_of(program) in {
+        "git",
+        "hg",
+        "svn",
+        "npm",
+        "pnpm",
+        "yarn",
+        "cargo",
+        "go",
+        "uv",
+        "pip",
+        "poetry",
+    } and (not rest or rest[0].startswith("-"))
+
+
+def offered_patterns(command: Invocation) -> list[str]:
+    """Rules that a person may be offered to allow this and its like from now on: the narrowest first."""
+    if not command.words or command.env:
+        return []
+    exact = line_of(command.words)
+    program, *rest = command.words
+    subcommand = rest[:1] if rest and re.fullmatch(r"[a-z][a-z-]*", rest[0]) else []
+    prefix = [program, *subcommand]
+    wide = line_of(prefix) + " *"
+    try:
+        CommandPattern(exact, allows=True)
+    except ValueError:
+        return []
+    return [exact] if runs_anything(prefix) else [exact, wide]
+
+
+def _folder(root: str) -> str:
+    return root.rstrip("/") + "/"
+
+
+def _is_word(wanted: str, word: str) -> bool:
+    return wanted.casefold() in (word.casefold(), word.casefold().rpartition("/")[2])
+
+
+def _translated(glob: str) -> str:
+    """The glob as a regular expression; only stars and question marks mean anything."""
+    parts = re.split(r"(\*\*/|\*\*|\*|\?)", glob)
+    signs = {"**/": "(.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
+    return "(?s:" + "".join(signs.get(part, re.escape(part)) for part in parts) + ")"

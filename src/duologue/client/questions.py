@@ -1,0 +1,223 @@
+"""A question to the user: a value that any thread may answer, once, now or later.
+
+Answers name a kind of option, never its place, its name or its id: `allow()` is the option of kind `allow_once`. An
+answer that the agent offers no option for is no yes: a refusal without such an option cancels the question.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Sequence
+from concurrent.futures import Future, InvalidStateError
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Literal, TypeAlias
+
+from duologue.client.effects import Effect, Scene, effects_of_tool
+from duologue.client.inert import inert
+from duologue.client.patterns import offered_patterns
+from duologue.conversation.items import ToolCall
+from duologue.dialects.terms import PermissionOption
+
+__all__ = ["Answer", "Question", "Scope"]
+
+Scope: TypeAlias = Literal["turn", "session", "project"]
+"""How long an answer is remembered: until the turn ends, until the session does, or wherever the directory is used."""
+
+ALLOWING = ("allow_once", "allow_always")
+REJECTING = ("reject_once", "reject_always")
+
+NOTES = {
+    "protected": "other programs act on what stands in this file",
+    "secrets": "the name of this file says that it holds secrets",
+}
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What somebody said.
+
+    Attributes:
+        option: The chosen option; None if the question was cancelled.
+        by: Who or what said so.
+        scope: How long it is remembered; None for this once.
+        seconds: When it is forgotten at the latest; None for never.
+        rule: A pattern for commands to remember instead of this very one.
+    """
+
+    option: PermissionOption | None
+    by: str
+    scope: Scope | None = None
+    seconds: float | None = None
+    rule: str | None = None
+
+    @property
+    def is_yes(self) -> bool:
+        return self.option is not None and self.option.kind in ALLOWING
+
+    @property
+    def word(self) -> str:
+        """`allow`, `reject`, `cancelled`, or `other` for an option of a kind nobody knows."""
+        if self.option is None:
+            return "cancelled"
+        return "allow" if self.is_yes else "reject" if self.option.kind in REJECTING else "other"
+
+
+@dataclass(eq=False, kw_only=True)
+class Question:
+    """May the agent do this? The first answer counts; each answering method returns whether it was that one.
+
+    Attributes:
+        session_id: Whose turn it is.
+        cwd: The directory of the session.
+        tool: What the agent says it wants to do. Its words are its own: show `title`, `command` and `paths` instead.
+        options: The answers that the agent offers.
+        raw: The request as it came; empty if nobody asked and an act itself is in question.
+        roots: All directories of the session.
+        method: The method of the protocol that brought it up.
+    """
+
+    session_id: str
+    cwd: str
+    tool: ToolCall
+    options: list[PermissionOption]
+    raw: bytes = b""
+    roots: Sequence[str] = ()
+    method: str = "session/request_permission"
+    given_effects: Sequence[Effect] | None = field(default=None, repr=False)
+    future: Future[Answer] = field(default_factory=Future[Answer], init=False, repr=False)
+    _armed_at: float = field(default=0.0, init=False, repr=False)
+
+    # --- what it is about
+
+    @cached_property
+    def scene(self) -> Scene:
+        """Where it would happen."""
+        return Scene.of(self.session_id, self.cwd, self.roots)
+
+    @cached_property
+    def effects(self) -> list[Effect]:
+        """All that would be done, one by one."""
+        return effects_of_tool(self.tool, self.scene) if self.given_effects is None else list(self.given_effects)
+
+    @property
+    def title(self) -> str:
+        """What the agent calls it: one line, cut, with nothing in it that acts on a terminal."""
+        return inert(self.tool.title)
+
+    @property
+    def command(self) -> str | None:
+        """The commands that would run, in full, whatever the title says."""
+        lines = [effect.command.line for effect in self.effects if effect.command is not None]
+        return inert("; ".join(lines), most=None) if lines else None
+
+    @property
+    def paths(self) -> list[str]:
+        """The files it is about, where they really are."""
+        return list(dict.fromkeys(inert(effect.path, most=None) for effect in self.effects if effect.path is not None))
+
+    @property
+    def notes(self) -> list[str]:
+        """What a person should know before answering."""
+        notes = [f"{inert(each.path or '', None)}: {NOTES[each.kind]}" for each in self.effects if each.kind in NOTES]
+        for effect in self.effects:
+            if effect.command is not None:
+                notes += [f"sets {inert(name, None)}={inert(value, None)}" for name, value in effect.command.env]
+                if self.scene.cwd != effect.command.place:
+                    notes.append(f"runs in {inert(effect.command.place, None) or 'a directory that is not known'}")
+            elif effect.path is not None and self.scene.beneath(effect.path) is None:
+                notes.append(f"{inert(effect.path, None)}: outside the directories of the session")
+        return list(dict.fromkeys(notes))
+
+    @property
+    def offered_rules(self) -> list[str]:
+        """Patterns that may be remembered with `allow(rule=…)`, the narrowest first."""
+        commands = [effect.command for effect in self.effects if effect.command is not None]
+        return offered_patterns(commands[0]) if len(commands) == len(self.effects) == 1 else []
+
+    # --- answering
+
+    @property
+    def is_open(self) -> bool:
+        """Whether an answer still counts."""
+        return not self.future.done()
+
+    def allow(
+        self,
+        *,
+        always: bool = False,
+        remember: Scope | None = None,
+        seconds: float | None = None,
+        rule: str | None = None,
+    ) -> bool:
+        """Yes, to exactly this.
+
+        Args:
+            always: Tell the agent to ask no more, if it offers that, and remember it for the session.
+            remember: Ask nobody about exactly this again, so long.
+            seconds: Forget it after this time at the latest.
+            rule: Remember this one of `offered_rules` instead of the very command.
+
+        Raises:
+            ValueError: The agent offers no such answer, or the rule was not offered.
+        """
+        if rule is not None and rule not in self.offered_rules:
+            raise ValueError("no such rule was offered")
+        option = self.option_of_kind(*reversed(ALLOWING)) if always else self.option_of_kind("allow_once")
+        if option is None:
+            raise ValueError("the agent offers no such answer; choose one of its options")
+        scope = remember or ("session" if always or rule is not None else None)
+        return self.settle(Answer(option, "user", scope, seconds, rule))
+
+    def reject(self, *, always: bool = False, remember: Scope | None = None, seconds: float | None = None) -> bool:
+        """No. If the agent offers no such answer, the question is cancelled, which is no yes either."""
+        option = self.option_of_kind(*(reversed(REJECTING) if always else REJECTING))
+        return self.settle(Answer(option, "user", remember or ("session" if always else None), seconds))
+
+    def choose(self, option_id: str) -> bool:
+        """The agent's own option with this id.
+
+        Raises:
+            ValueError: No such option was offered, or several have this id and nobody knows which is meant.
+        """
+        for option in self._usable:
+            if option.option_id == option_id:
+                return self.settle(Answer(option, "user", "session" if option.kind.endswith("_always") else None))
+        raise ValueError("no such option was offered")
+
+    def cancel(self) -> bool:
+        """Neither yes nor no: the question is dropped."""
+        return self.settle(Answer(None, "user"))
+
+    async def answered(self) -> Answer:
+        """The answer, once there is one."""
+        await asyncio.wait([asyncio.wrap_future(self.future)])
+        return self.future.result()
+
+    # --- for those who ask it
+
+    def arm(self, seconds: float) -> None:
+        """From now on a yes counts only after this time: a key that is still held down answers nothing."""
+        self._armed_at = time.monotonic() + seconds
+
+    def option_of_kind(self, *kinds: str) -> PermissionOption | None:
+        """The first option of the first kind that is offered."""
+        return next((option for kind in kinds for option in self._usable if option.kind == kind), None)
+
+    def settle(self, answer: Answer) -> bool:
+        """Take this for the answer, if there is none yet."""
+        if answer.by == "user" and answer.word not in ("reject", "cancelled") and time.monotonic() < self._armed_at:
+            return False
+        try:
+            self.future.set_result(answer)
+        except InvalidStateError:
+            return False
+        return True
+
+    @cached_property
+    def _usable(self) -> list[PermissionOption]:
+        """Options that an answer can name: those whose id is theirs alone."""
+        ids = Counter(option.option_id for option in self.options)
+        return [option for option in self.options if ids[option.option_id] == 1]

@@ -1,0 +1,157 @@
+"""Rules: what is allowed, asked about or rejected, whatever order they are written in.
+
+For each kind of act there is a word, or a table of patterns with a word each. Of all patterns that match, the strictest
+counts: reject before ask, ask before allow. `*` is what holds where none matches. Several sets of rules (files) are
+judged each by itself, and again the strictest word counts; a set that says nothing about a kind has no say in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Literal, TypeAlias, get_args
+
+from duologue.client.effects import KINDS, Effect, Scene
+from duologue.client.ownfiles import OwnFile
+from duologue.client.patterns import CommandPattern, PathPattern, Pattern, runs_anything
+
+__all__ = ["DEFAULTS", "Rule", "Rules", "Ruling", "Word", "judge", "strictest"]
+
+Word: TypeAlias = Literal["allow", "ask", "reject"]
+Rule: TypeAlias = Word | Mapping[str, Word]
+
+STRICTNESS: dict[Word, int] = {"allow": 0, "ask": 1, "reject": 2}
+DEFAULTS: dict[str, Word] = {"read": "allow"}
+"""Nothing but reading, and that only inside the session's directories; everything else is asked about."""
+
+NEEDS_A_FILE = frozenset({"read", "edit", "delete", "move"})
+"""A plain `allow` of these is about files inside the session's directories: without a file nobody knows."""
+
+
+@dataclass(frozen=True)
+class Ruling:
+    """A word, and the rule that said it."""
+
+    word: Word
+    rule: str
+
+
+@dataclass(frozen=True)
+class _Table:
+    """The rules for one kind."""
+
+    kind: str
+    default: Word
+    patterns: tuple[tuple[Pattern, Word], ...]
+
+    def judge(self, effect: Effect, scene: Scene) -> Ruling:
+        matching = [
+            Ruling(word, f"{self.kind}: {pattern.text}")
+            for pattern, word in self.patterns
+            if _matches(pattern, word, effect, scene)
+        ]
+        if matching:
+            return strictest(matching)
+        if self.default == "allow" and not self._covers(effect, scene):
+            return Ruling("ask", f"{self.kind}: beyond what is allowed")
+        return Ruling(self.default, f"{self.kind}: *")
+
+    def _covers(self, effect: Effect, scene: Scene) -> bool:
+        """Whether a general `allow` is meant for this too."""
+        if effect.path is not None:
+            return _is_inside(effect, scene)
+        if self.kind in NEEDS_A_FILE:
+            return False
+        is_plain = all(word == "allow" for _, word in self.patterns)
+        if effect.command is None:
+            return is_plain
+        # Of what cannot be read, and of what runs other commands, nobody can say that no other rule forbids it.
+        is_known = bool(effect.command.words) and not effect.command.env and not runs_anything(effect.command.words)
+        return is_plain or is_known
+
+
+class Rules:
+    """One set of rules, as a program or a file gives them.
+
+    Args:
+        rules: A word, or a table of patterns, for each kind it has a say in.
+        file: Where they stand. A file inside a session's own directories, where its agent works, allows nothing.
+
+    Raises:
+        ValueError: An unknown kind, a word that is none, or a pattern that is none or allows more than it says.
+    """
+
+    def __init__(self, rules: Mapping[str, Rule], file: OwnFile | None = None) -> None:
+        unknown = sorted(set(rules) - set(KINDS))
+        if unknown:
+            raise ValueError(f"there is no kind {unknown[0]!r}; the kinds are {', '.join(KINDS)}")
+        self._tables = {kind: _table(kind, rule) for kind, rule in rules.items()}
+        self.file = file
+        self._state = None if file is None else file.state()
+
+    def judge(self, effect: Effect, scene: Scene) -> Ruling | None:
+        """What this set says; None if it says nothing about the kind."""
+        table = self._tables.get(effect.kind)
+        if table is None:
+            return None
+        ruling = table.judge(effect, scene)
+        if ruling.word == "allow" and self.file is not None and any(map(self.file.is_beneath, scene.roots)):
+            return Ruling("ask", f"{effect.kind}: rules inside the session's directories allow nothing")
+        return ruling
+
+    def notice_change(self) -> bool:
+        """Whether the file is another than it was when this was last asked. These rules stay what they were."""
+        if self.file is None or (state := self.file.state()) == self._state:
+            return False
+        self._state = state
+        return True
+
+
+def judge(sets: Iterable[Rules], effect: Effect, scene: Scene) -> Ruling:
+    """The strictest word of all sets; the defaults where none has a say."""
+    said = [ruling for rules in sets if (ruling := rules.judge(effect, scene)) is not None]
+    return strictest(said) if said else judge([_defaults()], effect, scene)
+
+
+@cache
+def _defaults() -> Rules:
+    return Rules({kind: DEFAULTS.get(kind, "ask") for kind in KINDS})
+
+
+def strictest(rulings: Iterable[Ruling]) -> Ruling:
+    """The one that lets through the least."""
+    return max(rulings, key=lambda ruling: STRICTNESS[ruling.word])
+
+
+def _table(kind: str, rule: Rule) -> _Table:
+    words: dict[str, Word] = {"*": rule} if isinstance(rule, str) else dict(rule)
+    for word in words.values():
+        if word not in get_args(Word):
+            raise ValueError(f"{kind}: {word!r} is none of allow, ask, reject")
+    default = words.pop("*", DEFAULTS.get(kind, "ask"))
+    return _Table(kind, default, tuple((_pattern(kind, text, word), word) for text, word in words.items()))
+
+
+def _pattern(kind: str, text: str, word: Word) -> Pattern:
+    try:
+        return CommandPattern(text, allows=word == "allow") if kind == "execute" else PathPattern(text)
+    except ValueError as error:
+        raise ValueError(f"{kind}: {error}") from error
+
+
+def _matches(pattern: Pattern, word: Word, effect: Effect, scene: Scene) -> bool:
+    if isinstance(pattern, CommandPattern):
+        if effect.command is None:
+            return False
+        return pattern.is_exactly(effect.command) if word == "allow" else pattern.is_perhaps(effect.command)
+    if effect.path is None:
+        return False
+    if word == "allow":
+        # A link to elsewhere does not become part of the place it stands in.
+        return pattern.is_exactly(effect.path, scene)
+    return any(pattern.is_perhaps(path, scene) for path in {effect.path, effect.spelling or effect.path})
+
+
+def _is_inside(effect: Effect, scene: Scene) -> bool:
+    return effect.path is not None and scene.beneath(effect.path) is not None

@@ -1,0 +1,75 @@
+"""Places that need a word of their own: files that other programs obey, and files that hold secrets.
+
+Both are known by their names, at any depth, however the case of the letters is written. The lists err on the side of
+asking once too often.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from fnmatch import translate
+
+__all__ = ["folded", "is_protected", "looks_secret"]
+
+PROTECTED = """
+# Version control runs hooks, and its settings name programs to run; a nested repository has them too.
+.git/ .gitmodules .gitconfig .hg/ .svn/ .husky/ .pre-commit-config.yaml lefthook.yml
+# Editors run tasks and trust what the settings of a project say.
+.vscode/ .idea/ .zed/ .fleet/ .vim/ .nvim/ .exrc .nvimrc .vimrc .emacs .emacs.d/ .dir-locals.el .devcontainer/
+*.code-workspace *.sublime-project
+# Agents and MCP servers: what they may do, what they run, what they start.
+.claude/ .cursor/ .gemini/ .codex/ .continue/ .goose/ .kiro/ .qwen/ .opencode/ .windsurf/ .duologue/
+.mcp.json mcp.json .claude.json opencode.json
+# What runs when somebody merely enters a directory, opens a terminal or logs in.
+.envrc .direnvrc mise.toml .mise.toml .tool-versions .profile .inputrc .login .xprofile .xinitrc
+.bashrc .bash_profile .bash_login .bash_logout .bash_aliases .zshrc .zshenv .zprofile .zlogin .zlogout
+.kshrc .cshrc .tcshrc .config/ .local/bin/ .local/share/ library/launchagents/ .ssh/ .gnupg/
+# Where packages come from, and under whose name.
+.npmrc .yarnrc .yarnrc.yml .pypirc .netrc pip.conf .cargo/
+"""
+
+CONFIDENTIAL = """
+.env .env.* *.env .envrc .netrc _netrc .pgpass .my.cnf .npmrc .yarnrc.yml .pypirc .htpasswd
+.git-credentials .dockercfg .docker/ .vault-token .aws/ .azure/ .kube/ .ssh/ .gnupg/ .password-store/
+.config/gcloud/ .config/gh/ .config/hub .secrets/ secrets/
+id_rsa* id_dsa* id_ecdsa* id_ed25519* *.pem *.key *.ppk *.p12 *.pfx *.jks *.keystore *.kdbx *.keychain*
+*.asc *.age *.tfstate *.tfvars credentials credentials.* *credentials*.json secret secret.* secrets.*
+*_secret*.json *-secret*.json token token.* tokens.* *_token *_token.* *-token.* service-account*.json
+cookies.sqlite key4.db logins.json
+"""
+HARMLESS = re.compile(r"\.env\.(example|sample|template|dist)")
+"""Made to be read by everybody."""
+
+
+def _names(listed: str) -> re.Pattern[str]:
+    """What a list means: a name that ends with a slash is a directory, with all that is in it."""
+    patterns = [name for line in listed.splitlines() if not line.startswith("#") for name in line.split()]
+    folders = [pattern.removesuffix("/") for pattern in patterns if pattern.endswith("/")]
+    files = [pattern for pattern in patterns if not pattern.endswith("/")]
+    # In place of a directory there may be a file that says where it is, as `.git` is in a worktree.
+    return re.compile("|".join(translate(name) for name in [*files, *folders, *(f"{name}/*" for name in folders)]))
+
+
+_PROTECTED, _CONFIDENTIAL = _names(PROTECTED), _names(CONFIDENTIAL)
+
+
+def folded(path: str) -> str:
+    """A path as the most forgiving file system compares it: without case, invisible signs and ways to compose."""
+    seen = [sign for sign in unicodedata.normalize("NFKC", path) if unicodedata.category(sign) != "Cf"]
+    return "".join(seen).casefold()
+
+
+def is_protected(path: str) -> bool:
+    """Whether other programs act on what stands in this file."""
+    return _is_named(path, _PROTECTED)
+
+
+def looks_secret(path: str) -> bool:
+    """Whether the name of this file says that it holds keys, tokens or passwords."""
+    return _is_named(path, _CONFIDENTIAL) and not HARMLESS.fullmatch(folded(path).rpartition("/")[2])
+
+
+def _is_named(path: str, names: re.Pattern[str]) -> bool:
+    parts = folded(path).strip("/").split("/")
+    return any(names.fullmatch("/".join(parts[start:])) for start in range(len(parts)))
