@@ -62,6 +62,7 @@ _ESCAPE = re.compile(
     rb"(\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2})|\\u[dD][89a-fA-F][0-9a-fA-F]{2}|(\\.)", re.DOTALL
 )
 """A surrogate pair (1), a lone surrogate, or any other escape (2), which hides a backslash from the search."""
+_SMALL_BYTES = 64 * 1024
 _NOT_OPENING = bytes(set(range(256)) - set(b"[{"))
 _NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 _STEP = [1 if byte in b"[{" else -1 for byte in range(256)]
@@ -140,10 +141,17 @@ def _refuse_depth() -> NoReturn:
 
 def _is_too_deep(frame: bytes) -> bool:
     """Count the brackets, and look at their order outside strings only where there are enough of them."""
-    if len(frame.translate(None, _NOT_OPENING)) <= MAX_DEPTH:
+    if _opening_brackets(frame) <= MAX_DEPTH:
         return False
     brackets = _STRING.sub(b"", frame).translate(None, _NOT_BRACKETS)
     return max(accumulate(map(_STEP.__getitem__, brackets)), default=0) > MAX_DEPTH
+
+
+def _opening_brackets(frame: bytes) -> int:
+    # The first is quicker, and takes as much room again as the frame.
+    if len(frame) <= _SMALL_BYTES:
+        return len(frame.translate(None, _NOT_OPENING))
+    return frame.count(b"[") + frame.count(b"{")
 
 
 def _refuse_shape(value: Any) -> None:

@@ -13,7 +13,7 @@ from duologue.schema.base import Method, Notification
 if TYPE_CHECKING:
     from duologue.runtime.connection import Connection
 
-__all__ = ["Context", "Handlers", "NotificationEntry", "RawHandler"]
+__all__ = ["Context", "Handlers", "NotificationEntry", "NotificationHandler", "RawHandler"]
 
 P = TypeVar("P")
 R = TypeVar("R")

@@ -8,22 +8,23 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Awaitable
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from msgspec import UNSET
 
 from duologue.errors import InvalidParams, InvalidRequest, MethodNotFound, RequestError, TooMuchNoise
-from duologue.jsonrpc.codec import MAX_NUMBER_CHARS, has_long_number
+from duologue.jsonrpc.codec import MAX_NUMBER_CHARS, has_long_number, parse
 from duologue.jsonrpc.messages import Answer, Cancel, Id, Message
 from duologue.jsonrpc.peer import Event, Peer
 from duologue.runtime.calls import Calls, read_object
-from duologue.runtime.handlers import Context, Handlers, NotificationEntry
+from duologue.runtime.handlers import Context, Handlers, NotificationEntry, NotificationHandler
 from duologue.runtime.introductions import Introductions
 from duologue.runtime.lanes import Lanes
 from duologue.runtime.log import shorten
 from duologue.runtime.outgoing import Outgoing
 from duologue.runtime.requests import Requests, report
-from duologue.runtime.shortcut import PLAIN_NOTIFICATION, Shortcut
+from duologue.runtime.shortcut import LONG_BYTES, PLAIN_NOTIFICATION, Shortcut
 from duologue.runtime.tasks import TaskScope
 
 if TYPE_CHECKING:
@@ -38,6 +39,9 @@ _Held: TypeAlias = tuple[Any, Context, Any]
 MAX_NOISE_LINES = 1000
 MAX_NOISE_BYTES = 1024 * 1024
 """What a child may print before its first message; more is not a banner but the wrong program."""
+
+MAX_READ_BYTES = 1024 * 1024
+"""Unhandled input that is kept as it was read; beyond that the frames alone are kept, in less than half the room."""
 
 
 class Incoming:
@@ -72,7 +76,7 @@ class Incoming:
             MessageTooLarge: Nobody can tell whose it is.
             TooMuchNoise: The peer does not speak the protocol.
         """
-        if frame.startswith(PLAIN_NOTIFICATION) and not self._peer.awaits_first:
+        if frame.startswith(PLAIN_NOTIFICATION) and len(frame) < LONG_BYTES and not self._peer.awaits_first:
             known = self._shortcut.read(frame)
             if known is not None:
                 entry = self._handlers.notifications.get(known.method)
@@ -138,6 +142,8 @@ class Incoming:
         elif session_id is not None and self._arrivals.is_waiting and self._arrivals.must_wait(session_id):
             self._lanes.queued_bytes += len(frame)
             self._arrivals.hold(session_id, (handler, context, params))
+        elif self._lanes.queued_bytes > MAX_READ_BYTES:
+            self._lanes.put(session_id, _ReadAgain(handler, notification.params), context, None, len(frame))
         else:
             self._lanes.put(session_id, handler, context, params, len(frame))
 
@@ -170,6 +176,19 @@ class Incoming:
         handler, context, params = held
         self._lanes.queued_bytes -= len(context.raw)
         self._lanes.put(session_id, handler, context, params, len(context.raw))
+
+
+class _ReadAgain:
+    """A handler whose parameters were not kept: they are read from the frame a second time, in their turn."""
+
+    __slots__ = ("_handler", "_kind")
+
+    def __init__(self, handler: NotificationHandler[Any], kind: Any) -> None:
+        self._handler = handler
+        self._kind = kind
+
+    def __call__(self, context: Context, _: None) -> Awaitable[None]:
+        return self._handler(context, read_object(self._kind, parse(context.raw).params))
 
 
 async def _run_urgent(context: Context, handler: Any, params: Any) -> None:

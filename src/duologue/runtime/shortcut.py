@@ -18,10 +18,13 @@ from duologue.jsonrpc.peer import CANCEL_METHOD
 from duologue.runtime.handlers import Handlers
 from duologue.schema.codec import strict_decoder_for
 
-__all__ = ["PLAIN_NOTIFICATION", "Shortcut"]
+__all__ = ["LONG_BYTES", "PLAIN_NOTIFICATION", "Shortcut"]
 
 PLAIN_NOTIFICATION = b'{"jsonrpc":"2.0","method":"'
 """How every library in use begins a notification; another order of members goes the long way."""
+
+LONG_BYTES = 64 * 1024
+"""From here on memory counts for more than time: the long way checks a frame before it reads it."""
 
 
 class Shortcut:

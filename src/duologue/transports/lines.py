@@ -171,6 +171,9 @@ class LinesTransport(Transport):
     def send(self, frame: bytes) -> None:
         if self._broken is not None:
             raise self._broken.with_traceback(None)
+        if len(frame) >= GATHERED_WRITE:
+            self._send_long(frame)
+            return
         gathered = self._gathered
         gathered += frame
         gathered += b"\n"
@@ -182,6 +185,14 @@ class LinesTransport(Transport):
             self._loop.call_soon(self._end_turn)
         elif len(gathered) >= GATHERED_WRITE:
             self._flush()
+
+    def _send_long(self, frame: bytes) -> None:
+        """It leaves at once behind what is gathered; to gather it would be one more copy of it."""
+        if self._gathered:
+            self._flush()
+        # asyncio keeps what the other side does not take yet: of a view it copies that only once.
+        self._write(memoryview(frame))
+        self._write(b"\n")
 
     async def drain(self) -> None:
         while self.is_congested and self._broken is None:
@@ -198,9 +209,12 @@ class LinesTransport(Transport):
                 self._flush()
 
     def _flush(self) -> None:
+        data, self._gathered = self._gathered, bytearray()
+        self._write(data)
+
+    def _write(self, data: bytes | bytearray | memoryview) -> None:
         writer = self._writer
         assert writer is not None
-        data, self._gathered = self._gathered, bytearray()
         self._written += len(data)
         writer.write(data)
         if self.is_congested and (waiting := writer.get_write_buffer_size()) > self._max_queued * HARD_MARK_FACTOR:

@@ -1,0 +1,41 @@
+"""A long backlog is kept as frames, and handled as if it had been kept as objects."""
+
+from __future__ import annotations
+
+import asyncio
+
+from duologue.runtime.connection import Connection
+from duologue.runtime.handlers import Context, Handlers
+from duologue.runtime.incoming import MAX_READ_BYTES
+from duologue.transports.memory import memory_pair
+from tests.runtime.vocabulary import UPDATE, Update, frame
+
+COUNT = 2 * MAX_READ_BYTES // 1000
+
+
+async def test_what_waits_behind_a_long_backlog_is_read_again_in_its_turn() -> None:
+    handlers = Handlers()
+    gate, done = asyncio.Event(), asyncio.Event()
+    seen: list[str] = []
+
+    @handlers.on(UPDATE)
+    async def update(context: Context, params: Update) -> None:
+        await gate.wait()
+        seen.append(params.text)
+        if len(seen) == COUNT:
+            done.set()
+
+    near, far = memory_pair()
+    async with asyncio.timeout(10), Connection(near, handlers) as connection:
+        for number in range(COUNT):
+            far.send(frame(method="update", params={"sessionId": "s", "text": f"{number:01000}"}))
+        far.send(frame(id=1, method="last"))
+        await far.receive()
+        waiting = connection._lanes._lanes["s"].items
+        kept = [params for _, _, params, _ in waiting if params is not None]
+        assert 0 < len(kept) * 1000 <= MAX_READ_BYTES
+        assert len(waiting) > 1.5 * len(kept)
+        gate.set()
+        await done.wait()
+
+    assert [int(text) for text in seen] == list(range(COUNT))
