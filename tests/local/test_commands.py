@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import resource
 import signal
 import sys
 import time
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 
@@ -378,10 +380,23 @@ async def test_in_a_terminal_output_is_as_it_was_written_and_has_a_size() -> Non
 
 
 async def test_all_that_was_written_to_a_terminal_is_there_at_the_end() -> None:
-    text, ended = await ran(shell("seq 1 20000; exit 4"), pty=True)
+    async with asyncio.timeout(20), await Command.start(["seq", "1", "2000"], cwd="/", pty=True) as command:
+        # It ends before any of its output is read; a terminal hands that out in many small pieces.
+        os.waitid(os.P_PID, command.pid, os.WEXITED | os.WNOWAIT)  # noqa: ASYNC222
+        assert await command.wait() == CommandExit(exit_code=0)
+        assert command.output() == ("".join(f"{n}\n" for n in range(1, 2001)), False)
 
-    assert text == "".join(f"{n}\n" for n in range(1, 20001))
-    assert ended == CommandExit(exit_code=4)
+
+async def test_a_released_command_is_held_by_nobody() -> None:
+    command = await Command.start(["true"], cwd="/")
+    await command.release()
+    held = weakref.ref(command)
+    del command
+
+    # What was due in this turn of the event loop may still hold it.
+    await asyncio.sleep(0)
+    gc.collect()
+    assert held() is None
 
 
 async def test_every_piece_of_output_is_told_as_it_comes() -> None:
