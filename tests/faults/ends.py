@@ -123,8 +123,8 @@ class End:
         """What it answers at once to these frames, and that it is alive afterwards."""
         start = len(self.received)
         self.send(*frames)
-        await self.probe()
-        return self.received[start:-1]
+        probe = await self.probe()
+        return [answer for answer in self.received[start:] if answer["id"] != probe]
 
     async def refusal_of(self, frame: bytes) -> tuple[Any, int]:
         """The id and the code of the one error that answers this frame."""
@@ -133,14 +133,15 @@ class End:
         assert answer["error"]["message"]
         return answer["id"], answer["error"]["code"]
 
-    async def probe(self) -> None:
-        """A valid request is answered."""
+    async def probe(self) -> str:
+        """A valid request is answered; gives its id."""
         self._probes += 1
         id = f"probe {self._probes}"
         self.ask(id, text=id)
-        while not self.received or self.received[-1].get("id") != id:
+        while not (found := [message for message in self.received if message.get("id") == id]):
             self.received += [json.loads(frame.decode()) for frame in await self.wire.receive()]
-        assert self.received[-1]["result"] == {"text": id}
+        assert found[0]["result"] == {"text": id}
+        return id
 
     def check_honesty(self) -> None:
         """Each request one response, no response without a request; null ids belong to what was no request."""
@@ -167,13 +168,13 @@ class Listener(logging.Handler):
 
 
 @asynccontextmanager
-async def open_end(side: Side, **options: Any) -> AsyncGenerator[End]:
+async def open_end(side: Side, handlers: Handlers | None = None, **options: Any) -> AsyncGenerator[End]:
     """An end of this side that is ready for anything; leaving checks the standing rules."""
     before = asyncio.all_tasks()
     listener = Listener()
     logging.getLogger("duologue").addHandler(listener)
     near, far = memory_pair()
-    handlers = Handlers()
+    handlers = handlers if handlers is not None else Handlers()
     end = End(side, near, handlers)
     sided: dict[str, Any] = {"first": "initialize"} if side == "agent" else {"skips_noise": True}
     async with asyncio.timeout(30):
