@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib.metadata
+import shlex
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
@@ -69,7 +70,7 @@ def connect(
 
     Args:
         target: What to reach.
-        permissions: Who may do what; without it everything that asks is refused.
+        permissions: Who may do what; without it files of the session's directories may be read, and no more.
         workspace, terminals: The files and commands the agent may use through us; without them, none.
         on_elicit: Answers questions to the user.
         on_login_status, on_stderr: Told of logins, and of what the agent's process writes to stderr.
@@ -85,7 +86,7 @@ def connect(
         ProtocolViolation: It speaks another version of the protocol.
     """
     desk = Desk(
-        permissions=permissions if permissions is not None else Permissions(),
+        permissions=(permissions if permissions is not None else Permissions()).for_agent(_name_of(target)),
         workspace=workspace,
         terminals=terminals,
         on_elicit=on_elicit,
@@ -129,6 +130,17 @@ async def _introduce(agent: RemoteAgent, transport: Transport, info: Party | Non
             agent.welcomed(await agent.proxy.initialize(us, agent.desk.features))
     except TimeoutError:
         raise InitializeTimeout(_never_answered(transport, seconds)) from None
+
+
+def _name_of(target: Target) -> str:
+    """What tells one agent from another where answers are remembered: how it is reached, not what it calls itself."""
+    if isinstance(target, str):
+        return target
+    if isinstance(target, Sequence):
+        return shlex.join(target)
+    if isinstance(target, Mapping):
+        return shlex.join([str(target.get("command") or target.get("url")), *map(str, target.get("args") or ())])
+    return f"{type(target).__module__}.{type(target).__qualname__}"
 
 
 def _transport_for(target: Target, served: TaskScope, start: _Start) -> Transport:

@@ -55,8 +55,9 @@ class Desk:
         on_login_status: Callable[[LoginStatus], None] | None = None,
     ) -> None:
         self.permissions = permissions
-        self.workspace = workspace
-        self.terminals = terminals
+        # Agents choose the ids of their sessions: what one says must mean nothing to another.
+        self.workspace = None if workspace is None else workspace.for_agent()
+        self.terminals = None if terminals is None else terminals.for_agent()
         self.sessions: dict[str, ClientSession] = {}
         self.lost_updates = 0
         self.mcp_servers: dict[str, McpAnswerer] = {}
@@ -100,10 +101,10 @@ class Desk:
 
     async def aclose(self) -> None:
         """The agent is gone: end everything that was done for it."""
-        for session_id in list(self.sessions):
-            await self.remove(session_id)
         if self.terminals is not None:
             await self.terminals.aclose()
+        for session_id in list(self.sessions):
+            await self.remove(session_id)
 
     def cancel_questions(self, session_id: str) -> None:
         """Answer the open questions of a session with "cancelled"."""
@@ -132,34 +133,39 @@ class Desk:
         await session.update(tool, raw)
         known = session.transcript.tool_call(tool.tool_call_id)
         assert known is not None, "the update above made it"
-        question = Question(session_id=session_id, cwd=session.setup.cwd, tool=known, options=options, raw=raw)
+        cwd, roots = session.setup.cwd, session.setup.roots
+        question = Question(session_id=session_id, cwd=cwd, roots=roots, tool=known, options=options, raw=raw)
         return await self.permissions.decide(question)
 
     async def read_file(self, session_id: str, path: str, line: int | None, limit: int | None) -> str:
         session = self._session(session_id)
         if self.workspace is None:
             raise MethodNotFound("this client offers no files")
-        await self.permissions.check_read(session_id, session.setup.cwd, path)
-        return await self.workspace.read(session_id, path, line=line, limit=limit)
+        # What is judged is where the path leads, and that is what is opened.
+        place = await self.workspace.locate(session_id, path)
+        cwd, roots = session.setup.cwd, session.setup.roots
+        await self.permissions.check_read(session_id, cwd, path, resolved=place, roots=roots)
+        return await self.workspace.read(session_id, path, line=line, limit=limit, resolved=place)
 
     async def write_file(self, session_id: str, path: str, text: str) -> None:
         session = self._session(session_id)
         if self.workspace is None:
             raise MethodNotFound("this client offers no files")
-        await self.permissions.check_write(session_id, session.setup.cwd, path)
-        await self.workspace.write(session_id, path, text)
+        place = await self.workspace.locate(session_id, path)
+        cwd, roots = session.setup.cwd, session.setup.roots
+        await self.permissions.check_write(session_id, cwd, path, resolved=place, roots=roots)
+        await self.workspace.write(session_id, path, text, resolved=place, even_protected=True)
 
     # --- terminals
 
     async def create_terminal(
         self, session_id: str, command: str, args: list[str], env: dict[str, str], cwd: str | None, limit: int | None
     ) -> str:
-        session = self._session(session_id)
-        place = cwd or session.setup.cwd
-        await self.permissions.check_command(session_id, session.setup.cwd, [command, *args], place)
-        return await self._terminals().create(
-            session_id, command, args, env=env, cwd=place, roots=session.setup.roots, limit=limit
-        )
+        session, terminals = self._session(session_id), self._terminals()
+        place, roots = cwd or session.setup.cwd, session.setup.roots
+        argv = [command, *args]
+        await self.permissions.check_command(session_id, session.setup.cwd, argv, place, env=env, roots=roots)
+        return await terminals.create(session_id, command, args, env=env, cwd=place, roots=roots, limit=limit)
 
     async def terminal_output(self, session_id: str, terminal_id: str) -> TerminalOutput:
         return self._terminals().output(session_id, terminal_id)
