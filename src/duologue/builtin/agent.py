@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import importlib.metadata
 import importlib.util
 import os
 import sys
 from pathlib import Path
 
-from duologue.agent.agent import Agent
+import duologue
+from duologue import Agent, Turn
 from duologue.agent.stdio import serve_stdio
-from duologue.agent.turn import Turn
 from duologue.builtin.commands import COMMANDS, explain_unknown
 from duologue.builtin.knobs import Knobs
 from duologue.builtin.login import require_login
@@ -34,7 +33,7 @@ def builtin_agent(store: Store | str | Path | None = None, *, login: bool = Fals
     """
     agent: Agent[Knobs] = Agent(
         "duologue",
-        version=importlib.metadata.version("duologue"),
+        version=duologue.__version__,
         title="duologue's built-in agent",
         settings=Knobs,
         accepts=("image", "audio", "resource"),

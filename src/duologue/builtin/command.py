@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from duologue.agent.turn import Turn
+from duologue import Turn
 from duologue.builtin.knobs import Knobs
 
 __all__ = ["Handler", "SlashCommand", "command"]

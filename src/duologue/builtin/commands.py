@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from difflib import get_close_matches
 
-from duologue.agent.turn import Turn
+from duologue import Turn
 from duologue.builtin import files, media, questions, running, servers, session, streams, talking, trouble
 from duologue.builtin.command import SlashCommand, command
 from duologue.builtin.knobs import Knobs
@@ -26,7 +26,7 @@ async def show_help(turn: Turn[Knobs], argument: str) -> None:
         await turn.say(f"\n## {title}\n\n{table_of(*chapter)}")
 
 
-@command("commands", "Offer only some commands, or all again", shows="available_commands_update", hint="[names]")
+@command("commands", "Offer only some commands, or all again", shows="`available_commands_update`", hint="[names]")
 async def change_commands(turn: Turn[Knobs], argument: str) -> None:
     """The list is always the complete list; what is not in it works all the same."""
     names = [name.removeprefix("/") for name in argument.split()]

@@ -7,7 +7,7 @@ import re
 from itertools import islice
 from pathlib import Path
 
-from duologue.agent.turn import Turn
+from duologue import Turn
 from duologue.builtin.arguments import path_and_rest, words_in
 from duologue.builtin.command import command
 from duologue.builtin.finding import find_files, find_text
@@ -39,7 +39,7 @@ OTHER_GREETING = "Good day from duologue's built-in agent.\n"
 
 
 @command(
-    "read", "Read a file, unsaved changes included", shows="read tools, fs/read_text_file", hint="path [line [limit]]"
+    "read", "Read a file, unsaved changes included", shows="read tools, `fs/read_text_file`", hint="path [line [limit]]"
 )
 async def read(turn: Turn[Knobs], argument: str) -> None:
     """Asks nobody: reading is what the session's directory is for."""
@@ -71,7 +71,10 @@ async def files(turn: Turn[Knobs], argument: str) -> None:
 
 
 @command(
-    "write", "Write a file", shows="edit tools, diffs, permission, fs/write_text_file", hint="path text to put into it"
+    "write",
+    "Write a file",
+    shows="edit tools, diffs, permission, `fs/write_text_file`",
+    hint="path text to put into it",
 )
 async def write(turn: Turn[Knobs], argument: str) -> None:
     """Asks first in the default mode."""

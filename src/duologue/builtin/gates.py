@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from duologue import Turn
 from duologue.agent.tool import Tool
-from duologue.agent.turn import Turn
 from duologue.builtin.knobs import Knobs
 
 __all__ = ["may"]

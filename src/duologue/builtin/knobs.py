@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from duologue.agent.settings import Settings, choice, toggle
+from duologue import Settings, choice, toggle
 from duologue.conversation.settings import Option
 
 __all__ = ["Knobs"]

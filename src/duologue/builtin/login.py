@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from duologue.agent.agent import Agent
+from duologue import Agent
 from duologue.builtin.knobs import Knobs
 from duologue.dialects.terms import Account, LoginStatus
 

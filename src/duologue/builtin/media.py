@@ -7,7 +7,7 @@ import math
 import struct
 import zlib
 
-from duologue.agent.turn import Turn
+from duologue import Turn
 from duologue.builtin.command import command
 from duologue.builtin.knobs import Knobs
 from duologue.conversation.content import AudioContent, ImageContent, Resource

@@ -18,7 +18,7 @@ PATTERNS: tuple[tuple[str, str, Callable[[Found], str]], ...] = (
     (r"(?:please )?(?:run|execute) `?(.+?)`?", "run", lambda found: found[1]),
     (r"(?:list|show)(?: me)?(?: all)?(?: the| my)? files|ls|what files are (?:there|here)", "files", lambda found: ""),
     (
-        r"(?:show|read|open|cat|print)(?: me)?(?: the)?(?: file)? `?([\w./-]*[\w-][./][\w./-]*)`?",
+        r"(?:show|read|open|cat|print)(?: me)?(?: the)?(?: file)? `?([\w./-]*[./][\w./-]*)`?",
         "read",
         lambda found: found[1],
     ),
@@ -34,7 +34,7 @@ PATTERNS: tuple[tuple[str, str, Callable[[Found], str]], ...] = (
         "edit",
         lambda found: shlex.join([found[3], found[1], found[2]]),
     ),
-    (r"(?:switch|change|go)(?: in)?to (ask|architect|code)(?: mode)?", "mode", lambda found: found[1]),
+    (r"(?:switch|change|go) (?:in)?to (ask|architect|code)(?: mode)?", "mode", lambda found: found[1]),
     (r"(?:what|which) mode.*", "mode", lambda found: ""),
     (r".*\bhow (?:many|much)\b.*\b(?:tokens?|cost)\b.*", "usage", lambda found: ""),
     (r"think(?: about)? (.+)", "think", lambda found: found[1]),
@@ -61,7 +61,7 @@ OTHER_NAMES = {
     "tool call": "tools",
     "cost": "usage",
     "token": "usage",
-    "command": "help",
+    "commands": "help",
 }
 """What people call the things that commands show."""
 

@@ -6,7 +6,7 @@ import asyncio
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
-from duologue.agent.turn import Turn
+from duologue import Turn
 from duologue.builtin.arguments import number_in, seconds_in
 from duologue.builtin.command import command
 from duologue.builtin.knobs import Knobs
@@ -26,7 +26,7 @@ LEAVING_PLAN = [
 """The answers to a finished plan; each is named after the mode it leads to."""
 
 
-@command("permission", "Ask for permission and say what was chosen", shows="session/request_permission", hint="[N]")
+@command("permission", "Ask for permission and say what was chosen", shows="`session/request_permission`", hint="[N]")
 async def permission(turn: Turn[Knobs], argument: str) -> None:
     """Asks every time, N questions at once; nothing is done either way."""
     count = number_in(argument, 1, 100)
@@ -44,7 +44,7 @@ async def _ask_permission(turn: Turn[Knobs], title: str) -> None:
     await turn.say(f"You chose: {chosen.name} (`{chosen.kind}`).\n" if chosen else "You chose nothing.\n")
 
 
-@command("withdraw", "Ask for permission and take the question back", shows="$/cancel_request", hint="[seconds]")
+@command("withdraw", "Ask for permission and take the question back", shows="`$/cancel_request`", hint="[seconds]")
 async def withdraw(turn: Turn[Knobs], argument: str) -> None:
     """A client should take it off the screen."""
     async with turn.tool("A question that is taken back", kind="other") as tool:
@@ -58,7 +58,7 @@ async def withdraw(turn: Turn[Knobs], argument: str) -> None:
     await turn.say(f"You were faster than me: {chosen.name}.\n" if chosen else "You chose nothing.\n")
 
 
-@command("exit-plan", "Offer to leave architect mode and start working", shows="switch_mode tools with permission")
+@command("exit-plan", "Offer to leave architect mode and start working", shows="`switch_mode` tools with permission")
 async def exit_plan(turn: Turn[Knobs], argument: str) -> None:
     """The pattern of agents that plan before they act."""
     async with turn.tool("Ready to implement the plan", kind="switch_mode") as tool:
@@ -87,25 +87,27 @@ class Order:
     extras: list[Extra] = field(default_factory=list[Extra])
 
 
-@command("ask", "Ask you to fill in a form, or to visit an address", shows="elicitation/create", hint="form or url")
+@command("ask", "Ask you to fill in a form, or to visit an address", shows="`elicitation/create`", hint="form or url")
 async def ask(turn: Turn[Knobs], argument: str) -> None:
     """Forms for anything but secrets, addresses for those."""
-    if argument.strip() == "url":
-        await _ask_url(turn)
-    elif not turn.client.forms:
+    try:
+        await (_ask_url(turn) if argument.strip() == "url" else _ask_form(turn))
+    except RequestError as error:
+        # Some clients advertise what they cannot do.
+        await turn.say(f"I could not ask: {error.message}.\n")
+
+
+async def _ask_form(turn: Turn[Knobs]) -> None:
+    if not turn.client.forms:
         await turn.say("Your client has no forms.\n")
-    else:
-        order = await turn.ask(Order, "What would you like to drink?")
-        await turn.say(f"You ordered: `{order}`.\n" if order is not None else "You ordered nothing.\n")
+        return
+    order = await turn.ask(Order, "What would you like to drink?")
+    await turn.say(f"You ordered: `{order}`.\n" if order is not None else "You ordered nothing.\n")
 
 
 async def _ask_url(turn: Turn[Knobs]) -> None:
     name = turn.session.new_id("ask")
-    try:
-        agreed = await turn.ask_url("Please visit this address.", "https://example.com/login", elicitation_id=name)
-    except RequestError as error:
-        await turn.say(f"I could not ask: {error.message}.\n")
-        return
+    agreed = await turn.ask_url("Please visit this address.", "https://example.com/login", elicitation_id=name)
     if agreed:
         await turn.session.editor.complete_elicitation(name)
     await turn.say("You agreed, and I told your client that it is done.\n" if agreed else "You did not agree.\n")

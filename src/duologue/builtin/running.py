@@ -6,7 +6,7 @@ import re
 import shlex
 from pathlib import Path
 
-from duologue.agent.turn import Turn
+from duologue import Turn
 from duologue.builtin.arguments import words_in
 from duologue.builtin.command import command
 from duologue.builtin.gates import may

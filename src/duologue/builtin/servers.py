@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from duologue.agent.turn import Turn
+from duologue import Turn
 from duologue.builtin.arguments import path_and_rest
 from duologue.builtin.command import command
 from duologue.builtin.gates import may

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from duologue.agent.turn import Turn
+from duologue import Turn
 from duologue.builtin.command import command
 from duologue.builtin.knobs import Knobs
 from duologue.builtin.markdown import table
@@ -15,7 +15,7 @@ __all__ = ["COMMANDS"]
 PING = "_duologue.example/ping"
 
 
-@command("session", "Show what I know of this session and of your client", shows="client capabilities, systemPrompt")
+@command("session", "Show what I know of this session and of your client", shows="client capabilities, `systemPrompt`")
 async def session(turn: Turn[Knobs], argument: str) -> None:
     """Everything the client gave it."""
     here = turn.session
@@ -33,7 +33,7 @@ async def session(turn: Turn[Knobs], argument: str) -> None:
     await turn.say(table(("what", "value"), rows))
 
 
-@command("mode", "Show or switch the mode", shows="current_mode_update", hint="ask, architect or code")
+@command("mode", "Show or switch the mode", shows="`current_mode_update`", hint="ask, architect or code")
 async def mode(turn: Turn[Knobs], argument: str) -> None:
     """From the agent's side."""
     if argument:
@@ -41,7 +41,7 @@ async def mode(turn: Turn[Knobs], argument: str) -> None:
     await turn.say(f"The mode is `{turn.settings.mode}`.\n")
 
 
-@command("config", "Show the settings or change one", shows="config_option_update", hint="[name value]")
+@command("config", "Show the settings or change one", shows="`config_option_update`", hint="[name value]")
 async def config(turn: Turn[Knobs], argument: str) -> None:
     """All of them, or one changed from the agent's side."""
     name, _, value = argument.strip().partition(" ")
@@ -51,7 +51,7 @@ async def config(turn: Turn[Knobs], argument: str) -> None:
     await turn.say(table(("setting", "value", "meaning"), rows))
 
 
-@command("compact", "Shorten the context", shows="compaction_update, compaction_summary_chunk", hint="[fail]")
+@command("compact", "Shorten the context", shows="`compaction_update`, `compaction_summary_chunk`", hint="[fail]")
 async def compact(turn: Turn[Knobs], argument: str) -> None:
     """A summary written piece by piece, then whole; or a failure."""
     name = turn.session.new_id("compaction")
@@ -66,7 +66,7 @@ async def compact(turn: Turn[Knobs], argument: str) -> None:
     await turn.say("The context was shortened.\n")
 
 
-@command("subagent", "Start another session and tell of it", shows="subagent_update (unstable)")
+@command("subagent", "Start another session and tell of it", shows="`subagent_update` (unstable)")
 async def subagent(turn: Turn[Knobs], argument: str) -> None:
     """Only clients that know subagents see it."""
     child = turn.session.new_id("sess")
@@ -78,7 +78,7 @@ async def subagent(turn: Turn[Knobs], argument: str) -> None:
     await turn.say("A subagent looked around and came back.\n")
 
 
-@command("session-message", "Send a message between sessions", shows="session_message (unstable)")
+@command("session-message", "Send a message between sessions", shows="`session_message` (unstable)")
 async def session_message(turn: Turn[Knobs], argument: str) -> None:
     """Only clients that know subagents see it."""
     name = turn.session.new_id("msg")

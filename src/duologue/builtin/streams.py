@@ -6,7 +6,7 @@ import asyncio
 import math
 from contextlib import suppress
 
-from duologue.agent.turn import Turn
+from duologue import Turn
 from duologue.builtin.arguments import number_in, seconds_in
 from duologue.builtin.command import command
 from duologue.builtin.knobs import Knobs

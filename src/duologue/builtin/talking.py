@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from duologue.agent.turn import Turn
+from duologue import Turn
 from duologue.builtin.command import command
 from duologue.builtin.knobs import Knobs
 from duologue.builtin.markdown import fenced
@@ -68,7 +68,7 @@ def _step(number: int, done: int) -> PlanEntry:
     return PlanEntry(STEPS[number], status, ("medium", "high", "low")[number])
 
 
-@command("named-plan", "A plan with a name, as Markdown, then gone", shows="plan_update, plan_removed (unstable)")
+@command("named-plan", "A plan with a name, as Markdown, then gone", shows="`plan_update`, `plan_removed` (unstable)")
 async def named_plan(turn: Turn[Knobs], argument: str) -> None:
     """Only clients that know named plans see it."""
     await turn.plan_document("side-plan", markdown="# Side plan\n\n1. Exist\n2. Vanish\n")
@@ -76,7 +76,7 @@ async def named_plan(turn: Turn[Knobs], argument: str) -> None:
     await turn.say(_seen("A named plan came and went", turn.client.named_plans))
 
 
-@command("usage", "Report tokens and cost", shows="usage_update, the usage of a turn")
+@command("usage", "Report tokens and cost", shows="`usage_update`, the usage of a turn")
 async def usage(turn: Turn[Knobs], argument: str) -> None:
     """Numbers made up, shapes real."""
     await turn.usage(used=53_000, size=200_000, cost=0.045, currency="USD")
@@ -84,7 +84,7 @@ async def usage(turn: Turn[Knobs], argument: str) -> None:
     await turn.say("53,000 of 200,000 tokens used, for 0.045 USD. None of them were real.\n")
 
 
-@command("notice", "Show a notice", shows="notice", hint="info, warning or error")
+@command("notice", "Show a notice", shows="`notice`", hint="info, warning or error")
 async def notice(turn: Turn[Knobs], argument: str) -> None:
     """Only clients that know notices see it."""
     severity = argument.strip() or "info"
@@ -92,7 +92,7 @@ async def notice(turn: Turn[Knobs], argument: str) -> None:
     await turn.say(_seen(f"There was a notice of severity `{severity}`", turn.client.notices))
 
 
-@command("title", "Give the session a title, or take it away", shows="session_info_update", hint="title")
+@command("title", "Give the session a title, or take it away", shows="`session_info_update`", hint="title")
 async def title(turn: Turn[Knobs], argument: str) -> None:
     """Without an argument it takes the title away."""
     await turn.title(argument or None)
@@ -115,7 +115,7 @@ async def links(turn: Turn[Knobs], argument: str) -> None:
     await turn.say(TextContent("For you alone, and important.\n", Annotations(audience=["user"], priority=1.0)))
 
 
-@command("meta", "Send `_meta`, and show yours", shows="_meta, both ways")
+@command("meta", "Send `_meta`, and show yours", shows="`_meta`, both ways")
 async def meta(turn: Turn[Knobs], argument: str) -> None:
     """What peers attach for each other."""
     await turn.say("You attached:\n\n", meta={"duologue.example/attached": True})

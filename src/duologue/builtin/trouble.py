@@ -6,7 +6,7 @@ import os
 import re
 import signal
 
-from duologue.agent.turn import Turn
+from duologue import Turn
 from duologue.builtin.command import command
 from duologue.builtin.knobs import Knobs
 from duologue.builtin.wire import own_wire
@@ -43,21 +43,21 @@ NOISE = (
 SURVIVED = "If you can read this, your client survived.\n"
 
 
-@command("refuse", "Refuse to answer", shows="stop reason refusal")
+@command("refuse", "Refuse to answer", shows="stop reason `refusal`")
 async def refuse(turn: Turn[Knobs], argument: str) -> str:
     """What was asked does not count for the next prompt."""
     await turn.say("I would rather not.\n")
     return "refusal"
 
 
-@command("max-tokens", "Run out of tokens", shows="stop reason max_tokens")
+@command("max-tokens", "Run out of tokens", shows="stop reason `max_tokens`")
 async def max_tokens(turn: Turn[Knobs], argument: str) -> str:
     """In the middle of a sentence."""
     await turn.say("And the most important thing to know is that")
     return "max_tokens"
 
 
-@command("max-requests", "Run out of model requests", shows="stop reason max_turn_requests")
+@command("max-requests", "Run out of model requests", shows="stop reason `max_turn_requests`")
 async def max_requests(turn: Turn[Knobs], argument: str) -> str:
     """After too many of them."""
     await turn.say("I have asked the model too often in this turn.\n")
