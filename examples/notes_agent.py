@@ -21,7 +21,9 @@ class Stats:
     notes: int
 
 
-agent = Agent("notes", version="1.0", title="Notes", settings=Knobs)  # capabilities follow from what is registered below
+agent = Agent(
+    "notes", version="1.0", title="Notes", settings=Knobs
+)  # capabilities follow from what is registered below
 
 
 async def my_model(notes: str, tests: str, question: str) -> AsyncIterator[str]:

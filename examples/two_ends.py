@@ -38,7 +38,9 @@ async def permission(context: Context, params: v1.RequestPermissionRequest) -> v
 
 async def main(directory: Path) -> None:
     (directory / "notes.md").write_text("Two ends,\none conversation.\n", "utf-8")
-    agent = ProcessTransport([sys.executable, "-m", "duologue.cli.main", "agent", "--sessions", str(directory / "kept")])
+    agent = ProcessTransport(
+        [sys.executable, "-m", "duologue.cli.main", "agent", "--sessions", str(directory / "kept")]
+    )
     async with Connection(agent, client, skips_noise=True) as connection:
         hello = await connection.request(v1.INITIALIZE, v1.InitializeRequest(protocol_version=1))
         assert hello.agent_info is not None

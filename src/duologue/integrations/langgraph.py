@@ -1,0 +1,217 @@
+"""A LangGraph graph, as an agent of this protocol.
+
+    from duologue.integrations.langgraph import acp_agent
+
+    acp_agent(graph, name="my-graph").serve()
+
+The graph's state has `messages`. Text streams, tool calls are shown, interrupts ask for permission, cancelling ends the
+run. A graph with a checkpointer keeps its own history under the session's id; for one without, the session keeps it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, TypeAlias
+
+from langchain_core.messages import (
+    AIMessage,
+    AIMessageChunk,
+    BaseMessage,
+    HumanMessage,
+    ToolMessage,
+    messages_from_dict,
+    messages_to_dict,
+)
+from langgraph.errors import GraphRecursionError
+from langgraph.types import Command
+
+from duologue.agent.agent import Agent
+from duologue.agent.tool import Tool
+from duologue.agent.turn import Turn
+from duologue.conversation.content import AudioContent, Content, ImageContent, Resource, ResourceLink, TextContent
+from duologue.integrations.kinds import kind_of
+from duologue.store.memory import MemoryStore
+
+__all__ = ["acp_agent"]
+
+STATE = "langgraph.messages"
+"""Under which name a session keeps the messages of a graph that keeps none itself."""
+
+OnInterrupt: TypeAlias = Callable[[Turn[Any], Any], Awaitable[Any]]
+"""Turns what a graph was interrupted with into what it is resumed with."""
+
+
+def acp_agent(
+    graph: Any,
+    *,
+    name: str = "langgraph",
+    version: str = "0.0.0",
+    kinds: Mapping[str, str] | None = None,
+    on_interrupt: OnInterrupt | None = None,
+    config: Mapping[str, Any] | None = None,
+) -> Agent[Any]:
+    """An `Agent` that answers prompts with this compiled graph. Sessions are kept in memory unless told otherwise.
+
+    Args:
+        graph: A compiled graph whose state has `messages`.
+        name: What to call it.
+        version: Of your agent.
+        kinds: What kind of tool each one is, where the name does not say.
+        on_interrupt: Answers interrupts; without it each is a permission request, resumed with `True` or `False`
+            (or with decisions, for the interrupts of LangChain's approval middleware).
+        config: For every run, as `graph.invoke` takes it: `{"recursion_limit": 50}`.
+    """
+    served: Agent[Any] = Agent(name, version=version, accepts=("image", "audio", "resource"))
+    served.keep_sessions(MemoryStore())
+
+    @served.on_prompt
+    async def answer(turn: Turn[Any]) -> str:
+        return await _Run(graph, turn, kinds or {}, on_interrupt or _ask_permission, config or {}).play()
+
+    return served
+
+
+class _Run:
+    """One turn: the graph from the prompt to its end, with the interrupts between."""
+
+    def __init__(
+        self,
+        graph: Any,
+        turn: Turn[Any],
+        kinds: Mapping[str, str],
+        on_interrupt: OnInterrupt,
+        config: Mapping[str, Any],
+    ) -> None:
+        self._graph = graph
+        self._turn = turn
+        self._kinds = kinds
+        self._on_interrupt = on_interrupt
+        self._config = config
+        self._tools: dict[str, Tool] = {}
+        self._said: set[str] = set()
+        self._messages: list[BaseMessage] = []
+
+    async def play(self) -> str:
+        keeps_history = bool(getattr(self._graph, "checkpointer", None))
+        said = HumanMessage(content=[_to_langchain(block) for block in self._turn.prompt])
+        if not keeps_history:
+            self._messages = messages_from_dict(self._turn.session.state.get(STATE, []))
+        self._messages.append(said)
+        given: Any = {"messages": [said] if keeps_history else list(self._messages)}
+        try:
+            while True:
+                interrupts = await self._once(given)
+                if not interrupts:
+                    break
+                answers = {each.id: await self._on_interrupt(self._turn, each.value) for each in interrupts}
+                given = Command(resume=answers if len(answers) > 1 else next(iter(answers.values())))
+        except GraphRecursionError:
+            return "max_turn_requests"
+        if not keeps_history:
+            self._turn.session.state[STATE] = messages_to_dict(self._messages)
+        return "end_turn"
+
+    async def _once(self, given: Any) -> list[Any]:
+        """Run to the end or to the next interrupts; those."""
+        own = {"configurable": {**self._config.get("configurable", {}), "thread_id": self._turn.session.id}}
+        config = {**self._config, **own}
+        interrupts: list[Any] = []
+        async for mode, event in self._graph.astream(given, config, stream_mode=["messages", "updates"]):
+            if mode == "messages":
+                await self._spoken(event[0])
+                continue
+            for node, change in event.items():
+                if node == "__interrupt__":
+                    interrupts += list(change)
+                else:
+                    await self._changed(change)
+        return interrupts
+
+    async def _spoken(self, message: BaseMessage) -> None:
+        """Words as they come: pieces from a model that streams, or a whole message from a node."""
+        if not isinstance(message, AIMessage):
+            return
+        if not isinstance(message, AIMessageChunk) and message.id in self._said:
+            return
+        if message.id is not None:
+            self._said.add(message.id)
+        text = _text_of(message)
+        if text:
+            await self._turn.say(text)
+
+    async def _changed(self, change: Any) -> None:
+        for message in _messages_in(change):
+            self._messages.append(message)
+            if isinstance(message, AIMessage):
+                for call in message.tool_calls:
+                    await self._tool(call["id"] or "", call["name"], call["args"])
+            elif isinstance(message, ToolMessage):
+                await self._result(message)
+
+    async def _tool(self, call_id: str, name: str, arguments: Any) -> None:
+        kind = self._kinds.get(name) or kind_of(name)
+        tool = self._turn.tool(name, kind, name=name, raw_input=arguments)
+        self._tools[call_id] = await tool.__aenter__()
+
+    async def _result(self, message: ToolMessage) -> None:
+        tool = self._tools.get(message.tool_call_id)
+        if tool is None or tool.status in ("completed", "failed"):
+            return
+        text = message.content if isinstance(message.content, str) else str(message.content)
+        if message.status == "error":
+            await tool.fail(text)
+        else:
+            await tool.show(text)
+            await tool.change(status="completed", raw_output=text)
+
+
+async def _ask_permission(turn: Turn[Any], value: Any) -> Any:
+    """An interrupt as a permission request."""
+    requests = value.get("action_requests") if isinstance(value, dict) else None
+    if isinstance(requests, list):
+        decisions = [await _allowed(turn, str(each.get("name", "")), each.get("args")) for each in requests]
+        return {"decisions": [{"type": "approve" if allowed else "reject"} for allowed in decisions]}
+    return await _allowed(turn, _title_of(value), value)
+
+
+async def _allowed(turn: Turn[Any], title: str, raw: Any) -> bool:
+    async with turn.tool(title, kind_of(title), raw_input=raw) as tool:
+        return await tool.allow()
+
+
+def _title_of(value: Any) -> str:
+    if isinstance(value, dict):
+        for key in ("question", "action", "title", "description", "message"):
+            if isinstance(value.get(key), str):
+                return str(value[key])
+    return value if isinstance(value, str) else "Go on?"
+
+
+def _messages_in(change: Any) -> list[BaseMessage]:
+    found = change.get("messages", []) if isinstance(change, dict) else []
+    return [each for each in (found if isinstance(found, list) else [found]) if isinstance(each, BaseMessage)]
+
+
+def _text_of(message: BaseMessage) -> str:
+    if isinstance(message.content, str):
+        return message.content
+    parts = [part if isinstance(part, str) else part.get("text", "") for part in message.content]
+    return "".join(parts)
+
+
+def _to_langchain(block: Content) -> dict[str, Any]:
+    match block:
+        case TextContent(text=text):
+            return {"type": "text", "text": text}
+        case ImageContent(data=data, mime_type=kind):
+            return {"type": "image", "base64": data, "mime_type": kind}
+        case AudioContent(data=data, mime_type=kind):
+            return {"type": "audio", "base64": data, "mime_type": kind}
+        case Resource(text=str(text), uri=uri):
+            return {"type": "text", "text": f"<resource uri={uri!r}>\n{text}\n</resource>"}
+        case Resource(blob=str(blob), mime_type=kind):
+            return {"type": "file", "base64": blob, "mime_type": kind or "application/octet-stream"}
+        case ResourceLink(uri=uri, name=name):
+            return {"type": "text", "text": f"[{name}]({uri})"}
+        case _:
+            return {"type": "text", "text": str(block)}

@@ -1,0 +1,213 @@
+"""An agent made with pydantic-ai, as an agent of this protocol.
+
+    from pydantic_ai import Agent
+    from duologue.integrations.pydantic_ai import acp_agent
+
+    acp_agent(Agent("openai:gpt-5", tools=[…])).serve()
+
+Text and thoughts stream, tool calls are shown, tools that need approval ask for permission, cancelling ends the run,
+and each session keeps the library's own message history.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager
+from typing import Any, TypeVar
+
+from pydantic_ai import Agent as PydanticAgent
+from pydantic_ai import AgentRunResultEvent, BinaryContent, DeferredToolRequests, DeferredToolResults, ToolDenied
+from pydantic_ai.exceptions import UsageLimitExceeded
+from pydantic_ai.messages import (
+    FunctionToolCallEvent,
+    FunctionToolResultEvent,
+    ModelMessage,
+    ModelMessagesTypeAdapter,
+    ModelResponse,
+    PartDeltaEvent,
+    PartStartEvent,
+    TextPart,
+    TextPartDelta,
+    ThinkingPart,
+    ThinkingPartDelta,
+    ToolCallPart,
+    UserContent,
+)
+
+from duologue.agent.agent import Agent
+from duologue.agent.tool import Tool
+from duologue.agent.turn import Turn
+from duologue.conversation.content import AudioContent, Content, ImageContent, Resource, ResourceLink, TextContent
+from duologue.dialects.terms import TokenUsage
+from duologue.integrations.kinds import kind_of
+from duologue.store.memory import MemoryStore
+
+__all__ = ["acp_agent"]
+
+D = TypeVar("D")
+
+STATE = "pydantic_ai.messages"
+"""Under which name a session keeps the library's message history."""
+
+
+def acp_agent(
+    agent: PydanticAgent[D, Any],
+    *,
+    name: str | None = None,
+    version: str = "0.0.0",
+    deps: Callable[[Turn[Any]], D] | None = None,
+    kinds: Mapping[str, str] | None = None,
+) -> Agent[Any]:
+    """An `Agent` that answers prompts with this one. Sessions are kept in memory; `keep_sessions` changes that.
+
+    Args:
+        agent: Made with pydantic-ai.
+        name: What to call it; the agent's own name otherwise.
+        version: Of your agent.
+        deps: Makes the dependencies of a run from the turn.
+        kinds: What kind of tool each function is, where the name does not say: `{"deploy": "execute"}`.
+    """
+    served: Agent[Any] = Agent(
+        name or agent.name or "pydantic-ai", version=version, accepts=("image", "audio", "resource")
+    )
+    served.keep_sessions(MemoryStore())
+
+    @served.on_prompt
+    async def answer(turn: Turn[Any]) -> str:
+        return await _Run(agent, turn, deps, kinds or {}).play()
+
+    return served
+
+
+class _Run:
+    """One turn: one run of the library's agent, or several with approvals between them."""
+
+    def __init__(
+        self,
+        agent: PydanticAgent[Any, Any],
+        turn: Turn[Any],
+        deps: Callable[[Turn[Any]], Any] | None,
+        kinds: Mapping[str, str],
+    ) -> None:
+        self._agent = agent
+        self._turn = turn
+        self._deps = None if deps is None else deps(turn)
+        self._kinds = kinds
+        self._tools: dict[str, Tool] = {}
+        self._has_spoken = False
+
+    async def play(self) -> str:
+        history = ModelMessagesTypeAdapter.validate_python(self._turn.session.state.get(STATE, []))
+        prompt: list[UserContent] | None = [_to_user_content(block) for block in self._turn.prompt]
+        results: DeferredToolResults | None = None
+        try:
+            while True:
+                output, history = await self._once(prompt, history, results)
+                if not isinstance(output, DeferredToolRequests):
+                    break
+                prompt, results = None, await self._approve(output)
+        except UsageLimitExceeded:
+            return "max_turn_requests"
+        return await self._finish(output, history)
+
+    async def _once(
+        self, prompt: list[UserContent] | None, history: list[ModelMessage], results: DeferredToolResults | None
+    ) -> tuple[Any, list[ModelMessage]]:
+        output: Any = None
+        run: AbstractAsyncContextManager[AsyncIterator[Any]] = self._agent.run_stream_events(
+            prompt,
+            message_history=history,
+            deferred_tool_results=results,
+            output_type=[self._agent.output_type, DeferredToolRequests],
+            deps=self._deps,
+        )
+        async with run as events:
+            async for event in events:
+                if isinstance(event, AgentRunResultEvent):
+                    output, history = event.result.output, event.result.all_messages()
+                    usage = event.result.usage
+                    self._turn.tokens = TokenUsage(
+                        total=usage.total_tokens, input=usage.input_tokens, output=usage.output_tokens
+                    )
+                else:
+                    await self._show(event)
+        return output, history
+
+    async def _show(self, event: Any) -> None:
+        match event:
+            case PartStartEvent(part=TextPart(content=text)) | PartDeltaEvent(delta=TextPartDelta(content_delta=text)):
+                if text:
+                    self._has_spoken = True
+                    await self._turn.say(text)
+            case PartStartEvent(part=ThinkingPart(content=text)):
+                if text:
+                    await self._turn.think(text)
+            case PartDeltaEvent(delta=ThinkingPartDelta(content_delta=thought)):
+                if thought:
+                    await self._turn.think(thought)
+            case FunctionToolCallEvent(part=part):
+                await self._tool(part)
+            case FunctionToolResultEvent():
+                await self._result(event)
+            case _:
+                pass
+
+    async def _tool(self, part: ToolCallPart) -> Tool:
+        tool = self._tools.get(part.tool_call_id)
+        if tool is None:
+            kind = self._kinds.get(part.tool_name) or kind_of(part.tool_name)
+            arguments = part.args_as_dict() if part.args else {}
+            tool = self._turn.tool(part.tool_name, kind, name=part.tool_name, raw_input=arguments)
+            self._tools[part.tool_call_id] = await tool.__aenter__()
+        return tool
+
+    async def _result(self, event: FunctionToolResultEvent) -> None:
+        part = event.part
+        tool = self._tools.get(part.tool_call_id)
+        if tool is None or tool.status in ("completed", "failed"):
+            return
+        if part.outcome != "success":
+            await tool.fail(part.model_response_str())
+            return
+        await tool.show(part.model_response_str())
+        await tool.change(status="completed", raw_output=part.model_response_object())
+
+    async def _approve(self, requests: DeferredToolRequests) -> DeferredToolResults:
+        """Ask about each call that needs it; what nobody can run here is refused."""
+        results = DeferredToolResults()
+        for call in requests.approvals:
+            tool = await self._tool(call)
+            is_allowed = await tool.allow(remember_as=f"tool {call.tool_name}")
+            results.approvals[call.tool_call_id] = True if is_allowed else ToolDenied("the user did not permit this")
+        for call in requests.calls:
+            tool = await self._tool(call)
+            await tool.fail("nothing here can run this tool")
+            results.calls[call.tool_call_id] = "this tool cannot be run here"
+        return results
+
+    async def _finish(self, output: Any, history: list[ModelMessage]) -> str:
+        if not self._has_spoken and output is not None:
+            await self._turn.say(output if isinstance(output, str) else str(output))
+        last = next((message for message in reversed(history) if isinstance(message, ModelResponse)), None)
+        reason = None if last is None else last.finish_reason
+        if reason == "content_filter":
+            return "refusal"  # what was refused does not enter the history
+        self._turn.session.state[STATE] = ModelMessagesTypeAdapter.dump_python(history, mode="json")
+        return "max_tokens" if reason == "length" else "end_turn"
+
+
+def _to_user_content(block: Content) -> UserContent:
+    match block:
+        case TextContent(text=text):
+            return text
+        case ImageContent(data=data, mime_type=kind) | AudioContent(data=data, mime_type=kind):
+            return BinaryContent(base64.b64decode(data), media_type=kind)
+        case Resource(text=str(text), uri=uri):
+            return f"<resource uri={uri!r}>\n{text}\n</resource>"
+        case Resource(blob=str(blob), mime_type=kind):
+            return BinaryContent(base64.b64decode(blob), media_type=kind or "application/octet-stream")
+        case ResourceLink(uri=uri, name=name):
+            return f"[{name}]({uri})"
+        case _:
+            return str(block)

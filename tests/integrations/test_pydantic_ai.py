@@ -1,0 +1,120 @@
+"""Agents made with pydantic-ai, served on the wire of version 1, with the library's own test models."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+from pydantic_ai import Agent as PydanticAgent
+from pydantic_ai.messages import ModelMessage, ModelRequest
+from pydantic_ai.models.function import AgentInfo, DeltaThinkingPart, DeltaToolCall, FunctionModel
+from pydantic_ai.models.test import TestModel
+
+from duologue.integrations.kinds import kind_of
+from duologue.integrations.pydantic_ai import STATE, acp_agent
+from duologue.runtime.handlers import Context
+from duologue.schema import v1
+from tests.agent.editor import editor_for
+
+
+async def test_text_streams_and_tool_calls_are_shown(tmp_path: Path) -> None:
+    agent = PydanticAgent(TestModel(custom_output_text="all of it read"))
+
+    @agent.tool_plain
+    def read_file(path: str) -> str:
+        return f"contents of {path}"
+
+    async with asyncio.timeout(10), editor_for(acp_agent(agent), tmp_path) as editor:
+        response = await editor.prompt(await editor.new(), "read something")
+
+        assert response.stop_reason == "end_turn"
+        assert response.usage is not None
+        assert editor.text == "all of it read"
+        (call,) = editor.of(v1.ToolCall)
+        assert (call.title, call.kind) == ("read_file", "read")
+        assert editor.of(v1.ToolCallUpdate)[-1].status == "completed"
+
+
+async def test_history_is_kept_per_session(tmp_path: Path) -> None:
+    prompts: list[int] = []
+
+    async def answer(messages: list[ModelMessage], info: AgentInfo) -> AsyncIterator[str]:
+        prompts.append(sum(isinstance(message, ModelRequest) for message in messages))
+        yield "noted"
+
+    served = acp_agent(PydanticAgent(FunctionModel(stream_function=answer)))
+    async with asyncio.timeout(10), editor_for(served, tmp_path) as editor:
+        first, second = await editor.new(), await editor.new()
+        for session in (first, first, second):
+            await editor.prompt(session, "remember")
+        assert prompts == [1, 2, 1]
+
+
+async def test_a_tool_that_needs_approval_asks_for_permission(tmp_path: Path) -> None:
+    deleted: list[str] = []
+
+    async def answer(messages: list[ModelMessage], info: AgentInfo) -> AsyncIterator[str | dict[int, DeltaToolCall]]:
+        if sum(isinstance(message, ModelRequest) for message in messages) == 1:
+            yield {0: DeltaToolCall(name="delete_file", json_args='{"path": "a.txt"}', tool_call_id="c1")}
+        else:
+            yield "done"
+
+    agent = PydanticAgent(FunctionModel(stream_function=answer))
+
+    @agent.tool_plain(requires_approval=True)
+    def delete_file(path: str) -> str:
+        deleted.append(path)
+        return "deleted"
+
+    async with asyncio.timeout(10), editor_for(acp_agent(agent), tmp_path) as editor:
+        answers = iter(["reject_once", "allow_once"])
+
+        @editor.handlers.on(v1.SESSION_REQUEST_PERMISSION)
+        async def ask(context: Context, params: v1.RequestPermissionRequest) -> v1.RequestPermissionResponse:
+            assert params.tool_call.title == "delete_file"
+            return v1.RequestPermissionResponse(outcome=v1.SelectedPermissionOutcome(option_id=next(answers)))
+
+        await editor.prompt(await editor.new(), "delete a.txt")
+        assert deleted == []
+        assert editor.of(v1.ToolCallUpdate)[-1].status == "failed"
+        await editor.prompt(await editor.new(), "delete a.txt")
+        assert deleted == ["a.txt"]
+        assert editor.of(v1.ToolCallUpdate)[-1].status == "completed"
+
+
+async def test_thoughts_are_thoughts_and_cancelling_ends_the_run(tmp_path: Path) -> None:
+    began, ended = asyncio.Event(), asyncio.Event()
+
+    async def answer(
+        messages: list[ModelMessage], info: AgentInfo
+    ) -> AsyncIterator[str | dict[int, DeltaThinkingPart]]:
+        yield {0: DeltaThinkingPart(content="hm")}
+        began.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    served = acp_agent(PydanticAgent(FunctionModel(stream_function=answer)))
+    async with asyncio.timeout(10), editor_for(served, tmp_path) as editor:
+        session = await editor.new()
+        turn = asyncio.ensure_future(editor.prompt(session, "think"))
+        await began.wait()
+        await editor.cancel(session)
+        assert (await turn).stop_reason == "cancelled"
+        assert ended.is_set()
+        assert [chunk.content.text for chunk in editor.of(v1.AgentThoughtChunk)] == ["hm"]
+
+
+def test_kinds_are_guessed_from_names() -> None:
+    names = {
+        "read_file": "read",
+        "runTests": "execute",
+        "delete": "delete",
+        "web_fetch": "fetch",
+        "frobnicate": "other",
+    }
+
+    assert {name: kind_of(name) for name in names} == names
+    assert STATE
