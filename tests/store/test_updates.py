@@ -1,0 +1,142 @@
+"""Every kind of update, with everything in it that it can hold, comes back as it was."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+import pytest
+
+from duologue.conversation.content import (
+    Annotations,
+    AudioContent,
+    Content,
+    ImageContent,
+    Resource,
+    ResourceLink,
+    TextContent,
+    UnknownContent,
+)
+from duologue.conversation.settings import Option, OptionGroup, Setting
+from duologue.conversation.updates import (
+    Command,
+    CommandsChanged,
+    CompactionChanged,
+    CompactionChunk,
+    ContentPart,
+    FileChange,
+    InfoChanged,
+    Location,
+    MessageChunk,
+    ModeChanged,
+    Notice,
+    PlanChanged,
+    PlanEntry,
+    PlanRemoved,
+    SessionMessageChanged,
+    SessionMessageChunk,
+    SettingsChanged,
+    SubagentChanged,
+    TerminalPart,
+    ToolCallChanged,
+    UnknownPart,
+    UnknownUpdate,
+    Update,
+    UsageChanged,
+)
+from duologue.store.base import Store
+from tests.store.telling import info, told
+
+META = {"key": [1, None, 2**60, 0.5, {"deep": True}]}
+ANNOTATIONS = Annotations(audience=["user"], priority=0.5, last_modified="2026-01-01T00:00:00Z", meta=META)
+CONTENTS: list[Content] = [
+    TextContent("text ü€🦊\0", ANNOTATIONS, META),
+    ImageContent("aGk=", "image/png", "file:///a.png", ANNOTATIONS, META),
+    AudioContent("aGk=", "audio/wav", ANNOTATIONS, META),
+    ResourceLink("file:///a", "a", "A", "an a", "text/plain", 3, ANNOTATIONS, META),
+    Resource("file:///a", text="a", mime_type="text/plain", annotations=ANNOTATIONS, resource_meta=META, meta=META),
+    Resource("file:///b", blob="aGk="),
+    UnknownContent({"type": "hologram", "rays": [1]}),
+]
+TOOL_CALL = ToolCallChanged(
+    tool_call_id="t",
+    title="Edit",
+    kind="edit",
+    status="completed",
+    content=[
+        *(ContentPart(content, META) for content in CONTENTS),
+        FileChange("/a", "old", "new", "move", "/b", "file", "text/plain", "@@", META),
+        TerminalPart("term_1", META),
+        UnknownPart({"part": "dance"}),
+    ],
+    locations=[Location("/a", 3, META)],
+    raw_input={"a": 1},
+    raw_output=[1, "two", None],
+    name="edit_file",
+    is_new=True,
+    meta=META,
+)
+SETTINGS = [
+    Setting(setting_id="m", name="Mode", value="ask", options=[Option("ask", "Ask", "asks", META)], category="mode"),
+    Setting(
+        setting_id="g", name="G", groups=[OptionGroup("x", "X", [Option("a", "A")], META)], description="d", meta=META
+    ),
+    Setting(setting_id="b", name="B", kind="boolean", value=True),
+    Setting(setting_id="o", name="O", kind="dial", other={"angle": 90}),
+]
+UPDATES: list[Update] = [
+    *(MessageChunk(role="user", content=content, message_id="m", meta=META) for content in CONTENTS),
+    TOOL_CALL,
+    PlanChanged(plan_id="p", entries=[PlanEntry("a", "completed", "high", META)], meta=META),
+    PlanChanged(plan_id="q", uri="file:///plan.md", markdown="# Plan", other={"type": "tree"}),
+    CommandsChanged(commands=[Command("clear", "Forget", "what", META)], meta=META),
+    ModeChanged(mode_id="ask", meta=META),
+    SettingsChanged(settings=SETTINGS, meta=META),
+    InfoChanged(title="Title", updated_at="2026-01-01T00:00:00Z", meta=META),
+    UsageChanged(used=1, size=2, cost=0.5, currency="EUR", meta=META),
+    CompactionChanged(compaction_id="c", status="completed", summary=CONTENTS, meta=META),
+    CompactionChanged(compaction_id="d", status="failed", error="too long"),
+    SubagentChanged(
+        session_id="sub",
+        title="Sub",
+        description="d",
+        state={"type": "running"},
+        can_cancel=True,
+        cwd="/",
+        additional_directories=["/a"],
+        meta=META,
+    ),
+    SessionMessageChanged(
+        message_id="sm",
+        sender_session_id="a",
+        recipient_session_id="b",
+        sender_message_id="c",
+        recipient_message_id="d",
+        content=CONTENTS,
+        meta=META,
+    ),
+    UnknownUpdate(tag="new", fields={"a": [1]}, meta=META),
+]
+SHOWN_OTHERWISE = {Notice, PlanRemoved, CompactionChunk, SessionMessageChunk}
+
+
+def test_no_kind_of_update_is_forgotten_here() -> None:
+    assert {type(update) for update in UPDATES} | SHOWN_OTHERWISE == {*get_args(Update)}
+
+
+async def test_everything_comes_back_as_it_was(store: Store) -> None:
+    async with await store.create(info("s")) as log:
+        for update in UPDATES:
+            log.append(update)
+
+    assert await told(store, "s") == UPDATES
+
+
+@pytest.mark.rule(57)
+async def test_a_prompt_of_every_kind_of_content_comes_back_as_it_was(store: Store) -> None:
+    async with await store.create(info("s")) as log:
+        log.begin_turn(CONTENTS, message_id="m")
+        await log.end_turn("end_turn")
+
+    assert await told(store, "s") == [
+        MessageChunk(role="user", content=content, message_id="m") for content in CONTENTS
+    ]
