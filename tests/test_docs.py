@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os
 import re
 import subprocess
 import sys
@@ -80,7 +81,11 @@ PROGRAMS = [
 
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_every_whole_program_on_a_page_runs(program: str) -> None:
-    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=30, check=False)
+    beside = str(Path(sys.executable).parent)  # where the `duologue` command is
+    env = {**os.environ, "PATH": beside + os.pathsep + os.environ["PATH"]}
+    ended = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False, env=env
+    )
 
     assert (ended.returncode, ended.stderr) == (0, "")
     assert ended.stdout
