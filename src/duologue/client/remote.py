@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -36,6 +36,7 @@ class RemoteAgent:
         info: Who the agent says it is, if it does.
         features: What it can do.
         login_methods: The ways to log in that it offers.
+        on_session: Is told of each session before anything is heard of it: the place to watch from the first word on.
     """
 
     def __init__(self, proxy: AgentProxy, connection: Connection, desk: Desk) -> None:
@@ -46,6 +47,7 @@ class RemoteAgent:
         self.info: Party | None = None
         self.features = AgentFeatures()
         self.login_methods: list[LoginMethod] = []
+        self.on_session: Callable[[ClientSession], None] | None = None
 
     def welcomed(self, welcome: Welcome) -> None:
         """What the agent said in the first exchange."""
@@ -177,6 +179,8 @@ class RemoteAgent:
         session = ClientSession(self, session_id, setup)
         if opened is not None:
             session.opened(opened)
+        if self.on_session is not None:
+            self.on_session(session)
         self.desk.add(session)
         return session
 
