@@ -39,11 +39,13 @@ async def hello(context: Context, params: Params) -> Params:
 
 @handlers.on(PROMPT)
 async def prompt(context: Context, params: Params) -> Params:
-    """So many updates, as fast as the peer takes them; for ever if none are asked for."""
+    """So many updates, as fast as the peer takes them; or one after the other, for ever, if no number is given."""
     number = 0
     while not params.count or number < params.count:
         await context.connection.notify(UPDATE, Params(session_id=params.session_id, count=number))
         number += 1
+        if not params.count:
+            await asyncio.sleep(0.0005)
     return params
 
 

@@ -7,7 +7,6 @@ import os
 import random
 import signal
 import sys
-import time
 from asyncio.subprocess import PIPE
 from pathlib import Path
 from typing import Any
@@ -21,10 +20,11 @@ from duologue.transports import tree
 from duologue.transports.lines import READ_AHEAD
 from duologue.transports.process import ProcessTransport
 from tests.chaos.agent import HELLO, HOLD, PROMPT, UPDATE, Params
+from tests.chaos.stopwatch import Stopwatch
 from tests.transports.waiting import until
 
 AGENT = [sys.executable, str(Path(__file__).with_name("agent.py"))]
-AT_ONCE = 5
+AT_ONCE = 4
 
 
 def seeds(count: int) -> list[int]:
@@ -49,7 +49,7 @@ async def test_an_agent_killed_at_any_moment_fails_every_call_within_a_second(
 
 async def kill_an_agent(chance: random.Random) -> None:
     """After so many updates of its turn; or, once in a while, after so many milliseconds of its start."""
-    updates, is_early = chance.randrange(300), chance.random() < 0.25
+    updates, is_early = chance.randrange(100), chance.random() < 0.25
     handlers = Handlers()
     seen: list[int] = []
     due = asyncio.Event()
@@ -71,16 +71,16 @@ async def kill_an_agent(chance: random.Random) -> None:
         waits += [asyncio.ensure_future(connection.request(method, Params())) for method in (PROMPT, HOLD, HOLD)]
         await due.wait()
         assert transport.pid is not None
-        os.kill(transport.pid, signal.SIGKILL)
-        killed_at = time.monotonic()
-        for wait in waits[0 if is_early else 1 :]:
-            try:
-                await wait
-            except AgentExited as lost:
-                assert lost.signal == "SIGKILL"
-            else:
-                assert wait is waits[0]  # it may have been answered in time
-        assert time.monotonic() - killed_at < 1.5  # a second, and what a busy machine adds
+        async with Stopwatch() as watch:
+            os.kill(transport.pid, signal.SIGKILL)
+            for wait in waits[0 if is_early else 1 :]:
+                try:
+                    await wait
+                except AgentExited as lost:
+                    assert lost.signal == "SIGKILL"
+                else:
+                    assert wait is waits[0]  # it may have been answered in time
+        assert watch.seconds < 1
         with pytest.raises(ConnectionLost):
             await connection.request(HOLD, Params())
         assert seen == list(range(len(seen)))
@@ -130,10 +130,10 @@ async def test_an_agent_whose_stdin_is_closed_leaves_within_two_seconds_whatever
                 agent.stdin.write(b'{"jsonrpc":"2.0","id":3,"method":"nope"}\n')
                 while b'"id":3' not in await agent.stdout.readline():
                     pass
-            agent.stdin.close()
-            closed_at = time.monotonic()
-            _, complaints = await agent.communicate()
-            assert time.monotonic() - closed_at < 2
+            async with Stopwatch() as watch:
+                agent.stdin.close()
+                _, complaints = await agent.communicate()
+            assert watch.seconds < 2
             assert agent.returncode == 0
             assert complaints == b""
     finally:
