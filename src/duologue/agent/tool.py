@@ -92,16 +92,19 @@ class Tool:
         else:
             await self.fail(f"{type(error).__name__}: {error}")
 
-    async def show(self, *parts: Part, replace: bool = False) -> None:
-        """Add to what the tool call shows: text, content, a `FileChange`, a terminal. `replace` starts afresh."""
+    async def show(self, *parts: Part, replace: bool = False, status: str | None = None) -> None:
+        """Add to what the tool call shows: text, content, a `FileChange`, a terminal. `replace` starts afresh.
+
+        With `status="pending"` it shows what it would do, before the user was asked.
+        """
         if replace:
             self._content = []
         self._content += [_as_part(part) for part in parts]
-        await self.change(content=list(self._content))
+        await self.change(status=status, content=list(self._content))
 
-    async def diff(self, path: str | Path, old: str | None, new: str | None) -> None:
+    async def diff(self, path: str | Path, old: str | None, new: str | None, *, status: str | None = None) -> None:
         """Show a change to a file: `old` is `None` for a new one, `new` for one that is deleted."""
-        await self.show(FileChange(str(self._turn.absolute(path)), old, new))
+        await self.show(FileChange(str(self._turn.absolute(path)), old, new), status=status)
 
     async def at(self, path: str | Path, line: int | None = None) -> None:
         """Say where the tool works now; clients can follow along."""
