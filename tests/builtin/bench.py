@@ -76,6 +76,13 @@ class Bench:
         assert response.stop_reason == "end_turn"
         return self.text
 
+    async def cancelled(self, text: str) -> v1.PromptResponse:
+        """One turn that is cancelled once its first words are there."""
+        turn = asyncio.ensure_future(self.prompt(text))
+        await self.until_said(" ")
+        await self.editor.cancel(self.session)
+        return await turn
+
     async def mode(self, mode: str) -> None:
         """Switch the mode, as the user would."""
         await self.editor.connection.request(

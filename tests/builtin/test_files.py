@@ -80,8 +80,10 @@ async def test_writing_shows_the_diff_and_asks_first_in_the_default_mode(
         (question,) = on.asked
         assert {"allow_once", "reject_once"} <= {option.kind for option in question.options}
         assert question.tool_call.content == [diff]
-        assert on.of(v1.ToolCallUpdate)[0].content == [diff]
-        assert on.status == "failed"
+        assert [(update.status, update.content) for update in on.of(v1.ToolCallUpdate)] == [
+            ("pending", [diff]),
+            ("failed", None),
+        ]
         assert (file.read_text() if file.exists() else None) == before
 
         on.choose = "allow_once"

@@ -20,7 +20,7 @@ ENDS = {"refuse": "refusal", "max-tokens": "max_tokens", "max-requests": "max_tu
 
 ERRORS = {"error", "exception"}
 ELSEWHERE = {"crash", "slow", "cancel-me", "stubborn"}
-"""Commands that take their time, or the process with them."""
+"""Commands that take their time, or the process with them: each has a test of its own."""
 
 
 async def test_every_command_runs_in_one_session_of_the_real_program(tmp_path: Path) -> None:
@@ -36,6 +36,14 @@ async def test_every_command_runs_in_one_session_of_the_real_program(tmp_path: P
             else:
                 assert (name, (await on.prompt(f"/{name}")).stop_reason) == (name, ENDS.get(name, "end_turn"))
                 assert (name, bool(on.updates)) == (name, True)
+
+
+@pytest.mark.parametrize("command", ["/slow", "/cancel-me", "/stubborn"])
+async def test_what_takes_its_time_can_be_cancelled(tmp_path: Path, command: str) -> None:
+    async with process(tmp_path) as on:
+        on.session = await on.editor.new()
+        assert (await on.cancelled(command)).stop_reason == "cancelled"
+        assert await on.say("hello")
 
 
 async def test_noise_on_the_wire_is_noise_and_the_conversation_goes_on(tmp_path: Path) -> None:

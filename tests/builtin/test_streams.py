@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from duologue.schema import v1
-from tests.builtin.bench import Bench, bench
+from tests.builtin.bench import bench
 
 
 @pytest.mark.parametrize(("argument", "count"), [("", 100), ("0", 0), ("1", 1), ("1,000", 1000), ("5_000", 5000)])
@@ -74,31 +74,23 @@ def test_slow_lasts_at_least_ten_seconds(tmp_path: Path, command: str, least: fl
         assert least <= runner.run(take_the_time()) < least + 5
 
 
-async def cancelled(on: Bench, command: str) -> v1.PromptResponse:
-    """Cancel the turn once its first words are there."""
-    turn = asyncio.ensure_future(on.prompt(command))
-    await on.until_said(" ")
-    await on.editor.cancel(on.session)
-    return await turn
-
-
 @pytest.mark.parametrize("command", ["/slow", "/cancel-me"])
 async def test_what_waits_ends_as_cancelled_at_once(tmp_path: Path, command: str) -> None:
     async with bench(tmp_path) as on, asyncio.timeout(2):
-        assert (await cancelled(on, command)).stop_reason == "cancelled"
+        assert (await on.cancelled(command)).stop_reason == "cancelled"
         assert "done" not in on.text
 
 
 async def test_cancel_me_says_that_it_was_cancelled_and_fails_its_tool_call(tmp_path: Path) -> None:
     async with bench(tmp_path) as on:
-        await cancelled(on, "/cancel-me")
+        await on.cancelled("/cancel-me")
         assert on.text == "Cancel me. You cancelled me.\n"
         assert on.status == "failed"
 
 
 async def test_a_stubborn_turn_is_cancelled_all_the_same(tmp_path: Path) -> None:
     async with bench(tmp_path) as on:
-        assert (await cancelled(on, "/stubborn")).stop_reason == "cancelled"
+        assert (await on.cancelled("/stubborn")).stop_reason == "cancelled"
         assert on.text.endswith("All right, then.\n")
         assert "You said" in await on.say("still there?")
 

@@ -53,7 +53,7 @@ async def read(turn: Turn[Knobs], argument: str) -> None:
             return
         shown = text[:MAX_SHOWN]
         await tool.show(fenced(_numbered(shown, line or 1) if turn.settings.numbers else shown))
-        await tool.change(raw_output={"characters": len(text)})
+        await tool.change(status="completed", raw_output={"characters": len(text)})
     cut = f" I showed the first {MAX_SHOWN:,} of them." if len(text) > MAX_SHOWN else ""
     await turn.say(f"`{path}`: {len(text.splitlines()):,} lines, {len(text):,} characters.{cut}\n")
 
@@ -120,7 +120,7 @@ async def search(turn: Turn[Knobs], argument: str) -> None:
             await tool.at(each.path, each.line)
         rows = [f"{_short(turn, each.path)}:{each.line}: {each.text.strip()[:120]}" for each in found[:MAX_FOUND]]
         await tool.show(fenced("\n".join(rows) or "nothing found"))
-        await tool.change(raw_output={"matches": len(rows)})
+        await tool.change(status="completed", raw_output={"matches": len(rows)})
     count = f"at least {MAX_FOUND}" if len(found) > MAX_FOUND else len(found)
     await turn.say(f"`{word}`: {count} lines.\n")
 
@@ -136,7 +136,7 @@ async def _edit_example(turn: Turn[Knobs]) -> None:
 async def _change(turn: Turn[Knobs], title: str, path: str, old: str | None, new: str) -> None:
     """Show the difference, ask, write."""
     async with turn.tool(title, kind="edit", locations=[path]) as tool:
-        await tool.diff(path, old, new)
+        await tool.diff(path, old, new, status="pending")
         if not await may(turn, tool, "write files"):
             await turn.say(f"I left `{path}` as it was.\n")
             return

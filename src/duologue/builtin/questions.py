@@ -37,7 +37,7 @@ async def permission(turn: Turn[Knobs], argument: str) -> None:
 
 async def _ask_permission(turn: Turn[Knobs], title: str) -> None:
     async with turn.tool(title, kind="other") as tool:
-        await tool.show("Nothing will be done, whatever you choose.")
+        await tool.show("Nothing will be done, whatever you choose.", status="pending")
         chosen = await tool.ask_permission(remember_as=tool.tool_call_id)
         if chosen is None or not chosen.kind.startswith("allow"):
             await tool.change(status="failed")
@@ -62,7 +62,7 @@ async def withdraw(turn: Turn[Knobs], argument: str) -> None:
 async def exit_plan(turn: Turn[Knobs], argument: str) -> None:
     """The pattern of agents that plan before they act."""
     async with turn.tool("Ready to implement the plan", kind="switch_mode") as tool:
-        await tool.show("1. Look around\n2. Do the work\n3. Check the result\n")
+        await tool.show("1. Look around\n2. Do the work\n3. Check the result\n", status="pending")
         chosen = await tool.ask_permission(options=LEAVING_PLAN, remember_as=tool.tool_call_id)
         if chosen is None or not chosen.kind.startswith("allow"):
             await tool.fail("The plan was not approved.")

@@ -46,7 +46,7 @@ async def tools(turn: Turn[Knobs], argument: str) -> None:
             if number % 4 == 3:
                 await tool.fail("And this one fails, for you to see.")
             else:
-                await tool.change(raw_output={"ok": True})
+                await tool.change(status="completed", raw_output={"ok": True})
     await turn.say(f"Those were {count:,} tool calls.\n")
 
 

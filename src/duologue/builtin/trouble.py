@@ -92,16 +92,21 @@ async def crash(turn: Turn[Knobs], argument: str) -> None:
 
 @command("unknown-update", "Send an update nobody knows", shows="unknown variants")
 async def unknown_update(turn: Turn[Knobs], argument: str) -> None:
-    """From a version of the protocol that does not exist."""
+    """From a version of the protocol that does not exist; and a tool call of a kind and status nobody knows."""
     fields = {"sessionUpdate": "from_the_future", "answer": 42}
     await turn.update(UnknownUpdate(tag="from_the_future", fields=fields))
+    await turn.update(
+        ToolCallChanged(
+            is_new=True, tool_call_id="strange", title="Read your mind", kind="telepathy", status="dreaming"
+        )
+    )
     await turn.say(SURVIVED)
 
 
 @command("odd-tools", "Send tool calls that break the rules", shows="tool calls as some agents send them")
 async def odd_tools(turn: Turn[Knobs], argument: str) -> None:
     """One never announced, one announced twice, one never finished, with content nobody knows."""
-    await turn.update(ToolCallChanged(tool_call_id="never-announced", kind="telepathy", status="dreaming"))
+    await turn.update(ToolCallChanged(tool_call_id="never-announced", status="completed"))
     for title in ("Announced once", "Announced twice"):
         await turn.update(ToolCallChanged(is_new=True, tool_call_id="twice", title=title, status="completed"))
     strange = UnknownPart({"type": "hologram", "of": "a cat"})
