@@ -12,10 +12,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar, cast, get_type_hints
 
 from duologue.agent.link import Link
+from duologue.agent.permission import PERMISSION_SECONDS
+from duologue.agent.providers import Providers
+from duologue.agent.running import CANCEL_SECONDS
 from duologue.agent.session import Session
 from duologue.agent.settings import Settings
 from duologue.agent.stdio import read_command_line, serve_stdio
 from duologue.agent.turn import Turn
+from duologue.conversation.content import JsonObject
 from duologue.conversation.setup import Party
 from duologue.conversation.updates import Command
 from duologue.dialects.terms import LoginMethod, LoginStatus, Provider
@@ -28,7 +32,7 @@ from duologue.transports.base import Transport
 if TYPE_CHECKING:
     from duologue.store.base import Store
 
-__all__ = ["Agent", "Providers"]
+__all__ = ["Agent"]
 
 S = TypeVar("S", bound=Settings)
 T = TypeVar("T", bound=Callable[..., Any])
@@ -36,15 +40,6 @@ T = TypeVar("T", bound=Callable[..., Any])
 PromptHandler: TypeAlias = Callable[[Turn[Any]], Awaitable[Any]]
 CommandHandler: TypeAlias = Callable[[Turn[Any], str], Awaitable[Any]]
 Accepts: TypeAlias = Literal["image", "audio", "resource"]
-
-
-class Providers:
-    """Where an agent's model requests go, if its author lets clients decide (unstable). Kept per process."""
-
-    def __init__(self, *providers: Provider) -> None:
-        self.known = {provider.provider_id: provider for provider in providers}
-        self.headers: dict[str, dict[str, str]] = {}
-        """The headers a client asked for, by provider; never told to anyone."""
 
 
 class Agent(Generic[S]):
@@ -59,6 +54,9 @@ class Agent(Generic[S]):
         system_prompt: Whether clients may `append` to the instructions, or even `override` them (unstable).
         mcp: Connect the MCP servers that clients name; needs the extra `mcp`.
         login_required: Refuse sessions until a registered login method succeeded.
+        meta: Custom capabilities, by names of your own; clients find them in `_meta` of the agent's capabilities.
+        permission_timeout: Seconds a permission question waits for its answer; then it is a no.
+        cancel_timeout: Seconds a cancelled prompt handler gets to end; then its turn is answered without it.
         debug: Put the text of unexpected exceptions into error answers.
     """
 
@@ -73,6 +71,9 @@ class Agent(Generic[S]):
         system_prompt: Literal["append", "override"] | None = None,
         mcp: bool = False,
         login_required: bool = False,
+        meta: JsonObject | None = None,
+        permission_timeout: float = PERMISSION_SECONDS,
+        cancel_timeout: float = CANCEL_SECONDS,
         debug: bool = False,
     ) -> None:
         self.info = Party(name, version, title)
@@ -81,6 +82,9 @@ class Agent(Generic[S]):
         self.system_prompt = system_prompt
         self.mcp = mcp
         self.login_required = login_required
+        self.meta = meta or {}
+        self.permission_timeout = permission_timeout
+        self.cancel_timeout = cancel_timeout
         self.debug = debug
         self.prompt_handler: PromptHandler | None = None
         self.open_hooks: list[Callable[[Session[Any]], Awaitable[None]]] = []
@@ -90,6 +94,8 @@ class Agent(Generic[S]):
         self.status_handler: Callable[[], Awaitable[LoginStatus | str]] | None = None
         self.providers: Providers | None = None
         self.store: Store | None = None
+        self.open_sessions: dict[str, Session[Any]] = {}
+        """Every session that is open, of whatever client."""
         self._extensions: list[tuple[Method[Any, Any], Notification[Any], Callable[[Any], Awaitable[Any]]]] = []
 
     # --- registering
@@ -104,13 +110,15 @@ class Agent(Generic[S]):
         self.open_hooks.append(hook)
         return hook
 
-    def command(self, name: str, description: str, *, hint: str | None = None) -> Callable[[T], T]:
+    def command(
+        self, name: str, description: str, *, hint: str | None = None, meta: JsonObject | None = None
+    ) -> Callable[[T], T]:
         """A slash command: advertised once a session is open, called for prompts that begin with `/name`."""
         if not name or name != name.strip() or any(sign in name for sign in "/ \t\n"):
             raise ValueError(f"a command's name has no slash and no blanks: {name!r}")
 
         def register(handler: T) -> T:
-            self.commands[name] = (Command(name, description, hint), handler)
+            self.commands[name] = (Command(name, description, hint, meta), handler)
             return handler
 
         return register
@@ -128,12 +136,14 @@ class Agent(Generic[S]):
 
         return register
 
-    def login(self, method_id: str, name: str, *, description: str | None = None) -> Callable[[T], T]:
+    def login(
+        self, method_id: str, name: str, *, description: str | None = None, meta: JsonObject | None = None
+    ) -> Callable[[T], T]:
         """A way to log in: the coroutine function does it, and raises a `RequestError` when it fails."""
 
         def register(handler: T) -> T:
             self.login_methods[method_id] = (
-                LoginMethod(method_id=method_id, name=name, description=description),
+                LoginMethod(method_id=method_id, name=name, description=description, meta=meta),
                 handler,
             )
             return handler
@@ -148,6 +158,7 @@ class Agent(Generic[S]):
         args: tuple[str, ...] = (),
         env: dict[str, str] | None = None,
         description: str | None = None,
+        meta: JsonObject | None = None,
     ) -> None:
         """A way to log in by running this very program in a terminal with these arguments instead of its own."""
         method = LoginMethod(
@@ -157,6 +168,7 @@ class Agent(Generic[S]):
             is_terminal=True,
             args=list(args),
             env=env or {},
+            meta=meta,
         )
         self.login_methods[method_id] = (method, None)
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from duologue.conversation.content import AudioContent, Content, ImageContent, Resource, UnknownContent
+from duologue.conversation.content import AudioContent, Content, ImageContent, Resource, TextContent, UnknownContent
 from duologue.conversation.setup import SessionSetup
 from duologue.errors import InvalidParams
 
 if TYPE_CHECKING:
     from duologue.agent.agent import Agent
 
-__all__ = ["check_prompt", "check_setup"]
+__all__ = ["check_absolute", "check_prompt", "check_setup"]
 
 
 def check_setup(setup: SessionSetup, agent: Agent[Any]) -> None:
@@ -30,14 +30,32 @@ def check_setup(setup: SessionSetup, agent: Agent[Any]) -> None:
     if agent.system_prompt is None:
         raise InvalidParams("$.systemPrompt: this agent takes no instructions")
     if prompt.mode != "append" and prompt.mode != agent.system_prompt:
-        raise InvalidParams(f"$.systemPrompt.mode: {prompt.mode!r} is not supported")
+        raise InvalidParams(f"$.systemPrompt.mode: {prompt.mode[:200]!r} is not supported")
+    if not prompt.content:
+        raise InvalidParams("$.systemPrompt.content: is empty")
+    for index, block in enumerate(prompt.content):
+        if not isinstance(block, TextContent):
+            raise InvalidParams(f"$.systemPrompt.content[{index}]: only text is taken")
+
+
+def check_absolute(field: str, path: str) -> None:
+    """Refuse a path that means something else elsewhere.
+
+    Raises:
+        InvalidParams: Naming the field.
+    """
+    if "\0" in path or not Path(path).is_absolute():
+        raise InvalidParams(f"$.{field}: must be an absolute path, not {path[:200]!r}")
 
 
 def _check_directory(field: str, path: str) -> None:
-    if "\0" in path or not Path(path).is_absolute():
-        raise InvalidParams(f"$.{field}: must be an absolute path, not {path[:200]!r}")
-    if not Path(path).is_dir():
-        raise InvalidParams(f"$.{field}: there is no such directory: {path[:200]}")
+    check_absolute(field, path)
+    try:
+        is_directory = Path(path).is_dir()
+    except OSError:
+        is_directory = False
+    if not is_directory:
+        raise InvalidParams(f"$.{field}: there is no such directory: {path[:200]!r}")
 
 
 def check_prompt(prompt: list[Content], agent: Agent[Any]) -> None:
@@ -63,6 +81,6 @@ def _needed_for(block: Content) -> str | None:
         case Resource():
             return "resource"
         case UnknownContent():
-            return str(block.fields.get("type"))
+            return str(block.fields.get("type"))[:200]
         case _:
             return None

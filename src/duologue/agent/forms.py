@@ -11,6 +11,7 @@ class Release:
 from __future__ import annotations
 
 import dataclasses
+import re
 import types
 import typing
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin
@@ -19,11 +20,14 @@ import msgspec
 
 from duologue.conversation.content import JsonObject
 from duologue.dialects.contract import Editor
-from duologue.dialects.terms import Elicitation
+from duologue.dialects.terms import Elicitation, ElicitationAnswer
+from duologue.errors import ProtocolViolation
 
-__all__ = ["ask_form", "form_schema"]
+__all__ = ["ask_elicitation", "ask_form", "form_schema"]
 
 F = TypeVar("F")
+
+_SECRET = re.compile(r"passw(or)?d|passphrase|secret|api_?key|private_?key|access_?token", re.IGNORECASE)
 
 _PLAIN: dict[Any, str] = {str: "string", int: "integer", float: "number", bool: "boolean"}
 
@@ -40,6 +44,8 @@ def form_schema(form: type) -> JsonObject:
     properties: JsonObject = {}
     required: list[str] = []
     for field in dataclasses.fields(form):
+        if _SECRET.search(field.name):
+            raise TypeError(f"{field.name}: a form never asks for a secret; send the user to an address with `ask_url`")
         properties[field.name] = _property(field, hints[field.name])
         if field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING:
             required.append(field.name)
@@ -53,13 +59,21 @@ def form_schema(form: type) -> JsonObject:
 
 async def ask_form(editor: Editor, question: Elicitation, form: type[F]) -> F | None:
     """Put the question and read the answer; `None` unless it was accepted and fits."""
-    answer = await editor.elicit(question)
+    answer = await ask_elicitation(editor, question)
     if answer.action != "accept":
         return None
     try:
         return msgspec.convert(answer.content or {}, form)
     except msgspec.ValidationError:
         return None
+
+
+async def ask_elicitation(editor: Editor, question: Elicitation) -> ElicitationAnswer:
+    """Put the question; an answer that makes no sense is none."""
+    try:
+        return await editor.elicit(question)
+    except ProtocolViolation:
+        return ElicitationAnswer(action="cancel")
 
 
 def _property(field: dataclasses.Field[Any], hint: Any) -> JsonObject:
@@ -70,21 +84,24 @@ def _property(field: dataclasses.Field[Any], hint: Any) -> JsonObject:
         if key in field.metadata
     }
     shape = _shape(field.name, hint)
-    if field.default is not dataclasses.MISSING and field.default is not None:
-        shape["default"] = field.default
+    default = field.default if field.default_factory is dataclasses.MISSING else field.default_factory()
+    if default is not dataclasses.MISSING and default is not None:
+        shape["default"] = default
     return shape | described
 
 
 def _shape(name: str, hint: Any) -> JsonObject:
     if hint in _PLAIN:
         return {"type": _PLAIN[hint]}
-    if get_origin(hint) is Literal:
-        return {"type": "string", "enum": [str(value) for value in get_args(hint)]}
-    if get_origin(hint) is list:
-        (member,) = get_args(hint)
-        if get_origin(member) is Literal:
-            return {"type": "array", "items": {"type": "string", "enum": [str(value) for value in get_args(member)]}}
+    if _is_choice(hint):
+        return {"type": "string", "enum": list(get_args(hint))}
+    if get_origin(hint) is list and _is_choice(get_args(hint)[0]):
+        return {"type": "array", "items": {"type": "string", "enum": list(get_args(get_args(hint)[0]))}}
     raise TypeError(f"{name}: {hint!r} has no place in a form (str, int, float, bool, Literal, list of Literal)")
+
+
+def _is_choice(hint: Any) -> bool:
+    return get_origin(hint) is Literal and all(isinstance(value, str) for value in get_args(hint))
 
 
 def _without_none(hint: Any) -> Any:

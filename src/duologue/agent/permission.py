@@ -6,7 +6,10 @@ from duologue.conversation.content import JsonObject
 from duologue.conversation.updates import ToolCallChanged
 from duologue.dialects.terms import PermissionOption
 
-__all__ = ["DEFAULT_OPTIONS", "Asked", "Remembered"]
+__all__ = ["DEFAULT_OPTIONS", "PERMISSION_SECONDS", "Asked", "Remembered"]
+
+PERMISSION_SECONDS = 600.0
+"""How long a question waits for its answer: a meeting, not a night."""
 
 DEFAULT_OPTIONS = [
     PermissionOption(option_id="allow_once", name="Allow once", kind="allow_once"),

@@ -10,23 +10,24 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any
+from typing import Any, cast
 
 from duologue.agent.turn import STOP_REASONS, StopTurn, Turn
+from duologue.errors import InternalError
 from duologue.runtime.tasks import TaskScope
 
-__all__ = ["CANCEL_PATIENCE", "Prompts"]
+__all__ = ["CANCEL_SECONDS", "Prompts"]
 
 _log = logging.getLogger("duologue.agent")
 
-CANCEL_PATIENCE = 4.0
-"""Seconds a handler gets to clean up after a cancellation before its turn is answered without it."""
+CANCEL_SECONDS = 4.0
+"""For a handler to clean up after a cancellation before its turn is answered without it: nobody waits five."""
 
 
 class _Prompt:
     """One prompt from its arrival to its answer."""
 
-    def __init__(self, turn: Turn[Any]) -> None:
+    def __init__(self, turn: Turn[Any], cancel_timeout: float) -> None:
         loop = asyncio.get_running_loop()
         self.turn = turn
         self.may_start: asyncio.Future[None] = loop.create_future()
@@ -34,84 +35,107 @@ class _Prompt:
         self.finished: asyncio.Future[None] = loop.create_future()
         self.task: asyncio.Task[Any] | None = None
         self.is_cancelled = False
+        self._cancel_timeout = cancel_timeout
         self._timer: asyncio.TimerHandle | None = None
 
     def cancel(self) -> None:
         if self.is_cancelled:
             return
         self.is_cancelled = True
-        if not self.may_start.done():
-            self.may_start.set_result(None)
+        _resolve(self.may_start)
         if self.task is not None:
             self.task.cancel()
-            self._timer = asyncio.get_running_loop().call_later(CANCEL_PATIENCE, self.gave_up.set_result, None)
+            self._timer = asyncio.get_running_loop().call_later(self._cancel_timeout, self.give_up)
+
+    def give_up(self) -> None:
+        _resolve(self.gave_up)
 
     def close(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
 
     def finish(self) -> None:
-        if not self.finished.done():
-            self.finished.set_result(None)
+        _resolve(self.finished)
 
 
 class Prompts:
-    """Runs the prompts of a session one after the other."""
+    """Runs the prompts of a session one after the other.
 
-    def __init__(self, tasks: TaskScope) -> None:
+    Args:
+        tasks: Where the handlers run.
+        ended: Awaited with how a turn ended, before its answer is given and before the next may start.
+        cancel_timeout: Seconds for a cancelled handler to end.
+    """
+
+    def __init__(
+        self, tasks: TaskScope, ended: Callable[[str], Coroutine[Any, Any, None]], cancel_timeout: float
+    ) -> None:
         self._waiting: deque[_Prompt] = deque()
         self._tasks = tasks
-
-    @property
-    def is_busy(self) -> bool:
-        return bool(self._waiting)
+        self._ended = ended
+        self._cancel_timeout = cancel_timeout
 
     def cancel(self) -> None:
         """End the running prompt and those that wait behind it."""
         for prompt in list(self._waiting):
             prompt.cancel()
 
-    async def run(
-        self,
-        turn: Turn[Any],
-        handle: Callable[[Turn[Any]], Coroutine[Any, Any, Any]],
-        ended: Callable[[str], Awaitable[None]],
-    ) -> str:
-        """Wait for the turn's turn, handle it, and say how it ended; `ended` is awaited before the next may start.
+    async def run(self, turn: Turn[Any], handle: Callable[[Turn[Any]], Awaitable[Any]]) -> str:
+        """Wait for the turn's turn, handle it, and say how it ended.
 
         Raises:
             Exception: What the handler raised, unless the prompt was cancelled.
         """
-        prompt = _Prompt(turn)
+        prompt = _Prompt(turn, self._cancel_timeout)
         self._waiting.append(prompt)
-        reason = "error"
         try:
-            if self._waiting[0] is not prompt:
-                await self._until(prompt, {prompt.may_start})
-            if prompt.is_cancelled:
-                reason = "cancelled"
-            else:
-                prompt.task = self._tasks.start(handle(turn))
-                await self._until(prompt, {prompt.task, prompt.gave_up})
-                reason = self._reason(prompt, prompt.task)
-            return reason
+            return await self._answer(prompt, handle)
         finally:
-            turn.is_over = True
-            prompt.close()
-            try:
-                await ended(reason)
-            finally:
-                self._waiting.remove(prompt)
-                prompt.finish()
-                if self._waiting and not self._waiting[0].may_start.done():
-                    self._waiting[0].may_start.set_result(None)
+            self._waiting.remove(prompt)
+            prompt.finish()
+            if self._waiting:
+                _resolve(self._waiting[0].may_start)
 
-    async def end(self) -> None:
-        """Cancel everything and wait until it has ended, or was abandoned."""
+    async def end(self, *, at_once: bool = False) -> None:
+        """Cancel everything and wait until it has ended, or was abandoned: after a while, or `at_once`."""
         self.cancel()
         while self._waiting:
             last = self._waiting[-1]
+            if at_once:
+                for prompt in self._waiting:
+                    prompt.give_up()
             await asyncio.wait({last.finished})
+
+    async def _answer(self, prompt: _Prompt, handle: Callable[[Turn[Any]], Awaitable[Any]]) -> str:
+        try:
+            reason = await self._handled(prompt, handle)
+        except Exception:
+            await self._close(prompt, "error")
+            raise
+        failure = await self._close(prompt, reason)
+        if failure is None:
+            return reason
+        _log.error("a turn ended (%s), but it could not be kept: %s", reason, failure)
+        if reason == "cancelled":  # protocol/v1/prompt-turn: cancelling never fails
+            return reason
+        raise InternalError(f"the turn ended ({reason}), but it could not be kept: {failure}") from failure
+
+    async def _handled(self, prompt: _Prompt, handle: Callable[[Turn[Any]], Awaitable[Any]]) -> str:
+        if self._waiting[0] is not prompt:
+            await self._until(prompt, {prompt.may_start})
+        if prompt.is_cancelled:
+            return "cancelled"
+        prompt.task = self._tasks.start(_guarded(handle, prompt.turn))
+        await self._until(prompt, {prompt.task, prompt.gave_up})
+        return self._reason(prompt, prompt.task)
+
+    async def _close(self, prompt: _Prompt, reason: str) -> BaseException | None:
+        """Nothing of the turn leaves from here on; why it could not be kept, if so."""
+        prompt.turn.is_over = True
+        prompt.close()
+        ending = self._tasks.start(self._ended(reason))
+        await self._until(prompt, {ending})
+        return None if ending.cancelled() else ending.exception()
 
     async def _until(self, prompt: _Prompt, ends: set[asyncio.Future[Any]]) -> None:
         """Wait for one of these; a cancellation of the request is a cancellation of the prompt, not of its answer."""
@@ -135,11 +159,29 @@ class Prompts:
             return "cancelled"
         if task.cancelled():
             return "cancelled"
-        if isinstance(raised, StopTurn):
-            return raised.reason
         if raised is not None:
-            raise raised
+            stop = _stop_in(raised)
+            if stop is None:
+                raise raised
+            return stop.reason
         return _as_reason(task.result())
+
+
+async def _guarded(handle: Callable[[Turn[Any]], Awaitable[Any]], turn: Turn[Any]) -> Any:
+    """Run a handler; its `sys.exit()` ends the turn with an error, not the agent that serves others too."""
+    try:
+        return await handle(turn)
+    except SystemExit as error:
+        raise InternalError("the prompt handler raised SystemExit") from error
+
+
+def _stop_in(raised: BaseException) -> StopTurn | None:
+    """The wish to stop, also out of a task group."""
+    if isinstance(raised, BaseExceptionGroup):
+        group = cast("BaseExceptionGroup[BaseException]", raised)
+        found = [_stop_in(error) for error in group.exceptions]
+        return found[0] if len(found) == 1 else None
+    return raised if isinstance(raised, StopTurn) else None
 
 
 def _as_reason(returned: Any) -> str:
@@ -148,3 +190,8 @@ def _as_reason(returned: Any) -> str:
     if returned in STOP_REASONS:
         return str(returned)
     raise TypeError(f"a prompt handler returns nothing or a stop reason ({', '.join(STOP_REASONS)}), not {returned!r}")
+
+
+def _resolve(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Any, TypeAlias, get_type_hints
+import re
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from contextlib import aclosing
+from typing import Any, TypeAlias, cast
+from weakref import WeakKeyDictionary
 
 from duologue.agent.agent import Agent
 from duologue.agent.session import Session
@@ -30,20 +33,20 @@ def serve(target: Answer | type | Agent[Any], *, name: str | None = None) -> Non
 def agent_from(target: Answer | type | Agent[Any], *, name: str | None = None) -> Agent[Any]:
     """An `Agent` that answers prompts with `target`. Sessions are kept in memory."""
     if isinstance(target, Agent):
-        return target
+        return target  # pyright: ignore[reportUnknownVariableType]
     agent: Agent[Any] = Agent(name or getattr(target, "__name__", "agent").replace("_", "-").lower())
     agent.keep_sessions(MemoryStore())
     if isinstance(target, type):
-        made: dict[str, Any] = {}
+        made: WeakKeyDictionary[Session[Any], Any] = WeakKeyDictionary()
 
         @agent.on_open
         async def make(session: Session[Any]) -> None:
             takes_session = len(inspect.signature(target).parameters) > 0
-            made[session.id] = target(session) if takes_session else target()
+            made[session] = target(session) if takes_session else target()
 
         @agent.on_prompt
         async def answer_with_instance(turn: Turn[Any]) -> Any:
-            return await _answer(made[turn.session.id].prompt, turn)
+            return await _answer(made[turn.session].prompt, turn)
     else:
 
         @agent.on_prompt
@@ -53,21 +56,28 @@ def agent_from(target: Answer | type | Agent[Any], *, name: str | None = None) -
     return agent
 
 
-async def _answer(function: Answer, turn: Turn[Any]) -> str | None:
-    returned = function(turn if _wants_turn(function) else turn.text)
-    if isinstance(returned, AsyncIterator):
-        async for piece in returned:
-            await turn.say(piece)
-        return None
-    answer = await returned
-    if answer is not None:
-        await turn.say(answer)
-    return None
+async def _answer(function: Answer, turn: Turn[Any]) -> None:
+    returned: Any = function(turn if _wants_turn(function) else turn.text)
+    if isinstance(returned, AsyncGenerator):
+        async with aclosing(cast("AsyncGenerator[str | Content]", returned)) as pieces:
+            async for piece in pieces:
+                await turn.say(piece)
+    elif inspect.isawaitable(returned):
+        answer: str | Content | None = await returned
+        if answer is not None:
+            await turn.say(answer)
+    else:
+        raise TypeError(f"{function!r} must be an async generator or a coroutine function")
 
 
 def _wants_turn(function: Callable[..., Any]) -> bool:
     parameters = list(inspect.signature(function).parameters.values())
     if not parameters:
         raise TypeError(f"{function!r} takes no prompt")
-    hint = get_type_hints(function).get(parameters[0].name)
-    return hint is Turn or getattr(hint, "__origin__", None) is Turn or parameters[0].name == "turn"
+    hint = parameters[0].annotation
+    return parameters[0].name == "turn" or re.match(r"(\w+\.)*Turn\b", _name_of(hint)) is not None
+
+
+def _name_of(hint: Any) -> str:
+    """An annotation as it is written, whether it was evaluated or not."""
+    return hint if isinstance(hint, str) else getattr(getattr(hint, "__origin__", hint), "__name__", "")

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import secrets
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-import msgspec
-
+from duologue.agent.keeping import Keeping, Kept
 from duologue.agent.permission import Remembered
 from duologue.agent.running import Prompts
 from duologue.agent.settings import Settings
@@ -24,38 +26,26 @@ from duologue.conversation.updates import (
     Update,
 )
 from duologue.dialects.contract import Editor
+from duologue.errors import StoreError
 from duologue.local.files import Roots
 from duologue.runtime.tasks import TaskScope
 
 if TYPE_CHECKING:
+    from duologue.agent.agent import Agent
     from duologue.agent.turn import Turn
     from duologue.mcp.servers import McpServers
-    from duologue.store.base import SessionLog
 
-__all__ = ["STATE_NAME", "Kept", "Session", "read_kept"]
+__all__ = ["Session"]
+
+_log = logging.getLogger("duologue.agent")
 
 S = TypeVar("S", bound=Settings)
-
-STATE_NAME = "duologue"
-"""Under which name a store keeps what belongs to the session itself."""
 
 CLOSE_GRACE = 1.0
 """Seconds that work between turns gets to clean up when its session is closed."""
 
-
-class Kept(msgspec.Struct):
-    """What is kept of a session beside its updates."""
-
-    settings: dict[str, str | bool] = {}
-    state: JsonObject = {}
-
-
-def read_kept(stored: bytes | None) -> Kept:
-    """What was kept; nothing, if it cannot be read any more."""
-    try:
-        return Kept() if stored is None else msgspec.json.decode(stored, type=Kept)
-    except msgspec.MsgspecError:
-        return Kept()
+GONE_GRACE = 0.2
+"""The same when the client is gone, and the whole agent has two seconds to end."""
 
 
 class Session(Generic[S]):
@@ -70,32 +60,36 @@ class Session(Generic[S]):
         editor: The client; the turn's methods are the comfortable way to it.
         title: What the session is called, if it is.
         tasks: Runs work that goes on between turns, as `session.tasks.start(work())`; it ends with the session.
+        errands: Runs what must still be done when a turn has ended, and soon is: releasing, last words.
     """
 
     def __init__(
-        self,
-        session_id: str,
-        setup: SessionSetup,
-        settings: S,
-        editor: Editor,
-        *,
-        log: SessionLog | None = None,
-        state: JsonObject | None = None,
+        self, session_id: str, setup: SessionSetup, agent: Agent[S], editor: Editor, keeping: Keeping, kept: Kept
     ) -> None:
         self.id = session_id
         self.setup = setup
         self.cwd = Path(setup.cwd)
-        self.settings = settings
+        self.settings = agent.settings_type(kept.settings)
         self.editor = editor
-        self.state: JsonObject = state if state is not None else {}
+        self.state: JsonObject = kept.state
         self.title: str | None = None
-        self.log = log
         self.remembered = Remembered()
+        self.compacted: set[str] = set()
+        self.permission_timeout = agent.permission_timeout
         self.tasks = TaskScope()
-        self.prompts = Prompts(self.tasks)
+        self.errands = TaskScope()
+        self.prompts = Prompts(self.tasks, self._keep_end, agent.cancel_timeout)
         self.roots = Roots(setup.roots)
+        self.offered = [command for command, _ in agent.commands.values()]
+        self._keeping = keeping
+        self._open_sessions = agent.open_sessions
+        self._closing = asyncio.Lock()
+        self._is_closed = False
+        self._own_title = kept.title
+        self._is_titled_by_user = False
         self._mcp: McpServers | None = None
-        self._commands: list[Command] = []
+        self._introduced = asyncio.Event()
+        self._held: list[Update] = []
 
     def new_id(self, kind: str) -> str:
         """An id nobody has used or will guess: `call_…`, `msg_…`."""
@@ -122,17 +116,40 @@ class Session(Generic[S]):
     # --- telling
 
     async def update(self, update: Update) -> None:
-        """Tell the client something, in a turn or between turns; it is kept where sessions are kept."""
+        """Tell the client something, in a turn or between turns; it is kept where sessions are kept.
+
+        Before the client knows the session, it is told as soon as it does.
+        """
         if isinstance(update, InfoChanged) and update.title is not UNSET:
-            self.title = update.title
-        if self.log is not None:
-            self.log.append(update)
-        await self.editor.update(self.id, update)
+            if self._is_titled_by_user:
+                return
+            self.title = self._own_title = update.title
+            self.save()
+        self._keeping.append(update)
+        await self._tell(update)
+
+    async def _tell(self, update: Update) -> None:
+        if self._introduced.is_set():
+            await self.editor.update(self.id, update)
+        else:
+            self._held.append(update)
+
+    @property
+    def is_introduced(self) -> bool:
+        """The client has heard of it."""
+        return self._introduced.is_set()
+
+    async def introduce(self) -> None:
+        """The client knows the session now: tell what was to be told since it was opened."""
+        while self._held:
+            await self.editor.update(self.id, self._held.pop(0))
+        self._introduced.set()
 
     async def commands(self, commands: list[Command]) -> None:
         """Offer these slash commands from now on."""
-        self._commands = commands
-        await self.update(CommandsChanged(commands=commands))
+        self.offered = commands
+        if self._introduced.is_set():
+            await self.update(CommandsChanged(commands=commands))
 
     async def set(self, **values: str | bool) -> None:
         """Change settings from the agent's side; the client is told once, after all of them.
@@ -151,6 +168,7 @@ class Session(Generic[S]):
             if setting.setting_id in changed and setting.category == "mode":
                 await self.tell_mode(str(setting.value))
         await self.update(SettingsChanged(settings=described))
+        self.save()
 
     async def tell_mode(self, mode_id: str) -> None:
         """The session works in another mode now."""
@@ -161,34 +179,89 @@ class Session(Generic[S]):
         if self._mcp is not None:
             self._mcp.on_message(server_id, request_id, method, params)
 
+    # --- the title
+
+    def restore_title(self, title: str | None) -> None:
+        """Take the title that the list shows. If it is not the one the agent gave, the user did."""
+        self.title = title
+        self._is_titled_by_user = title not in (None, self._own_title)
+
+    async def titled_by_user(self, title: str) -> None:
+        """The user gave the session this title; the agent does not change it any more."""
+        self.title = title
+        self._is_titled_by_user = True
+        self._keeping.append(InfoChanged(title=title))
+        await self._tell(InfoChanged(title=title))
+
     # --- keeping
+
+    def save(self) -> None:
+        """Keep settings and state as they are now; `commit` says when that is safe."""
+        self._keeping.save(Kept(settings=self.settings.values, state=self.state, title=self._own_title))
 
     async def commit(self) -> None:
         """Until everything told so far is kept."""
-        if self.log is not None:
-            await self.log.commit()
+        await self._keeping.commit()
 
-    async def run(self, turn: Turn[Any], handler: Callable[[Turn[Any]], Awaitable[Any]]) -> str:
-        """Handle a prompt when its turn comes; how it ended, once everything told in it is kept."""
-        return await self.prompts.run(turn, lambda its: self._handle(its, handler), self._keep_end)
+    def history(self) -> AsyncIterator[Update]:
+        """What was told in this session so far, less the turns that were refused: what the next prompt builds on.
 
-    async def _handle(self, turn: Turn[Any], handler: Callable[[Turn[Any]], Awaitable[Any]]) -> Any:
-        if self.log is not None:
-            self.log.begin_turn(turn.prompt)
-        return await handler(turn)
+        Pieces come joined, tool calls as they ended. Empty where sessions are not kept.
+        """
+        return self._keeping.history()
+
+    async def run(
+        self, turn: Turn[Any], handler: Callable[[Turn[Any]], Awaitable[Any]], check: Callable[[], Awaitable[None]]
+    ) -> str:
+        """Handle a prompt when its turn comes and `check` passes; how it ended, once everything told in it is kept."""
+
+        async def handle(turn: Turn[Any]) -> Any:
+            await self._introduced.wait()
+            await check()
+            self._keeping.begin_turn(turn.prompt)
+            try:
+                return await handler(turn)
+            finally:
+                await turn.end_compactions()
+
+        return await self.prompts.run(turn, handle)
 
     async def _keep_end(self, reason: str) -> None:
-        if self.log is not None and self.log.turn:
-            kept = Kept(settings=self.settings.values, state=self.state)
-            self.log.save_state(STATE_NAME, msgspec.json.encode(kept))
-            await self.log.end_turn(reason)
+        self.save()
+        # Nobody asked for the end of this turn; those who open the session again are to see that it was cut off.
+        was_cut_off = reason == "cancelled" and self.editor.is_gone
+        await self._keeping.end_turn(None if was_cut_off else reason)
 
     async def aclose(self) -> None:
-        """End the running work, that between turns too, and free what the session holds."""
-        await self.prompts.end()
-        await self.tasks.cancel(CLOSE_GRACE)
+        """End the running work, that between turns too, and free what the session holds. Twice is as good as once."""
+        async with self._closing:
+            if self._is_closed:
+                return
+            self._is_closed = True
+            try:
+                await self._end_work(GONE_GRACE if self.editor.is_gone else CLOSE_GRACE)
+            finally:
+                self.roots.close()
+                await self._let_go()
+
+    async def _end_work(self, grace: float) -> None:
+        await self.prompts.end(at_once=self.editor.is_gone)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(grace):
+                await self.errands.settle()
+        await self.errands.cancel(grace)
+        await self.tasks.cancel(grace)
         if self._mcp is not None:
             await self._mcp.aclose()
-        self.roots.close()
-        if self.log is not None:
-            await self.log.aclose()
+
+    async def _let_go(self) -> None:
+        try:
+            self.save()
+        except Exception as error:
+            _log.error("the state of session %s could not be kept: %s", self.id, error)
+        try:
+            await self._keeping.aclose()
+        except StoreError as error:
+            _log.error("the last of session %s could not be kept: %s", self.id, error)
+        if self._open_sessions.get(self.id) is self:
+            del self._open_sessions[self.id]

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from duologue.conversation.content import JsonObject
 from duologue.conversation.settings import Mode, Modes, Option, OptionGroup, Setting
 from duologue.errors import InvalidParams
 
@@ -22,11 +23,19 @@ __all__ = ["Settings", "choice", "toggle"]
 class _Knob:
     """One declared setting; on an instance it reads as its current value."""
 
-    def __init__(self, name: str | None, description: str | None, category: str | None, default: str | bool) -> None:
+    def __init__(
+        self,
+        name: str | None,
+        description: str | None,
+        category: str | None,
+        default: str | bool,
+        meta: JsonObject | None,
+    ) -> None:
         self.name = name
         self.description = description
         self.category = category
         self.default = default
+        self.meta = meta
         self.key = ""
 
     def __set_name__(self, owner: type, name: str) -> None:
@@ -60,6 +69,7 @@ def choice(
     description: str | None = None,
     category: str | None = None,
     groups: Mapping[str, Sequence[str | Option]] | None = None,
+    meta: JsonObject | None = None,
 ) -> str:
     """A setting with one of several values; the first is the default unless one is named.
 
@@ -70,6 +80,7 @@ def choice(
         description: A sentence for a person.
         category: `mode` makes these the session's modes, `model` its models; also `model_config`, `thought_level`.
         groups: Values under headings, instead of `options`.
+        meta: Attached to the setting.
     """
     flat = [_as_option(option) for option in options]
     grouped = [
@@ -81,15 +92,21 @@ def choice(
         raise ValueError("a choice has options or groups of options, at least one and not both")
     if default is not None and default not in values:
         raise ValueError(f"the default {default!r} is not one of {values}")
-    knob = _Choice(flat, grouped, name=name, description=description, category=category, default=default or values[0])
+    chosen = values[0] if default is None else default
+    knob = _Choice(flat, grouped, name=name, description=description, category=category, default=chosen, meta=meta)
     return knob  # type: ignore[return-value]  # on an instance it is a str: what type checkers should see
 
 
 def toggle(
-    default: bool, *, name: str | None = None, description: str | None = None, category: str | None = None
+    default: bool,
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    category: str | None = None,
+    meta: JsonObject | None = None,
 ) -> bool:
     """A setting that is on or off. Clients that do not know switches never see it."""
-    knob = _Toggle(name=name, description=description, category=category, default=default)
+    knob = _Toggle(name=name, description=description, category=category, default=default, meta=meta)
     return knob  # type: ignore[return-value]  # on an instance it is a bool: what type checkers should see
 
 
@@ -154,7 +171,7 @@ class Settings:
         if key is None:
             return None
         setting = self._describe(self._knob(key))
-        available = [Mode(option.value, option.name, option.description) for option in setting.choices]
+        available = [Mode(option.value, option.name, option.description, option.meta) for option in setting.choices]
         return Modes(str(setting.value), available)
 
     def models(self) -> Setting | None:
@@ -173,6 +190,7 @@ class Settings:
             groups=knob.groups if isinstance(knob, _Choice) else [],
             description=knob.description,
             category=knob.category,
+            meta=knob.meta,
         )
 
 

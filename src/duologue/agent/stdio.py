@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import logging
+import os
 import signal
 import sys
+from contextlib import suppress
 
 from duologue.conversation.setup import Party
 from duologue.runtime.tasks import TaskScope
@@ -14,17 +17,27 @@ from duologue.transports.stdio import StdioTransport
 
 __all__ = ["read_command_line", "serve_stdio"]
 
+LEAVE_SECONDS = 0.25
+"""For what still runs when the client is gone and the sessions are closed: the client waits two seconds for our end."""
+
 
 def serve_stdio(agent: Servable) -> None:
     """Serve on stdin and stdout until the client leaves or somebody asks us to end."""
+    loop = asyncio.new_event_loop()
     try:
-        asyncio.run(_serve_until_told(agent))
+        code = loop.run_until_complete(_serve_until_told(agent))
+        has_ended = loop.run_until_complete(_end_the_rest())
     except KeyboardInterrupt:
         sys.exit(130)
+    if not has_ended:
+        _leave(code)
+    loop.close()
+    if code:
+        sys.exit(code)
 
 
-async def _serve_until_told(agent: Servable) -> None:
-    """A signal ends the conversation in good order: sessions are saved, children ended."""
+async def _serve_until_told(agent: Servable) -> int:
+    """A signal ends the conversation in good order: sessions are saved, children ended. The exit code."""
     serving = TaskScope().start(agent.serve_on(StdioTransport()))
     loop = asyncio.get_running_loop()
     told: list[int] = []
@@ -40,7 +53,32 @@ async def _serve_until_told(agent: Servable) -> None:
     except asyncio.CancelledError:
         if not told:
             raise
-        sys.exit(128 + told[0])
+    return 128 + told[0] if told else 0
+
+
+async def _end_the_rest() -> bool:
+    """End what the author's code left running, and its threads; whether all of it has ended."""
+    tasks = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in tasks:
+        task.cancel()
+    if tasks:
+        await asyncio.wait(tasks, timeout=LEAVE_SECONDS)
+    loop = asyncio.get_running_loop()
+    with suppress(TimeoutError):
+        async with asyncio.timeout(LEAVE_SECONDS):
+            await loop.shutdown_asyncgens()
+            await loop.shutdown_default_executor()
+            return all(task.done() for task in tasks)
+    return False
+
+
+def _leave(code: int) -> None:
+    """End the process although something in it does not: an interpreter would wait for it for ever."""
+    logging.shutdown()
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(AttributeError, OSError, ValueError):
+            stream.flush()
+    os._exit(code)
 
 
 def read_command_line(info: Party) -> None:

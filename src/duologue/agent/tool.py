@@ -8,6 +8,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
+import msgspec
+
 from duologue.agent.permission import DEFAULT_OPTIONS, Asked
 from duologue.conversation.content import Content, JsonObject, as_content
 from duologue.conversation.updates import (
@@ -99,17 +101,16 @@ class Tool:
         """
         if replace:
             self._content = []
-        self._content += [_as_part(part) for part in parts]
+        self._content += [_as_part(self._turn, part) for part in parts]
         await self.change(status=status, content=list(self._content))
 
     async def diff(self, path: str | Path, old: str | None, new: str | None, *, status: str | None = None) -> None:
         """Show a change to a file: `old` is `None` for a new one, `new` for one that is deleted."""
-        await self.show(FileChange(str(self._turn.absolute(path)), old, new), status=status)
+        await self.show(FileChange(str(path), old, new), status=status)
 
     async def at(self, path: str | Path, line: int | None = None) -> None:
         """Say where the tool works now; clients can follow along."""
-        place = Location(str(self._turn.absolute(path)), line)
-        self._locations = [*self._locations, place]
+        self._locations = [*self._locations, _as_location(self._turn, Location(str(path), line))]
         await self.change(locations=list(self._locations))
 
     async def change(
@@ -142,7 +143,7 @@ class Tool:
 
     async def fail(self, reason: str) -> None:
         """The tool did not succeed; the turn goes on."""
-        self._content.append(_as_part(reason))
+        self._content.append(_as_part(self._turn, reason))
         await self.change(status="failed", content=list(self._content))
 
     async def allow(
@@ -189,9 +190,12 @@ class Tool:
         return ToolCallChanged(tool_call_id=self.tool_call_id, **given)
 
 
-def _as_part(part: Part) -> ToolContent:
+def _as_part(turn: Turn[Any], part: Part) -> ToolContent:
+    if isinstance(part, FileChange):
+        return msgspec.structs.replace(part, path=str(turn.absolute(part.path)))
     return part if isinstance(part, _PARTS) else ContentPart(as_content(part))
 
 
 def _as_location(turn: Turn[Any], place: str | Path | Location) -> Location:
-    return place if isinstance(place, Location) else Location(str(turn.absolute(place)))
+    location = place if isinstance(place, Location) else Location(str(place))
+    return msgspec.structs.replace(location, path=str(turn.absolute(location.path)))

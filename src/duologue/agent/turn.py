@@ -7,14 +7,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
+from urllib.parse import urlsplit
 
-from duologue.agent.forms import ask_form, form_schema
+from duologue.agent.forms import ask_elicitation, ask_form, form_schema
 from duologue.agent.permission import Asked
 from duologue.agent.settings import Settings
+from duologue.agent.terminal import Terminal, open_terminal
 from duologue.agent.tool import Tool
-from duologue.agent.workspace import Files, Ran, run_command
+from duologue.agent.workspace import OUTPUT_LIMIT, Files, Ran, run_command
 from duologue.conversation.content import Content, JsonObject, as_content, text_of
 from duologue.conversation.updates import (
     UNSET,
@@ -32,7 +35,7 @@ from duologue.conversation.updates import (
     UsageChanged,
 )
 from duologue.dialects.terms import ClientFeatures, Elicitation, PermissionOption, TokenUsage
-from duologue.errors import InvalidParams, RequestError
+from duologue.errors import InvalidParams, ProtocolViolation, RequestError
 
 if TYPE_CHECKING:
     from duologue.agent.session import Session
@@ -74,6 +77,7 @@ class Turn(Generic[S]):
         """What this turn used up; set it and it is told with the answer."""
         self.is_over = False
         self._message: tuple[Role, str] | None = None
+        self._compactions: set[str] = set()
 
     # --- what is known
 
@@ -135,11 +139,15 @@ class Turn(Generic[S]):
         await self.update(PlanRemoved(plan_id=plan_id))
 
     async def usage(self, *, used: int, size: int, cost: float | None = None, currency: str | None = None) -> None:
-        """How full the context is, and what the session has cost so far."""
-        await self.update(UsageChanged(used=used, size=size, cost=cost, currency=currency or (cost and "USD") or None))
+        """How full the context is, and what the session has cost so far: in dollars, unless `currency` is given."""
+        if cost is not None and currency is None:
+            currency = "USD"
+        await self.update(UsageChanged(used=used, size=size, cost=cost, currency=currency))
 
     async def notice(self, title: str, *, severity: str = "info", description: str | None = None) -> None:
         """Something to see now that is no part of the conversation; clients that do not know notices see nothing."""
+        if not title:
+            raise ValueError("a notice has a title")
         await self.update(Notice(severity=severity, title=title, description=description))
 
     async def title(self, title: str | None) -> None:
@@ -149,7 +157,10 @@ class Turn(Generic[S]):
     async def compaction(
         self, compaction_id: str, status: str, *, summary: str | list[Content] | None = None, error: str | None = None
     ) -> None:
-        """The context is being shortened: `in_progress`, then `completed`, `failed` or `cancelled`."""
+        """The context is being shortened: `in_progress`, then `completed`, `failed` or `cancelled`.
+
+        One that is still in progress when the turn ends has failed, or was cancelled with it.
+        """
         blocks = [as_content(summary)] if isinstance(summary, str) else summary
         await self.update(
             CompactionChanged(
@@ -170,19 +181,39 @@ class Turn(Generic[S]):
         Raises:
             RuntimeError: The turn is over: its answer has been given.
         """
-        if self.is_over:
-            raise RuntimeError("this turn has been answered; what happens between turns goes through `session.update`")
+        self._check_open()
+        if isinstance(update, CompactionChanged):
+            self._note_compaction(update)
         self._message = None
         await self.session.update(update)
 
     async def last_words(self, update: Update) -> None:
         """An update while the turn is being cancelled; it must not wait for a client that does not read."""
         if not self.is_over:
-            await asyncio.shield(self.session.tasks.start(self.session.update(update)))
+            await asyncio.shield(self.session.errands.start(self.session.update(update)))
 
-    async def _chunk(self, role: Role, content: str | Content, message_id: str | None, meta: JsonObject | None) -> None:
+    async def end_compactions(self) -> None:
+        """Leave no compaction in progress: the turn that did it ends here."""
+        task = asyncio.current_task()
+        status = "cancelled" if task is not None and task.cancelling() else "failed"
+        for compaction_id in sorted(self._compactions):
+            await self.last_words(CompactionChanged(compaction_id=compaction_id, status=status))
+
+    def _note_compaction(self, update: CompactionChanged) -> None:
+        if update.compaction_id in self.session.compacted:
+            raise ValueError(f"the compaction {update.compaction_id!r} has ended; a new one has a new id")
+        if update.status == "in_progress":
+            self._compactions.add(update.compaction_id)
+        else:
+            self._compactions.discard(update.compaction_id)
+            self.session.compacted.add(update.compaction_id)
+
+    def _check_open(self) -> None:
         if self.is_over:
             raise RuntimeError("this turn has been answered; what happens between turns goes through `session.update`")
+
+    async def _chunk(self, role: Role, content: str | Content, message_id: str | None, meta: JsonObject | None) -> None:
+        self._check_open()
         if message_id is None:
             if self._message is None or self._message[0] != role:
                 self._message = (role, self.session.new_id("msg"))
@@ -251,6 +282,21 @@ class Turn(Generic[S]):
             self, [command, *args], cwd=cwd, env=env or {}, timeout=timeout, limit=limit, title=title, tool=tool
         )
 
+    def terminal(
+        self,
+        command: str,
+        *args: str,
+        cwd: str | Path | None = None,
+        env: dict[str, str] | None = None,
+        limit: int = OUTPUT_LIMIT,
+    ) -> AbstractAsyncContextManager[Terminal]:
+        """A command to watch while it runs: `async with turn.terminal("npm", "start") as terminal: …`.
+
+        It runs where `run` would run it, and ends with the block. To show it, use `tool.show(terminal.part)`.
+        """
+        place = str(self.absolute(cwd or "."))
+        return open_terminal(self.session, [command, *args], cwd=place, env=env or {}, limit=limit)
+
     async def set(self, **values: str | bool) -> None:
         """Change settings from the agent's side; the client is told."""
         await self.session.set(**values)
@@ -265,13 +311,15 @@ class Turn(Generic[S]):
 
     async def ask_permission(self, asked: Asked, options: list[PermissionOption]) -> PermissionOption | None:
         """What the user chose, or `None`: no answer, cancelled, or an answer that was never offered."""
+        self._check_open()
         remembered = self.session.remembered.answer_to(asked)
         if remembered is not None:
             return remembered
         await self.session.commit()
         try:
-            option_id = await self.session.editor.ask_permission(self.session.id, asked.tool, options, asked.meta)
-        except RequestError:
+            async with asyncio.timeout(self.session.permission_timeout):
+                option_id = await self.session.editor.ask_permission(self.session.id, asked.tool, options, asked.meta)
+        except (RequestError, ProtocolViolation, TimeoutError):
             return None
         chosen = next((option for option in options if option.option_id == option_id), None)
         if chosen is not None:
@@ -282,14 +330,20 @@ class Turn(Generic[S]):
         """Ask the user to fill in a form; a dataclass says what is asked. `None`: declined, or the client has no forms.
 
         Never ask for secrets this way: use `ask_url`.
+
+        Raises:
+            RequestError: The client failed to ask.
+            TypeError: The dataclass cannot be a form, or asks for a secret.
         """
+        self._check_open()
+        schema = form_schema(form)
         if not self.client.forms:
             return None
         question = Elicitation(
             message=message,
             session_id=self.session.id,
             tool_call_id=None if tool is None else tool.tool_call_id,
-            schema=form_schema(form),
+            schema=schema,
         )
         return await ask_form(self.session.editor, question, form)
 
@@ -298,7 +352,12 @@ class Turn(Generic[S]):
 
         Raises:
             InvalidParams: The client cannot do that; there is no other safe way to ask for secrets.
+            RequestError: The client failed to ask.
+            ValueError: The address holds a user's name or password.
         """
+        self._check_open()
+        if "@" in urlsplit(url).netloc:
+            raise ValueError("an address that others see holds no name and no password")
         if not self.client.urls:
             raise InvalidParams("the client cannot open addresses for the user")
         question = Elicitation(
@@ -307,4 +366,4 @@ class Turn(Generic[S]):
             url=url,
             elicitation_id=elicitation_id or self.session.new_id("ask"),
         )
-        return (await self.session.editor.elicit(question)).action == "accept"
+        return (await ask_elicitation(self.session.editor, question)).action == "accept"

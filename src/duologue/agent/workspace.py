@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from duologue.conversation.updates import TerminalPart
-from duologue.errors import ConnectionLost, RequestError
-from duologue.local.commands import Command
+from duologue.agent.terminal import open_terminal
+from duologue.dialects.terms import TerminalExit
 
 if TYPE_CHECKING:
     from duologue.agent.session import Session
     from duologue.agent.tool import Tool
     from duologue.agent.turn import Turn
 
-__all__ = ["Files", "Ran", "run_command"]
+__all__ = ["OUTPUT_LIMIT", "Files", "Ran", "run_command"]
 
 OUTPUT_LIMIT = 1024 * 1024
 """What is kept of a command's output unless told otherwise: more than any model reads."""
@@ -86,72 +84,45 @@ async def run_command(
 ) -> Ran:
     """Run it, show it as a tool call, and leave nothing of it behind, whatever happens."""
     place = str(turn.absolute(cwd or "."))
-    keep = limit if limit is not None else OUTPUT_LIMIT
     asked = {"command": argv, "cwd": place}
     if tool is not None:
         await tool.change(raw_input=asked)
-        return await _run(turn, tool, argv, place, env, timeout, keep)
+        return await _run(turn, tool, argv, place, env, timeout, limit)
     async with turn.tool(title or " ".join(argv), kind="execute", raw_input=asked) as own:
-        return await _run(turn, own, argv, place, env, timeout, keep)
+        return await _run(turn, own, argv, place, env, timeout, limit)
 
 
 async def _run(
-    turn: Turn[Any], tool: Tool, argv: list[str], cwd: str, env: dict[str, str], timeout: float | None, limit: int
+    turn: Turn[Any],
+    tool: Tool,
+    argv: list[str],
+    cwd: str,
+    env: dict[str, str],
+    timeout: float | None,
+    limit: int | None,
 ) -> Ran:
-    if turn.client.terminals:
-        ran = await _run_in_terminal(turn, tool, argv, cwd, env, timeout, limit)
-    else:
-        ran = await _run_here(tool, argv, cwd, env, timeout, limit)
-    output = {"exitCode": ran.exit_code, "signal": ran.signal, "timedOut": ran.timed_out}
-    await tool.change(status="completed" if ran.ok else "failed", raw_output=output)
-    return ran
-
-
-async def _run_in_terminal(
-    turn: Turn[Any], tool: Tool, argv: list[str], cwd: str, env: dict[str, str], timeout: float | None, limit: int
-) -> Ran:
-    editor, session_id = turn.session.editor, turn.session.id
-    terminal_id = await editor.create_terminal(session_id, argv[0], argv[1:], env, cwd, limit)
-    try:
-        await tool.show(TerminalPart(terminal_id))
+    keep = limit if limit is not None else OUTPUT_LIMIT
+    async with open_terminal(turn.session, argv, cwd=cwd, env=env, limit=keep) as terminal:
+        if terminal.part is not None:
+            await tool.show(terminal.part)
         ended, timed_out = None, False
         try:
             async with asyncio.timeout(timeout):
-                ended = await editor.wait_for_exit(session_id, terminal_id)
+                ended = await terminal.wait()
         except TimeoutError:
             timed_out = True
-            await editor.kill_terminal(session_id, terminal_id)
-        seen = await editor.terminal_output(session_id, terminal_id)
-        ended = ended or seen.exit
-        return Ran(
-            output=seen.output,
-            truncated=seen.truncated,
-            exit_code=None if ended is None else ended.exit_code,
-            signal=None if ended is None else ended.signal,
-            timed_out=timed_out,
-        )
-    finally:
-        # protocol/v1/terminals: every terminal that was created is released, also when the turn is cancelled.
-        with suppress(RequestError, ConnectionLost):
-            await asyncio.shield(turn.session.tasks.start(editor.release_terminal(session_id, terminal_id)))
-
-
-async def _run_here(
-    tool: Tool, argv: list[str], cwd: str, env: dict[str, str], timeout: float | None, limit: int
-) -> Ran:
-    command = await Command.start(argv, cwd=cwd, env=env, output_limit=limit)
-    timed_out = False
-    try:
-        try:
-            async with asyncio.timeout(timeout):
-                await command.wait()
-        except TimeoutError:
-            timed_out = True
-            await command.kill()
-        ended = await command.wait()
-        text, truncated = command.output()
-    finally:
-        await command.release()
-    if text:
-        await tool.show(text)
-    return Ran(output=text, truncated=truncated, exit_code=ended.exit_code, signal=ended.signal, timed_out=timed_out)
+            await terminal.kill()
+        seen = await terminal.output()
+        if terminal.part is None and seen.output:
+            await tool.show(seen.output)
+    ended = ended or seen.exit or TerminalExit()
+    ran = Ran(
+        output=seen.output,
+        truncated=seen.truncated,
+        exit_code=ended.exit_code,
+        signal=ended.signal,
+        timed_out=timed_out,
+    )
+    output = {"exitCode": ran.exit_code, "signal": ran.signal, "timedOut": ran.timed_out}
+    await tool.change(status="completed" if ran.ok else "failed", raw_output=output)
+    return ran

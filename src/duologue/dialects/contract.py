@@ -37,6 +37,11 @@ class Editor(ABC):
     features: ClientFeatures
     info: Party | None
 
+    @property
+    @abstractmethod
+    def is_gone(self) -> bool:
+        """Nothing more will come from the client."""
+
     @abstractmethod
     async def update(self, session_id: str, update: Update) -> None:
         """Tell the client what happens; what it did not ask for (notices, compaction, …) is left out."""
@@ -55,8 +60,16 @@ class Editor(ABC):
 
     @abstractmethod
     async def create_terminal(
-        self, session_id: str, command: str, args: list[str], env: dict[str, str], cwd: str | None, limit: int | None
-    ) -> str: ...
+        self,
+        session_id: str,
+        command: str,
+        args: list[str],
+        env: dict[str, str],
+        cwd: str | None,
+        limit: int | None,
+        late: Callable[[str], object] | None = None,
+    ) -> str:
+        """The id of a terminal that runs this; `late` is told of one that was made although the wait was cancelled."""
 
     @abstractmethod
     async def terminal_output(self, session_id: str, terminal_id: str) -> TerminalOutput: ...
@@ -106,6 +119,9 @@ class AgentCore(Protocol):
     async def new_session(self, setup: SessionSetup) -> Opened: ...
 
     async def open_session(self, session_id: str, setup: SessionSetup, *, replay: bool) -> Opened: ...
+
+    async def introduced(self, session_id: str) -> None:
+        """The client has the answer that opens the session: from now on it may be told of it."""
 
     async def fork_session(self, session_id: str, setup: SessionSetup) -> Opened: ...
 

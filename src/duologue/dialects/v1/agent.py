@@ -5,11 +5,14 @@ Only what the agent offers is registered, so that everything else is answered wi
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any
 
 from duologue.conversation.setup import SessionSetup
 from duologue.conversation.updates import CommandsChanged
 from duologue.dialects.contract import AgentCore
+from duologue.dialects.meta import answering, with_meta
 from duologue.dialects.terms import AgentFeatures, Opened, TokenUsage
 from duologue.dialects.v1.content import blocks_from_wire
 from duologue.dialects.v1.editor import V1Editor, accounts_to_wire
@@ -23,11 +26,21 @@ from duologue.dialects.v1.setup import (
     party_to_wire,
     setup_from_wire,
 )
+from duologue.errors import ConnectionLost
 from duologue.runtime.handlers import Context, Handlers
 from duologue.schema import legacy, v1
 from duologue.schema.base import Method, Notification
 
 __all__ = ["V1AgentDialect"]
+
+_PROMPT = Method(
+    v1.SESSION_PROMPT.name,
+    v1.SESSION_PROMPT.params,
+    v1.SESSION_PROMPT.result,
+    in_order=v1.SESSION_PROMPT.in_order,
+    answers_cancel=True,
+)
+"""A turn that is cancelled ends with a stop reason, by whatever message that was asked for and however early."""
 
 
 class V1AgentDialect:
@@ -43,7 +56,7 @@ class V1AgentDialect:
         self._handlers = handlers
         self._has_boolean_settings = False
         self._editor: V1Editor | None = None
-        handlers.on(v1.INITIALIZE)(self._initialize)
+        handlers.on(v1.INITIALIZE)(_attaching(self._initialize))
 
     async def _initialize(self, context: Context, params: v1.InitializeRequest) -> v1.InitializeResponse:
         client = party_from_wire(params.client_info)
@@ -70,7 +83,7 @@ class V1AgentDialect:
         table: list[tuple[bool, Method[Any, Any] | Notification[Any], Any]] = [
             (always, v1.AUTHENTICATE, self._authenticate),
             (always, v1.SESSION_NEW, self._new),
-            (always, v1.SESSION_PROMPT, self._prompt),
+            (always, _PROMPT, self._prompt),
             (always, v1.SESSION_CANCEL, self._cancel),
             (always, v1.SESSION_SET_MODE, self._set_mode),
             (always, v1.SESSION_SET_CONFIG_OPTION, self._set_option),
@@ -94,7 +107,7 @@ class V1AgentDialect:
         ]
         for is_offered, method, handler in table:
             if is_offered:
-                self._handlers.on(method)(handler)
+                self._handlers.on(method)(_attaching(handler))
 
     # --- login
 
@@ -114,34 +127,39 @@ class V1AgentDialect:
 
     async def _new(self, context: Context, params: v1.NewSessionRequest) -> v1.NewSessionResponse:
         opened = await self._core.new_session(setup_from_wire(params))
-        self._offer_commands(context, opened.session_id, opened)
+        self._follow_up(context, opened.session_id, opened)
         response = v1.NewSessionResponse if opened.models is None else legacy.NewSessionResponse
         return response(session_id=opened.session_id, **self._state_of(opened))
 
     async def _load(self, context: Context, params: v1.LoadSessionRequest) -> v1.LoadSessionResponse:
         opened = await self._core.open_session(params.session_id, setup_from_wire(params), replay=True)
-        self._offer_commands(context, params.session_id, opened)
+        self._follow_up(context, params.session_id, opened)
         response = v1.LoadSessionResponse if opened.models is None else legacy.LoadSessionResponse
         return response(**self._state_of(opened))
 
     async def _resume(self, context: Context, params: v1.ResumeSessionRequest) -> v1.ResumeSessionResponse:
         opened = await self._core.open_session(params.session_id, setup_from_wire(params), replay=False)
-        self._offer_commands(context, params.session_id, opened)
+        self._follow_up(context, params.session_id, opened)
         response = v1.ResumeSessionResponse if opened.models is None else legacy.ResumeSessionResponse
         return response(**self._state_of(opened))
 
     async def _fork(self, context: Context, params: v1.ForkSessionRequest) -> v1.ForkSessionResponse:
         setup: SessionSetup = setup_from_wire(params)
         opened = await self._core.fork_session(params.session_id, setup)
-        self._offer_commands(context, opened.session_id, opened)
+        self._follow_up(context, opened.session_id, opened)
         response = v1.ForkSessionResponse if opened.models is None else legacy.ForkSessionResponse
         return response(session_id=opened.session_id, **self._state_of(opened))
 
-    def _offer_commands(self, context: Context, session_id: str, opened: Opened) -> None:
+    def _follow_up(self, context: Context, session_id: str, opened: Opened) -> None:
         """Version 1 tells commands in an update, which belongs after the answer that opens the session."""
-        if opened.commands and self._editor is not None:
-            editor, update = self._editor, CommandsChanged(commands=opened.commands)
-            context.after_response(lambda: editor.update(session_id, update))
+
+        async def tell() -> None:
+            with suppress(ConnectionLost):
+                if opened.commands and self._editor is not None:
+                    await self._editor.update(session_id, CommandsChanged(commands=opened.commands))
+                await self._core.introduced(session_id)
+
+        context.after_response(tell)
 
     def _state_of(self, opened: Opened) -> dict[str, Any]:
         """What every response that opens a session carries; absent rather than empty."""
@@ -240,6 +258,17 @@ class V1AgentDialect:
 
     async def _mcp_message(self, context: Context, params: v1.MessageMcpNotification) -> None:
         self._core.mcp_message(params.server_id, params.request_id, params.method, params.params)
+
+
+def _attaching(handler: Callable[[Context, Any], Awaitable[Any]]) -> Callable[[Context, Any], Awaitable[Any]]:
+    """Let what the handler calls see what came with the request, and add to its answer."""
+
+    async def handle(context: Context, params: Any) -> Any:
+        with answering(params.meta) as request:
+            result = await handler(context, params)
+            return with_meta(result, request.answer) if request.answer and result is not None else result
+
+    return handle
 
 
 def _usage_to_wire(usage: TokenUsage | None) -> v1.Usage | None:

@@ -210,13 +210,13 @@ class V1AgentProxy(AgentProxy):
     async def call_extension(self, name: str, params: Any, result: Any) -> Any:
         if not name.startswith("_"):
             raise MethodNotFound(f"custom methods begin with an underscore: {name}")
-        method: Method[Any, Any] = Method(name, type(params), result)
+        method: Method[Any, Any] = Method(name, object, result)
         return await self._connection.request(method, params)
 
     async def notify_extension(self, name: str, params: Any) -> None:
         if not name.startswith("_"):
             raise MethodNotFound(f"custom notifications begin with an underscore: {name}")
-        notification: Notification[Any] = Notification(name, type(params), side="agent")
+        notification: Notification[Any] = Notification(name, object, side="agent")
         await self._connection.notify(notification, params)
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -22,6 +23,7 @@ from duologue.conversation.updates import (
     Update,
 )
 from duologue.dialects.contract import Editor
+from duologue.dialects.meta import Attached, current_attachment, with_meta
 from duologue.dialects.terms import (
     ClientFeatures,
     Elicitation,
@@ -35,10 +37,13 @@ from duologue.dialects.v1.updates import permission_tool, update_to_wire
 from duologue.errors import MethodNotFound
 from duologue.runtime.connection import Connection
 from duologue.schema import v1
-from duologue.schema.base import Method, Notification
+from duologue.schema.base import Method, Model, Notification
 from duologue.schema.codec import decode
 
 __all__ = ["V1Editor", "accounts_to_wire"]
+
+P = TypeVar("P")
+R = TypeVar("R")
 
 
 class V1Editor(Editor):
@@ -49,16 +54,33 @@ class V1Editor(Editor):
         self.info = info
         self.features = features
 
+    @property
+    def is_gone(self) -> bool:
+        return self._connection.is_closed
+
+    async def _request(self, method: Method[P, R], params: P, late: Callable[[R], object] | None = None) -> R:
+        attached = current_attachment()
+        if attached is None:
+            return await self._connection.request(method, params, late=late)
+        answer = await self._connection.request(method, _attach_to(params, attached), late=late)
+        attached.received = getattr(answer, "meta", None)
+        return answer
+
+    async def _notify(self, notification: Notification[P], params: P) -> None:
+        attached = current_attachment()
+        await self._connection.notify(notification, params if attached is None else _attach_to(params, attached))
+
     async def update(self, session_id: str, update: Update) -> None:
+        update = self._fit(update)
         if self._is_wanted(update):
-            await self._connection.notify(
-                v1.SESSION_UPDATE,
-                v1.SessionNotification(session_id=session_id, update=update_to_wire(self._fit(update))),
-            )
+            wire = v1.SessionNotification(session_id=session_id, update=update_to_wire(update))
+            await self._notify(v1.SESSION_UPDATE, wire)
 
     def _is_wanted(self, update: Update) -> bool:
         features = self.features
         match update:
+            case SettingsChanged(settings=[]):
+                return False
             case Notice():
                 return features.notices
             case CompactionChanged() | CompactionChunk():
@@ -71,11 +93,15 @@ class V1Editor(Editor):
                 return True
 
     def _fit(self, update: Update) -> Update:
-        """Boolean settings are shown only to clients that know them."""
-        if isinstance(update, SettingsChanged) and not self.features.boolean_settings:
-            kept = [setting for setting in update.settings if setting.kind != "boolean"]
-            return SettingsChanged(settings=kept, meta=update.meta)
-        return update
+        """What the client does not know in the form it knows: no switches, and one plan without a name."""
+        match update:
+            case SettingsChanged() if not self.features.boolean_settings:
+                kept = [setting for setting in update.settings if setting.kind != "boolean"]
+                return SettingsChanged(settings=kept, meta=update.meta)
+            case PlanChanged(plan_id=str(), entries=list()) if not self.features.named_plans:
+                return PlanChanged(entries=update.entries, meta=update.meta)
+            case _:
+                return update
 
     async def ask_permission(
         self, session_id: str, tool: ToolCallChanged, options: list[PermissionOption], meta: JsonObject | None
@@ -89,19 +115,26 @@ class V1Editor(Editor):
             ],
             meta=meta,
         )
-        outcome = (await self._connection.request(v1.SESSION_REQUEST_PERMISSION, request)).outcome
+        outcome = (await self._request(v1.SESSION_REQUEST_PERMISSION, request)).outcome
         return outcome.option_id if isinstance(outcome, v1.SelectedPermissionOutcome) else None
 
     async def read_file(self, session_id: str, path: str, line: int | None, limit: int | None) -> str:
         request = v1.ReadTextFileRequest(session_id=session_id, path=path, line=line, limit=limit)
-        return (await self._connection.request(v1.FS_READ_TEXT_FILE, request)).content
+        return (await self._request(v1.FS_READ_TEXT_FILE, request)).content
 
     async def write_file(self, session_id: str, path: str, text: str) -> None:
         request = v1.WriteTextFileRequest(session_id=session_id, path=path, content=text)
-        await self._connection.request(v1.FS_WRITE_TEXT_FILE, request)
+        await self._request(v1.FS_WRITE_TEXT_FILE, request)
 
     async def create_terminal(
-        self, session_id: str, command: str, args: list[str], env: dict[str, str], cwd: str | None, limit: int | None
+        self,
+        session_id: str,
+        command: str,
+        args: list[str],
+        env: dict[str, str],
+        cwd: str | None,
+        limit: int | None,
+        late: Callable[[str], object] | None = None,
     ) -> str:
         request = v1.CreateTerminalRequest(
             session_id=session_id,
@@ -111,30 +144,35 @@ class V1Editor(Editor):
             cwd=cwd,
             output_byte_limit=limit,
         )
-        return (await self._connection.request(v1.TERMINAL_CREATE, request)).terminal_id
+
+        def too_late(answer: v1.CreateTerminalResponse) -> None:
+            if late is not None:
+                late(answer.terminal_id)
+
+        return (await self._request(v1.TERMINAL_CREATE, request, too_late)).terminal_id
 
     async def terminal_output(self, session_id: str, terminal_id: str) -> TerminalOutput:
         request = v1.TerminalOutputRequest(session_id=session_id, terminal_id=terminal_id)
-        answer = await self._connection.request(v1.TERMINAL_OUTPUT, request)
+        answer = await self._request(v1.TERMINAL_OUTPUT, request)
         status = answer.exit_status
         ended = None if status is None else TerminalExit(exit_code=status.exit_code, signal=status.signal)
         return TerminalOutput(output=answer.output, truncated=answer.truncated, exit=ended)
 
     async def wait_for_exit(self, session_id: str, terminal_id: str) -> TerminalExit:
         request = v1.WaitForTerminalExitRequest(session_id=session_id, terminal_id=terminal_id)
-        answer = await self._connection.request(v1.TERMINAL_WAIT_FOR_EXIT, request)
+        answer = await self._request(v1.TERMINAL_WAIT_FOR_EXIT, request)
         return TerminalExit(exit_code=answer.exit_code, signal=answer.signal)
 
     async def kill_terminal(self, session_id: str, terminal_id: str) -> None:
         request = v1.KillTerminalRequest(session_id=session_id, terminal_id=terminal_id)
-        await self._connection.request(v1.TERMINAL_KILL, request)
+        await self._request(v1.TERMINAL_KILL, request)
 
     async def release_terminal(self, session_id: str, terminal_id: str) -> None:
         request = v1.ReleaseTerminalRequest(session_id=session_id, terminal_id=terminal_id)
-        await self._connection.request(v1.TERMINAL_RELEASE, request)
+        await self._request(v1.TERMINAL_RELEASE, request)
 
     async def elicit(self, question: Elicitation) -> ElicitationAnswer:
-        answer = await self._connection.request(v1.ELICITATION_CREATE, _question_to_wire(question))
+        answer = await self._request(v1.ELICITATION_CREATE, _question_to_wire(question))
         match answer:
             case v1.ElicitationAcceptAction():
                 return ElicitationAnswer(action="accept", content=answer.content or {}, meta=answer.meta)
@@ -147,32 +185,36 @@ class V1Editor(Editor):
 
     async def complete_elicitation(self, elicitation_id: str) -> None:
         done = v1.CompleteElicitationNotification(elicitation_id=elicitation_id)
-        await self._connection.notify(v1.ELICITATION_COMPLETE, done)
+        await self._notify(v1.ELICITATION_COMPLETE, done)
 
     async def tell_login_status(self, status: LoginStatus) -> None:
         told = v1.AuthStatusUpdateNotification(state=status.state, accounts=accounts_to_wire(status), meta=status.meta)
-        await self._connection.notify(v1.AUTH_STATUS_UPDATE, told)
+        await self._notify(v1.AUTH_STATUS_UPDATE, told)
 
     async def mcp_message(self, server_id: str, request_id: str, method: str, params: JsonObject | None) -> JsonObject:
         request = v1.MessageMcpRequest(server_id=server_id, request_id=request_id, method=method, params=params)
-        answer = await self._connection.request(v1.MCP_MESSAGE, request)
+        answer = await self._request(v1.MCP_MESSAGE, request)
         builtins: JsonObject = msgspec.to_builtins(answer)
         return builtins
 
     async def call_extension(self, name: str, params: Any, result: Any) -> Any:
-        return await self._connection.request(_extension(name, params, result), params)
+        return await self._request(_extension(name, result), params)
 
     async def notify_extension(self, name: str, params: Any) -> None:
         if not name.startswith("_"):
             raise MethodNotFound(f"custom notifications begin with an underscore: {name}")
-        notification: Notification[Any] = Notification(name, type(params))
-        await self._connection.notify(notification, params)
+        notification: Notification[Any] = Notification(name, object)
+        await self._notify(notification, params)
 
 
-def _extension(name: str, params: Any, result: Any) -> Method[Any, Any]:
+def _attach_to(params: Any, attached: Attached) -> Any:
+    return with_meta(params, attached.sent) if isinstance(params, Model) else params
+
+
+def _extension(name: str, result: Any) -> Method[Any, Any]:
     if not name.startswith("_"):
         raise MethodNotFound(f"custom methods begin with an underscore: {name}")
-    return Method(name, type(params), result, side="client")
+    return Method(name, object, result, side="client")
 
 
 def _question_to_wire(question: Elicitation) -> v1.CreateElicitationRequest:

@@ -116,7 +116,7 @@ def _option_from_wire(option: v1.SessionConfigSelectOption) -> Option:
 def models_to_wire(setting: Setting) -> legacy.SessionModelState:
     """The setting of category `model`, for clients that know models only."""
     models = [
-        legacy.ModelInfo(model_id=option.value, name=option.name, description=option.description)
+        legacy.ModelInfo(model_id=option.value, name=option.name, description=option.description, meta=option.meta)
         for option in setting.choices
     ]
     return legacy.SessionModelState(current_model_id=str(setting.value), available_models=models)

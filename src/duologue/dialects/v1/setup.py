@@ -251,7 +251,7 @@ def info_to_wire(info: s.SessionInfo) -> v1.SessionInfo:
         additional_directories=info.additional_directories,
         title=info.title,
         updated_at=info.updated_at,
-        archived=True if info.archived else None,
+        archived=info.archived,
         meta=info.meta,
     )
 

@@ -283,9 +283,7 @@ def _command_from_wire(command: v1.AvailableCommand) -> u.Command:
 
 
 def _subagent_to_wire(update: u.SubagentChanged) -> v1.SubagentUpdate:
-    state: Any = update.state
-    if isinstance(state, dict):
-        state = Other(state.get("state"), state)
+    state: Any = _patch(update.state, lambda fields: Other(fields.get("state"), fields))
     return v1.SubagentUpdate(
         session_id=update.session_id,
         title=update.title,

@@ -1,0 +1,94 @@
+"""What the two ends attach to their messages (`_meta`), around any call, whatever the call is about.
+
+Inside the handler of a request, `current_request()` has what came with it and takes what its answer shall carry:
+
+    current_request().answer["example.com/region"] = "eu"
+
+Around calls of the peer, `attach` adds to what is sent and has what came with the last answer:
+
+    with attach({"traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}) as attached:
+        text = await turn.files.read("notes.md")
+    print(attached.received)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import TypeVar
+
+import msgspec
+
+from duologue.conversation.content import JsonObject
+from duologue.schema.base import Model
+
+__all__ = ["Attached", "RequestMeta", "answering", "attach", "current_attachment", "current_request", "with_meta"]
+
+M = TypeVar("M", bound=Model)
+
+
+class RequestMeta:
+    """What is attached to a request of the peer (`received`), and what its answer shall carry (`answer`)."""
+
+    def __init__(self, received: JsonObject | None) -> None:
+        self.received = received
+        self.answer: JsonObject = {}
+
+
+class Attached:
+    """What is attached to all that is sent (`sent`), and what came with the last answer (`received`)."""
+
+    def __init__(self, sent: JsonObject) -> None:
+        self.sent = sent
+        self.received: JsonObject | None = None
+
+
+_request: ContextVar[RequestMeta] = ContextVar("request")
+_attached: ContextVar[Attached | None] = ContextVar("attached", default=None)
+
+
+def current_request() -> RequestMeta:
+    """What is attached to the request that is being answered here.
+
+    Raises:
+        LookupError: No request of the peer led here.
+    """
+    return _request.get()
+
+
+@contextmanager
+def attach(meta: JsonObject) -> Generator[Attached]:
+    """Attach this to every message sent from inside the block, on top of what blocks around it attach."""
+    around = _attached.get()
+    attached = Attached(meta if around is None else {**around.sent, **meta})
+    token = _attached.set(attached)
+    try:
+        yield attached
+    finally:
+        _attached.reset(token)
+
+
+# --- for dialects
+
+
+@contextmanager
+def answering(received: JsonObject | None) -> Generator[RequestMeta]:
+    """The block answers a request that came with this attached."""
+    request = RequestMeta(received)
+    token = _request.set(request)
+    try:
+        yield request
+    finally:
+        _request.reset(token)
+
+
+def current_attachment() -> Attached | None:
+    """What is to be attached to a message that is about to be sent."""
+    return _attached.get()
+
+
+def with_meta(model: M, meta: JsonObject) -> M:
+    """The same message with this attached as well."""
+    own: JsonObject = getattr(model, "meta", None) or {}
+    return msgspec.structs.replace(model, meta={**own, **meta}) if meta else model
