@@ -10,7 +10,7 @@ import sqlite3
 import stat
 import threading
 from collections.abc import AsyncGenerator, Iterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -160,20 +160,29 @@ async def test_a_lock_file_alone_means_nothing(tmp_path: Path) -> None:
 @pytest.mark.fault("STO-09")
 def test_a_lock_has_one_holder_however_many_want_it(tmp_path: Path) -> None:
     """The file of a lock is removed and made again all the time; nobody may end up with a lock on a removed one."""
-    holders = taken = 0
+    holders = 0
+    taken: list[int] = []
     crowded: list[int] = []
 
     def want() -> None:
-        nonlocal holders, taken
-        for _ in range(150):
+        nonlocal holders
+        for _ in range(50):
             lock = SessionLock(tmp_path, "s")
-            with suppress(SessionInUse), lock:
-                holders += 1
-                if holders > 1:
-                    crowded.append(holders)
-                assert lock.is_held()
-                taken += 1
-                holders -= 1
+            while not taken_by(lock):
+                pass
+            holders += 1
+            crowded.extend([holders] if holders > 1 else [])
+            assert lock.is_held()
+            holders -= 1
+            taken.append(1)
+            lock.release()
+
+    def taken_by(lock: SessionLock) -> bool:
+        try:
+            lock.acquire()
+        except SessionInUse:
+            return False
+        return True
 
     threads = [threading.Thread(target=want) for _ in range(4)]
     for thread in threads:
@@ -182,9 +191,28 @@ def test_a_lock_has_one_holder_however_many_want_it(tmp_path: Path) -> None:
         thread.join(60)
 
     assert crowded == []
-    assert taken > 150
+    assert len(taken) == 200
     assert not SessionLock(tmp_path, "s").is_held()
     assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.fault("STO-09")
+def test_looking_whether_a_session_is_held_keeps_nobody_from_opening_it(tmp_path: Path) -> None:
+    done = threading.Event()
+
+    def look() -> None:
+        while not done.is_set():
+            SessionLock(tmp_path, "s").is_held()
+
+    lookers = [threading.Thread(target=look) for _ in range(2)]
+    for looker in lookers:
+        looker.start()
+    for _ in range(200):
+        with SessionLock(tmp_path, "s"):
+            pass
+    done.set()
+    for looker in lookers:
+        looker.join(60)
 
 
 async def test_giving_up_an_open_leaves_the_session_free(tmp_path: Path) -> None:

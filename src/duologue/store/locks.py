@@ -15,9 +15,9 @@ from duologue.store.private import FILE_MODE
 
 __all__ = ["SessionLock"]
 
-_ATTEMPTS = 4
+_ATTEMPTS = 100
 _PAUSE = 0.003
-"""Seconds between attempts: whoever only looks whether a session is held has the lock for a moment, too."""
+"""Seconds between attempts: whoever only looks whether a session is held is in the way for a moment."""
 
 
 class SessionLock:
@@ -45,15 +45,12 @@ class SessionLock:
         Raises:
             SessionInUse: Somebody has it.
         """
-        for attempt in range(1, _ATTEMPTS + 1):
-            try:
-                while self._descriptor is None:
-                    self._descriptor = self._lock()
+        for _ in range(_ATTEMPTS):
+            self._descriptor = self._try()
+            if self._descriptor is not None:
                 return
-            except BlockingIOError:
-                if attempt == _ATTEMPTS:
-                    raise SessionInUse(self._session_id, holder=self._holder()) from None
-                time.sleep(_PAUSE)
+            time.sleep(_PAUSE)
+        raise SessionInUse(self._session_id)
 
     def release(self) -> None:
         """Let it go, if it is held."""
@@ -77,20 +74,31 @@ class SessionLock:
             os.close(descriptor)
         return False
 
-    def _lock(self) -> int | None:
-        """A descriptor that holds the lock, or nothing if the file went away meanwhile."""
+    def _try(self) -> int | None:
+        """A descriptor that holds the lock, or nothing if it is worth another attempt."""
         descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if not self._is_in_place(descriptor):
-                os.close(descriptor)
-                return None
-            os.fchmod(descriptor, FILE_MODE)
-            self._sign(descriptor)
+            if self._lock(descriptor) and self._is_in_place(descriptor):
+                os.fchmod(descriptor, FILE_MODE)
+                self._sign(descriptor)
+                return descriptor
         except BaseException:
             os.close(descriptor)
             raise
-        return descriptor
+        os.close(descriptor)
+        return None
+
+    def _lock(self, descriptor: int) -> bool:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        except BlockingIOError:
+            pass
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            return False  # So nobody has it; somebody looks.
+        except BlockingIOError:
+            raise SessionInUse(self._session_id, holder=self._holder()) from None
 
     def _is_in_place(self, descriptor: int) -> bool:
         try:
