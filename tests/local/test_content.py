@@ -10,7 +10,6 @@ import sys
 import threading
 import tracemalloc
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
@@ -211,7 +210,7 @@ GROWER = python(
     """
     import sys
     with open(sys.argv[1], "a", buffering=1) as file:
-        while True:
+        for _ in range(100_000):
             file.write("é\\n")
     """
 )
@@ -219,13 +218,13 @@ GROWER = python(
 
 @pytest.mark.fault("FSC-07")
 @pytest.mark.timeout(60)
-def test_a_file_that_never_stops_growing_is_read_as_far_as_it_is(land: Land) -> None:
+def test_a_file_that_does_nothing_but_grow_is_read_as_far_as_it_is(land: Land) -> None:
     path = land.root / "log"
     path.write_text("")
     with subprocess.Popen([*GROWER, str(path)]) as grower:
         try:
             length = 0
-            while length < 100_000:
+            while length < 200_000:
                 text = land.roots.read_text(path)
                 assert text == "é\n" * (len(text) // 2)
                 assert len(text) >= length
@@ -500,8 +499,3 @@ def test_the_roots_are_let_go_only_when_the_last_thread_has_left(land: Land) -> 
         sys.setswitchinterval(interval)
 
     assert answers == {"inside\n", "the directories it could be in are closed"}
-
-
-def test_programs_of_this_module_can_be_imported_anywhere() -> None:
-    code = "import duologue.local.files, duologue.local.commands"
-    assert subprocess.run([sys.executable, "-I", "-c", code], check=False, cwd=Path("/")).returncode == 0

@@ -85,7 +85,7 @@ def test_nothing_but_colours_is_left_that_starts_with_escape(text: str) -> None:
 
 
 @pytest.mark.timeout(20)
-def test_a_mebibyte_of_beginnings_takes_no_time() -> None:
+def test_many_beginnings_takes_no_time() -> None:
     for start in ("\x1b]", "\x1b[", "\x1b[1;", "\x1bP", "\x9d0"):
-        harmless(start * (2**20 // len(start)))
-        harmless(start + "1" * 2**20)
+        harmless(start * (2**18 // len(start)))
+        harmless(start + "1" * 2**18)
