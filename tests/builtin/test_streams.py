@@ -88,11 +88,15 @@ async def test_cancel_me_says_that_it_was_cancelled_and_fails_its_tool_call(tmp_
         assert on.status == "failed"
 
 
-async def test_a_stubborn_turn_is_cancelled_all_the_same(tmp_path: Path) -> None:
-    async with bench(tmp_path) as on:
-        assert (await on.cancelled("/stubborn")).stop_reason == "cancelled"
-        assert on.text.endswith("All right, then.\n")
-        assert "You said" in await on.say("still there?")
+def test_a_stubborn_turn_is_cancelled_all_the_same(tmp_path: Path) -> None:
+    async def cancel_and_go_on() -> None:
+        async with bench(tmp_path) as on:
+            assert (await on.cancelled("/stubborn")).stop_reason == "cancelled"
+            assert on.text.endswith("All right, then.\n")
+            assert "You said" in await on.say("still there?")
+
+    with asyncio.Runner(loop_factory=SkippingLoop) as runner:
+        runner.run(cancel_and_go_on())
 
 
 async def test_work_in_the_background_speaks_between_turns(tmp_path: Path) -> None:
