@@ -4,29 +4,20 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import Any
-
 import pytest
 
-from duologue.agent.agent import Agent
 from duologue.agent.settings import Settings, choice, toggle
 from duologue.agent.turn import Turn
 from duologue.dialects.v1.settings import setting_from_wire
 from duologue.errors import InternalError, RequestError
 from duologue.runtime.handlers import Context
 from duologue.schema import v1
-from tests.agent.editor import editor_for
+from tests.agent.editor import agent_with, editor_for
 
 
 class Knobs(Settings):
     mode = choice("ask", "write", category="mode")
     deep = toggle(False, name="Deep search")
-
-
-def agent_with(handler: Any, **options: Any) -> Agent[Any]:
-    agent: Agent[Any] = Agent("tested", version="1.0", **options)
-    agent.on_prompt(handler)
-    return agent
 
 
 @pytest.mark.rule(26, 29, 33, 75, 76, 94)
@@ -259,7 +250,11 @@ async def test_slash_commands_are_offered_after_the_session_is_open_and_called_w
     tmp_path: Path,
 ) -> None:
     called: list[tuple[str, int]] = []
-    agent = agent_with(lambda turn: turn.say("plain"))
+
+    async def answer(turn: Turn[Settings]) -> None:
+        await turn.say("plain")
+
+    agent = agent_with(answer)
 
     @agent.command("clear", "Forget everything", hint="what")
     async def clear(turn: Turn[Settings], argument: str) -> None:
