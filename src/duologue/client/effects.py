@@ -19,7 +19,17 @@ from duologue.client.sensitive import is_protected, looks_secret
 from duologue.client.shell import argv_of, line_of, shell_line, words_of
 from duologue.conversation.items import ToolCall
 
-__all__ = ["KINDS", "Effect", "Invocation", "Scene", "absolute", "command_effect", "effects_of_tool", "path_effects"]
+__all__ = [
+    "CHANGING",
+    "KINDS",
+    "Effect",
+    "Invocation",
+    "Scene",
+    "absolute",
+    "command_effect",
+    "effects_of_tool",
+    "path_effects",
+]
 
 KINDS = (
     *("read", "edit", "delete", "move", "search", "execute", "think", "fetch", "switch_mode", "other"),

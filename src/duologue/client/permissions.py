@@ -7,6 +7,7 @@ turn, once. Anything else is a question of its own.
 
 from __future__ import annotations
 
+import asyncio
 import copy
 import logging
 from collections.abc import Callable, Mapping, Sequence
@@ -15,7 +16,7 @@ from typing import Any, Self
 
 from duologue.client.asking import Asking, Handler, QuestionStream, refusal
 from duologue.client.audit import Audit
-from duologue.client.effects import CHANGING, Effect, Scene, command_effect, path_effects
+from duologue.client.effects import CHANGING, KINDS, Effect, Scene, command_effect, path_effects
 from duologue.client.memory import Memory, Turn
 from duologue.client.ownfiles import OwnFile
 from duologue.client.questions import Answer, Question
@@ -133,6 +134,12 @@ class Permissions:
         settings = {name: value for _, found in reversed(read) for name, value in found.items()}
         return cls(rules=[rules for rules, _ in read], **{**settings, **options})
 
+    @classmethod
+    def allow_everything(cls, **options: Any) -> Self:
+        """Yes to all of it, wherever it is and whatever it may break; other rules among `options` still count."""
+        everything: dict[str, Rule] = dict.fromkeys(KINDS, "allow")
+        return cls(rules=[Rules(everything, is_bounded=False), *options.pop("rules", ())], **options)
+
     def for_agent(self, name: str) -> Self:
         """The same rules and the same user for one agent more; what is said to one does not count for another."""
         other = copy.copy(self)
@@ -241,17 +248,28 @@ class Permissions:
 
     async def _answer(self, question: Question, turn: Turn) -> Answer:
         """Decide, write it down, and remember it. Nothing is allowed that could not be written down."""
+        ruling, effects = Ruling("reject", "error"), list[Effect]()
         try:
+            effects = question.effects
             self._report_changes()
             ruling = self._judge(question, turn)
             answer = await self._settled(question, ruling)
             if turn.is_over:
                 answer = Answer(None, "cancelled")
+        except asyncio.CancelledError:
+            self._write_down(question, effects, ruling, Answer(None, "cancelled"))
+            raise
         except Exception:
             _log.exception("a decision failed, which is a refusal")
-            ruling, answer = Ruling("reject", "error"), refusal(question, "error")
-        is_written = self._audit.record(
-            effects=question.effects,
+            answer = refusal(question, "error")
+        if not self._write_down(question, effects, ruling, answer) and answer.is_yes:
+            return refusal(question, "not written down")
+        self._remember(answer, question, turn)
+        return answer
+
+    def _write_down(self, question: Question, effects: list[Effect], ruling: Ruling, answer: Answer) -> bool:
+        return self._audit.record(
+            effects=effects,
             agent=self._agent,
             session=question.session_id,
             tool_call=question.tool.tool_call_id,
@@ -261,10 +279,6 @@ class Permissions:
             decision=answer.word,
             by=answer.by,
         )
-        if answer.is_yes and not is_written:
-            return refusal(question, "not written down")
-        self._remember(answer, question, turn)
-        return answer
 
     def _judge(self, question: Question, turn: Turn) -> Ruling:
         """The strictest word about all effects, after what was said before."""

@@ -21,7 +21,7 @@ from duologue.client.patterns import offered_patterns
 from duologue.conversation.items import ToolCall
 from duologue.dialects.terms import PermissionOption
 
-__all__ = ["Answer", "Question", "Scope"]
+__all__ = ["REJECTING", "Answer", "Question", "Scope"]
 
 Scope: TypeAlias = Literal["turn", "session", "project"]
 """How long an answer is remembered: until the turn ends, until the session does, or wherever the directory is used."""

@@ -44,6 +44,7 @@ class _Table:
     kind: str
     default: Word
     patterns: tuple[tuple[Pattern, Word], ...]
+    is_bounded: bool
 
     def judge(self, effect: Effect, scene: Scene) -> Ruling:
         matching = [
@@ -59,6 +60,8 @@ class _Table:
 
     def _covers(self, effect: Effect, scene: Scene) -> bool:
         """Whether a general `allow` is meant for this too."""
+        if not self.is_bounded:
+            return True
         if effect.path is not None:
             return _is_inside(effect, scene)
         if self.kind in NEEDS_A_FILE:
@@ -77,16 +80,17 @@ class Rules:
     Args:
         rules: A word, or a table of patterns, for each kind it has a say in.
         file: Where they stand. A file inside a session's own directories, where its agent works, allows nothing.
+        is_bounded: Whether a general `allow` is about files inside the session's directories only.
 
     Raises:
         ValueError: An unknown kind, a word that is none, or a pattern that is none or allows more than it says.
     """
 
-    def __init__(self, rules: Mapping[str, Rule], file: OwnFile | None = None) -> None:
+    def __init__(self, rules: Mapping[str, Rule], file: OwnFile | None = None, *, is_bounded: bool = True) -> None:
         unknown = sorted(set(rules) - set(KINDS))
         if unknown:
             raise ValueError(f"there is no kind {unknown[0]!r}; the kinds are {', '.join(KINDS)}")
-        self._tables = {kind: _table(kind, rule) for kind, rule in rules.items()}
+        self._tables = {kind: _table(kind, rule, is_bounded) for kind, rule in rules.items()}
         self.file = file
         self._state = None if file is None else file.state()
 
@@ -124,13 +128,14 @@ def strictest(rulings: Iterable[Ruling]) -> Ruling:
     return max(rulings, key=lambda ruling: STRICTNESS[ruling.word])
 
 
-def _table(kind: str, rule: Rule) -> _Table:
+def _table(kind: str, rule: Rule, is_bounded: bool) -> _Table:
     words: dict[str, Word] = {"*": rule} if isinstance(rule, str) else dict(rule)
     for word in words.values():
         if word not in get_args(Word):
             raise ValueError(f"{kind}: {word!r} is none of allow, ask, reject")
     default = words.pop("*", DEFAULTS.get(kind, "ask"))
-    return _Table(kind, default, tuple((_pattern(kind, text, word), word) for text, word in words.items()))
+    patterns: list[tuple[Pattern, Word]] = [(_pattern(kind, text, word), word) for text, word in words.items()]
+    return _Table(kind, default, tuple(patterns), is_bounded)
 
 
 def _pattern(kind: str, text: str, word: Word) -> Pattern:

@@ -1,0 +1,139 @@
+"""Remembered answers: for exactly what they were given, and no longer than was said."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from duologue.client.permissions import Permissions
+from tests.client.asked import User, question, runs, writes
+
+pytestmark = pytest.mark.timeout(30)
+
+
+@pytest.mark.fault("PRM-05")
+async def test_always_covers_exactly_what_it_was_said_about(tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    user = User(lambda asked: asked.allow(always=True))
+    permissions = Permissions(on_ask=user).for_agent("one")
+
+    async def is_asked(act: Any) -> bool:
+        before = len(user.asked)
+        assert await act
+        return len(user.asked) > before
+
+    assert await is_asked(writes(permissions, tmp_path, tmp_path / "a"))
+    assert not await is_asked(writes(permissions, tmp_path, tmp_path / "a"))
+    permissions.cancel("s")
+    assert not await is_asked(writes(permissions, tmp_path, tmp_path / "a"))
+    assert await is_asked(writes(permissions, tmp_path, tmp_path / "b"))
+    assert await is_asked(writes(permissions, tmp_path, tmp_path / "a", session_id="t"))
+    assert await is_asked(writes(permissions, other, tmp_path / "a"))
+    assert await is_asked(writes(permissions.for_agent("two"), tmp_path, tmp_path / "a"))
+
+    assert await is_asked(runs(permissions, tmp_path, "git", "status"))
+    assert not await is_asked(runs(permissions, tmp_path, "git status"))
+    assert await is_asked(runs(permissions, tmp_path, "git", "status", "-s"))
+    assert await is_asked(runs(permissions, tmp_path, "git", "status", place=other))
+    assert await is_asked(runs(permissions, tmp_path, "git", "status", env={"GIT_PAGER": "x"}))
+    assert await is_asked(runs(permissions, tmp_path, "git status; x"))
+    assert not await is_asked(runs(permissions, tmp_path, "git status; x"))
+    assert await is_asked(runs(permissions, tmp_path, "git status; y"))
+
+    permissions.forget_session("s")
+    assert await is_asked(writes(permissions, tmp_path, tmp_path / "a"))
+
+
+@pytest.mark.fault("PRM-05")
+async def test_always_for_a_tool_without_file_or_command_is_about_that_very_call() -> None:
+    user = User(lambda asked: asked.allow(always=True))
+    permissions = Permissions(on_ask=user)
+
+    for _ in range(2):
+        await permissions.decide(question(kind="other", raw_input={"to": "ann"}))
+    assert len(user.asked) == 1
+    await permissions.decide(question(kind="other", raw_input={"to": "bob"}))
+    await permissions.decide(question(kind="fetch", raw_input={"to": "ann"}))
+    assert len(user.asked) == 3
+
+
+async def test_an_answer_for_the_turn_ends_with_it(tmp_path: Path) -> None:
+    user = User(lambda asked: asked.allow(remember="turn"))
+    permissions = Permissions(on_ask=user)
+
+    for _ in range(3):
+        assert await writes(permissions, tmp_path, tmp_path / "a")
+    assert len(user.asked) == 1
+    permissions.cancel("s")
+    assert await writes(permissions, tmp_path, tmp_path / "a")
+    assert len(user.asked) == 2
+
+
+async def test_an_answer_for_the_project_is_kept_in_a_file_that_only_we_can_read(tmp_path: Path) -> None:
+    memory, project, other = tmp_path / "state" / "answers", tmp_path / "project", tmp_path / "other"
+    project.mkdir()
+    other.mkdir()
+    yes = User(lambda asked: asked.allow(remember="project"))
+    first = Permissions(on_ask=yes, memory=memory).for_agent("one")
+    assert await writes(first, project, project / "a")
+    first.forget_session("s")
+
+    later = Permissions(memory=memory).for_agent("one")
+    assert await writes(later, project, project / "a", session_id="another")
+    assert not await writes(later, other, project / "a")
+    assert not await writes(later, project, project / "b")
+    assert not await writes(Permissions(memory=memory).for_agent("two"), project, project / "a")
+    assert memory.stat().st_mode & 0o777 == 0o600
+
+
+async def test_an_answer_is_forgotten_when_its_time_is_over(tmp_path: Path) -> None:
+    past = User(lambda asked: asked.allow(remember="session", seconds=-1))
+    soon = User(lambda asked: asked.allow(remember="session", seconds=3600))
+
+    for user, times in ((past, 2), (soon, 1)):
+        permissions = Permissions(on_ask=user)
+        assert [await writes(permissions, tmp_path, tmp_path / "a") for _ in range(2)] == [True, True]
+        assert len(user.asked) == times
+
+
+async def test_a_remembered_no_beats_a_rule_that_allows_and_a_remembered_yes_no_rule_that_rejects(
+    tmp_path: Path,
+) -> None:
+    project, noes, yeses = tmp_path / "project", tmp_path / "noes", tmp_path / "yeses"
+    project.mkdir()
+    no = User(lambda asked: asked.reject(remember="project"))
+    yes = User(lambda asked: asked.allow(remember="project"))
+    assert not await writes(Permissions(on_ask=no, memory=noes), project, project / "a")
+    assert await writes(Permissions(on_ask=yes, memory=yeses), project, project / "a")
+
+    assert not await writes(Permissions(edit="allow", memory=noes), project, project / "a")
+    assert await writes(Permissions(edit="allow", memory=noes), project, project / "b")
+    assert await writes(Permissions(memory=yeses), project, project / "a")
+    assert not await writes(Permissions(edit={"a": "reject"}, memory=yeses), project, project / "a")
+
+
+async def test_a_damaged_memory_is_not_believed(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    memory = tmp_path / "answers"
+    memory.write_text('{"word":"allow"}\nnonsense\n{"word":"yes","agent":"","cwd":"/","kind":"edit"}\n')
+    memory.chmod(0o600)
+
+    assert not await writes(Permissions(memory=memory), tmp_path, tmp_path / "a")
+    assert caplog.text.count("cannot be read") == 3
+
+
+async def test_a_rule_that_was_offered_can_be_remembered(tmp_path: Path) -> None:
+    user = User(lambda asked: asked.allow(rule=asked.offered_rules[-1]))
+    permissions = Permissions(on_ask=user)
+
+    assert await runs(permissions, tmp_path, "git", "log", "-1")
+    assert await runs(permissions, tmp_path, "git", "log", "--oneline")
+    assert len(user.asked) == 1
+    assert await runs(permissions, tmp_path, "git", "log", "--output=x")
+    assert await runs(permissions, tmp_path, "git", "log; x")
+    assert len(user.asked) == 3
+
+    with pytest.raises(ValueError, match="no such rule"):
+        question(command="git log").allow(rule="*")

@@ -1,0 +1,323 @@
+"""Rules by kind, path and command: allow is read narrowly, ask and reject widely, and the strictest word counts."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from duologue.client.effects import KINDS, Effect, Scene, command_effect, path_effects
+from duologue.client.patterns import offered_patterns
+from duologue.client.rules import Rule, Rules, Word, judge
+from duologue.client.shell import argv_of
+
+SCENE = Scene("s", "/repo", ("/repo", "/more"))
+
+
+def on_command(rules: dict[str, Word] | Word, line: str, env: dict[str, str] | None = None) -> Word:
+    effect = command_effect(argv_of(line, []), "/repo", env)
+    return judge([Rules({"execute": rules})], effect, SCENE).word
+
+
+def on_path(rules: dict[str, Word] | Word, path: str, kind: str = "edit", resolved: str | None = None) -> Word:
+    effect = Effect(kind, resolved or path, path)
+    return judge([Rules({kind: rules})], effect, SCENE).word
+
+
+# --- commands
+
+
+@pytest.mark.fault("PRM-06")
+@pytest.mark.parametrize(
+    "more",
+    [
+        *(" && rm -rf x", "; x", " | x", " $(x)", " `x`", "\nx", " > x", " >x", " 2>&1", " & x", " || x", " <(x)"),
+        *("\rx", "\x00x", ' "$(x)"', " ;x", " #x", " ${IFS}x", " {a,b}", " *", "\u2028x", " \\\nx"),
+    ],
+)
+@pytest.mark.parametrize("rule", ["git status", "git status *"])
+def test_nothing_rides_behind_an_allowed_command(rule: str, more: str) -> None:
+    assert on_command({rule: "allow"}, "git status") == "allow"
+    assert on_command({rule: "allow"}, f"git status{more}") == "ask"
+
+
+def test_a_rule_without_a_star_allows_that_command_alone() -> None:
+    rules: dict[str, Word] = {"git status": "allow"}
+
+    assert on_command(rules, "git status") == "allow"
+    assert on_command(rules, "sh -c 'git status'") == "allow"
+    for other in ("git", "git status -s", "git stash", "git log", "/tmp/git status", "./git status", "GIT status", "x"):
+        assert on_command(rules, other) == "ask"
+
+
+def test_a_star_stands_for_any_arguments_that_run_and_write_nothing() -> None:
+    rules: dict[str, Word] = {"git log *": "allow"}
+
+    for fine in ("git log", "git log --oneline -5", "git log --pretty=format:%H -- src", "git log --stat"):
+        assert on_command(rules, fine) == "allow"
+    for risky in ("git log --output=x", "git log --output x", "git log --ext-diff", "git log -c", "git log --textconv"):
+        assert on_command(rules, risky) == "ask"
+
+
+def test_variables_make_another_command_of_it() -> None:
+    assert on_command({"git status": "allow"}, "git status", {"NO_COLOR": "1", "LC_ALL": "C"}) == "allow"
+    assert on_command({"git status": "allow"}, "git status", {"GIT_PAGER": "x"}) == "ask"
+    assert on_command({"rm *": "reject", "*": "allow"}, "git status", {"GIT_PAGER": "x"}) == "ask"
+
+
+@pytest.mark.fault("PRM-07")
+@pytest.mark.parametrize(
+    "rule",
+    [
+        *("python *", "python3.11 *", "/usr/bin/python3 *", "sh *", "bash -c *", "npx *", "npx -y x *", "env *"),
+        *("xargs *", "find *", "find . -exec *", "git *", "git -c core.pager=x *", "git -C /x *", "node *", "uvx *"),
+        *(
+            "uv run *",
+            "npm run *",
+            "npm exec *",
+            "npm *",
+            "cargo run *",
+            "go run *",
+            "sudo *",
+            "make *",
+            "docker run *",
+        ),
+        *("awk *", "perl *", "timeout 5 *", "nohup *", "ssh *", "python -m pytest *", "git config *", "pip install *"),
+    ],
+)
+def test_what_runs_anything_is_no_prefix_rule(rule: str) -> None:
+    with pytest.raises(ValueError, match="would allow every command there is"):
+        Rules({"execute": {rule: "allow"}})
+    Rules({"execute": {rule: "reject"}})
+
+
+@pytest.mark.fault("PRM-07")
+@pytest.mark.parametrize(
+    ("line", "offered"),
+    [
+        ("git status -s", ["git status -s", "git status *"]),
+        ("ls -la src", ["ls -la src", "ls *"]),
+        ("python -m pytest", ["python -m pytest"]),
+        ("npx -y thing", ["npx -y thing"]),
+        ("find . -exec rm x", ["find . -exec rm x"]),
+        ("git -c core.pager=x log", ["git -c core.pager=x log"]),
+        ("env A=b x", ["env A=b x"]),
+        ("xargs rm", ["xargs rm"]),
+        ("sh -c 'a; b'", []),
+        ("a; b", []),
+        ("a 'b\nc'", []),
+    ],
+)
+def test_only_rules_that_mean_what_they_say_are_offered(line: str, offered: list[str]) -> None:
+    command = command_effect(argv_of(line, []), "/repo").command
+    assert command is not None
+
+    assert offered_patterns(command) == offered
+    for rule in offered:
+        assert on_command({rule: "allow"}, line) in ("allow", "ask")
+    assert not offered or on_command({offered[0]: "allow"}, line) == "allow"
+
+
+@pytest.mark.parametrize("rule", ["a; b", "a | b", "a $(b)", "* a", "a * b", "", " ", "a\nb", "cd x", "a > b", "a 'b"])
+def test_a_rule_that_is_no_command_is_refused(rule: str) -> None:
+    with pytest.raises(ValueError, match="one simple command"):
+        Rules({"execute": {rule: "allow"}})
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        *(
+            "rm x",
+            "r''m x",
+            "rm -rf /",
+            "/bin/rm x",
+            "RM x",
+            "sudo rm x",
+            "env A=b rm x",
+            "xargs rm",
+            "sh -c 'rm x'",
+            "a; rm x",
+        ),
+        *(
+            "a && rm x",
+            "a | xargs rm",
+            "a\nrm x",
+            "$(rm x)",
+            "find . -exec rm {} +",
+            "busybox rm x",
+            "bash -lc 'a;rm x'",
+        ),
+    ],
+)
+def test_a_rejected_program_is_found_wherever_it_stands(line: str) -> None:
+    assert on_command({"rm *": "reject", "*": "allow"}, line) == "reject"
+    assert on_command({"rm": "reject", "*": "allow"}, line) == "reject"
+
+
+@pytest.mark.parametrize(
+    "line", ["git -C /x push", "git push", "git --no-pager push -f", "git -c a=b push origin", "a; git push"]
+)
+def test_the_words_of_a_rejection_may_have_others_between_them(line: str) -> None:
+    assert on_command({"git push": "reject", "*": "allow"}, line) == "reject"
+
+
+@pytest.mark.parametrize("line", ["a; $b", "python -c 'x'", "env x", "sh x", "xargs x", "find . -delete"])
+def test_what_may_hide_something_rejected_is_asked_about(line: str) -> None:
+    assert on_command({"rm *": "reject", "*": "allow"}, line) == "ask"
+    assert on_command("allow", line) == "allow"
+    assert on_command({"ls *": "allow", "*": "allow"}, line) == "allow"
+
+
+# --- paths
+
+
+@pytest.mark.parametrize(
+    ("pattern", "path", "word"),
+    [
+        ("docs/**", "/repo/docs/a", "allow"),
+        ("docs/**", "/repo/docs/a/b", "allow"),
+        ("docs/**", "/repo/docs", "ask"),
+        ("docs/**", "/repo/docs-evil/a", "ask"),
+        ("docs/**", "/repo/src/docs/a", "ask"),
+        ("docs/**", "/repo/DOCS/a", "ask"),
+        ("docs/**", "/more/docs/a", "ask"),
+        ("docs/*", "/repo/docs/a/b", "ask"),
+        ("docs/?.md", "/repo/docs/a.md", "allow"),
+        ("*.md", "/repo/a.md", "allow"),
+        ("*.md", "/repo/docs/a.md", "ask"),
+        ("**/*.md", "/repo/docs/x/a.md", "allow"),
+        ("**/*.md", "/repo/a.md", "allow"),
+        ("**/*.md", "/etc/a.md", "ask"),
+        ("./docs/a", "/repo/docs/a", "allow"),
+        ("/etc/hosts", "/etc/hosts", "allow"),
+        ("/etc/**", "/etc/x/y", "allow"),
+        ("[a].md", "/repo/a.md", "ask"),
+        ("[a].md", "/repo/[a].md", "allow"),
+    ],
+)
+def test_a_glob_that_allows_means_exactly_what_it_says(pattern: str, path: str, word: str) -> None:
+    assert on_path({pattern: "allow"}, path) == word
+
+
+@pytest.mark.parametrize(
+    ("pattern", "path"),
+    [
+        ("keys", "/repo/keys"),
+        ("keys", "/repo/a/keys/b"),
+        ("keys", "/repo/KEYS/b"),
+        ("keys/", "/repo/keys/b"),
+        ("keys/**", "/repo/keys"),
+        ("keys/**", "/more/keys/a"),
+        ("*.pem", "/repo/a/b.PEM"),
+        ("*.pem", "/elsewhere/b.pem"),
+        ("a/b", "/repo/a/b/c"),
+        ("café", "/repo/cafe\u0301"),
+        ("keys", "/repo/ke\u200bys"),
+        ("/etc", "/etc/passwd"),
+        ("~/.ssh/**", str(Path.home() / ".ssh" / "id")),
+    ],
+)
+def test_a_glob_that_rejects_means_also_what_lies_near(pattern: str, path: str) -> None:
+    assert on_path({pattern: "reject", "**": "allow"}, path) == "reject"
+
+
+def test_a_link_does_not_carry_a_permission_elsewhere_and_hides_no_rejection() -> None:
+    assert on_path({"docs/**": "allow"}, "/repo/docs/link/x", resolved="/repo/src/x") == "ask"
+    assert on_path({"keys": "reject", "*": "allow"}, "/repo/link/x", resolved="/repo/keys/x") == "reject"
+    assert on_path({"link": "reject", "*": "allow"}, "/repo/link/x", resolved="/repo/src/x") == "reject"
+
+
+def test_a_plain_allow_of_files_is_about_those_of_the_session() -> None:
+    assert on_path("allow", "/repo/a") == "allow"
+    assert on_path("allow", "/more/a") == "allow"
+    assert on_path("allow", "/repo-evil/a") == "ask"
+    assert on_path("allow", "/repo/link", resolved="/etc/passwd") == "ask"
+    assert judge([Rules({"edit": "allow"})], Effect("edit", subject="?"), SCENE).word == "ask"
+    assert judge([Rules({"search": "allow"})], Effect("search", subject="?"), SCENE).word == "allow"
+
+
+# --- together
+
+
+def test_what_no_rule_speaks_of_is_asked_about_except_reading_inside() -> None:
+    for kind in KINDS:
+        expected = "allow" if kind == "read" else "ask"
+        assert judge([], Effect(kind, "/repo/a", "/repo/a"), SCENE).word == expected
+        assert judge([], Effect(kind, "/etc/a", "/etc/a"), SCENE).word == "ask"
+
+
+def test_the_star_is_for_what_nothing_else_matches() -> None:
+    assert on_command({"git status": "allow", "*": "reject"}, "git status") == "allow"
+    assert on_command({"git status": "allow", "*": "reject"}, "git log") == "reject"
+
+
+@pytest.mark.parametrize(
+    ("rules", "words"),
+    [
+        ({"nothing": "allow"}, "there is no kind 'nothing'"),
+        ({"read": "yes"}, "'yes' is none of allow, ask, reject"),
+        ({"read": {"a": "maybe"}}, "'maybe' is none of allow, ask, reject"),
+        ({"read": {"": "allow"}}, "names a file"),
+    ],
+)
+def test_what_is_no_rule_is_refused_by_name(rules: dict[str, Rule], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        Rules(rules)
+
+
+WORDS: list[Word] = ["allow", "ask", "reject"]
+PATHS = ["**", "src/**", "src/a.py", "*.py", "**/*.py", "/repo/src", "keys", "/etc/**"]
+COMMANDS = ["git status", "git status *", "git log *", "rm *", "ls", "ls *"]
+FILES = ["/repo/src/a.py", "/repo/a.py", "/repo/keys/x", "/etc/passwd", "/more/a.py"]
+LINES = ["git status", "git status -s", "git log", "rm -rf x", "ls", "git status; rm x", "sh -c 'rm x'", "sudo ls"]
+
+tables = st.one_of(
+    st.tuples(st.just("edit"), st.dictionaries(st.sampled_from([*PATHS, "*"]), st.sampled_from(WORDS))),
+    st.tuples(st.just("execute"), st.dictionaries(st.sampled_from([*COMMANDS, "*"]), st.sampled_from(WORDS))),
+)
+effects = st.one_of(
+    st.sampled_from(FILES).map(lambda path: path_effects("edit", path, SCENE, resolved=path)[0]),
+    st.sampled_from(LINES).map(lambda line: command_effect(argv_of(line, []), "/repo")),
+)
+
+
+@pytest.mark.fault("PRM-13")
+@given(st.lists(tables, max_size=4), effects, st.randoms(use_true_random=False))
+def test_deny_beats_allow_in_any_order_and_any_file(
+    files: list[tuple[str, dict[str, Word]]], effect: Effect, shuffled: random.Random
+) -> None:
+    sets = [Rules({kind: table}) for kind, table in files]
+    said = judge(sets, effect, SCENE).word
+
+    # No order of files, and no order inside a file, changes anything.
+    again: list[Rules] = []
+    for kind, table in shuffled.sample(files, len(files)):
+        again.append(Rules({kind: dict(shuffled.sample(list(table.items()), len(table)))}))
+    assert judge(again, effect, SCENE).word == said
+
+    # Of all rules that speak of it alone, none that rejects is overruled, whatever stands beside it.
+    for kind, table in files:
+        for pattern, word in table.items():
+            if kind == effect.kind and pattern != "*" and word == "reject":
+                alone = Rules({kind: {pattern: "reject", "*": "ask"}})
+                if judge([alone], effect, SCENE).word == "reject":
+                    assert said == "reject"
+
+
+@pytest.mark.fault("PRM-13")
+@given(st.lists(tables, min_size=1, max_size=3), effects)
+def test_one_more_rejection_never_lets_more_through(files: list[tuple[str, dict[str, Word]]], effect: Effect) -> None:
+    strictness = {"allow": 0, "ask": 1, "reject": 2}
+    sets = [Rules({kind: table}) for kind, table in files]
+    before = strictness[judge(sets, effect, SCENE).word]
+
+    for pattern, depth in itertools.product(PATHS if effect.kind == "edit" else COMMANDS, range(len(files))):
+        kind, table = files[depth]
+        if kind == effect.kind:
+            stricter = [*sets[:depth], Rules({kind: {**table, pattern: "reject"}}), *sets[depth + 1 :]]
+            assert strictness[judge(stricter, effect, SCENE).word] >= before
