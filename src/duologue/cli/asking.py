@@ -1,32 +1,81 @@
-"""A permission question on a plain terminal: the agent's own options, by number."""
+"""A permission question on a plain terminal: what it is about, then the agent's own options and ours, by number."""
 
 from __future__ import annotations
 
-import asyncio
 import sys
+from collections.abc import Callable
+from functools import partial
+from typing import TypeAlias
 
+from duologue.cli.reading import LineReader
+from duologue.cli.show import Shown
+from duologue.client.inert import inert
 from duologue.client.permissions import Question
 
-__all__ = ["ask_on_terminal"]
+__all__ = ["TerminalAsker", "answers_to"]
+
+Answer: TypeAlias = tuple[str, Callable[[], bool]]
 
 
-async def ask_on_terminal(question: Question) -> None:
-    """Put the question; no answer is a no."""
-    await asyncio.to_thread(_ask, question)
+class TerminalAsker:
+    """Asks on a terminal.
+
+    Args:
+        reader: Where the answers are typed.
+        shown: Shows what a question is about.
+    """
+
+    def __init__(self, reader: LineReader, shown: Shown) -> None:
+        self._reader = reader
+        self._shown = shown
+
+    async def __call__(self, question: Question) -> None:
+        """Put the question; anything that is not one of the answers is a no."""
+        self._shown.pause()
+        self._shown.asked(question.tool)
+        answers = answers_to(question)
+        _say(_introduction(question))
+        for number, (name, _) in enumerate(answers, 1):
+            _say(f"  {number}. {name}\n")
+        _say("Your choice (a number; enter means no): ")
+        self._reader.forget()
+        said = await self._reader.read()
+        if said is None:
+            _say("\n")
+        choice = (said or "").strip()
+        if choice.isdecimal() and 0 < int(choice) <= len(answers):
+            answers[int(choice) - 1][1]()
+        else:
+            question.reject()
 
 
-def _ask(question: Question) -> None:
-    sys.stderr.write(f"\nThe agent wants to: {_inert(question.tool.title)} ({question.tool.kind})\n")
-    for number, option in enumerate(question.options, 1):
-        sys.stderr.write(f"  {number}. {_inert(option.name)}\n")
-    sys.stderr.write("Your choice (a number; enter for no): ")
-    sys.stderr.flush()
-    answer = sys.stdin.readline().strip()
-    if answer.isdigit() and 0 < int(answer) <= len(question.options):
-        question.choose(question.options[int(answer) - 1].option_id)
+def answers_to(question: Question) -> list[Answer]:
+    """What can be said: the agent's own options first, then what we would remember for it."""
+    answers: list[Answer] = [
+        (inert(option.name), partial(question.choose, option.option_id)) for option in question.options
+    ]
+    if question.option_of_kind("allow_once") is not None and question.raw:
+        answers.append(("Allow, and do not ask about this again in this session", partial(_remember, question, None)))
+        for rule in question.offered_rules:
+            name = f"Allow `{inert(rule)}` in this session"
+            answers.append((name, partial(_remember, question, rule)))
+    return answers
+
+
+def _remember(question: Question, rule: str | None) -> bool:
+    return question.allow(remember="session", rule=rule)
+
+
+def _introduction(question: Question) -> str:
+    lines = [f"\nThe agent asks to: {question.title or inert(question.tool.kind)}"]
+    if question.command is not None:
+        lines.append(f"  command: {question.command}")
     else:
-        question.reject()
+        lines += [f"  {inert(question.tool.kind)}: {path}" for path in question.paths[:10]]
+    lines += [f"  note: {note}" for note in question.notes]
+    return "\n".join(lines) + "\n"
 
 
-def _inert(text: str) -> str:
-    return "".join(sign if sign.isprintable() else " " for sign in text)[:500]
+def _say(text: str) -> None:
+    sys.stderr.write(text)
+    sys.stderr.flush()

@@ -1,14 +1,22 @@
-"""What the exit codes of `duologue run` mean. Scripts rely on them: a number never changes its meaning."""
+"""What the exit codes of `duologue` mean. Scripts rely on them: a number never changes its meaning."""
 
 from __future__ import annotations
 
 from enum import IntEnum
 
-__all__ = ["Code", "code_of_stop"]
+from duologue.errors import (
+    AuthenticationRequired,
+    MessageTooLarge,
+    ProtocolViolation,
+    TooMuchNoise,
+    UnsupportedProtocolVersion,
+)
+
+__all__ = ["MEANINGS", "Code", "UsageError", "code_of_error", "code_of_stop"]
 
 
 class Code(IntEnum):
-    """How a turn ended, for a script."""
+    """How a command ended, for a script."""
 
     ENDED = 0
     AGENT_ERROR = 1
@@ -21,21 +29,27 @@ class Code(IntEnum):
     PROTOCOL = 8
     NOTHING_SAID = 9
     INTERRUPTED = 130
+    UNREAD = 141
 
 
 MEANINGS = {
     Code.ENDED: "the agent answered",
     Code.AGENT_ERROR: "the agent failed, could not be started, or ended by itself",
-    Code.USAGE: "the command line was wrong",
+    Code.USAGE: "the command line was wrong, or asks for what this agent does not offer",
     Code.REFUSED: "the agent refused",
     Code.LIMIT: "the agent ran into a limit of tokens or requests",
-    Code.DENIED: "the agent answered, but something it asked for was not permitted",
+    Code.DENIED: "the turn ended, but something the agent asked for was not permitted",
     Code.TIMEOUT: "the time was up",
     Code.LOGIN: "the agent wants a login first",
     Code.PROTOCOL: "the agent broke the protocol, or speaks another version of it",
-    Code.NOTHING_SAID: "the agent ended without saying anything",
-    Code.INTERRUPTED: "interrupted",
+    Code.NOTHING_SAID: "the turn ended and the agent had said nothing",
+    Code.INTERRUPTED: "interrupted with Ctrl-C, or cancelled",
+    Code.UNREAD: "whoever read the output has gone",
 }
+
+
+class UsageError(Exception):
+    """The command line asks for something that cannot be; the message says what can."""
 
 
 def code_of_stop(stop_reason: str | None) -> Code:
@@ -49,3 +63,18 @@ def code_of_stop(stop_reason: str | None) -> Code:
             return Code.INTERRUPTED
         case _:
             return Code.ENDED
+
+
+def code_of_error(error: Exception) -> Code:
+    """The exit code for what went wrong."""
+    match error:
+        case UsageError():
+            return Code.USAGE
+        case TimeoutError():
+            return Code.TIMEOUT
+        case AuthenticationRequired():
+            return Code.LOGIN
+        case ProtocolViolation() | UnsupportedProtocolVersion() | TooMuchNoise() | MessageTooLarge():
+            return Code.PROTOCOL
+        case _:
+            return Code.AGENT_ERROR

@@ -4,185 +4,209 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import signal
+import os
 import sys
 import time
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-import msgspec
-
-from duologue.cli.asking import ask_on_terminal
-from duologue.cli.codes import Code, code_of_stop
-from duologue.cli.show import Shown, show_for
-from duologue.cli.targets import target_of
-from duologue.client.connect import connect
-from duologue.client.permissions import Permissions, Question
+from duologue.cli.asking import TerminalAsker
+from duologue.cli.codes import Code, UsageError, code_of_error, code_of_stop
+from duologue.cli.forms import TerminalForm
+from duologue.cli.interrupts import Interrupts, leave_now
+from duologue.cli.jsonlines import JsonLines
+from duologue.cli.kept import KeptTerminals
+from duologue.cli.opening import apply_settings, close_session, connected, open_session
+from duologue.cli.permitting import wants_to_ask
+from duologue.cli.reading import LineReader, terminal_to_ask
+from duologue.cli.show import Report, Screen, Shown
 from duologue.client.remote import RemoteAgent
 from duologue.client.session import ClientSession
-from duologue.client.terminals import Terminals
 from duologue.client.turn import ClientTurn
-from duologue.client.workspace import Workspace
-from duologue.errors import AuthenticationRequired, DuologueError, ProtocolViolation
-from duologue.events import Event
+from duologue.dialects.terms import TerminalOutput
+from duologue.errors import AuthenticationRequired, DuologueError, InvalidParams
+from duologue.events import Event, Media, Text
 
-__all__ = ["permissions_for", "run"]
+__all__ = ["login_advice", "run"]
+
+GRACE_SECONDS = 5.0
+"""How long after its time an agent may take to end; then it is ended."""
 
 
 def run(arguments: argparse.Namespace) -> int:
     """One turn; the exit code says how it ended."""
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(errors="replace")  # type: ignore[union-attr]
     try:
-        return int(asyncio.run(_Run(arguments).play()))
-    except KeyboardInterrupt:
+        prompt = _prompt_of(arguments)
+        return int(asyncio.run(_Run(arguments, prompt).play()))
+    except UsageError as error:
+        sys.stderr.write(f"duologue: {error}\n")
+        return int(Code.USAGE)
+    except (KeyboardInterrupt, asyncio.CancelledError):
         return int(Code.INTERRUPTED)
 
 
 class _Run:
-    def __init__(self, arguments: argparse.Namespace) -> None:
+    def __init__(self, arguments: argparse.Namespace, prompt: str) -> None:
         self._arguments = arguments
-        self._shown: Shown = _JsonLines() if arguments.json else show_for(sys.stdout, sys.stderr)
-        self._was_denied = False
+        self._prompt = prompt
+        self._cwd = Path(arguments.cwd).absolute()
+        self._terminals = KeptTerminals()
+        self._shown: Shown = (
+            JsonLines(sys.stdout)
+            if arguments.json
+            else Screen(sys.stdout, sys.stderr, self._cwd, self._terminal_output)
+        )
+        self._agent: RemoteAgent | None = None
+        self._session: ClientSession | None = None
+        self._is_replaying = False
+        self._is_in_turn = False
         self._has_spoken = False
-        self._interrupts = 0
+        self._denials = 0
+        self._is_unread = False
 
     async def play(self) -> Code:
-        arguments = self._arguments
-        try:
-            async with asyncio.timeout(arguments.timeout):
-                return await self._talk()
-        except TimeoutError:
-            return _fail(f"no end after {arguments.timeout:g} s", Code.TIMEOUT)
-        except AuthenticationRequired as error:
-            return _fail(f"the agent wants a login first: {error}", Code.LOGIN)
-        except ProtocolViolation as error:
-            return _fail(str(error), Code.PROTOCOL)
-        except DuologueError as error:
-            return _fail(str(error), Code.AGENT_ERROR)
+        """The whole of it; every way it can end has its code."""
+        self._task = asyncio.current_task()
+        seconds = self._arguments.timeout
+        with Interrupts(self._interrupt) as self._interrupts:
+            if seconds is not None:
+                asyncio.get_running_loop().call_later(seconds + GRACE_SECONDS, self._give_up)
+            try:
+                async with asyncio.timeout(seconds):
+                    return await self._talk()
+            except asyncio.CancelledError:
+                return Code.UNREAD if self._is_unread else Code.INTERRUPTED
+            except (DuologueError, UsageError, TimeoutError) as error:
+                return self._fail(error)
 
     async def _talk(self) -> Code:
         arguments = self._arguments
-        permissions = permissions_for(arguments, self._note_denials)
-        async with connect(
-            target_of(arguments),
-            permissions=permissions,
-            workspace=Workspace(arguments.cwd),
-            terminals=Terminals(),
-            env=dict(pair.split("=", 1) for pair in arguments.env),
-        ) as agent:
-            session = await self._session(agent)
-            async with session:
-                session.watch(self._watch)
-                await self._settings(session)
-                turn = session.prompt(_prompt_of(arguments), files=arguments.file, images=arguments.image)
-                return await self._turn(session, turn)
+        with terminal_to_ask() as terminal:
+            is_watched = sys.stdin.isatty() and sys.stderr.isatty()
+            has_person = terminal is not None and (arguments.ask or is_watched)
+            reader = LineReader(terminal) if terminal is not None and wants_to_ask(arguments, has_person) else None
+            async with connected(
+                arguments,
+                self._terminals,
+                on_ask=None if reader is None else TerminalAsker(reader, self._shown),
+                on_denied=self._deny,
+                on_elicit=None if reader is None else TerminalForm(reader, self._shown),
+                seconds=arguments.timeout or 0.0,
+            ) as self._agent:
+                self._agent.on_session = self._opened
+                return await self._converse(self._agent)
 
-    async def _session(self, agent: RemoteAgent) -> ClientSession:
-        arguments = self._arguments
-        wanted = arguments.session
-        if wanted is None and arguments.continue_:
-            known = await agent.sessions(cwd=arguments.cwd)
-            wanted = known[0].session_id if known else None
-        if wanted is None:
-            return await agent.new(arguments.cwd)
-        if agent.features.resume:
-            return await agent.resume(wanted, arguments.cwd)
-        return await agent.load(wanted, arguments.cwd)
+    async def _converse(self, agent: RemoteAgent) -> Code:
+        self._is_replaying = bool(self._arguments.session or self._arguments.continue_)
+        session = self._session = await open_session(agent, self._arguments)
+        self._is_replaying = False
+        try:
+            self._shown.opened(session.id, session.setup.cwd)
+            await apply_settings(session, self._arguments)
+            try:
+                turn = session.prompt(self._prompt, files=self._arguments.file, images=self._arguments.image)
+            except InvalidParams as error:
+                raise UsageError(str(error)) from None
+            report = await self._turn(session, turn)
+        finally:
+            await close_session(session)
+        self._shown.end(report)
+        return report.code
 
-    async def _settings(self, session: ClientSession) -> None:
-        if self._arguments.mode is not None:
-            await session.set_mode(self._arguments.mode)
-        for pair in self._arguments.set:
-            name, _, value = pair.partition("=")
-            await session.set(name, value == "true" if value in ("true", "false") else value)
-
-    async def _turn(self, session: ClientSession, turn: ClientTurn) -> Code:
+    async def _turn(self, session: ClientSession, turn: ClientTurn) -> Report:
         began = time.monotonic()
-        asyncio.get_running_loop().add_signal_handler(signal.SIGINT, self._interrupt, session)
+        self._is_in_turn = True
         try:
             await turn
         finally:
-            asyncio.get_running_loop().remove_signal_handler(signal.SIGINT)
-            self._shown.end()
-        self._close(session, turn, time.monotonic() - began)
+            self._is_in_turn = False
+        cost = session.usage
+        return Report(
+            session_id=session.id,
+            stop_reason=turn.stop_reason or "ended",
+            code=self._code(turn),
+            seconds=round(time.monotonic() - began, 3),
+            tools=len(turn.tool_calls),
+            usage=turn.usage,
+            cost=None if cost is None else cost.cost,
+            currency=None if cost is None else cost.currency,
+        )
+
+    def _code(self, turn: ClientTurn) -> Code:
         code = code_of_stop(turn.stop_reason)
-        if code is Code.ENDED and self._was_denied:
+        if self._interrupts.count:
+            return Code.INTERRUPTED
+        if code is Code.ENDED and self._denials:
             return Code.DENIED
         return Code.NOTHING_SAID if code is Code.ENDED and not self._has_spoken else code
 
-    def _interrupt(self, session: ClientSession) -> None:
-        """Once cancels the turn, twice leaves."""
-        self._interrupts += 1
-        if self._interrupts > 1:
-            sys.exit(int(Code.INTERRUPTED))
-        sys.stderr.write("\ncancelling; once more to leave\n")
-        session.agent.tasks.start(session.cancel())
+    # --- what happens meanwhile
+
+    def _opened(self, session: ClientSession) -> None:
+        session.watch(self._watch)
 
     def _watch(self, event: Event) -> None:
-        self._has_spoken = True
-        self._shown.show(event)
+        if self._is_replaying or self._is_unread:
+            return
+        self._has_spoken |= (isinstance(event, Text) and bool(event.text.strip())) or isinstance(event, Media)
+        try:
+            self._shown.show(event)
+        except BrokenPipeError:
+            self._stop_unread()
 
-    def _close(self, session: ClientSession, turn: ClientTurn, seconds: float) -> None:
-        parts = [turn.stop_reason or "ended", f"{seconds:.1f} s"]
-        if turn.tool_calls:
-            parts.append(f"{len(turn.tool_calls)} tools")
-        if turn.usage is not None:
-            parts.append(f"{turn.usage.total} tokens")
-        if session.usage is not None and session.usage.cost is not None:
-            parts.append(f"{session.usage.cost:g} {session.usage.currency}")
+    def _stop_unread(self) -> None:
+        """Nobody reads on: end, and let Python's own last flush go nowhere."""
+        self._is_unread = True
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if self._task is not None:
+            self._task.cancel()
+
+    def _deny(self, what: str) -> None:
+        self._denials += 1
+        self._shown.denied(what)
+
+    def _interrupt(self) -> None:
+        if self._session is None or not self._is_in_turn:
+            assert self._task is not None
+            self._task.cancel()
+            return
+        self._shown.pause()
+        sys.stderr.write("cancelling; Ctrl-C once more leaves at once\n")
+        self._session.agent.tasks.start(self._session.cancel())
+
+    def _give_up(self) -> None:
+        """The agent did not end in its time, and not after it either."""
+        self._fail(TimeoutError())
+        leave_now(Code.TIMEOUT)
+
+    def _fail(self, error: Exception) -> Code:
+        code = code_of_error(error)
+        text = str(error)
+        if isinstance(error, TimeoutError):
+            text = f"no end after {self._arguments.timeout:g} s"
+        elif isinstance(error, AuthenticationRequired):
+            text = login_advice(self._agent, error)
+        self._shown.error(text, code)
         if self._arguments.json:
-            sys.stdout.write(msgspec.json.encode({"stopReason": turn.stop_reason, "seconds": seconds}).decode() + "\n")
-        elif sys.stderr.isatty():
-            sys.stderr.write(f"\x1b[2m({', '.join(parts)})\x1b[0m\n")
-        else:
-            sys.stderr.write(f"({', '.join(parts)})\n")
+            sys.stderr.write(f"duologue: {text}\n")
+        return code
 
-    def _note_denials(self, ask: Callable[[Question], Awaitable[object]]) -> Callable[[Question], Awaitable[object]]:
-        async def asked(question: Question) -> object:
-            answer = await ask(question)
-            return answer
-
-        return asked
+    def _terminal_output(self, terminal_id: str) -> TerminalOutput | None:
+        return None if self._session is None else self._terminals.last_output(self._session.id, terminal_id)
 
 
-class _JsonLines:
-    """One event per line, with the frame it came in."""
-
-    def show(self, event: Event) -> None:
-        fields = msgspec.to_builtins(event)
-        raw = fields.pop("raw", None)
-        line = {"event": type(event).__name__, **fields, "raw": msgspec.Raw(event.raw) if raw else None}
-        sys.stdout.write(msgspec.json.encode(line).decode() + "\n")
-        sys.stdout.flush()
-
-    def end(self) -> None:
-        sys.stdout.flush()
-
-
-def permissions_for(
-    arguments: argparse.Namespace,
-    around: Callable[[Callable[[Question], Awaitable[object]]], Callable[[Question], Awaitable[object]]] | None = None,
-) -> Permissions:
-    """What the flags allow: `--yes` everything, `--reads` reading, `--deny` nothing, `--ask` what a person says."""
-    kinds = ("read", "edit", "execute", "delete", "move", "search", "fetch", "think", "switch_mode", "other")
-    if arguments.yes:
-        return Permissions(**dict.fromkeys(kinds, "allow"))  # type: ignore[arg-type]
-    if arguments.deny:
-        return Permissions(**dict.fromkeys(kinds, "reject"))  # type: ignore[arg-type]
-    quiet = {kind: "allow" if kind in ("read", "search", "think") else "reject" for kind in kinds}
-    if arguments.reads or not (arguments.ask or sys.stdin.isatty()):
-        return Permissions(**quiet)  # type: ignore[arg-type]
-    ask = ask_on_terminal if around is None else around(ask_on_terminal)
-    return Permissions(read="allow", search="allow", think="allow", on_ask=ask)
+def login_advice(agent: RemoteAgent | None, error: AuthenticationRequired) -> str:
+    """What to do about an agent that wants a login."""
+    methods = [] if agent is None else agent.login_methods
+    ways = "".join(f"\n  --login {each.method_id}: {each.name}" for each in methods if not each.is_terminal)
+    return f"the agent wants a login first: {error}{ways}"
 
 
 def _prompt_of(arguments: argparse.Namespace) -> str:
-    if arguments.prompt_file == "-":
-        return sys.stdin.read()
-    if arguments.prompt_file is not None:
-        return Path(arguments.prompt_file).read_text("utf-8")
-    return str(arguments.prompt)
-
-
-def _fail(reason: str, code: Code) -> Code:
-    sys.stderr.write(f"duologue run: {reason}\n")
-    return code
+    if arguments.prompt_file is None:
+        return str(arguments.prompt)
+    try:
+        return sys.stdin.read() if arguments.prompt_file == "-" else Path(arguments.prompt_file).read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"cannot read the prompt from {arguments.prompt_file}: {error}") from None

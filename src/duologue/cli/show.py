@@ -1,17 +1,20 @@
-"""Events made to be read: the agent's words on stdout, everything else on stderr.
-
-Off a terminal stdout is exactly what the agent said. On one, Markdown is rendered paragraph by paragraph with `rich`
-where it is installed, and shown as it is where it is not.
-"""
+"""Events made to be read: the agent's words on stdout, everything else on stderr."""
 
 from __future__ import annotations
 
-import difflib
-import sys
-from typing import Any, Protocol, TextIO
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol, TextIO
 
-from duologue.conversation.content import TextContent
-from duologue.conversation.updates import ContentPart, FileChange
+from duologue.cli.codes import Code
+from duologue.cli.diffs import MOST_LINES, diff_lines
+from duologue.cli.words import harmless, has_colour, words_for
+from duologue.client.inert import inert
+from duologue.conversation import items
+from duologue.conversation.content import AudioContent, Content, ImageContent, Resource, ResourceLink, TextContent
+from duologue.conversation.updates import ContentPart, FileChange, PlanEntry, TerminalPart, ToolContent
+from duologue.dialects.terms import TerminalOutput, TokenUsage
 from duologue.events import (
     Compaction,
     Event,
@@ -20,6 +23,7 @@ from duologue.events import (
     ModeSwitched,
     Notice,
     Plan,
+    Subagent,
     Text,
     Thought,
     ToolCall,
@@ -27,211 +31,249 @@ from duologue.events import (
     UserText,
 )
 
-__all__ = ["Shown", "show_for"]
+__all__ = ["Report", "Screen", "Shown"]
 
-DIM, RED, GREEN, CYAN, BOLD, PLAIN = "\x1b[2m", "\x1b[31m", "\x1b[32m", "\x1b[36m", "\x1b[1m", "\x1b[0m"
+DIM, RED, GREEN, YELLOW, CYAN, BOLD, PLAIN = (f"\x1b[{number}m" for number in (2, 31, 32, 33, 36, 1, 0))
 MARKS = {"pending": "○", "in_progress": "◐", "completed": "●", "failed": "✗", "cancelled": "–"}
+TOOL_COLOURS = {"completed": GREEN, "failed": RED, "cancelled": DIM}
 PLAN_MARKS = {"pending": "☐", "in_progress": "◐", "completed": "☑"}
-MOST_DIFF_LINES = 60
-"""Lines of one diff that are shown; the rest is counted."""
+SEVERITIES = {"error": RED, "warning": YELLOW}
+MOST_OUTPUT_LINES = 20
+"""Lines of a command's output that are shown: its end, where the result stands."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Report:
+    """What came of a turn."""
+
+    session_id: str
+    stop_reason: str
+    code: Code
+    seconds: float
+    tools: int
+    usage: TokenUsage | None = None
+    cost: float | None = None
+    currency: str | None = None
 
 
 class Shown(Protocol):
-    """Somewhere events are shown."""
+    """Somewhere a turn is shown."""
 
+    def opened(self, session_id: str, cwd: str) -> None: ...
     def show(self, event: Event) -> None: ...
-
-    def end(self) -> None:
-        """Nothing more of this turn will come."""
+    def asked(self, tool: items.ToolCall) -> None:
+        """Show what a question is about; it follows."""
         ...
 
+    def denied(self, what: str) -> None: ...
+    def pause(self) -> None:
+        """Something else will be shown now."""
+        ...
 
-def show_for(out: TextIO, talk: TextIO) -> Shown:
-    """The best way to show events on these two: words on `out`, the rest on `talk`."""
-    words = _Paragraphs(out) if out.isatty() and _has_rich() else _Plain(out)
-    return _Show(words, talk)
+    def end(self, report: Report) -> None: ...
+    def error(self, text: str, code: Code) -> None: ...
 
 
-class _Show:
-    def __init__(self, words: _Plain, talk: TextIO) -> None:
-        self._words = words
+class Screen:
+    """Text for people; on a terminal with colours.
+
+    Args:
+        out, talk: Where the agent's words go, and everything else.
+        cwd: Paths are shown as seen from here.
+        output_of: What a terminal said.
+    """
+
+    def __init__(self, out: TextIO, talk: TextIO, cwd: Path, output_of: Callable[[str], TerminalOutput | None]) -> None:
+        self._words = words_for(out)
         self._talk = talk
-        self._has_colour = talk.isatty()
-        self._seen: dict[str, str] = {}
+        self._cwd = cwd
+        self._output_of = output_of
+        self._has_colour = has_colour(talk)
+        self._states: dict[str, tuple[str, str]] = {}
+        self._diffs: dict[tuple[str, str], FileChange] = {}
+        self._steps: dict[str | None, list[PlanEntry]] = {}
+        self._place: tuple[str, int | None] | None = None
         self._is_thinking = False
 
+    # --- what a turn brings
+
+    def opened(self, session_id: str, cwd: str) -> None:
+        """Nothing that a person needs to see."""
+
     def show(self, event: Event) -> None:
+        """One event."""
         if self._is_thinking and not isinstance(event, Thought):
-            self._say("\n")
-            self._is_thinking = False
+            self._stop_thinking()
         match event:
             case Text():
                 self._words.write(event.text)
             case Thought():
-                self._is_thinking = True
-                self._say(event.text, DIM)
+                self._think(event.text)
             case ToolCall():
                 self._tool(event)
             case Plan():
                 self._plan(event)
+            case Following():
+                self._follow(event)
             case _:
                 self._rest(event)
 
-    def end(self) -> None:
-        if self._is_thinking:
-            self._say("\n")
-            self._is_thinking = False
-        self._words.end()
+    def pause(self) -> None:
+        """Leave the screen at the start of a line."""
+        self._stop_thinking()
+        self._words.pause()
+
+    def asked(self, tool: items.ToolCall) -> None:
+        """The changes a question is about."""
+        for change in tool.changes:
+            self._diff(tool.tool_call_id, change)
+
+    def denied(self, what: str) -> None:
+        """Something was not permitted."""
+        self._line(f"not permitted: {inert(what)}", RED)
+
+    def end(self, report: Report) -> None:
+        """The closing line."""
+        self.pause()
+        tools = "1 tool" if report.tools == 1 else f"{report.tools} tools"
+        parts = [
+            report.stop_reason,
+            f"{report.seconds:.1f} s",
+            *([tools] if report.tools else []),
+            *([f"{report.usage.total:,} tokens"] if report.usage is not None else []),
+            *([f"{report.cost:g} {report.currency or ''}".strip()] if report.cost is not None else []),
+        ]
+        self._line(f"({inert(', '.join(parts))})", DIM)
+
+    def error(self, text: str, code: Code) -> None:
+        """Why there is no more."""
+        self.pause()
+        self._line(f"duologue: {harmless(text)}", RED)
+
+    # --- the kinds of events
 
     def _rest(self, event: Event) -> None:
         match event:
             case Media():
-                self._line(f"[{type(event.content).__name__}]", DIM)
+                self._line(f"[{_described(event.content)}]", DIM)
             case Notice():
-                colour = RED if event.severity == "error" else CYAN
-                self._line(
-                    f"{event.severity}: {event.title}{': ' + event.description if event.description else ''}", colour
-                )
+                told = f": {event.description}" if event.description else ""
+                self._line(f"{event.severity}: {inert(event.title + told, 1000)}", SEVERITIES.get(event.severity, CYAN))
             case ModeSwitched():
-                self._line(f"mode: {event.mode_id}", DIM)
+                self._line(f"mode: {inert(event.mode_id)}", DIM)
             case Compaction():
-                self._line(f"context: {event.status}", DIM)
-            case Following():
-                self._line(f"  at {event.path}{':' + str(event.line) if event.line else ''}", DIM)
+                self._line(f"shortening the context: {inert(event.error or event.status)}", DIM)
+            case Subagent():
+                state = (event.state or {}).get("state", "")
+                self._line(f"subagent {inert(event.title or event.session_id)}: {inert(str(state))}", DIM)
             case Unknown():
-                self._line(f"[{event.tag}: an update this version does not know]", DIM)
+                self._line(f"[{inert(event.tag or '?')}: an update this version does not know]", DIM)
             case UserText():
-                self._line(f"> {event.text}", DIM)
+                self._line(f"> {harmless(event.text)}", BOLD)
             case _:
                 pass
+
+    def _think(self, text: str) -> None:
+        if not self._is_thinking:
+            self._words.pause()
+            self._is_thinking = True
+        self._say(harmless(text), DIM)
+
+    def _stop_thinking(self) -> None:
+        if self._is_thinking:
+            self._say("\n")
+            self._is_thinking = False
+
+    def _follow(self, event: Following) -> None:
+        """Where the agent works, when that is news: a tool that names its file in its title says so already."""
+        place = (event.path, event.line)
+        shown = self._states.get(event.tool_call_id or "", ("", ""))[1]
+        if place != self._place and (event.line is not None or Path(event.path).name not in shown):
+            line = "" if event.line is None else f":{event.line}"
+            self._line(f"  at {inert(self._short(event.path), None)}{line}", DIM)
+        self._place = place
 
     def _tool(self, call: ToolCall) -> None:
-        if self._seen.get(call.tool_call_id) == call.status:
-            return
-        self._seen[call.tool_call_id] = call.status
-        colour = RED if call.status == "failed" else GREEN if call.status == "completed" else CYAN
-        self._line(f"{MARKS.get(call.status, '·')} {call.kind}: {_inert(call.title) or call.tool_call_id}", colour)
-        if call.status in ("completed", "failed"):
-            for part in call.content:
-                self._part(part, call.status)
+        title = inert(call.title) or inert(call.tool_call_id)
+        before = self._states.get(call.tool_call_id)
+        self._states[call.tool_call_id] = (call.status, title)
+        if before is None or before[1] != title or (before[0] != call.status and call.is_over):
+            colour = TOOL_COLOURS.get(call.status, CYAN)
+            self._line(f"{MARKS.get(call.status, '·')} {inert(call.kind)}: {title}", colour)
+            if call.is_over:
+                for part in call.content:
+                    self._part(call, part)
 
-    def _part(self, part: Any, status: str) -> None:
+    def _part(self, call: ToolCall, part: ToolContent) -> None:
         match part:
             case FileChange():
-                self._diff(part)
-            case ContentPart(content=TextContent(text=text)) if status == "failed":
-                self._line("    " + _inert(text.strip())[:500], DIM)
+                if call.status == "completed":
+                    self._diff(call.tool_call_id, part)
+            case TerminalPart():
+                self._terminal(part.terminal_id)
+            case ContentPart(content=TextContent(text=text)) if call.status == "failed" or call.kind == "execute":
+                self._block(text)
             case _:
                 pass
 
-    def _diff(self, change: FileChange) -> None:
-        lines = list(
-            difflib.unified_diff(
-                (change.old_text or "").splitlines(),
-                (change.new_text or "").splitlines(),
-                change.path if change.old_text is not None else "/dev/null",
-                change.path if change.new_text is not None else "/dev/null",
-                lineterm="",
-            )
-        )
-        for line in lines[:MOST_DIFF_LINES]:
-            colour = GREEN if line.startswith("+") else RED if line.startswith("-") else DIM
-            self._line("    " + _inert(line), colour)
-        if len(lines) > MOST_DIFF_LINES:
-            self._line(f"    … {len(lines) - MOST_DIFF_LINES} more lines", DIM)
+    def _diff(self, tool_call_id: str, change: FileChange) -> None:
+        if self._diffs.get((tool_call_id, change.path)) == change:
+            return
+        self._diffs[tool_call_id, change.path] = change
+        lines = diff_lines(change, self._cwd)
+        for number, line in enumerate(lines[:MOST_LINES]):
+            colour = BOLD if number < 2 else {"+": GREEN, "-": RED, "@": CYAN}.get(line[:1], "")
+            self._line("    " + harmless(line), colour)
+        if len(lines) > MOST_LINES:
+            self._line(f"    … {len(lines) - MOST_LINES} more lines", DIM)
+
+    def _terminal(self, terminal_id: str) -> None:
+        said = self._output_of(terminal_id)
+        if said is None:
+            return
+        self._block(said.output)
+        if said.exit is not None and said.exit.exit_code != 0:
+            self._line(f"    ended with {said.exit.signal or f'code {said.exit.exit_code}'}", RED)
+
+    def _block(self, text: str) -> None:
+        lines = text.strip("\n").splitlines()
+        if len(lines) > MOST_OUTPUT_LINES:
+            self._line(f"    … {len(lines) - MOST_OUTPUT_LINES} lines before", DIM)
+        for line in lines[-MOST_OUTPUT_LINES:]:
+            self._line("    " + harmless(line), DIM)
 
     def _plan(self, plan: Plan) -> None:
+        before, self._steps[plan.plan_id] = self._steps.get(plan.plan_id, []), plan.entries
+        is_same = [entry.content for entry in before] == [entry.content for entry in plan.entries]
         for entry in plan.entries:
-            mark = PLAN_MARKS.get(entry.status, "·")
-            self._line(f"  {mark} {_inert(entry.content)}", DIM if entry.status == "completed" else "")
+            if not is_same or entry not in before:
+                mark = PLAN_MARKS.get(entry.status, "·")
+                self._line(f"  {mark} {inert(entry.content)}", DIM if entry.status == "completed" else "")
+        if plan.markdown is not None:
+            self._block(plan.markdown)
+
+    # --- writing
 
     def _line(self, text: str, colour: str = "") -> None:
-        self._words.break_line()
+        self._words.pause()
         self._say(text, colour)
-        self._talk.write("\n")
-        self._talk.flush()
+        self._say("\n")
 
     def _say(self, text: str, colour: str = "") -> None:
         self._talk.write(f"{colour}{text}{PLAIN}" if colour and self._has_colour else text)
         self._talk.flush()
 
-
-class _Plain:
-    """The agent's words as they come."""
-
-    def __init__(self, out: TextIO) -> None:
-        self._out = out
-        self._is_terminal = out.isatty()
-        self._at_line_start = True
-
-    def write(self, text: str) -> None:
-        if not text:
-            return
-        self._out.write(_inert(text) if self._is_terminal else text)
-        self._out.flush()
-        self._at_line_start = text.endswith("\n")
-
-    def break_line(self) -> None:
-        """Before something else is shown: on a terminal, never in the middle of a line."""
-        if self._is_terminal and not self._at_line_start:
-            self.write("\n")
-
-    def end(self) -> None:
-        self.break_line()
+    def _short(self, path: str) -> str:
+        return str(Path(path).relative_to(self._cwd)) if Path(path).is_relative_to(self._cwd) else path
 
 
-class _Paragraphs(_Plain):
-    """Markdown, rendered when a paragraph is whole; code fences are kept together."""
-
-    def __init__(self, out: TextIO) -> None:
-        super().__init__(out)
-        from rich.console import Console
-
-        self._console = Console(file=out)
-        self._waiting = ""
-
-    def write(self, text: str) -> None:
-        self._waiting += text
-        while (end := _end_of_paragraph(self._waiting)) is not None:
-            paragraph, self._waiting = self._waiting[:end], self._waiting[end:].lstrip("\n")
-            self._render(paragraph)
-
-    def break_line(self) -> None:
-        self.end()
-
-    def end(self) -> None:
-        if self._waiting.strip():
-            self._render(self._waiting)
-        self._waiting = ""
-
-    def _render(self, paragraph: str) -> None:
-        from rich.markdown import Markdown
-
-        self._console.print(Markdown(_inert(paragraph)))
-        self._out.flush()
-
-
-def _end_of_paragraph(text: str) -> int | None:
-    """Where the first whole paragraph ends: at a blank line that is not inside a code fence."""
-    start = 0
-    while (blank := text.find("\n\n", start)) != -1:
-        if text[:blank].count("```") % 2 == 0:
-            return blank + 1
-        start = blank + 2
-    return None
-
-
-def _inert(text: str) -> str:
-    """Without the control characters that act on a terminal."""
-    return "".join(sign if sign in "\n\t" or sign.isprintable() else "�" for sign in text)
-
-
-def _has_rich() -> bool:
-    from importlib.util import find_spec
-
-    return find_spec("rich") is not None
-
-
-def on_terminal() -> bool:
-    """A person is watching."""
-    return sys.stdout.isatty() and sys.stderr.isatty()
+def _described(content: Content) -> str:
+    match content:
+        case ImageContent() | AudioContent():
+            return inert(f"{content.mime_type}, {len(content.data) * 3 // 4:,} bytes")
+        case ResourceLink():
+            return inert(f"{content.title or content.name}: {content.uri}")
+        case Resource():
+            return inert(content.uri)
+        case _:
+            return "content this version does not know"

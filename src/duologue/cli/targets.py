@@ -1,31 +1,28 @@
-"""Which agent a command line means: a command after `--`, a name from the configuration, or the built-in one."""
+"""Which agent a command line means: a command after `--`, a name, or the built-in one."""
 
 from __future__ import annotations
 
 import argparse
-import sys
 
+from duologue.cli.codes import UsageError
 from duologue.client.connect import Target
-from duologue.config.agents import named_agents
-from duologue.errors import StartError
+from duologue.config.agents import BUILTIN, find_agents
 
-__all__ = ["BUILTIN", "target_of"]
-
-BUILTIN = [sys.executable, "-m", "duologue.cli.main", "agent"]
+__all__ = ["target_of"]
 
 
 def target_of(arguments: argparse.Namespace) -> Target:
     """What to connect to.
 
     Raises:
-        StartError: There is no agent of that name.
+        UsageError: There is no agent of that name.
+        StartError: The configuration file cannot be read.
     """
     if arguments.command_line:
         return list(arguments.command_line)
-    if arguments.agent in (None, "builtin"):
-        return BUILTIN
-    agents = named_agents()
-    if arguments.agent in agents:
-        return agents[arguments.agent]
-    known = ", ".join(["builtin", *agents])
-    raise StartError(f"there is no agent called {arguments.agent!r} (there are: {known}); or give a command after `--`")
+    agents = find_agents()
+    name = arguments.agent or BUILTIN
+    if name not in agents:
+        known = ", ".join(agents)
+        raise UsageError(f"there is no agent called {name!r} (there are: {known}); or give a command after `--`")
+    return agents[name].config

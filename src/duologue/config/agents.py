@@ -1,4 +1,4 @@
-"""Agents by name, from the configuration file all programs share.
+"""Agents by name: from the configuration file all programs share, known commands found on PATH, and the built-in one.
 
 [agents.gemini]
 command = "gemini"
@@ -9,14 +9,55 @@ env = { LOG = "1" }
 from __future__ import annotations
 
 import os
+import shutil
+import sys
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
+
+from msgspec import Struct
 
 from duologue.errors import StartError
 
-__all__ = ["config_file", "named_agents"]
+__all__ = ["BUILTIN", "NamedAgent", "config_file", "find_agents", "named_agents"]
+
+BUILTIN = "builtin"
+
+KNOWN_COMMANDS: dict[str, tuple[str, ...]] = {
+    "auggie": ("auggie", "--acp"),
+    "claude": ("claude-agent-acp",),
+    "claude-code": ("claude-code-acp",),
+    "codex": ("codex-acp",),
+    "copilot": ("copilot", "--acp"),
+    "cursor": ("cursor-agent", "acp"),
+    "gemini": ("gemini", "--acp"),
+    "goose": ("goose", "acp"),
+    "kimi": ("kimi", "acp"),
+    "opencode": ("opencode", "acp"),
+    "openhands": ("openhands", "acp"),
+    "qwen": ("qwen", "--acp"),
+    "vibe": ("vibe-acp",),
+}
+"""Agents that people have installed, and how each is told to speak the protocol."""
+
+
+class NamedAgent(Struct, frozen=True, kw_only=True):
+    """An agent that can be called by its name.
+
+    Attributes:
+        source: Who names it: the configuration file (`config`), its being on PATH (`path`), or duologue (`builtin`).
+        config: How it is started; what `connect()` takes.
+    """
+
+    name: str
+    source: Literal["config", "path", "builtin"]
+    config: Mapping[str, Any]
+
+    @property
+    def command_line(self) -> list[str]:
+        """The command and its arguments."""
+        return [str(self.config.get("command", "")), *map(str, self.config.get("args", ()))]
 
 
 def config_file() -> Path:
@@ -24,8 +65,24 @@ def config_file() -> Path:
     named = os.environ.get("DUOLOGUE_CONFIG")
     if named:
         return Path(named)
-    home = os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"
-    return Path(home) / "duologue" / "config.toml"
+    home = Path(os.environ.get("XDG_CONFIG_HOME", ""))
+    return (home if home.is_absolute() else Path.home() / ".config") / "duologue" / "config.toml"
+
+
+def find_agents() -> dict[str, NamedAgent]:
+    """All agents there are here, by name. What the configuration file says wins over what is found.
+
+    Raises:
+        StartError: The file cannot be read.
+    """
+    here: Mapping[str, Any] = {"command": sys.executable, "args": ["-m", "duologue.cli.main", "agent"]}
+    found = {BUILTIN: NamedAgent(name=BUILTIN, source="builtin", config=here)}
+    for name, (command, *args) in KNOWN_COMMANDS.items():
+        if shutil.which(command) is not None:
+            found[name] = NamedAgent(name=name, source="path", config={"command": command, "args": args})
+    for name, config in named_agents().items():
+        found[name] = NamedAgent(name=name, source="config", config=config)
+    return found
 
 
 def named_agents() -> dict[str, Mapping[str, Any]]:
@@ -39,10 +96,21 @@ def named_agents() -> dict[str, Mapping[str, Any]]:
         text = path.read_text("utf-8")
     except FileNotFoundError:
         return {}
-    except OSError as error:
-        raise StartError(f"cannot read {path}: {error.strerror}") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise StartError(f"cannot read {path}: {error}") from None
     try:
-        agents: dict[str, Mapping[str, Any]] = tomllib.loads(text).get("agents", {})
+        agents: object = tomllib.loads(text).get("agents", {})
     except tomllib.TOMLDecodeError as error:
         raise StartError(f"{path} is not TOML: {error}") from None
-    return agents
+    return _checked(agents, path)
+
+
+def _checked(agents: object, path: Path) -> dict[str, Mapping[str, Any]]:
+    if not isinstance(agents, dict):
+        raise StartError(f"{path}: `agents` is no table")
+    checked: dict[str, Mapping[str, Any]] = {}
+    for name, config in agents.items():  # pyright: ignore[reportUnknownVariableType]
+        if not isinstance(config, dict) or not isinstance(config.get("command"), str):  # pyright: ignore[reportUnknownMemberType]
+            raise StartError(f"{path}: the agent {name!r} needs a `command`")
+        checked[str(name)] = config  # pyright: ignore[reportUnknownArgumentType]
+    return checked

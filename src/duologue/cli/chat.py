@@ -1,0 +1,243 @@
+"""`duologue chat`: a conversation in any terminal."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+import time
+from pathlib import Path
+
+from duologue.cli.asking import TerminalAsker
+from duologue.cli.chatting import help_text, mentioned_files, offers, settings_text
+from duologue.cli.codes import Code, UsageError, code_of_error
+from duologue.cli.editing import Editor, editor_for
+from duologue.cli.forms import TerminalForm
+from duologue.cli.interrupts import Interrupts
+from duologue.cli.kept import KeptTerminals
+from duologue.cli.opening import apply_settings, change_mode, change_setting, close_session, connected, open_session
+from duologue.cli.permitting import wants_to_ask
+from duologue.cli.reading import LineReader, terminal_to_ask
+from duologue.cli.run import login_advice
+from duologue.cli.show import Report, Screen
+from duologue.client.asking import Handler
+from duologue.client.desk import Answerer
+from duologue.client.inert import inert
+from duologue.client.permissions import Question
+from duologue.client.remote import RemoteAgent
+from duologue.client.session import ClientSession
+from duologue.dialects.terms import Elicitation, ElicitationAnswer, TerminalOutput
+from duologue.errors import AuthenticationRequired, ConnectionLost, DuologueError
+from duologue.events import Commands, Event, SettingsSwitched, Title, Usage
+
+__all__ = ["chat"]
+
+QUIET_EVENTS = (Commands, SettingsSwitched, Title, Usage)
+"""What shows nothing, and is no reason to disturb somebody who types."""
+
+
+def chat(arguments: argparse.Namespace) -> int:
+    """Talk until the person leaves; the exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(errors="replace")  # type: ignore[union-attr]
+    try:
+        return int(asyncio.run(_Chat(arguments).talk()))
+    except (KeyboardInterrupt, asyncio.CancelledError):
+        return int(Code.INTERRUPTED)
+
+
+class _Chat:
+    def __init__(self, arguments: argparse.Namespace) -> None:
+        self._arguments = arguments
+        self._cwd = Path(arguments.cwd).absolute()
+        self._terminals = KeptTerminals()
+        self._screen = Screen(sys.stdout, sys.stderr, self._cwd, self._terminal_output)
+        self._reader = LineReader(sys.stdin.fileno())
+        self._editor: Editor = editor_for(self._reader, lambda before: offers(self._session, self._cwd, before))
+        self._session: ClientSession | None = None
+        self._has_left = False
+
+    async def talk(self) -> Code:
+        """From the first line to the last."""
+        self._task = asyncio.current_task()
+        with Interrupts(self._interrupt) as self._interrupts, terminal_to_ask() as terminal:
+            try:
+                reader = self._reader if sys.stdin.isatty() else None if terminal is None else LineReader(terminal)
+                is_asking = wants_to_ask(self._arguments, reader is not None and (self._arguments.ask or _is_watched()))
+                await self._meet(reader if is_asking else None)
+            except asyncio.CancelledError:
+                return Code.INTERRUPTED
+            except (DuologueError, UsageError) as error:
+                self._screen.error(str(error), code_of_error(error))
+                return code_of_error(error)
+        return Code.ENDED
+
+    async def _meet(self, reader: LineReader | None) -> None:
+        on_ask = None if reader is None else self._between(TerminalAsker(reader, self._screen))
+        on_elicit = None if reader is None else self._form(TerminalForm(reader, self._screen))
+        async with connected(
+            self._arguments, self._terminals, on_ask=on_ask, on_denied=self._screen.denied, on_elicit=on_elicit
+        ) as agent:
+            agent.on_session = self._opened
+            await self._open(agent)
+            self._greet(agent)
+            try:
+                await self._lines(agent)
+            finally:
+                if self._session is not None:
+                    await close_session(self._session)
+
+    async def _open(self, agent: RemoteAgent) -> None:
+        try:
+            self._session = await open_session(agent, self._arguments, is_replayed=True)
+        except AuthenticationRequired as error:
+            raise AuthenticationRequired(login_advice(agent, error)) from None
+        self._screen.pause()
+        await apply_settings(self._session, self._arguments)
+
+    def _greet(self, agent: RemoteAgent) -> None:
+        name = "an agent" if agent.info is None else f"{agent.info.title or agent.info.name} {agent.info.version}"
+        self._say(f"Talking to {inert(name)} in {self._cwd}. :help lists what you can do, Ctrl-D leaves.\n")
+
+    async def _lines(self, agent: RemoteAgent) -> None:
+        while not self._has_left and (line := await self._editor.read()) is not None:
+            try:
+                if line.startswith(":"):
+                    await self._local(agent, line[1:])
+                elif line.strip():
+                    await self._turn(line)
+            except ConnectionLost:
+                raise
+            except (DuologueError, UsageError) as error:
+                self._screen.error(str(error), code_of_error(error))
+
+    async def _turn(self, line: str) -> None:
+        session = self._session
+        assert session is not None, "nothing is read before a session is open"
+        self._interrupts.count = 0
+        began = time.monotonic()
+        turn = await session.prompt(line, files=mentioned_files(line, self._cwd))
+        usage = session.usage
+        report = Report(
+            session_id=session.id,
+            stop_reason=turn.stop_reason or "ended",
+            code=Code.ENDED,
+            seconds=time.monotonic() - began,
+            tools=len(turn.tool_calls),
+            usage=turn.usage,
+            cost=None if usage is None else usage.cost,
+            currency=None if usage is None else usage.currency,
+        )
+        self._screen.end(report)
+
+    # --- our own commands
+
+    async def _local(self, agent: RemoteAgent, line: str) -> None:
+        name, _, argument = line.strip().partition(" ")
+        argument, session = argument.strip(), self._session
+        assert session is not None, "nothing is read before a session is open"
+        match name:
+            case "help" | "":
+                self._say(help_text())
+            case "mode" | "model" | "set":
+                await self._setting(session, name, argument)
+            case "commands":
+                told = (f"  /{inert(each.name)}  {inert(each.description)}\n" for each in session.commands)
+                self._say("".join(told) or "this agent offers no commands\n")
+            case "new":
+                await self._change_session(await agent.new(self._cwd))
+            case "sessions":
+                for info in await agent.sessions(cwd=self._cwd):
+                    self._say(f"  {inert(info.session_id)}  {inert(info.title or '')}\n")
+            case "resume":
+                await self._resume(agent, argument)
+            case "usage":
+                used = session.usage
+                self._say("the agent does not tell\n" if used is None else f"{used.used:,} of {used.size:,} tokens\n")
+            case "cancel":
+                await session.cancel()
+            case "quit":
+                self._has_left = True
+            case _:
+                raise UsageError(f"there is no :{inert(name)}; `:help` lists what there is")
+
+    async def _setting(self, session: ClientSession, name: str, argument: str) -> None:
+        if name == "mode" and argument:
+            await change_mode(session, argument)
+        elif name == "model" and argument:
+            await session.set_model(argument)
+        elif name == "set" and argument:
+            setting, _, value = argument.partition(" ")
+            await change_setting(session, setting, value.strip())
+        if name == "mode" and session.modes is not None:
+            known = ", ".join(inert(mode.mode_id) for mode in session.modes.available)
+            self._say(f"  mode = {inert(session.modes.current)}  ({known})\n")
+        elif name == "model" and session.models is not None:
+            known = ", ".join(inert(option.value) for option in session.models.choices)
+            self._say(f"  model = {inert(str(session.models.value))}  ({known})\n")
+        else:
+            self._say(settings_text(session))
+
+    async def _resume(self, agent: RemoteAgent, wanted: str) -> None:
+        found = [info for info in await agent.sessions() if wanted and info.session_id.startswith(wanted)]
+        if len(found) != 1:
+            raise UsageError(f"{'no' if not found else 'more than one'} session begins with {wanted!r}")
+        session_id, cwd = found[0].session_id, found[0].cwd
+        how = agent.load if agent.features.load else agent.resume
+        await self._change_session(await how(session_id, cwd))
+
+    async def _change_session(self, session: ClientSession) -> None:
+        if self._session is not None:
+            await close_session(self._session)
+        self._session = session
+        self._screen.pause()
+        self._say(f"this is session {inert(session.id)} now\n")
+
+    # --- what happens meanwhile
+
+    def _opened(self, session: ClientSession) -> None:
+        session.watch(self._watch)
+
+    def _watch(self, event: Event) -> None:
+        if not self._editor.is_reading:
+            self._screen.show(event)
+        elif self._session is not None and not isinstance(event, QUIET_EVENTS):
+            self._session.agent.tasks.start(self._editor.above(lambda: self._show_whole(event)))
+
+    def _show_whole(self, event: Event) -> None:
+        self._screen.show(event)
+        self._screen.pause()
+
+    def _between(self, asker: TerminalAsker) -> Handler:
+        async def ask(question: Question) -> None:
+            async with self._editor.suspended():
+                await asker(question)
+
+        return ask
+
+    def _form(self, form: TerminalForm) -> Answerer:
+        async def ask(question: Elicitation) -> ElicitationAnswer:
+            async with self._editor.suspended():
+                return await form(question)
+
+        return ask
+
+    def _interrupt(self) -> None:
+        if self._session is None or not self._session.is_busy:
+            assert self._task is not None
+            self._task.cancel()
+            return
+        self._screen.pause()
+        self._say("cancelling; Ctrl-C once more leaves at once\n")
+        self._session.agent.tasks.start(self._session.cancel())
+
+    def _terminal_output(self, terminal_id: str) -> TerminalOutput | None:
+        return None if self._session is None else self._terminals.last_output(self._session.id, terminal_id)
+
+    def _say(self, text: str) -> None:
+        sys.stderr.write(text)
+        sys.stderr.flush()
+
+
+def _is_watched() -> bool:
+    return sys.stdin.isatty() and sys.stderr.isatty()

@@ -1,0 +1,89 @@
+"""`duologue completion`: scripts that let a shell complete commands, options and the names of agents."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from duologue.cli.parser import each_command
+
+__all__ = ["completion"]
+
+BASH = """\
+_duologue() {{
+    local current="${{COMP_WORDS[COMP_CWORD]}}" previous="${{COMP_WORDS[COMP_CWORD-1]}}" word
+    for word in "${{COMP_WORDS[@]:1:COMP_CWORD-1}}"; do
+        if [[ $word == -- ]]; then COMPREPLY=($(compgen -c -f -- "$current")); return; fi
+    done
+    case "$previous" in
+        --agent) COMPREPLY=($(compgen -W "$(duologue agents --names 2>/dev/null)" -- "$current")); return ;;
+        {files}) COMPREPLY=($(compgen -f -- "$current")); return ;;
+    esac
+    case "${{COMP_WORDS[1]}}" in
+{cases}
+        *) COMPREPLY=($(compgen -W "{commands}" -- "$current")) ;;
+    esac
+}}
+complete -F _duologue duologue
+"""
+FILE_OPTIONS = ("-f", "--file", "--image", "--cwd", "--rules", "--mcp", "--scenario", "--sessions", "-o", "--output")
+
+
+def completion(arguments: argparse.Namespace) -> int:
+    """Print the script."""
+    make = {"bash": _bash, "zsh": _zsh, "fish": _fish}[arguments.shell]
+    sys.stdout.write(make(_commands()))
+    return 0
+
+
+def _commands() -> dict[str, tuple[str, list[argparse.Action]]]:
+    """Each command with its help and its arguments."""
+    return {name: (told, list(parser._actions)) for name, (told, parser) in each_command().items()}
+
+
+def _words(actions: list[argparse.Action]) -> list[str]:
+    options = [option for action in actions for option in action.option_strings]
+    return options + [str(choice) for action in actions if not action.option_strings for choice in action.choices or ()]
+
+
+def _bash(commands: dict[str, tuple[str, list[argparse.Action]]]) -> str:
+    cases = "\n".join(
+        f'        {name}) COMPREPLY=($(compgen -W "{" ".join(_words(actions))}" -f -- "$current")) ;;'
+        for name, (_, actions) in commands.items()
+    )
+    names = " ".join([*commands, "--help", "--version"])
+    return BASH.format(cases=cases, commands=names, files="|".join(FILE_OPTIONS))
+
+
+def _zsh(commands: dict[str, tuple[str, list[argparse.Action]]]) -> str:
+    """zsh reads the completions of bash."""
+    return f"autoload -U +X compinit && compinit\nautoload -U +X bashcompinit && bashcompinit\n{_bash(commands)}"
+
+
+def _fish(commands: dict[str, tuple[str, list[argparse.Action]]]) -> str:
+    lines = ["complete -c duologue -f"]
+    for name, (told, actions) in commands.items():
+        lines.append(f"complete -c duologue -n __fish_use_subcommand -a {name} -d {_quoted(told)}")
+        for action in actions:
+            lines += [_fish_option(name, action)] if action.option_strings else _fish_choices(name, action)
+    return "\n".join(lines) + "\n"
+
+
+def _fish_option(command: str, action: argparse.Action) -> str:
+    flags = " ".join(f"-l {each[2:]}" if each.startswith("--") else f"-s {each[1:]}" for each in action.option_strings)
+    takes = "" if action.nargs == 0 else " -r"
+    if "--agent" in action.option_strings:
+        takes = " -x -a '(duologue agents --names 2>/dev/null)'"
+    elif any(option in FILE_OPTIONS for option in action.option_strings):
+        takes = " -r -F"
+    told = _quoted(action.help or "")
+    return f"complete -c duologue -n '__fish_seen_subcommand_from {command}' {flags}{takes} -d {told}"
+
+
+def _fish_choices(command: str, action: argparse.Action) -> list[str]:
+    when = f"'__fish_seen_subcommand_from {command}'"
+    return [f"complete -c duologue -n {when} -a {choice}" for choice in action.choices or ()]
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"

@@ -1,0 +1,38 @@
+"""Changes to files as unified diffs, one coloured line after the other."""
+
+from __future__ import annotations
+
+import difflib
+from pathlib import Path
+
+from duologue.conversation.updates import FileChange
+
+__all__ = ["MOST_LINES", "diff_lines"]
+
+MOST_LINES = 60
+"""Lines of one diff that are shown; the rest is counted."""
+
+
+def diff_lines(change: FileChange, cwd: Path) -> list[str]:
+    """The unified diff of a change, with paths as seen from `cwd`."""
+    if change.old_text is None and change.new_text is None:
+        return (change.patch or f"{change.kind} {_short(change.path, cwd)}").splitlines()
+    old, new = change.old_text or "", change.new_text or ""
+    before = "/dev/null" if change.old_text is None else f"a/{_short(change.old_path or change.path, cwd)}"
+    after = "/dev/null" if change.new_text is None else f"b/{_short(change.path, cwd)}"
+    lines: list[str] = []
+    for line in difflib.unified_diff(_lines(old), _lines(new), before, after):
+        lines.append(line.removesuffix("\n"))
+        if not line.endswith("\n"):
+            lines.append("\\ No newline at end of file")
+    return lines
+
+
+def _lines(text: str) -> list[str]:
+    """Lines as diffs count them: only a line feed ends one."""
+    *whole, rest = text.split("\n")
+    return [*(f"{line}\n" for line in whole), *([rest] if rest else [])]
+
+
+def _short(path: str, cwd: Path) -> str:
+    return str(Path(path).relative_to(cwd)) if Path(path).is_relative_to(cwd) else path

@@ -1,0 +1,135 @@
+"""`duologue doctor`: what is installed, which agents answer, and how to fix what does not."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import importlib.metadata
+import platform
+import sys
+import time
+from collections.abc import Iterator
+
+import msgspec
+
+from duologue.cli.codes import Code
+from duologue.cli.words import has_colour
+from duologue.client.connect import connect
+from duologue.client.inert import inert
+from duologue.config.agents import NamedAgent, config_file, find_agents
+from duologue.errors import AuthenticationRequired, CommandNotFound, DuologueError, StartError
+
+__all__ = ["doctor"]
+
+EXTRAS = {
+    "cli": (("rich", "prompt-toolkit"), "Markdown in the terminal, and line editing in `duologue chat`"),
+    "mcp": (("mcp",), "MCP servers for agents"),
+    "remote": (("websockets", "httpx2", "starlette", "uvicorn"), "agents behind WebSocket and HTTP"),
+}
+"""What each extra brings, and what for."""
+
+
+class Finding(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing that was looked at.
+
+    Attributes:
+        state: `ok`, `missing` (does without), or `broken`.
+        fix: What to do about it.
+    """
+
+    what: str
+    state: str
+    told: str
+    fix: str | None = None
+
+
+def doctor(arguments: argparse.Namespace) -> int:
+    """Look at everything; 1 if something is broken."""
+    findings = [*_installation(), *_configuration(arguments)]
+    for finding in findings:
+        _tell(finding, arguments.json)
+    for finding in asyncio.run(_check_agents(arguments)):
+        findings.append(finding)
+        _tell(finding, arguments.json)
+    return int(Code.AGENT_ERROR if any(finding.state == "broken" for finding in findings) else Code.ENDED)
+
+
+def _installation() -> Iterator[Finding]:
+    yield Finding(what="python", state="ok", told=f"{platform.python_version()} on {platform.system()}")
+    for name in ("duologue", "msgspec"):
+        yield Finding(what=name, state="ok", told=importlib.metadata.version(name))
+    for extra, (packages, purpose) in EXTRAS.items():
+        versions = {package: _version(package) for package in packages}
+        absent = [package for package, version in versions.items() if version is None]
+        if absent:
+            fix = f"pip install 'duologue[{extra}]'"
+            yield Finding(what=extra, state="missing", told=f"{', '.join(absent)}: {purpose}", fix=fix)
+        else:
+            told = ", ".join(f"{package} {version}" for package, version in versions.items())
+            yield Finding(what=extra, state="ok", told=told)
+
+
+def _version(package: str) -> str | None:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def _configuration(arguments: argparse.Namespace) -> Iterator[Finding]:
+    path = config_file()
+    try:
+        agents = find_agents()
+    except StartError as error:
+        yield Finding(what="config", state="broken", told=str(error), fix=f"correct {path}")
+        return
+    if not path.exists():
+        yield Finding(
+            what="config", state="missing", told=str(path), fix="only needed for agents and rules of your own"
+        )
+    else:
+        yield Finding(what="config", state="ok", told=str(path))
+    if arguments.agent is not None and arguments.agent not in agents:
+        fix = f"one of: {', '.join(agents)}"
+        yield Finding(what=arguments.agent, state="broken", told="there is no agent of this name", fix=fix)
+
+
+async def _check_agents(arguments: argparse.Namespace) -> list[Finding]:
+    try:
+        agents = list(find_agents().values())
+    except StartError:
+        return []
+    chosen = [agent for agent in agents if arguments.agent in (None, agent.name)]
+    return await asyncio.gather(*(_check_agent(agent, arguments.timeout) for agent in chosen))
+
+
+async def _check_agent(agent: NamedAgent, seconds: float) -> Finding:
+    what = f"agent {agent.name}"
+    began = time.monotonic()
+    try:
+        async with connect(agent.config, timeout=seconds) as remote:
+            who = f"{remote.info.title or remote.info.name} {remote.info.version}" if remote.info else "no name"
+            took = f"answered in {time.monotonic() - began:.1f} s"
+            ways = ", ".join(method.name for method in remote.login_methods)
+            logins = f"; logins: {inert(ways)}" if ways else ""
+            return Finding(what=what, state="ok", told=f"{inert(who)}, {took}{logins}")
+    except CommandNotFound as error:
+        return Finding(what=what, state="broken", told=str(error), fix="install it, or correct its `command`")
+    except AuthenticationRequired as error:
+        return Finding(what=what, state="broken", told=str(error), fix="log in with its own command first")
+    except DuologueError as error:
+        fix = "start it by hand; it may want a login, a download or another argument"
+        return Finding(what=what, state="broken", told=inert(str(error), 600), fix=fix)
+
+
+MARKS = {"ok": ("\x1b[32m✓\x1b[0m", "✓"), "missing": ("\x1b[33m–\x1b[0m", "–"), "broken": ("\x1b[31m✗\x1b[0m", "✗")}
+
+
+def _tell(finding: Finding, as_json: bool) -> None:
+    if as_json:
+        sys.stdout.write(msgspec.json.encode(finding).decode() + "\n")
+    else:
+        mark = MARKS[finding.state][0 if has_colour(sys.stdout) else 1]
+        fix = f"\n    → {finding.fix}" if finding.fix else ""
+        sys.stdout.write(f"{mark} {finding.what}: {finding.told}{fix}\n")
+    sys.stdout.flush()

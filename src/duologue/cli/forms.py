@@ -1,0 +1,120 @@
+"""Questions of an agent that are more than a yes or no: forms, field by field, and addresses to visit."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from duologue.cli.reading import LineReader
+from duologue.cli.show import Shown
+from duologue.client.inert import inert
+from duologue.dialects.terms import Elicitation, ElicitationAnswer
+
+__all__ = ["TerminalForm", "read_value"]
+
+DECLINED = ElicitationAnswer(action="decline")
+CANCELLED = ElicitationAnswer(action="cancel")
+
+
+class TerminalForm:
+    """Fills in forms on a terminal."""
+
+    def __init__(self, reader: LineReader, shown: Shown) -> None:
+        self._reader = reader
+        self._shown = shown
+
+    async def __call__(self, question: Elicitation) -> ElicitationAnswer:
+        """Ask for each field; a line that ends the input cancels all."""
+        self._shown.pause()
+        _say(f"\nThe agent asks: {inert(question.message, 2000)}\n")
+        self._reader.forget()
+        if question.url is not None:
+            _say(f"  Visit this address: {inert(question.url, None)}\n")
+            return await self._agree("Done?")
+        agreed = await self._agree("Answer?")
+        if agreed.action != "accept":
+            return agreed
+        schema = question.schema or {}
+        required = schema.get("required", [])
+        content: dict[str, Any] = {}
+        for name, field in schema.get("properties", {}).items():
+            value = await self._field(name, field, name in required)
+            if value is CANCELLED:
+                return ElicitationAnswer(action="cancel")
+            if value is not None:
+                content[name] = value
+        return ElicitationAnswer(action="accept", content=content)
+
+    async def _agree(self, words: str) -> ElicitationAnswer:
+        _say(f"{words} (y for yes, enter means no): ")
+        said = await self._reader.read()
+        if said is None:
+            return CANCELLED
+        return ElicitationAnswer(action="accept", content={}) if said.strip().lower() in ("y", "yes") else DECLINED
+
+    async def _field(self, name: str, field: dict[str, Any], is_required: bool) -> Any:
+        """A value that fits, None for none, or that everything is cancelled."""
+        told = inert(str(field.get("title") or name))
+        if field.get("description"):
+            told += f" ({inert(str(field['description']))})"
+        choices = _choices(field)
+        hint = f" [{', '.join(inert(choice) for choice in choices)}]" if choices else ""
+        default = f" (enter for {inert(str(field['default']))})" if "default" in field else ""
+        while True:
+            _say(f"  {told}{hint}{default}: ")
+            said = await self._reader.read()
+            if said is None:
+                return CANCELLED
+            if not said.strip() and not is_required:
+                return field.get("default")
+            if not said.strip() and "default" in field:
+                return field["default"]
+            try:
+                return read_value(field, said.strip())
+            except ValueError as error:
+                _say(f"    {error}\n")
+
+
+def read_value(field: dict[str, Any], text: str) -> Any:
+    """What a person typed, as the field wants it.
+
+    Raises:
+        ValueError: It does not fit; the message says what does.
+    """
+    choices = _choices(field)
+    match field.get("type"):
+        case "boolean":
+            if text.lower() not in ("y", "yes", "true", "n", "no", "false"):
+                raise ValueError("yes or no?")
+            return text.lower() in ("y", "yes", "true")
+        case "integer":
+            return int(text)
+        case "number":
+            return float(text)
+        case "array":
+            chosen = [each.strip() for each in text.split(",") if each.strip()]
+            if choices and (wrong := [each for each in chosen if each not in choices]):
+                raise ValueError(f"{wrong[0]} is none of: {', '.join(choices)}")
+            return chosen
+        case _:
+            if not text:
+                raise ValueError("this is needed")
+            if choices and text not in choices:
+                raise ValueError(f"one of: {', '.join(choices)}")
+            return text
+
+
+def _choices(field: dict[str, Any]) -> list[str]:
+    of_items: dict[str, Any] = field.get("items") or {}
+    for where in (field, of_items):
+        if where.get("enum"):
+            return [str(each) for each in where["enum"]]
+        for key in ("oneOf", "anyOf"):
+            if where.get(key):
+                return [str(each.get("const")) for each in where[key]]
+    return []
+
+
+def _say(text: str) -> None:
+    sys.stderr.write(text)
+    sys.stderr.flush()

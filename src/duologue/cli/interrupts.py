@@ -1,0 +1,52 @@
+"""Ctrl-C: once asks politely, twice leaves at once."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Callable
+from typing import NoReturn, Self
+
+from duologue.cli.codes import Code
+
+__all__ = ["Interrupts", "leave_now"]
+
+
+def leave_now(code: Code) -> NoReturn:
+    """End this process without waiting for anybody; guards end what was started (`transports.child`)."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            pass
+    os._exit(int(code))
+
+
+class Interrupts:
+    """Listens for Ctrl-C inside its block.
+
+    Args:
+        politely: What the first one does.
+
+    Attributes:
+        count: How often it was pressed.
+    """
+
+    def __init__(self, politely: Callable[[], None]) -> None:
+        self.count = 0
+        self._politely = politely
+
+    def __enter__(self) -> Self:
+        asyncio.get_running_loop().add_signal_handler(signal.SIGINT, self._pressed)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        asyncio.get_running_loop().remove_signal_handler(signal.SIGINT)
+
+    def _pressed(self) -> None:
+        self.count += 1
+        if self.count > 1:
+            leave_now(Code.INTERRUPTED)
+        self._politely()

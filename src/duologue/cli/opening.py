@@ -1,0 +1,152 @@
+"""From a command line to a session: start the agent, log in, open or go on with a session, set what was asked for."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator, Callable, Sequence
+from pathlib import Path
+
+from duologue.cli.codes import UsageError
+from duologue.cli.permitting import permissions_for
+from duologue.cli.servers import mcp_servers
+from duologue.cli.targets import target_of
+from duologue.client.asking import Handler
+from duologue.client.connect import INITIALIZE_SECONDS, connect
+from duologue.client.desk import Answerer
+from duologue.client.remote import RemoteAgent
+from duologue.client.session import ClientSession
+from duologue.client.terminals import Terminals
+from duologue.client.workspace import Workspace
+from duologue.errors import DuologueError, InvalidParams, MethodNotFound
+
+__all__ = ["apply_settings", "change_mode", "change_setting", "close_session", "connected", "open_session", "pairs"]
+
+CLOSE_SECONDS = 5.0
+"""For an agent to close a session whose turns are over."""
+
+
+@contextlib.asynccontextmanager
+async def connected(
+    arguments: argparse.Namespace,
+    terminals: Terminals,
+    *,
+    on_ask: Handler | None,
+    on_denied: Callable[[str], None],
+    on_elicit: Answerer | None = None,
+    seconds: float = 0.0,
+) -> AsyncGenerator[RemoteAgent]:
+    """The agent that was asked for, with the files and commands it may use."""
+    cwd = _directory(arguments.cwd)
+    async with connect(
+        target_of(arguments),
+        permissions=permissions_for(arguments, on_ask, on_denied),
+        workspace=Workspace(cwd),
+        terminals=terminals,
+        on_elicit=on_elicit,
+        env=pairs(arguments.env, "--env"),
+        timeout=max(INITIALIZE_SECONDS, seconds),
+    ) as agent:
+        yield agent
+
+
+def _directory(named: str) -> Path:
+    path = Path(named).absolute()
+    if not path.is_dir():
+        raise UsageError(f"--cwd {named}: there is no such directory")
+    return path
+
+
+def pairs(given: Sequence[str], option: str) -> dict[str, str]:
+    """`NAME=VALUE` arguments.
+
+    Raises:
+        UsageError: One of them is none.
+    """
+    wrong = next((pair for pair in given if not pair.partition("=")[1] or pair.startswith("=")), None)
+    if wrong is not None:
+        raise UsageError(f"{option} {wrong}: say NAME=VALUE")
+    return {name: value for name, _, value in (pair.partition("=") for pair in given)}
+
+
+async def open_session(
+    agent: RemoteAgent, arguments: argparse.Namespace, *, is_replayed: bool = False
+) -> ClientSession:
+    """The session that was asked for, or a new one; an earlier one with all that was said, if possible and wanted.
+
+    Raises:
+        UsageError: The agent does not offer what was asked for.
+    """
+    servers = mcp_servers(arguments.mcp)
+    try:
+        if arguments.login is not None:
+            await agent.login(arguments.login)
+        wanted = arguments.session or (await _newest(agent, arguments.cwd) if arguments.continue_ else None)
+        if wanted is None:
+            return await agent.new(arguments.cwd, mcp_servers=servers)
+        if agent.features.resume and not (is_replayed and agent.features.load):
+            return await agent.resume(wanted, arguments.cwd, mcp_servers=servers)
+        return await agent.load(wanted, arguments.cwd, mcp_servers=servers)
+    except (MethodNotFound, InvalidParams) as error:
+        raise UsageError(str(error)) from None
+
+
+async def close_session(session: ClientSession) -> None:
+    """Its turns are over, and whatever the agent makes of this changes nothing of them."""
+    with contextlib.suppress(DuologueError, TimeoutError):
+        async with asyncio.timeout(CLOSE_SECONDS):
+            await session.aclose()
+
+
+async def _newest(agent: RemoteAgent, cwd: str) -> str:
+    found = await agent.sessions(cwd=cwd)
+    if not found:
+        raise UsageError("there is no session in this directory to go on with")
+    return max(found, key=lambda each: each.updated_at or "").session_id
+
+
+async def apply_settings(session: ClientSession, arguments: argparse.Namespace) -> None:
+    """`--mode` and `--set`.
+
+    Raises:
+        UsageError: The agent has no such mode, setting or value.
+    """
+    if arguments.mode is not None:
+        await change_mode(session, arguments.mode)
+    for name, value in pairs(arguments.set, "--set").items():
+        await change_setting(session, name, value)
+
+
+async def change_mode(session: ClientSession, mode_id: str) -> None:
+    """Switch the mode.
+
+    Raises:
+        UsageError: There is none of that name.
+    """
+    modes = session.modes
+    known = [] if modes is None else [mode.mode_id for mode in modes.available]
+    if mode_id not in known:
+        raise UsageError(f"there is no mode {mode_id!r} (there are: {', '.join(known) or 'none'})")
+    await session.set_mode(mode_id)
+
+
+async def change_setting(session: ClientSession, name: str, value: str) -> None:
+    """Change one setting.
+
+    Raises:
+        UsageError: There is none of that name, or it has no such value.
+    """
+    setting = next((each for each in session.settings if each.setting_id == name), None)
+    if setting is None:
+        known = ", ".join(each.setting_id for each in session.settings) or "none"
+        raise UsageError(f"there is no setting {name!r} (there are: {known})")
+    if setting.kind == "boolean":
+        if value not in ("true", "false"):
+            raise UsageError(f"{name} is true or false, not {value!r}")
+        await session.set(name, value == "true")
+        return
+    values = [option.value for option in setting.choices]
+    if values and value not in values:
+        raise UsageError(f"{name} cannot be {value!r} (there are: {', '.join(values)})")
+    await session.set(name, value)

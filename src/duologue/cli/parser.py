@@ -1,0 +1,204 @@
+"""What can be typed: every command, option and argument, and nothing of what they do.
+
+This module imports nothing of the library, so that `--help` and completion are there at once.
+"""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+import duologue
+
+if TYPE_CHECKING:
+    Commands = argparse._SubParsersAction[argparse.ArgumentParser]
+
+__all__ = ["SHELLS", "each_command", "make_parser"]
+
+SHELLS = ("bash", "zsh", "fish")
+
+WELCOME = """\
+The Agent Client Protocol in Python: agents and clients that talk.
+
+  duologue run "what can you do?"           one question to the built-in agent: no key, no network
+  duologue run "fix the test" -- gemini --acp    the same to any agent that speaks the protocol
+  duologue chat                             a conversation in this terminal
+  duologue doctor                           what is installed here, and which agents answer
+"""
+WHICH_AGENT = "The agent is a command after `--`, a name (`--agent`), or the built-in one."
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """The whole command line."""
+    return _make()[0]
+
+
+def each_command() -> dict[str, tuple[str, argparse.ArgumentParser]]:
+    """Each command with what it is for and its own parser."""
+    _, commands = _make()
+    told = {choice.dest: choice.help or "" for choice in commands._choices_actions}
+    return {name: (told[name], parser) for name, parser in commands.choices.items()}
+
+
+def _make() -> tuple[argparse.ArgumentParser, Commands]:
+    parser = argparse.ArgumentParser(
+        prog="duologue", description=WELCOME, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--version", action="version", version=f"duologue {duologue.__version__}")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
+    _add_run(commands)
+    _add_chat(commands)
+    _add_agent(commands)
+    _add_sessions(commands)
+    _add_agents(commands)
+    _add_doctor(commands)
+    _add_completion(commands)
+    return parser, commands
+
+
+def _add_run(commands: Commands) -> None:
+    run = commands.add_parser(
+        "run",
+        help="one turn with an agent, for people and for scripts",
+        description=f"Send one prompt to an agent and show what it does. {WHICH_AGENT} Off a terminal, stdout is "
+        "exactly what the agent says, everything else goes to stderr, and the exit code says how it ended.",
+        epilog='example: duologue run "fix the test" --file tests/test_it.py -- gemini --acp',
+    )
+    run.add_argument("prompt", nargs="?", metavar="PROMPT", help="what to say")
+    run.add_argument("-f", dest="prompt_file", metavar="FILE", help="read the prompt from a file; `-` is stdin")
+    run.add_argument("--file", action="append", default=[], metavar="PATH", help="attach a file or directory")
+    run.add_argument("--image", action="append", default=[], metavar="PATH", help="attach a picture")
+    run.add_argument("--json", action="store_true", help="one event per line, with the frame it came in")
+    run.add_argument("--timeout", type=_seconds, metavar="SECONDS", help="give up after this, start-up included")
+    _add_agent_options(run)
+    _add_session_options(run)
+    _add_permission_options(run)
+
+
+def _add_chat(commands: Commands) -> None:
+    chat = commands.add_parser(
+        "chat",
+        help="talk to an agent in this terminal",
+        description=f"A conversation, line by line. {WHICH_AGENT} `/` completes the agent's commands, `@` files to "
+        "attach, and `:help` lists what the chat itself can do. Ctrl-C cancels a turn, Ctrl-D leaves.",
+        epilog="example: duologue chat --agent gemini --continue",
+    )
+    _add_agent_options(chat)
+    _add_session_options(chat)
+    _add_permission_options(chat)
+
+
+def _add_agent(commands: Commands) -> None:
+    agent = commands.add_parser(
+        "agent",
+        help="the built-in agent on stdio, for editors and client developers",
+        description="An agent without a model: every feature of the protocol on demand. Start it from an editor, or "
+        "pipe JSON lines into it; `/help` as a prompt lists what it can do.",
+    )
+    agent.add_argument("--scenario", metavar="FILE", help="play a scripted conversation (TOML or YAML)")
+    agent.add_argument("--sessions", metavar="DIR", help="keep sessions here (default: the user's data directory)")
+    agent.add_argument("--login", action="store_true", help="refuse sessions until the client has logged in")
+    agent.add_argument("--debug", action="store_true", help="put the text of unexpected errors into answers")
+
+
+def _add_sessions(commands: Commands) -> None:
+    sessions = commands.add_parser(
+        "sessions",
+        help="list, show, search and export the sessions an agent keeps",
+        description=f"Look into the sessions an agent keeps; nothing is changed. {WHICH_AGENT}",
+        epilog="example: duologue sessions search 'import cycle' --here",
+    )
+    sessions.add_argument(
+        "action", nargs="?", default="list", choices=("list", "show", "search", "export"), help="default: list"
+    )
+    sessions.add_argument(
+        "what",
+        nargs="?",
+        metavar="ID|TEXT",
+        help="the session to show or export (its first signs do); the text to find",
+    )
+    sessions.add_argument("--here", action="store_true", help="only sessions of this directory")
+    sessions.add_argument("--json", action="store_true", help="JSON, one object per line")
+    sessions.add_argument("-o", "--output", metavar="FILE", help="write there instead of stdout")
+    _add_agent_options(sessions)
+
+
+def _add_agents(commands: Commands) -> None:
+    agents = commands.add_parser(
+        "agents",
+        help="the agents that can be called by name",
+        description="The agents of the configuration file, known ones found on PATH, and the built-in one. Any of them "
+        "can be given to `--agent`.",
+    )
+    kinds = agents.add_mutually_exclusive_group()
+    kinds.add_argument("--json", action="store_true", help="JSON, one object per line")
+    kinds.add_argument("--names", action="store_true", help="their names alone, one per line")
+
+
+def _add_doctor(commands: Commands) -> None:
+    doctor = commands.add_parser(
+        "doctor",
+        help="what is installed, which agents answer, and how to fix what does not",
+        description="Check this installation, the configuration file, and that each agent starts and answers. "
+        "The exit code is 1 if something needs fixing.",
+    )
+    doctor.add_argument("--agent", metavar="NAME", help="check only this agent")
+    doctor.add_argument(
+        "--timeout", type=_seconds, default=15.0, metavar="SECONDS", help="for each agent (default: 15)"
+    )
+    doctor.add_argument("--json", action="store_true", help="JSON, one finding per line")
+
+
+def _add_completion(commands: Commands) -> None:
+    completion = commands.add_parser(
+        "completion",
+        help="print a completion script for a shell",
+        description='Print a script that completes commands, options and agents: eval "$(duologue completion bash)".',
+    )
+    completion.add_argument("shell", choices=SHELLS, help="the shell")
+
+
+# --- options that several commands share
+
+
+def _add_agent_options(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("the agent")
+    group.add_argument("--agent", metavar="NAME", help="an agent by name; `duologue agents` lists them")
+    group.add_argument("--cwd", metavar="DIR", default=".", help="where the agent works (default: here)")
+    group.add_argument("--env", action="append", default=[], metavar="NAME=VALUE", help="set a variable for the agent")
+    group.add_argument("--login", metavar="METHOD", help="log in by this method of the agent first")
+
+
+def _add_session_options(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("the session")
+    which = group.add_mutually_exclusive_group()
+    which.add_argument("--continue", dest="continue_", action="store_true", help="go on with the newest session here")
+    which.add_argument("--session", metavar="ID", help="go on with this session")
+    group.add_argument("--mode", metavar="MODE", help="switch to this mode first")
+    group.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="change a setting first")
+    group.add_argument(
+        *("--mcp",),
+        action="append",
+        default=[],
+        metavar="SERVER",
+        help="give the agent an MCP server: NAME=COMMAND, NAME=URL, or a JSON file with `mcpServers`",
+    )
+
+
+def _add_permission_options(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("permissions")
+    answers = group.add_mutually_exclusive_group()
+    answers.add_argument("--ask", action="store_true", help="ask about everything but reading (default on a terminal)")
+    answers.add_argument("--reads", action="store_true", help="permit reading only (default off a terminal)")
+    answers.add_argument("--yes", action="store_true", help="permit everything inside the directory")
+    answers.add_argument("--deny", action="store_true", help="permit nothing")
+    group.add_argument(
+        "--rules", action="append", default=[], metavar="FILE", help="rules from a TOML file; the strictest counts"
+    )
+
+
+def _seconds(text: str) -> float:
+    seconds = float(text)
+    if not 0 < seconds < float("inf"):
+        raise argparse.ArgumentTypeError(f"not a time in seconds: {text}")
+    return seconds

@@ -1,0 +1,104 @@
+"""What the flags and files of a command line permit, and a count of what was not permitted."""
+
+from __future__ import annotations
+
+import argparse
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from duologue.cli.codes import UsageError
+from duologue.client.asking import Handler
+from duologue.client.effects import KINDS
+from duologue.client.permissions import Permissions, Question
+from duologue.config.agents import config_file
+from duologue.errors import InvalidRequest
+
+__all__ = ["WatchedPermissions", "permissions_for", "wants_to_ask"]
+
+QUIET_KINDS = ("read", "search", "think")
+"""What changes nothing."""
+
+
+class WatchedPermissions(Permissions):
+    """Permissions that tell what was not permitted."""
+
+    on_denied: Callable[[str], None]
+
+    async def decide(self, question: Question) -> str | None:
+        """As always; a no is told, a question that died with its turn is not."""
+        chosen = await super().decide(question)
+        option = next((each for each in question.options if each.option_id == chosen), None)
+        if option is None and not question.is_open and question.future.result().by == "cancelled":
+            return chosen
+        if option is None or not option.kind.startswith("allow"):
+            self.on_denied(f"{question.title} ({question.tool.kind})")
+        return chosen
+
+    async def check_read(self, *args: Any, **options: Any) -> None:
+        """As always; a no is told."""
+        await self._told(super().check_read(*args, **options), "read", *args)
+
+    async def check_write(self, *args: Any, **options: Any) -> None:
+        """As always; a no is told."""
+        await self._told(super().check_write(*args, **options), "write", *args)
+
+    async def check_command(self, *args: Any, **options: Any) -> None:
+        """As always; a no is told."""
+        await self._told(super().check_command(*args, **options), "run", *args)
+
+    async def _told(self, check: Any, verb: str, session_id: str, cwd: str, what: Any, *rest: Any) -> None:
+        try:
+            await check
+        except InvalidRequest:
+            self.on_denied(f"{verb} {what if isinstance(what, str) else ' '.join(what)}")
+            raise
+
+
+def wants_to_ask(arguments: argparse.Namespace, has_person: bool) -> bool:
+    """Whether a person is asked about what no rule settles."""
+    if arguments.ask and not has_person:
+        raise UsageError("--ask needs a terminal to ask on; use --yes, --reads, --deny or --rules instead")
+    return has_person and not (arguments.yes or arguments.deny or arguments.reads)
+
+
+def permissions_for(
+    arguments: argparse.Namespace, on_ask: Handler | None, on_denied: Callable[[str], None]
+) -> WatchedPermissions:
+    """Flags first, then files with rules, then whom to ask; without any of them, reading is all that is permitted.
+
+    Raises:
+        UsageError: A file with rules cannot be used.
+    """
+    words = _words_of_flags(arguments)
+    files = [*arguments.rules, *(_own_rules() if words is None and not arguments.rules and not arguments.ask else [])]
+    if words is None and not files:
+        words = dict.fromkeys(QUIET_KINDS, "allow")
+        if on_ask is None:
+            words |= {kind: "reject" for kind in KINDS if kind not in words}
+    try:
+        permissions = WatchedPermissions.from_file(*files, **(words or {}), on_ask=on_ask)
+    except (ValueError, OSError) as error:
+        raise UsageError(str(error)) from None
+    permissions.on_denied = on_denied
+    return permissions
+
+
+def _words_of_flags(arguments: argparse.Namespace) -> dict[str, Any] | None:
+    if arguments.yes:
+        return dict.fromkeys(KINDS, "allow")
+    if arguments.deny:
+        return dict.fromkeys(KINDS, "reject")
+    if arguments.reads:
+        return {kind: "allow" if kind in QUIET_KINDS else "reject" for kind in KINDS}
+    return None
+
+
+def _own_rules() -> list[Path]:
+    """The configuration file, if it has rules."""
+    path = config_file()
+    try:
+        return [path] if "permissions" in tomllib.loads(path.read_text("utf-8")) else []
+    except (OSError, ValueError):
+        return []

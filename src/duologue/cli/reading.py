@@ -1,0 +1,72 @@
+"""Lines from a person, without a thread that would outlive the question."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import sys
+import termios
+from collections.abc import Generator
+
+__all__ = ["LineReader", "terminal_to_ask"]
+
+READ_SIZE = 4096
+
+
+class LineReader:
+    """Reads lines from a descriptor: a terminal, a pipe or a file."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._buffer = b""
+        self._has_ended = False
+
+    async def read(self) -> str | None:
+        """The next line without its end; None when there are no more."""
+        while b"\n" not in self._buffer and not self._has_ended:
+            await self._readable()
+            data = os.read(self._descriptor, READ_SIZE)
+            self._buffer += data
+            self._has_ended = not data
+        if not self._buffer:
+            self._has_ended = not os.isatty(self._descriptor)  # on a terminal Ctrl-D ends one answer, not all
+            return None
+        line, _, self._buffer = self._buffer.partition(b"\n")
+        return line.decode("utf-8", "replace").rstrip("\r")
+
+    def forget(self) -> None:
+        """Drop what was typed before anybody was asked: it was no answer to this question."""
+        if os.isatty(self._descriptor):
+            self._buffer = b""
+            with contextlib.suppress(termios.error):
+                termios.tcflush(self._descriptor, termios.TCIFLUSH)
+
+    async def _readable(self) -> None:
+        loop = asyncio.get_running_loop()
+        ready = asyncio.Event()
+        try:
+            loop.add_reader(self._descriptor, ready.set)
+        except PermissionError:
+            return  # a plain file is always readable, and cannot be waited for
+        try:
+            await ready.wait()
+        finally:
+            loop.remove_reader(self._descriptor)
+
+
+@contextlib.contextmanager
+def terminal_to_ask() -> Generator[int | None]:
+    """Where a person can be asked: stdin if that is a terminal, else the terminal this process belongs to, if any."""
+    if sys.stdin is not None and sys.stdin.isatty():
+        yield sys.stdin.fileno()
+        return
+    try:
+        descriptor = os.open("/dev/tty", os.O_RDWR | os.O_CLOEXEC)
+    except OSError:
+        yield None
+        return
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)

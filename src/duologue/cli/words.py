@@ -1,0 +1,91 @@
+"""The agent's words: as they are off a terminal, rendered as Markdown on one where `rich` is installed."""
+
+from __future__ import annotations
+
+import os
+from importlib.util import find_spec
+from typing import TextIO
+
+__all__ = ["Words", "harmless", "has_colour", "words_for"]
+
+
+def words_for(out: TextIO) -> Words:
+    """The best way to show words on this stream."""
+    is_rich = out.isatty() and os.environ.get("TERM") != "dumb" and find_spec("rich") is not None
+    return RenderedWords(out) if is_rich else Words(out)
+
+
+def has_colour(stream: TextIO) -> bool:
+    """Whether colours do any good there: https://no-color.org, and terminals that know none."""
+    return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") not in (None, "", "dumb")
+
+
+def harmless(text: str) -> str:
+    """Text of an agent without the signs that act on a terminal; lines stay lines."""
+    return "".join(sign if sign in "\n\t" or sign.isprintable() else "�" for sign in text)
+
+
+class Words:
+    """The agent's words as they come. Off a terminal, exactly those and nothing else."""
+
+    def __init__(self, out: TextIO) -> None:
+        self._out = out
+        self._is_terminal = out.isatty()
+        self._is_in_line = False
+
+    def write(self, text: str) -> None:
+        """One more piece."""
+        if text:
+            self._out.write(harmless(text) if self._is_terminal else text)
+            self._out.flush()
+            self._is_in_line = not text.endswith("\n")
+
+    def pause(self) -> None:
+        """Something else will be shown: on a terminal, never in the middle of a line."""
+        if self._is_terminal and self._is_in_line:
+            self.write("\n")
+
+
+class RenderedWords(Words):
+    """Markdown, rendered whenever a paragraph is whole; what stands between code fences is kept together."""
+
+    def __init__(self, out: TextIO) -> None:
+        super().__init__(out)
+        from rich.console import Console
+
+        self._console = Console(file=out)
+        self._waiting = ""
+        self._has_paragraph = False
+
+    def write(self, text: str) -> None:
+        """One more piece; shown once its paragraph is whole."""
+        self._waiting += text
+        while (end := _end_of_paragraph(self._waiting)) is not None:
+            paragraph, self._waiting = self._waiting[:end], self._waiting[end:].lstrip("\n")
+            self._render(paragraph)
+
+    def pause(self) -> None:
+        """Show what waits, whole or not."""
+        if self._waiting.strip():
+            self._render(self._waiting)
+        self._waiting = ""
+        self._has_paragraph = False
+
+    def _render(self, paragraph: str) -> None:
+        from rich.markdown import Markdown
+
+        if self._has_paragraph:
+            self._out.write("\n")
+        self._has_paragraph = True
+        self._console.print(Markdown(harmless(paragraph)))
+        self._out.flush()
+
+
+def _end_of_paragraph(text: str) -> int | None:
+    """Where the first whole paragraph ends: at a blank line outside of code fences."""
+    start = 0
+    while (blank := text.find("\n\n", start)) != -1:
+        if text[:blank].count("```") % 2 == 0:
+            return blank + 1
+        start = blank + 2
+    return None
