@@ -255,12 +255,12 @@ class Terminals:
             self._keep(terminal_id, terminal.output())
 
     def _keep(self, terminal_id: str, output: TerminalOutput) -> None:
+        if len(output.output) > self._most_shown:
+            output = TerminalOutput(output=output.output[-self._most_shown :], truncated=True, exit=output.exit)
         self._released[terminal_id] = output
-        while (
-            sum(len(each.output) for each in self._released.values()) > self._most_shown
-            or len(self._released) > 4 * self._max_per_session
-        ):
-            self._released.popitem(last=False)
+        size = sum(len(each.output) for each in self._released.values())
+        while size > self._most_shown or len(self._released) > MOST_SHOWN:
+            size -= len(self._released.popitem(last=False)[1].output)
 
     # --- starting
 
