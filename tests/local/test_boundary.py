@@ -374,6 +374,25 @@ def test_only_places_that_are_not_protected_are_written_by_whatever_way(land: La
     assert (land.root / ".git" / "hooks" / "new").read_text() == "text"
 
 
+def test_a_path_that_was_resolved_is_opened_only_if_it_still_leads_there(land: Land) -> None:
+    (land.root / "link").symlink_to("sub")
+    resolved = land.roots.resolve(f"{land.root}/link/../link/file")
+
+    assert resolved == str(land.root / "sub" / "file")
+    assert land.roots.resolve(land.root / "link" / "new" / "file") == str(land.root / "sub" / "new" / "file")
+    assert land.roots.read_text(resolved, is_resolved=True) == "inside sub\n"
+    land.roots.write_text(resolved, "judged", is_resolved=True)
+    (land.root / "sub").rename(land.root / "moved")
+    (land.root / "sub").symlink_to("moved")
+    for act in (
+        lambda: land.roots.read_text(resolved, is_resolved=True),
+        lambda: land.roots.write_text(resolved, "not judged", is_resolved=True),
+    ):
+        with pytest.raises(InvalidParams, match="leads elsewhere"):
+            act()
+    assert (land.root / "moved" / "file").read_text() == "judged"
+
+
 @pytest.mark.parametrize("path", ["relative", "/nowhere/at/all", "/dev/null", "/\0"])
 def test_a_root_that_cannot_be_opened_is_refused_and_the_others_are_let_go(land: Land, path: str) -> None:
     with pytest.raises(InvalidParams):

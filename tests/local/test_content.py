@@ -466,6 +466,7 @@ def test_stat_tells_size_and_kind(land: Land) -> None:
     assert land.roots.stat(land.root / "sub").st_mode == (land.root / "sub").stat().st_mode
     assert land.roots.stat(land.root).st_ino == land.root.stat().st_ino
     assert land.roots.exists(f"{land.root}/")
+    assert not land.roots.exists(land.root / "file" / "x")
 
 
 def test_the_roots_are_let_go_only_when_the_last_thread_has_left(land: Land) -> None:

@@ -173,7 +173,7 @@ class Roots:
             try:
                 with self._place(name) as place:
                     return place.info is not None
-            except FileNotFoundError:
+            except (FileNotFoundError, NotADirectoryError):
                 return False
 
     def stat(self, path: str | Path) -> os.stat_result:

@@ -35,7 +35,7 @@ class Refused(Exception):
 
 
 def refusal(number: int) -> OSError:
-    """The error the kernel would give."""
+    """The error the kernel would give, of the class that Python has for it."""
     return OSError(number, os.strerror(number))
 
 
