@@ -36,12 +36,19 @@ class Link:
         self._agent = agent
         self._login = Login(agent)
         self._sessions: dict[str, Session[Any]] = {}
+        self._opening: Opening | None = None
 
     async def aclose(self) -> None:
         """The client is gone: end its sessions."""
+        if self._opening is not None:
+            self._opening.is_over = True
         async with asyncio.TaskGroup() as group:
             for session_id in list(self._sessions):
                 group.create_task(self._end(session_id))
+
+    def _open(self) -> Opening:
+        assert self._opening is not None, "sessions come after initialize"
+        return self._opening
 
     # --- the first exchange and login
 
@@ -96,7 +103,7 @@ class Link:
     async def new_session(self, setup: SessionSetup) -> Opened:
         await self._login.check()
         check_setup(setup, self._agent)
-        return await self._opening.new(setup)
+        return await self._open().new(setup)
 
     async def open_session(self, session_id: str, setup: SessionSetup, *, replay: bool) -> Opened:
         await self._login.check()
@@ -104,12 +111,12 @@ class Link:
         session = self._sessions.get(session_id)
         if session is not None and session.is_introduced:
             await self._end(session_id)
-        return await self._opening.again(session_id, setup, self._store(), replay=replay)
+        return await self._open().again(session_id, setup, self._store(), replay=replay)
 
     async def fork_session(self, session_id: str, setup: SessionSetup) -> Opened:
         await self._login.check()
         check_setup(setup, self._agent)
-        return await self._opening.fork(session_id, setup, self._store())
+        return await self._open().fork(session_id, setup, self._store())
 
     async def introduced(self, session_id: str) -> None:
         session = self._sessions.get(session_id)
@@ -145,13 +152,13 @@ class Link:
     async def delete_session(self, session_id: str) -> None:
         await self._login.check()
         await self._end(session_id)
-        await self._opening.delete(session_id, self._store())
+        await self._open().delete(session_id, self._store())
 
     async def archive_session(self, session_id: str, is_archived: bool) -> None:
         await self._login.check()
         if is_archived:
             await self._end(session_id)
-            self._opening.refuse_if_open(session_id)
+            self._open().refuse_if_open(session_id)
         await self._store().update_info(session_id, archived=is_archived)
 
     async def session_status(self, session_id: str) -> str:

@@ -43,6 +43,8 @@ class Opening:
         self._agent = agent
         self._editor = editor
         self._sessions = sessions
+        self.is_over = False
+        """The sessions of this client have been ended, and one that is still being opened must end with them."""
 
     async def new(self, setup: SessionSetup) -> Opened:
         """A session without a past."""
@@ -168,7 +170,7 @@ class Opening:
             await session.start_mcp(self._agent.info)
         for hook in self._agent.open_hooks:
             await hook(session)
-        if self._editor.is_gone:
+        if self.is_over:
             raise InvalidRequest("the client is gone")
 
 

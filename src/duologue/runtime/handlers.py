@@ -80,3 +80,8 @@ class Handlers:
             return handler
 
         return register
+
+    def off(self, method: Method[Any, Any] | Notification[Any]) -> None:
+        """Take a method out of the table; from now on nobody here handles it."""
+        table = self.requests if isinstance(method, Method) else self.notifications
+        table.pop(method.name, None)

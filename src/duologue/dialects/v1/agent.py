@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from typing import Any
+from typing import Any, TypeAlias
 
 from duologue.conversation.setup import SessionSetup
 from duologue.conversation.updates import CommandsChanged
@@ -26,7 +26,7 @@ from duologue.dialects.v1.setup import (
     party_to_wire,
     setup_from_wire,
 )
-from duologue.errors import ConnectionLost
+from duologue.errors import ConnectionLost, MethodNotFound
 from duologue.runtime.handlers import Context, Handlers
 from duologue.schema import legacy, v1
 from duologue.schema.base import Method, Notification
@@ -43,12 +43,17 @@ _PROMPT = Method(
 """A turn that is cancelled ends with a stop reason, by whatever message that was asked for and however early."""
 
 
+_Handler: TypeAlias = Callable[[Context, Any], Awaitable[Any]]
+
+
 class V1AgentDialect:
     """Serves one agent core on one connection.
 
     Args:
         core: The agent.
-        handlers: The table of the connection; `initialize` is registered at once, the rest once it has been answered.
+        handlers: The table of the connection. Everything is registered at once, because a client may send its next
+            requests without waiting for the answer to `initialize`; what the agent turns out not to offer is taken
+            away again.
     """
 
     def __init__(self, core: AgentCore, handlers: Handlers) -> None:
@@ -56,7 +61,10 @@ class V1AgentDialect:
         self._handlers = handlers
         self._has_boolean_settings = False
         self._editor: V1Editor | None = None
+        self._features: AgentFeatures | None = None
         handlers.on(v1.INITIALIZE)(_attaching(self._initialize))
+        for feature, method, handler in self._table():
+            handlers.on(method)(self._if_offered(feature, method, _attaching(handler)))
 
     async def _initialize(self, context: Context, params: v1.InitializeRequest) -> v1.InitializeResponse:
         client = party_from_wire(params.client_info)
@@ -64,7 +72,7 @@ class V1AgentDialect:
         self._has_boolean_settings = features.boolean_settings
         self._editor = V1Editor(context.connection, client, features)
         welcome = await self._core.initialize(client, features, self._editor)
-        self._register(welcome.features)
+        self._withdraw(welcome.features)
         methods = [
             login_to_wire(method)
             for method in welcome.login_methods
@@ -77,37 +85,54 @@ class V1AgentDialect:
             agent_info=party_to_wire(welcome.info),
         )
 
-    def _register(self, features: AgentFeatures) -> None:
-        """Everything the agent offers, by the feature that offers it."""
-        always = True
-        table: list[tuple[bool, Method[Any, Any] | Notification[Any], Any]] = [
-            (always, v1.AUTHENTICATE, self._authenticate),
-            (always, v1.SESSION_NEW, self._new),
-            (always, _PROMPT, self._prompt),
-            (always, v1.SESSION_CANCEL, self._cancel),
-            (always, v1.SESSION_SET_MODE, self._set_mode),
-            (always, v1.SESSION_SET_CONFIG_OPTION, self._set_option),
-            (always, legacy.SESSION_SET_MODEL, self._set_model),
-            (features.load, v1.SESSION_LOAD, self._load),
-            (features.resume, v1.SESSION_RESUME, self._resume),
-            (features.list, v1.SESSION_LIST, self._list),
-            (features.close, v1.SESSION_CLOSE, self._close),
-            (features.delete, v1.SESSION_DELETE, self._delete),
-            (features.fork, v1.SESSION_FORK, self._fork),
-            (features.archive, v1.SESSION_ARCHIVE, self._archive),
-            (features.archive, v1.SESSION_UNARCHIVE, self._unarchive),
-            (features.status, v1.SESSION_STATUS, self._status),
-            (features.title, v1.SESSION_SET_TITLE, self._set_title),
-            (features.logout, v1.LOGOUT, self._logout),
-            (features.login_status, v1.AUTH_STATUS, self._login_status),
-            (features.mcp_acp, v1.MCP_MESSAGE_NOTIFICATION, self._mcp_message),
-            (features.providers, v1.PROVIDERS_LIST, self._list_providers),
-            (features.providers, v1.PROVIDERS_SET, self._set_provider),
-            (features.providers, v1.PROVIDERS_DISABLE, self._disable_provider),
+    def _table(self) -> list[tuple[str | None, Method[Any, Any] | Notification[Any], Any]]:
+        """Every method, with the feature that offers it if not every agent does."""
+        return [
+            (None, v1.AUTHENTICATE, self._authenticate),
+            (None, v1.SESSION_NEW, self._new),
+            (None, _PROMPT, self._prompt),
+            (None, v1.SESSION_CANCEL, self._cancel),
+            (None, v1.SESSION_SET_MODE, self._set_mode),
+            (None, v1.SESSION_SET_CONFIG_OPTION, self._set_option),
+            (None, legacy.SESSION_SET_MODEL, self._set_model),
+            ("load", v1.SESSION_LOAD, self._load),
+            ("resume", v1.SESSION_RESUME, self._resume),
+            ("list", v1.SESSION_LIST, self._list),
+            ("close", v1.SESSION_CLOSE, self._close),
+            ("delete", v1.SESSION_DELETE, self._delete),
+            ("fork", v1.SESSION_FORK, self._fork),
+            ("archive", v1.SESSION_ARCHIVE, self._archive),
+            ("archive", v1.SESSION_UNARCHIVE, self._unarchive),
+            ("status", v1.SESSION_STATUS, self._status),
+            ("title", v1.SESSION_SET_TITLE, self._set_title),
+            ("logout", v1.LOGOUT, self._logout),
+            ("login_status", v1.AUTH_STATUS, self._login_status),
+            ("mcp_acp", v1.MCP_MESSAGE_NOTIFICATION, self._mcp_message),
+            ("providers", v1.PROVIDERS_LIST, self._list_providers),
+            ("providers", v1.PROVIDERS_SET, self._set_provider),
+            ("providers", v1.PROVIDERS_DISABLE, self._disable_provider),
         ]
-        for is_offered, method, handler in table:
-            if is_offered:
-                self._handlers.on(method)(_attaching(handler))
+
+    def _withdraw(self, features: AgentFeatures) -> None:
+        """Take away what this agent does not offer."""
+        self._features = features
+        for feature, method, _ in self._table():
+            if feature is not None and not getattr(features, feature):
+                self._handlers.off(method)
+
+    def _if_offered(
+        self, feature: str | None, method: Method[Any, Any] | Notification[Any], handler: _Handler
+    ) -> _Handler:
+        """For requests that came before it was known what this agent offers."""
+        if feature is None:
+            return handler
+
+        async def handle(context: Context, params: Any) -> Any:
+            if not getattr(self._features, feature, False):
+                raise MethodNotFound(f"no such method: {method.name}", data={"method": method.name})
+            return await handler(context, params)
+
+        return handle
 
     # --- login
 
@@ -260,7 +285,7 @@ class V1AgentDialect:
         self._core.mcp_message(params.server_id, params.request_id, params.method, params.params)
 
 
-def _attaching(handler: Callable[[Context, Any], Awaitable[Any]]) -> Callable[[Context, Any], Awaitable[Any]]:
+def _attaching(handler: _Handler) -> _Handler:
     """Let what the handler calls see what came with the request, and add to its answer."""
 
     async def handle(context: Context, params: Any) -> Any:
