@@ -14,10 +14,16 @@ from duologue.cli.codes import Code
 __all__ = ["Interrupts", "leave_now"]
 
 
+SHOW_CURSOR = "\x1b[?25h"
+"""A paragraph that was being drawn has hidden it."""
+
+
 def leave_now(code: Code) -> NoReturn:
     """End this process without waiting for anybody; guards end what was started (`transports.child`)."""
     for stream in (sys.stdout, sys.stderr):
         try:
+            if stream.isatty():
+                stream.write(SHOW_CURSOR)
             stream.flush()
         except OSError:
             pass

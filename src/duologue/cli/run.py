@@ -85,7 +85,7 @@ class _Run:
         with terminal_to_ask() as terminal:
             is_watched = sys.stdin.isatty() and sys.stderr.isatty()
             has_person = terminal is not None and (arguments.ask or is_watched)
-            reader = LineReader(terminal) if terminal is not None and wants_to_ask(arguments, has_person) else None
+            reader = LineReader(terminal) if wants_to_ask(arguments, has_person) and terminal is not None else None
             async with connected(
                 arguments,
                 self._terminals,

@@ -4,9 +4,16 @@ from __future__ import annotations
 
 import os
 from importlib.util import find_spec
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
+
+if TYPE_CHECKING:
+    from rich.live import Live
 
 __all__ = ["Words", "harmless", "has_colour", "words_for"]
+
+
+REFRESHES_PER_SECOND = 8
+"""How often a growing paragraph is drawn: it looks alive, and costs little over ssh."""
 
 
 def words_for(out: TextIO) -> Words:
@@ -47,22 +54,25 @@ class Words:
 
 
 class RenderedWords(Words):
-    """Markdown, rendered whenever a paragraph is whole; what stands between code fences is kept together."""
+    """Markdown. The paragraph that is being written is shown as it grows, and drawn once more when it is whole."""
 
     def __init__(self, out: TextIO) -> None:
         super().__init__(out)
         from rich.console import Console
 
         self._console = Console(file=out)
+        self._live: Live | None = None
         self._waiting = ""
         self._has_paragraph = False
 
     def write(self, text: str) -> None:
-        """One more piece; shown once its paragraph is whole."""
+        """One more piece."""
         self._waiting += text
         while (end := _end_of_paragraph(self._waiting)) is not None:
             paragraph, self._waiting = self._waiting[:end], self._waiting[end:].lstrip("\n")
             self._render(paragraph)
+        if self._waiting.strip():
+            self._draft(self._waiting)
 
     def pause(self) -> None:
         """Show what waits, whole or not."""
@@ -71,9 +81,30 @@ class RenderedWords(Words):
         self._waiting = ""
         self._has_paragraph = False
 
+    def _draft(self, paragraph: str) -> None:
+        from rich.live import Live
+        from rich.markdown import Markdown
+
+        if self._live is None:
+            if self._has_paragraph:
+                self._out.write("\n")
+            self._live = Live(
+                console=self._console,
+                transient=True,
+                refresh_per_second=REFRESHES_PER_SECOND,
+                redirect_stdout=False,
+                redirect_stderr=False,
+            )
+            self._live.start()
+            self._has_paragraph = False
+        self._live.update(Markdown(harmless(paragraph)))
+
     def _render(self, paragraph: str) -> None:
         from rich.markdown import Markdown
 
+        if self._live is not None:
+            self._live.stop()
+            self._live = None
         if self._has_paragraph:
             self._out.write("\n")
         self._has_paragraph = True

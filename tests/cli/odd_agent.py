@@ -1,0 +1,68 @@
+"""Agents that do what no agent should; the first argument says which. Speaks raw lines, and imports nothing of ours."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+
+def send(**message: Any) -> None:
+    sys.stdout.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
+    sys.stdout.flush()
+
+
+def say(text: str) -> None:
+    update = {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": text}}
+    send(method="session/update", params={"sessionId": "s", "update": update})
+
+
+def answer(kind: str, message: dict[str, Any]) -> None:
+    method, number = message.get("method"), message.get("id")
+    match method:
+        case "initialize":
+            send(id=number, result={"protocolVersion": 99 if kind == "newer" else 1})
+        case "session/new":
+            if kind == "locked":
+                send(id=number, error={"code": -32000, "message": "who are you"})
+                return
+            send(id=number, result={"sessionId": "s", "unlisted": True})
+            if kind == "early":
+                say("before;")
+        case "session/prompt":
+            prompt(kind, number)
+        case _ if number is not None:
+            send(id=number, result={})
+        case _:
+            pass
+
+
+def prompt(kind: str, number: Any) -> None:
+    if kind == "stuck":
+        say("I never end\n")
+        return
+    if kind == "env":
+        say(os.environ.get("GREETING", "nothing"))
+    if kind == "early":
+        say("during;")
+    if kind == "broken":
+        send(id=number, result={"stopReason": 7})
+        return
+    send(id=number, result={"stopReason": "end_turn"})
+
+
+def main() -> None:
+    kind = sys.argv[1]
+    if kind == "deaf":
+        for path in sys.argv[2:]:
+            Path(path).write_text("here")
+        sys.stdin.read()
+        return
+    for line in sys.stdin:
+        answer(kind, json.loads(line))
+
+
+if __name__ == "__main__":
+    main()

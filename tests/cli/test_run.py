@@ -1,0 +1,316 @@
+"""`duologue run` as scripts see it: what is on stdout, what on stderr, and the exit code."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from duologue.cli.main import main
+from tests.cli.program import ODD_AGENT, PROGRAM, duologue, environment
+
+
+def events(ended: subprocess.CompletedProcess[str]) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in ended.stdout.splitlines()]
+
+
+def test_stdout_is_exactly_what_the_agent_says(tmp_path: Path) -> None:
+    ended = duologue(tmp_path, "run", "/think about tests")
+
+    assert (ended.returncode, ended.stdout) == (0, "I have thought about it.\n")
+    assert "This is about about tests. " in ended.stderr
+    assert "end_turn" in ended.stderr
+
+
+def test_what_is_said_outside_of_the_turn_belongs_to_stdout_too(tmp_path: Path) -> None:
+    ended = duologue(tmp_path, "run", "hi", "--", *ODD_AGENT, "early")
+
+    assert (ended.returncode, ended.stdout) == (0, "before;during;")
+
+
+def test_control_characters_reach_a_pipe_as_they_were_sent(tmp_path: Path) -> None:
+    ended = duologue(tmp_path, "run", "/echo \x1b[31mred\x07")
+
+    assert "You said: \x1b[31mred\x07\n" in ended.stdout
+
+
+@pytest.mark.parametrize(
+    ("prompt", "code"),
+    [
+        ("/refuse", 3),
+        ("/max-tokens", 4),
+        ("/max-requests", 4),
+        ("/error", 1),
+        ("/exception", 1),
+        ("/crash 3", 1),
+        ("/write note.txt hello", 5),
+    ],
+)
+def test_the_exit_code_says_how_it_ended(tmp_path: Path, prompt: str, code: int) -> None:
+    ended = duologue(tmp_path, "run", prompt)
+
+    assert ended.returncode == code
+    assert ended.stderr
+
+
+@pytest.mark.parametrize(
+    ("kind", "code", "told"),
+    [
+        ("silent", 9, "(end_turn"),
+        ("broken", 8, "duologue: "),
+        ("newer", 8, "version"),
+        ("locked", 7, "wants a login first: who are you"),
+    ],
+)
+def test_what_an_odd_agent_does_has_its_own_code(tmp_path: Path, kind: str, code: int, told: str) -> None:
+    ended = duologue(tmp_path, "run", "hi", "--", *ODD_AGENT, kind)
+
+    assert (ended.returncode, ended.stdout) == (code, "")
+    assert told in ended.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["run", "hi", "--agent", "nobody"], "there is no agent called 'nobody' (there are: builtin"),
+        (["run", "hi", "--mode", "sleep"], "there is no mode 'sleep' (there are: ask, architect, code)"),
+        (["run", "hi", "--set", "colour=red"], "there is no setting 'colour'"),
+        (["run", "hi", "--set", "model=big"], "model cannot be 'big'"),
+        (["run", "hi", "--set", "numbers=maybe"], "true or false"),
+        (["run", "hi", "--set", "model"], "say NAME=VALUE"),
+        (["run", "hi", "--env", "=x"], "say NAME=VALUE"),
+        (["run", "hi", "--file", "absent.txt"], "no such file"),
+        (["run", "hi", "--cwd", "absent"], "there is no such directory"),
+        (["run", "hi", "--rules", "absent.toml"], "absent.toml"),
+        (["run", "hi", "--mcp", "absent.json"], "absent.json"),
+        (["run", "hi", "--mcp", "it=no-such-command"], "there is no command 'no-such-command'"),
+        (["run", "hi", "--continue"], "no session in this directory"),
+        (["run", "hi", "--ask"], "--ask needs a terminal"),
+        (["run", "-f", "absent.txt"], "cannot read the prompt"),
+    ],
+)
+def test_a_wrong_command_line_says_what_would_be_right(tmp_path: Path, arguments: list[str], told: str) -> None:
+    ended = duologue(tmp_path, *arguments)
+
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert told in ended.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["run"], "run needs a prompt"),
+        (["run", "hi", "-f", "-"], "and not both"),
+        (["run", "hi", "--"], "there is no command after"),
+        (["run", "hi", "--agent", "builtin", "--", "cat"], "not both"),
+        (["run", "hi", "--yes", "--deny"], "not allowed with"),
+        (["run", "hi", "--timeout", "0"], "not a time"),
+        (["sessions", "show"], "takes an argument"),
+        (["doctor", "--", "x"], "takes no command"),
+    ],
+)
+def test_a_command_line_that_makes_no_sense_starts_nothing(
+    arguments: list[str], told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as left:
+        main(arguments)
+
+    assert left.value.code == 2
+    assert told in capsys.readouterr().err
+
+
+def test_a_command_that_does_not_exist_is_an_error_of_the_agent(tmp_path: Path) -> None:
+    ended = duologue(tmp_path, "run", "hi", "--", "no-such-agent")
+
+    assert ended.returncode == 1
+    assert "no-such-agent" in ended.stderr
+
+
+def test_the_prompt_comes_from_stdin_or_a_file(tmp_path: Path) -> None:
+    (tmp_path / "prompt.txt").write_text("/echo from a file")
+
+    assert "You said: from stdin" in duologue(tmp_path, "run", "-f", "-", said="/echo from stdin").stdout
+    assert "You said: from a file" in duologue(tmp_path, "run", "-f", "prompt.txt").stdout
+
+
+def test_files_and_pictures_go_with_the_prompt(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("some text")
+    (tmp_path / "b.png").write_bytes(b"\x89PNG")
+    ended = duologue(tmp_path, "run", "/echo look", "--file", "a.txt", "--image", "b.png")
+
+    assert ended.returncode == 0
+    assert "a.txt" in ended.stdout
+    assert "image/png" in ended.stdout
+
+
+def test_mode_and_settings_are_changed_first(tmp_path: Path) -> None:
+    ended = duologue(tmp_path, "run", "/config", "--mode", "code", "--set", "model=echo-2", "--set", "numbers=false")
+
+    assert "| `mode` | `code` |" in ended.stdout
+    assert "| `model` | `echo-2` |" in ended.stdout
+    assert "| `numbers` | `False` |" in ended.stdout
+
+
+def test_variables_reach_the_agent(tmp_path: Path) -> None:
+    ended = duologue(tmp_path, "run", "hi", "--env", "GREETING=good day", "--", *ODD_AGENT, "env")
+
+    assert ended.stdout == "good day"
+
+
+def test_an_mcp_server_is_offered_to_the_agent(tmp_path: Path) -> None:
+    (tmp_path / "servers.json").write_text('{"mcpServers": {"remote": {"url": "http://127.0.0.1:9/mcp"}}}')
+    ended = duologue(tmp_path, "run", "/session", "--mcp", "near=cat -u", "--mcp", "servers.json")
+
+    assert "near, remote" in ended.stdout
+
+
+def test_a_session_goes_on_by_its_id_and_as_the_newest_of_its_directory(tmp_path: Path) -> None:
+    first = events(duologue(tmp_path, "run", "/title First", "--json"))[0]["session_id"]
+    again = events(duologue(tmp_path, "run", "/session", "--json", "--session", first))
+    newest = events(duologue(tmp_path, "run", "/session", "--json", "--continue"))
+
+    assert (again[0]["session_id"], newest[0]["session_id"]) == (first, first)
+    assert "First" in "".join(event["text"] for event in newest if event["event"] == "Text")
+
+
+# --- permissions
+
+
+@pytest.mark.parametrize(
+    ("flag", "code", "is_written"), [("--yes", 0, True), ("--reads", 5, False), ("--deny", 5, False)]
+)
+def test_flags_say_what_is_permitted(tmp_path: Path, flag: str, code: int, is_written: bool) -> None:
+    ended = duologue(tmp_path, "run", "/write note.txt hello", flag)
+
+    assert ended.returncode == code
+    assert (tmp_path / "note.txt").exists() is is_written
+    assert ("not permitted: " in ended.stderr) is not is_written
+
+
+def test_an_act_nobody_asked_about_is_denied_and_counted_too(tmp_path: Path) -> None:
+    ended = duologue(tmp_path, "run", "/write note.txt hello", "--mode", "code", "--reads")
+
+    assert ended.returncode == 5
+    assert "not permitted: write " in ended.stderr
+    assert not (tmp_path / "note.txt").exists()
+
+
+def test_rules_of_a_file_decide(tmp_path: Path) -> None:
+    rules = tmp_path / "rules.toml"
+    rules.write_text('[permissions]\nedit = { "*.txt" = "allow", "*" = "reject" }\n')
+    rules.chmod(0o600)
+    work = tmp_path / "work"
+    work.mkdir()
+
+    def write(name: str) -> int:
+        return duologue(tmp_path, "run", f"/write {name} hello", "--rules", str(rules), cwd=work).returncode
+
+    assert (write("note.txt"), write("note.md")) == (0, 5)
+    assert [path.name for path in work.iterdir()] == ["note.txt"]
+
+
+def test_rules_of_the_configuration_hold_where_nothing_else_is_said(tmp_path: Path) -> None:
+    config = tmp_path / "config" / "duologue" / "config.toml"
+    config.parent.mkdir(parents=True)
+    config.write_text('[permissions]\nedit = "allow"\n')
+    config.chmod(0o600)
+    work = tmp_path / "work"
+    work.mkdir()
+
+    assert duologue(tmp_path, "run", "/write note.txt hello", cwd=work).returncode == 0
+    assert duologue(tmp_path, "run", "/write note.txt hello", "--deny", cwd=work).returncode == 5
+
+
+# --- what is shown beside the words
+
+
+def test_a_change_is_shown_as_a_unified_diff(tmp_path: Path) -> None:
+    (tmp_path / "note.txt").write_text("one\ntwo\n")
+    ended = duologue(tmp_path, "run", "/edit note.txt two three", "--yes")
+
+    assert (
+        "    --- a/note.txt\n    +++ b/note.txt\n    @@ -1,2 +1,2 @@\n     one\n    -two\n    +three\n" in ended.stderr
+    )
+    assert ended.stderr.count("+three") == 1
+
+
+def test_the_output_of_a_command_is_shown_after_it_was_released(tmp_path: Path) -> None:
+    ended = duologue(tmp_path, "run", "/run sh -c 'echo out; exit 4'", "--yes")
+
+    assert "    out\n" in ended.stderr
+    assert "    ended with code 4\n" in ended.stderr
+
+
+def test_a_plan_is_shown_whole_and_then_step_by_step(tmp_path: Path) -> None:
+    ended = duologue(tmp_path, "run", "/plan")
+
+    assert ended.stderr.startswith("  ◐ Look around\n  ☐ Do the work\n  ☐ Check the result\n  ☑ Look around\n")
+    assert ended.stderr.count("Look around") == 2
+
+
+def test_the_closing_line_has_tokens_and_cost(tmp_path: Path) -> None:
+    ended = duologue(tmp_path, "run", "/usage")
+
+    assert ended.stderr.splitlines()[-1].startswith("(end_turn, ")
+    assert ended.stderr.endswith(" s, 1,500 tokens, 0.045 USD)\n")
+
+
+# --- JSON
+
+
+def test_json_has_one_event_per_line_with_the_frame_it_came_in(tmp_path: Path) -> None:
+    ended = duologue(tmp_path, "run", "/write note.txt hello", "--json", "--yes")
+    told = events(ended)
+    kinds = [event["event"] for event in told]
+
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert (kinds[0], kinds[-1]) == ("Session", "End")
+    assert {"ToolCall", "Text"} <= set(kinds)
+    from_agent = [event for event in told if event["event"] in ("ToolCall", "Text")]
+    assert {event["raw"]["method"] for event in from_agent} == {"session/update", "session/request_permission"}
+    assert told[-1]["stop_reason"] == "end_turn"
+    assert told[-1]["code"] == 0
+
+
+def test_json_tells_of_denials_and_errors(tmp_path: Path) -> None:
+    denied = events(duologue(tmp_path, "run", "/write note.txt hello", "--json"))
+    failed = duologue(tmp_path, "run", "/error", "--json")
+
+    assert [event["what"] for event in denied if event["event"] == "Denied"] == ["Write note.txt (edit)"]
+    assert (denied[-1]["event"], denied[-1]["code"]) == ("End", 5)
+    assert (events(failed)[-1]["event"], events(failed)[-1]["code"]) == ("Error", 1)
+    assert failed.stderr.startswith("duologue: ")
+
+
+# --- time
+
+
+@pytest.mark.parametrize("kind", ["deaf", "stuck"])
+def test_the_timeout_covers_the_start_and_an_agent_that_never_ends(tmp_path: Path, kind: str) -> None:
+    began = time.monotonic()
+    ended = duologue(tmp_path, "run", "hi", "--timeout", "1.5", "--", *ODD_AGENT, kind)
+
+    assert ended.returncode == 6
+    assert "no end after 1.5 s" in ended.stderr
+    assert time.monotonic() - began < 12
+
+
+def test_a_reader_that_leaves_ends_the_run(tmp_path: Path) -> None:
+    process = subprocess.Popen(
+        [*PROGRAM, "run", "/stream 100000"],
+        cwd=tmp_path,
+        env=environment(tmp_path),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    with process:
+        assert process.stdout is not None
+        process.stdout.read(10)
+        process.stdout.close()
+
+        assert process.wait(20) == 141

@@ -1,0 +1,94 @@
+"""`duologue run` before a person: questions, diffs, Ctrl-C."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.cli.program import ODD_AGENT, terminal
+
+
+def test_the_diff_is_shown_before_the_question(tmp_path: Path) -> None:
+    with terminal(tmp_path, "run", "/write note.txt hello") as person:
+        before = person.until("The agent asks to: Write note.txt")
+        options = person.until("Your choice")
+        person.type("1\n")
+        person.until("I wrote note.txt")
+
+        assert "+hello" in before
+        assert "1. Allow once" in options
+        assert person.wait() == 0
+        assert person.text.count("+hello") == 1
+    assert (tmp_path / "note.txt").read_text() == "hello\n"
+
+
+@pytest.mark.parametrize("answer", ["\n", "99\n", "yes\n", "\x04"])
+def test_anything_that_is_no_answer_is_a_no(tmp_path: Path, answer: str) -> None:
+    with terminal(tmp_path, "run", "/write note.txt hello") as person:
+        person.until("Your choice")
+        person.type(answer)
+
+        assert person.wait() == 5
+    assert not (tmp_path / "note.txt").exists()
+
+
+def test_markdown_is_rendered_and_control_characters_do_nothing(tmp_path: Path) -> None:
+    with terminal(tmp_path, "run", "/echo **bold** \x07 and \x9b31m") as person:
+        assert person.wait() == 0
+        assert "You said: bold � and �31m" in person.text
+
+
+def test_without_rich_the_words_come_as_they_are(tmp_path: Path) -> None:
+    with terminal(tmp_path, "run", "/echo **bold**", TERM="dumb") as person:
+        assert person.wait() == 0
+        assert "You said: **bold**" in person.text
+
+
+def test_ctrl_c_cancels_the_turn(tmp_path: Path) -> None:
+    with terminal(tmp_path, "run", "/cancel-me") as person:
+        person.until("cancel")
+        person.interrupt()
+
+        assert person.wait() == 130
+        assert "(cancelled, " in person.text
+
+
+def test_ctrl_c_twice_leaves_an_agent_that_does_not_listen(tmp_path: Path) -> None:
+    with terminal(tmp_path, "run", "hi", "--", *ODD_AGENT, "stuck") as person:
+        person.until("I never end")
+        person.interrupt()
+        person.until("once more leaves at once")
+        person.interrupt()
+
+        assert person.wait() == 130
+
+
+def test_ctrl_c_while_the_agent_starts_leaves(tmp_path: Path) -> None:
+    sign = tmp_path / "sign"
+    os.mkfifo(sign)
+    with terminal(tmp_path, "run", "hi", "--", *ODD_AGENT, "deaf", str(sign)) as person:
+        assert sign.read_text() == "here"  # waits until the agent has opened it
+        person.interrupt()
+
+        assert person.wait() == 130
+
+
+def test_ctrl_c_in_the_middle_of_a_question_cancels_it(tmp_path: Path) -> None:
+    with terminal(tmp_path, "run", "/write note.txt hello") as person:
+        person.until("Your choice")
+        person.interrupt()
+
+        assert person.wait() == 130
+    assert not (tmp_path / "note.txt").exists()
+
+
+def test_a_form_is_filled_in_field_by_field(tmp_path: Path) -> None:
+    with terminal(tmp_path, "run", "/ask form") as person:
+        person.until("Answer?")
+        person.type("y\n")
+        person.until(": ")
+        person.type("\x04")
+
+        assert person.wait() == 0
