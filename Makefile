@@ -30,8 +30,10 @@ $(READY): pyproject.toml requirements-dev.lock
 	VIRTUAL_ENV=.venv $(BIN)/uv pip install --quiet --no-deps --no-build-isolation --editable .
 	@touch $@
 
-run: setup ## show it at work: two ends talking over a real pipe
-	$(BIN)/python examples/two_ends.py
+run: setup ## show it at work: one turn of the built-in agent, no key, no network
+	@place=$$(mktemp -d) && trap 'rm -rf "$$place"' EXIT && \
+	  XDG_DATA_HOME="$$place/.data" $(BIN)/duologue run /tour --yes --cwd "$$place"
+	@echo; echo "next: $(BIN)/duologue chat    or    $(BIN)/duologue --help"
 
 test: setup ## the whole suite, less what needs Node
 	$(BIN)/pytest -m "not interop and not chaos" $(PYTEST_ARGS)
@@ -50,7 +52,7 @@ lint: setup ## ruff
 
 types: setup ## mypy and pyright, both strict
 	$(BIN)/mypy $(SOURCES)
-	$(BIN)/pyright $(SOURCES)
+	$(BIN)/pyright --project pyproject.toml
 
 docs: setup ## build the site; a broken link is an error
 	$(BIN)/mkdocs build --strict --quiet
