@@ -5,7 +5,7 @@ from __future__ import annotations
 from difflib import get_close_matches
 
 from duologue import Turn
-from duologue.builtin import files, media, questions, running, servers, session, streams, talking, trouble
+from duologue.builtin import files, media, questions, running, servers, session, streams, talking, tour, trouble
 from duologue.builtin.command import SlashCommand, command
 from duologue.builtin.knobs import Knobs
 from duologue.builtin.markdown import table
@@ -36,7 +36,7 @@ async def change_commands(turn: Turn[Knobs], argument: str) -> None:
 
 
 CHAPTERS: dict[str, tuple[SlashCommand, ...]] = {
-    "Start here": (show_help, *talking.COMMANDS[:2]),
+    "Start here": (show_help, *tour.COMMANDS, *talking.COMMANDS[:2]),
     "Files and programs": (*files.COMMANDS, *running.COMMANDS, *servers.COMMANDS),
     "Questions to you": questions.COMMANDS,
     "What an agent tells": (*talking.COMMANDS[2:], *media.COMMANDS),
