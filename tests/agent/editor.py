@@ -14,6 +14,7 @@ from duologue.runtime.connection import Connection
 from duologue.runtime.handlers import Context, Handlers
 from duologue.runtime.tasks import TaskScope
 from duologue.schema import v1
+from duologue.schema.base import Method
 from duologue.transports.base import Transport
 from duologue.transports.memory import MemoryTransport, memory_pair
 from tests.agent.judge import Judge
@@ -101,7 +102,11 @@ class Editor:
         self.hello = await self.connection.request(v1.INITIALIZE, request)
         return self.hello
 
-    async def open(self, cwd: Path | None = None, **fields: Any) -> v1.NewSessionResponse:
+    async def ask(self, method: Method[Any, Any], **fields: Any) -> Any:
+        """Any request."""
+        return await self.connection.request(method, method.params(**fields))
+
+    async def opened(self, cwd: Path | None = None, **fields: Any) -> v1.NewSessionResponse:
         """A session in this directory, with all that is said about it."""
         fields.setdefault("mcp_servers", [])
         request = v1.NewSessionRequest(cwd=str(cwd or self.cwd), **fields)
@@ -109,7 +114,7 @@ class Editor:
 
     async def new(self, cwd: Path | None = None, **fields: Any) -> str:
         """A session in this directory."""
-        return (await self.open(cwd, **fields)).session_id
+        return (await self.opened(cwd, **fields)).session_id
 
     async def load(self, session_id: str, cwd: Path | None = None, **fields: Any) -> v1.LoadSessionResponse:
         """An earlier session, told again."""

@@ -6,13 +6,14 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 
 @pytest.mark.fault("LIF-01")
 def test_lines_piped_into_an_agent_are_all_answered_before_it_leaves(tmp_path: Path) -> None:
-    requests = [
+    requests: list[tuple[str, dict[str, Any]]] = [
         ("initialize", {"protocolVersion": 1}),
         ("session/new", {"cwd": str(tmp_path), "mcpServers": []}),
         ("session/list", {}),

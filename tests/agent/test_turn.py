@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+
 import pytest
 
 from duologue.agent.settings import Settings, choice, toggle

@@ -227,10 +227,12 @@ class Session(Generic[S]):
         return await self.prompts.run(turn, handle)
 
     async def _keep_end(self, reason: str) -> None:
-        self.save()
         # Nobody asked for the end of this turn; those who open the session again are to see that it was cut off.
         was_cut_off = reason == "cancelled" and self.editor.is_gone
-        await self._keeping.end_turn(None if was_cut_off else reason)
+        try:
+            self.save()
+        finally:
+            await self._keeping.end_turn(None if was_cut_off else reason)
 
     async def aclose(self) -> None:
         """End the running work, that between turns too, and free what the session holds. Twice is as good as once."""

@@ -105,6 +105,8 @@ async def _run(
     async with open_terminal(turn.session, argv, cwd=cwd, env=env, limit=keep) as terminal:
         if terminal.part is not None:
             await tool.show(terminal.part)
+        else:
+            await tool.change(status="in_progress")
         ended, timed_out = None, False
         try:
             async with asyncio.timeout(timeout):

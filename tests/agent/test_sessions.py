@@ -1,0 +1,334 @@
+"""Sessions: how they are opened and ended, what is refused, and that many of them live side by side."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from duologue.agent.session import Session
+from duologue.agent.settings import Settings
+from duologue.agent.turn import Turn
+from duologue.conversation.content import TextContent
+from duologue.conversation.setup import StdioMcpServer, SystemPrompt
+from duologue.conversation.updates import Command, MessageChunk
+from duologue.errors import InternalError, InvalidParams, RequestError, ResourceNotFound
+from duologue.schema import v1
+from duologue.schema.base import Method
+from duologue.store.memory import MemoryStore
+from tests.agent.editor import agent_with, editor_for, raw_client
+
+
+@pytest.mark.rule(33, 47, 83)
+async def test_sessions_have_unique_names_and_live_side_by_side(tmp_path: Path) -> None:
+    async with asyncio.timeout(10), editor_for(agent_with(), tmp_path, judged=True) as editor:
+        names = [await editor.new() for _ in range(20)]
+        assert len(set(names)) == 20
+
+        await asyncio.gather(*(editor.prompt(name, f"<{name}>") for name in names))
+        for name, update in zip(editor.sessions, editor.updates, strict=True):
+            assert update.content.text == f"<{name}>"
+
+
+@pytest.mark.rule(46)
+@pytest.mark.fault("SCH-13")
+@pytest.mark.parametrize("cwd", ["", "x", "./x", "~", "a\0b", "/a\0b", "C:\\work", "/definitely/not/here", "/x" * 3000])
+async def test_a_directory_that_cannot_be_worked_in_is_refused_by_name(tmp_path: Path, cwd: str) -> None:
+    """In the wild, agents 4: `session/new` for a directory that does not exist."""
+    async with asyncio.timeout(5), editor_for(agent_with(), tmp_path) as editor:
+        with pytest.raises(InvalidParams, match=r"\$\.cwd"):
+            await editor.connection.request(v1.SESSION_NEW, v1.NewSessionRequest(cwd=cwd, mcp_servers=[]))
+        with pytest.raises(InvalidParams, match=r"\$\.additionalDirectories\[1\]"):
+            await editor.new(additional_directories=[str(tmp_path), cwd])
+        (tmp_path / "file").touch()
+        with pytest.raises(InvalidParams, match=r"\$\.cwd"):
+            await editor.new(tmp_path / "file")
+
+
+async def test_a_directory_that_may_not_be_entered_is_refused_and_nothing_is_kept(tmp_path: Path) -> None:
+    if os.geteuid() == 0:
+        pytest.skip("root may enter every directory")
+    agent, locked = agent_with(), tmp_path / "locked"
+    agent.keep_sessions(MemoryStore())
+    locked.mkdir(mode=0)
+    async with asyncio.timeout(5), editor_for(agent, tmp_path) as editor:
+        with pytest.raises(InvalidParams):
+            await editor.new(locked)
+        assert (await editor.sessions_page()).sessions == []
+
+
+@pytest.mark.rule(48)
+async def test_the_session_works_in_its_directory_wherever_the_agent_was_started(tmp_path: Path) -> None:
+    async def answer(turn: Turn[Settings]) -> None:
+        ran = await turn.run("pwd")
+        await turn.say(f"{turn.cwd} {ran.output.strip()} {await turn.files.read('here.txt')}")
+
+    (tmp_path / "here.txt").write_text("here")
+    async with asyncio.timeout(10), editor_for(agent_with(answer), tmp_path) as editor:
+        await editor.prompt(await editor.new(), "go")
+        assert editor.text == f"{tmp_path} {tmp_path} here"
+
+
+@pytest.mark.rule(50, 51)
+async def test_mcp_servers_are_taken_without_a_type_and_null_is_none_of_them(tmp_path: Path) -> None:
+    seen: list[Any] = []
+    agent = agent_with()
+
+    @agent.on_open
+    async def look(session: Session[Settings]) -> None:
+        seen.append(session.setup.mcp_servers)
+
+    stdio = {"name": "a", "command": "/bin/a", "args": [], "env": [{"name": "K", "value": "V"}]}
+    async with asyncio.timeout(5), raw_client(agent) as client:
+        await client.initialize()
+        for id, servers in enumerate([[stdio], [{**stdio, "type": "stdio"}], None, []]):
+            assert "result" in await client.ask(id, "session/new", {"cwd": str(tmp_path), "mcpServers": servers})
+        for id, bad in enumerate([[5], [{"name": "a"}], [stdio, {"type": "http", "name": "b"}], "x"]):
+            refused = await client.ask(id, "session/new", {"cwd": str(tmp_path), "mcpServers": bad})
+            assert refused["error"]["code"] == -32602
+            assert "mcpServers" in refused["error"]["message"]
+
+    server = StdioMcpServer(name="a", command="/bin/a", env={"K": "V"})
+    assert seen == [[server], [server], [], []]
+
+
+@pytest.mark.rule(155)
+async def test_a_system_prompt_is_applied_or_refused_never_ignored(tmp_path: Path) -> None:
+    def wish(mode: str, *blocks: v1.ContentBlock) -> v1.SystemPrompt:
+        return v1.SystemPrompt(mode=mode, content=list(blocks))
+
+    text = v1.TextContent(text="be brief")
+    seen: list[SystemPrompt | None] = []
+    for offered in (None, "append", "override"):
+        agent = agent_with(system_prompt=offered)
+
+        @agent.on_open
+        async def look(session: Session[Settings]) -> None:
+            seen.append(session.setup.system_prompt)
+
+        async with asyncio.timeout(5), editor_for(agent, tmp_path, judged=True) as editor:
+            for prompt, is_fine in [
+                (wish("append", text), offered is not None),
+                (wish("override", text), offered == "override"),
+                (wish("prepend", text), False),
+                (wish("append"), False),
+                (wish("append", v1.ResourceLink(name="a", uri="file:///a")), False),
+            ]:
+                seen.clear()
+                if is_fine:
+                    await editor.new(system_prompt=prompt)
+                    assert seen == [SystemPrompt(mode=prompt.mode, content=[TextContent("be brief")])]
+                else:
+                    with pytest.raises(InvalidParams, match="systemPrompt"):
+                        await editor.new(system_prompt=prompt)
+                    assert seen == []
+
+
+@pytest.mark.rule(45, 54)
+async def test_additional_directories_are_roots_and_nothing_else_is(tmp_path: Path) -> None:
+    inside, beside, outside = (tmp_path / name for name in ("inside", "beside", "outside"))
+    for directory in (inside, beside, outside):
+        directory.mkdir()
+        (directory / "a.txt").write_text(directory.name)
+
+    async def answer(turn: Turn[Settings]) -> None:
+        for directory in (inside, beside, outside):
+            try:
+                await turn.say(await turn.files.read(directory / "a.txt") + " ")
+            except InvalidParams:
+                await turn.say("refused ")
+
+    agent = agent_with(answer)
+    agent.keep_sessions(MemoryStore())
+    async with asyncio.timeout(5), editor_for(agent, tmp_path, judged=True) as editor:
+        session = await editor.new(inside, additional_directories=[str(beside)])
+        await editor.prompt(session, "go")
+        assert editor.text == "inside beside refused "
+        assert (await editor.sessions_page()).sessions[0].additional_directories == [str(beside)]
+
+        await editor.load(session, inside)  # the list was not given again: nothing of it is restored
+        editor.updates.clear()
+        await editor.prompt(session, "go")
+        assert editor.text == "inside refused refused "
+        assert (await editor.sessions_page()).sessions[0].additional_directories == []
+
+
+@pytest.mark.rule(63)
+@pytest.mark.fault("LIF-03")
+async def test_a_prompt_to_an_unknown_closed_deleted_or_foreign_session_is_refused_in_the_same_words(
+    tmp_path: Path,
+) -> None:
+    agent = agent_with()
+    agent.keep_sessions(MemoryStore())
+    async with asyncio.timeout(5), editor_for(agent, tmp_path) as editor, editor_for(agent, tmp_path) as other:
+        closed, deleted, foreign = await editor.new(), await editor.new(), await other.new()
+        await editor.close(closed)
+        await editor.delete(deleted)
+        words: set[str] = set()
+        for session in ("unknown", closed, deleted, foreign):
+            with pytest.raises(ResourceNotFound) as caught:
+                await editor.prompt(session, "hi")
+            words.add(caught.value.message)
+            assert caught.value.data == {"sessionId": session}
+        assert len(words) == 1
+
+
+@pytest.mark.rule(62)
+@pytest.mark.fault("LIF-05")
+@pytest.mark.parametrize("end", ["session/close", "session/delete", "session/archive"])
+async def test_ending_a_session_in_mid_turn_ends_the_turn_and_its_work_first(tmp_path: Path, end: str) -> None:
+    ended: list[str] = []
+
+    async def answer(turn: Turn[Settings]) -> None:
+        async def background() -> None:
+            try:
+                await asyncio.Event().wait()
+            finally:
+                ended.append("background")
+
+        turn.session.tasks.start(background())
+        async with turn.tool("Wait"):
+            await turn.run("sleep", "60")
+
+    agent = agent_with(answer)
+    agent.keep_sessions(MemoryStore())
+    async with asyncio.timeout(10), editor_for(agent, tmp_path, judged=True) as editor:
+        session = await editor.new()
+        turn = asyncio.ensure_future(editor.prompt(session, "go"))
+        await editor.until_told(v1.ToolCallUpdate)
+        methods: tuple[Method[Any, Any], ...] = (v1.SESSION_CLOSE, v1.SESSION_DELETE, v1.SESSION_ARCHIVE)
+        await editor.ask(next(method for method in methods if method.name == end), session_id=session)
+
+        assert (await turn).stop_reason == "cancelled"
+        order = editor.judge.order()
+        assert order.index("answer to session/prompt") < order.index(f"answer to {end}")
+        assert editor.statuses[-2:] == ["failed", "failed"]
+        assert ended == ["background"]
+        with pytest.raises(ResourceNotFound):
+            await editor.prompt(session, "hi")
+
+
+@pytest.mark.rule(72)
+@pytest.mark.fault("LIF-06")
+async def test_closing_twice_is_not_found_and_deleting_twice_is_fine(tmp_path: Path) -> None:
+    agent = agent_with()
+    agent.keep_sessions(MemoryStore())
+    async with asyncio.timeout(5), editor_for(agent, tmp_path, judged=True) as editor:
+        session = await editor.new()
+        await editor.close(session)
+        with pytest.raises(ResourceNotFound):
+            await editor.close(session)
+        await editor.delete(session)
+        await editor.delete(session)
+        await editor.delete("never was")
+
+
+@pytest.mark.fault("ORD-04")
+async def test_whatever_is_told_while_a_session_opens_follows_the_answer_that_opens_it(tmp_path: Path) -> None:
+    agent = agent_with()
+
+    @agent.command("registered", "A command")
+    async def registered(turn: Turn[Settings], argument: str) -> None:
+        await turn.say(argument)
+
+    @agent.on_open
+    async def greet(session: Session[Settings]) -> None:
+        await session.update(MessageChunk(role="agent", content=TextContent("welcome")))
+        session.tasks.start(session.update(MessageChunk(role="agent", content=TextContent(" back"))))
+        await asyncio.sleep(0)
+        await session.commands([*session.offered, Command("added", "Another")])
+
+    agent.keep_sessions(MemoryStore())
+    async with asyncio.timeout(5), editor_for(agent, tmp_path, judged=True) as editor:
+        session = await editor.new()
+        await editor.until_told(v1.AgentMessageChunk, 2)
+        await editor.close(session)
+        await editor.load(session)
+        await editor.until_told(v1.AgentMessageChunk, 4 + 1)  # what was told before, in one piece, and the same anew
+        await editor.close(session)
+        await editor.resume(session)
+        await editor.until_told(v1.AgentMessageChunk, 7)
+
+        told = ["available_commands_update", "agent_message_chunk", "agent_message_chunk"]
+        assert editor.judge.order()[1:] == [
+            "answer to session/new",
+            *told,
+            "answer to session/close",
+            "agent_message_chunk",
+            "answer to session/load",
+            *told,
+            "answer to session/close",
+            "answer to session/resume",
+            *told,
+        ]
+        names = [command.name for command in editor.of(v1.AvailableCommandsUpdate)[0].available_commands]
+        assert names == ["registered", "added"]
+
+
+async def test_a_session_that_cannot_be_opened_leaves_nothing_behind(tmp_path: Path) -> None:
+    agent = agent_with()
+    agent.keep_sessions(MemoryStore())
+    opened: list[Session[Settings]] = []
+
+    @agent.on_open
+    async def fail(session: Session[Settings]) -> None:
+        opened.append(session)
+        if len(opened) > 1:
+            raise OSError("secret")
+
+    async with asyncio.timeout(5), editor_for(agent, tmp_path) as editor:
+        fine = await editor.new()
+        for attempt in (editor.new(), editor.fork(fine), editor.load(fine), editor.resume(fine)):
+            with pytest.raises(InternalError, match="OSError"):
+                await attempt
+        assert [info.session_id for info in (await editor.sessions_page()).sessions] == [fine]
+        assert agent.open_sessions == {}
+
+
+@pytest.mark.fault("CAN-02")
+async def test_a_session_whose_opening_was_cancelled_is_not_open(tmp_path: Path) -> None:
+    agent = agent_with()
+    agent.keep_sessions(MemoryStore())
+    opening = asyncio.Event()
+
+    @agent.on_open
+    async def wait(session: Session[Settings]) -> None:
+        opening.set()
+        await asyncio.Event().wait()
+
+    async with asyncio.timeout(5), editor_for(agent, tmp_path) as editor:
+        attempt = asyncio.ensure_future(editor.new())
+        await opening.wait()
+        attempt.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await attempt
+        while (await editor.sessions_page()).sessions:  # noqa: ASYNC110
+            await asyncio.sleep(0)
+        assert agent.open_sessions == {}
+
+
+@pytest.mark.rule(15, 20, 21)
+async def test_unknown_fields_and_strange_meta_are_tolerated_and_missing_fields_are_not(tmp_path: Path) -> None:
+    async with asyncio.timeout(5), raw_client(agent_with()) as client:
+        await client.initialize(zzz=1, clientCapabilities={"zzz": {}, "fs": {"zzz": 1}}, _meta=5)
+        fields = {"cwd": str(tmp_path), "mcpServers": [], "zzz": [1], "_meta": "nonsense"}
+        session = (await client.ask(1, "session/new", fields))["result"]["sessionId"]
+        block: dict[str, Any] = {"type": "text", "text": "hi", "zzz": None, "_meta": []}
+        answer = await client.ask(2, "session/prompt", {"sessionId": session, "prompt": [block], "zzz": {}})
+        assert answer["result"] == {"stopReason": "end_turn"}
+
+        bad: list[Any] = [{"prompt": [block]}, {"sessionId": session}, {"sessionId": 5, "prompt": []}, []]
+        for id, params in enumerate(bad):
+            refused = await client.ask(f"bad {id}", "session/prompt", params)
+            assert refused["error"]["code"] == -32602
+
+
+async def test_an_agent_without_a_prompt_handler_says_so(tmp_path: Path) -> None:
+    agent = agent_with()
+    agent.prompt_handler = None
+    async with asyncio.timeout(5), editor_for(agent, tmp_path) as editor:
+        with pytest.raises(RequestError, match="on_prompt"):
+            await editor.prompt(await editor.new(), "hi")
