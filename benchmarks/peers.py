@@ -68,7 +68,7 @@ def prepare() -> tuple[dict[str, Peer], dict[str, str]]:
     peers = {
         OURS: Peer(
             OURS,
-            _python("duologue", f"msgspec=={version('msgspec')}"),
+            python_environment("duologue", f"msgspec=={version('msgspec')}"),
             "duologue",
             env={"PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'src'}"},
             imports="import duologue.runtime.connection, duologue.schema.v1, duologue.transports.stdio",
@@ -77,8 +77,7 @@ def prepare() -> tuple[dict[str, Peer], dict[str, str]]:
     path = {"PYTHONPATH": str(ROOT)}
     for name in (OFFICIAL, OFFICIAL_NEXT):
         release = name.split()[1]
-        runtime = _python(f"official-{release}", f"agent-client-protocol=={release}")
-        peers[name] = Peer(name, runtime, "official", env=path, imports="import acp")
+        peers[name] = Peer(name, official_python(release), "official", env=path, imports="import acp")
     absent: dict[str, str] = {}
     node, npm = shutil.which("node"), shutil.which("npm")
     if node and npm:
@@ -89,7 +88,13 @@ def prepare() -> tuple[dict[str, Peer], dict[str, str]]:
     return peers, absent
 
 
-def _python(name: str, requirement: str) -> str:
+def official_python(release: str) -> str:
+    """The interpreter of an environment with this release of the official SDK."""
+    return python_environment(f"official-{release}", f"agent-client-protocol=={release}")
+
+
+def python_environment(name: str, requirement: str) -> str:
+    """The interpreter of an environment with this requirement, made on first use."""
     folder = cache() / f"{name}-python{sys.version_info.major}.{sys.version_info.minor}"
     runtime = folder / "bin" / "python"
     # Versions are part of the marker: another requirement makes the environment anew.
@@ -103,7 +108,8 @@ def _python(name: str, requirement: str) -> str:
     return str(runtime)
 
 
-def _typescript(node: str, npm: str) -> Peer:
+def typescript_sdk(npm: str) -> Path:
+    """The TypeScript SDK's module for v1, installed on first use."""
     release = TYPESCRIPT.split()[1]
     folder = cache() / f"typescript-{release}"
     marker = folder / "ready"
@@ -114,7 +120,11 @@ def _typescript(node: str, npm: str) -> Peer:
         command = [npm, "install", "--no-audit", "--no-fund", "--prefix", str(folder), *packages]
         subprocess.run(command, cwd=folder, check=True, stdout=sys.stderr)
         marker.touch()
-    library = folder / "node_modules/@agentclientprotocol/sdk/dist/v1/stable/acp.js"
+    return folder / "node_modules/@agentclientprotocol/sdk/dist/v1/stable/acp.js"
+
+
+def _typescript(node: str, npm: str) -> Peer:
+    library = typescript_sdk(npm)
     env = {
         "BENCH_TYPESCRIPT_SDK": str(library),
         "BENCH_TEXTS": json.dumps({"chunkTexts": CHUNK_TEXTS, "floodText": text(2000)}),

@@ -19,6 +19,9 @@ from benchmarks.peers import ROOT, Peer, say
 
 LONGEST_RUN_SECONDS = 120
 
+ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+"""Without settings such as the one that keeps bytecode from being written: an installed library has its bytecode."""
+
 Sample: TypeAlias = dict[str, float]
 
 
@@ -51,7 +54,7 @@ def converse(peer: Peer, scenario: str, count: int, env: Mapping[str, str] | Non
         RunFailed: They did not finish it.
     """
     command = [*peer.program("client"), scenario, str(count), "--", *peer.program("agent")]
-    output = _run(command, {**os.environ, **peer.env, **(env or {})})
+    output = _run(command, {**ENVIRONMENT, **peer.env, **(env or {})})
     sample: Sample = json.loads(output)
     sample["cpu"] = sample["client_cpu"] + sample["agent_cpu"]
     return sample
@@ -59,7 +62,7 @@ def converse(peer: Peer, scenario: str, count: int, env: Mapping[str, str] | Non
 
 def start_up(peer: Peer) -> Sample:
     """What importing costs, from the start of the interpreter to its end."""
-    env = {**os.environ, **peer.env}
+    env = {**ENVIRONMENT, **peer.env}
     began = time.perf_counter()
     process = subprocess.Popen(peer.importing, cwd=ROOT, env=env, stdout=subprocess.DEVNULL)
     _, status, used = os.wait4(process.pid, 0)
@@ -79,7 +82,7 @@ def codecs(peers: Sequence[Peer]) -> Generator[Callable[[str, Peer], Sample]]:
             process = subprocess.Popen(
                 peer.program("codec"),
                 cwd=ROOT,
-                env={**os.environ, **peer.env},
+                env={**ENVIRONMENT, **peer.env},
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 text=True,

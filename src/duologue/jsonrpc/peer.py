@@ -86,7 +86,8 @@ class Peer:
         self._abandoned: dict[Id, Any] = {}
         self._replies: list[bytes] = []
         self.stray_answers = 0
-        self.messages_received = 0
+        self.has_spoken = False
+        """A message came, whatever else came before it."""
         self.noise_lines = 0
         self.noise_bytes = 0
         self.first_noise = b""
@@ -103,7 +104,7 @@ class Peer:
             message = parse(frame)
         except Malformed as bad:
             return self._refuse(frame, bad)
-        self.messages_received += 1
+        self.has_spoken = True
         method = message.method
         if method is UNSET:
             return self._answered(message)

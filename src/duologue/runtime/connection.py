@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import Self, TypeVar
 
 from duologue.errors import ConnectionLost, DuologueError, PeerTooFast
+from duologue.jsonrpc.codec import serialize_notification
 from duologue.jsonrpc.peer import MAX_PENDING, Peer
 from duologue.runtime.calls import Call
 from duologue.runtime.handlers import Handlers
@@ -211,7 +212,7 @@ class Connection:
         Raises:
             ConnectionLost: The peer takes nothing any more.
         """
-        frame = self._peer.notification(notification.name, params)
+        frame = serialize_notification(notification.name, params)
         outgoing = self._outgoing
         if outgoing.departures.is_waiting:
             session_id = getattr(params, "session_id", None)
@@ -266,11 +267,12 @@ class Connection:
         return self._failure is None
 
     def _handle(self, frames: list[bytes]) -> None:
-        on_frame = self._incoming.on_frame
+        if not self._taps:
+            self._incoming.on_frames(frames)
+            return
         for frame in frames:
-            if self._taps:
-                show(self._taps, "in", frame)
-            on_frame(frame)
+            show(self._taps, "in", frame)
+            self._incoming.on_frames([frame])
 
     def _reconsider(self) -> None:
         if self._room is not None and not self._room.done():

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from msgspec import UNSET
 
 from duologue.errors import InvalidParams, InvalidRequest, MethodNotFound, RequestError, TooMuchNoise
-from duologue.jsonrpc.codec import MAX_NUMBER_CHARS, has_long_number, parse
+from duologue.jsonrpc.codec import MAX_NUMBER_CHARS, SHALLOW_BYTES, has_long_number, is_sound, parse
 from duologue.jsonrpc.messages import Answer, Cancel, Id, Message
 from duologue.jsonrpc.peer import Event, Peer
 from duologue.runtime.calls import Calls, read_object
@@ -69,22 +69,41 @@ class Incoming:
         self._arrivals: Introductions[_Held] = Introductions(self._deliver)
         self.calls = Calls(lanes, self._arrivals, max_pending)
 
-    def on_frame(self, frame: bytes) -> None:
-        """Deal with one frame.
+    def on_frames(self, frames: list[bytes]) -> None:
+        """Deal with frames in the order of their arrival.
 
         Raises:
-            MessageTooLarge: Nobody can tell whose it is.
+            MessageTooLarge: Nobody can tell whose one of them is.
             TooMuchNoise: The peer does not speak the protocol.
         """
-        if frame.startswith(PLAIN_NOTIFICATION) and len(frame) < LONG_BYTES and not self._peer.awaits_first:
-            known = self._shortcut.read(frame)
-            if known is not None:
-                entry = self._handlers.notifications.get(known.method)
-                if entry is not None and entry[0].params is known.kind:
-                    self._peer.messages_received += 1
-                    self._accept(known.method, entry, known.params, frame)
-                    return
-        self._on_event(self._peer.receive(frame), frame)
+        # Every update that a client reads comes through here, so this loop calls as little as it can.
+        peer, lanes, arrivals, shortcut = self._peer, self._lanes, self._arrivals, self._shortcut
+        connection, find = self._connection, self._handlers.notifications.get
+        for frame in frames:
+            known: Any = None
+            size = len(frame)
+            if frame.startswith(PLAIN_NOTIFICATION) and size <= LONG_BYTES and not peer.awaits_first:
+                try:
+                    known = shortcut.decode(frame)
+                except Exception:
+                    known = None  # the long way says what is wrong, if anything is
+            if (
+                known is None
+                or known.id is not UNSET
+                or find(known.method) is not known.entry
+                or not ((size <= SHALLOW_BYTES and frame.isascii()) or is_sound(frame))
+            ):
+                self._on_event(peer.receive(frame), frame)
+                continue
+            peer.has_spoken = True
+            entry: NotificationEntry = known.entry  # type: ignore[assignment]  # the shortcut has no empty ones
+            notification, handler = entry
+            params = known.params
+            if notification.urgent or arrivals.is_waiting or lanes.queued_bytes > MAX_READ_BYTES:
+                self._accept(known.method, entry, params, frame)
+            else:
+                context = Context(connection, known.method, frame)
+                lanes.put(getattr(params, "session_id", None), handler, context, params, size)
 
     def _on_event(self, event: Event | None, frame: bytes) -> None:
         if isinstance(event, Message):
@@ -104,7 +123,7 @@ class Incoming:
         for reply in self._peer.frames_to_send():
             self._outgoing.send_quietly(reply)
         peer = self._peer
-        if not peer.messages_received and (peer.noise_lines > MAX_NOISE_LINES or peer.noise_bytes > MAX_NOISE_BYTES):
+        if not peer.has_spoken and (peer.noise_lines > MAX_NOISE_LINES or peer.noise_bytes > MAX_NOISE_BYTES):
             raise TooMuchNoise(f"{self.noise}; is this command an ACP agent?")
 
     @property
@@ -130,6 +149,7 @@ class Incoming:
         except InvalidParams as bad:
             _log.warning("%s dropped: %s", shorten(name), shorten(bad.message))
             return
+        self._shortcut.look_again()
         self._accept(name, entry, params, frame)
 
     def _accept(self, name: str, entry: NotificationEntry, params: Any, frame: bytes) -> None:
