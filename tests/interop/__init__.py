@@ -1,0 +1,1 @@
+"""Both sides against the official SDKs, over real pipes between real processes."""

@@ -1,0 +1,155 @@
+"""The other implementations: what they are called, how their programs are started, and what those programs saw."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import pytest
+
+from benchmarks.peers import official_python, typescript_sdk
+
+Json: TypeAlias = dict[str, Any]
+
+PEERS = Path(__file__).parent / "peers"
+LONGEST_SECONDS = 60.0
+"""A loaded machine may take its time to start three interpreters; a hang must still end."""
+
+TYPESCRIPT = "typescript-2.4.0"
+OFFICIAL = "python-0.12.1"
+OFFICIAL_NEXT = "python-1.0.0rc3"
+
+
+@dataclass(frozen=True)
+class Sdk:
+    """One SDK, installed."""
+
+    name: str
+    runtime: str
+    suffix: str
+    folder: Path
+    variables: Mapping[str, str]
+
+    def program(self, role: str) -> list[str]:
+        """The command of its `client` or `agent`."""
+        return [self.runtime, str(self.folder / f"{role}{self.suffix}")]
+
+    def lacks(self, *names: str, what: str) -> None:
+        """Skip where the SDKs of these names cannot play along."""
+        if self.name in names:
+            pytest.skip(f"{self.name} {what}")
+
+
+def install(name: str) -> Sdk:
+    """An SDK by name, from the registries or from an earlier run; skips where Node is needed and missing."""
+    language, _, release = name.partition("-")
+    if language == "python":
+        return Sdk(name, official_python(release), ".py", PEERS / "py", {})
+    node, npm = shutil.which("node"), shutil.which("npm")
+    if node is None or npm is None:
+        pytest.skip("Node is not installed here")
+    return Sdk(name, node, ".mjs", PEERS / "ts", {"INTEROP_SDK": str(typescript_sdk(npm))})
+
+
+@dataclass(frozen=True)
+class Step:
+    """What a client saw of one thing it did."""
+
+    result: Json = field(default_factory=dict[str, Any])
+    error: Json | None = None
+    updates: list[Json] = field(default_factory=list[Json])
+
+    @property
+    def text(self) -> str:
+        """What the agent said."""
+        return "".join(each["content"]["text"] for each in self.of("agent_message_chunk"))
+
+    def of(self, kind: str) -> list[Json]:
+        """The updates of one kind."""
+        return [each for each in self.updates if each["sessionUpdate"] == kind]
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What a client saw from its first step to its last."""
+
+    steps: list[Step]
+    asked: list[Json]
+
+    @property
+    def last(self) -> Step:
+        return self.steps[-1]
+
+    def requests(self, method: str) -> list[Json]:
+        """The params of what the agent asked the client by this method."""
+        return [each["params"] for each in self.asked if each["method"] == method]
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One SDK's client in front of our built-in agent's real process."""
+
+    sdk: Sdk
+    folder: Path
+
+    async def play(
+        self,
+        *steps: Sequence[Any],
+        answers: Json | None = None,
+        capabilities: Json | None = None,
+        options: Sequence[str] = (),
+    ) -> Seen:
+        """Let the client initialize, open a session and do these steps: a verb and its arguments each."""
+        return await self.play_exactly(
+            ["initialize"], ["new"], *steps, answers=answers, capabilities=capabilities, options=options
+        )
+
+    async def play_exactly(
+        self,
+        *steps: Sequence[Any],
+        answers: Json | None = None,
+        capabilities: Json | None = None,
+        options: Sequence[str] = (),
+    ) -> Seen:
+        """Let the client do these steps and no others."""
+        kept = str(self.folder / "kept")
+        play = {
+            "cwd": str(self.cwd),
+            "steps": steps,
+            "capabilities": capabilities or {},
+            "answers": answers or {},
+            "command": [sys.executable, "-m", "duologue.cli.main", "agent", "--sessions", kept, *options],
+        }
+        seen = json.loads(await _run(self.sdk, json.dumps(play).encode()))
+        return Seen([Step(**each) for each in seen["steps"]], seen["asked"])
+
+    @property
+    def cwd(self) -> Path:
+        """The session's directory."""
+        return self.folder / "project"
+
+
+async def _run(sdk: Sdk, play: bytes) -> bytes:
+    process = await asyncio.create_subprocess_exec(
+        *sdk.program("client"),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        env={**os.environ, **sdk.variables},
+    )
+    try:
+        async with asyncio.timeout(LONGEST_SECONDS):
+            output, errors = await process.communicate(play)
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    assert process.returncode == 0, errors.decode(errors="replace")[-4000:]
+    return output
