@@ -123,8 +123,13 @@ class Permissions:
         self._open: dict[str, set[Question]] = {}
 
     @classmethod
-    def from_file(cls, *paths: str | Path, **options: Any) -> Self:
-        """The rules of one or more files; of several the strictest counts. `options` win over what the files set.
+    def from_file(cls, *paths: str | Path, defaults: Mapping[str, Any] | None = None, **options: Any) -> Self:
+        """The rules of one or more files; of several the strictest counts.
+
+        Args:
+            paths: The files.
+            defaults: Settings for what the files leave open.
+            options: Further arguments of `Permissions`; they win over the settings of the files.
 
         Raises:
             ValueError: A file is not ours alone, or says something that is no rule.
@@ -132,7 +137,8 @@ class Permissions:
         """
         read = [read_rules(path) for path in paths]
         settings = {name: value for _, found in reversed(read) for name, value in found.items()}
-        return cls(rules=[rules for rules, _ in read], **{**settings, **options})
+        sets = [*(rules for rules, _ in read), *options.pop("rules", ())]
+        return cls(rules=sets, **{**(defaults or {}), **settings, **options})
 
     @classmethod
     def allow_everything(cls, **options: Any) -> Self:
