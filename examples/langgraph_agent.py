@@ -1,5 +1,9 @@
 """A LangGraph graph, served to editors. The fake model stands for a real one: no key, no network."""
 
+# LangGraph and LangChain leave much of their types open.
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
+# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
+
 from langchain_core.language_models.fake_chat_models import FakeListChatModel
 from langgraph.graph import END, START, MessagesState, StateGraph
 

@@ -1,5 +1,9 @@
 """LangGraph graphs, served on the wire of version 1; the nodes answer by themselves, no model needed."""
 
+# LangGraph and LangChain leave much of their types open.
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
+# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
+
 from __future__ import annotations
 
 import asyncio

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from pathlib import Path
@@ -268,7 +268,7 @@ class BlockingAgent:
 
 
 @contextmanager
-def connect(target: Target, **options: Any) -> Iterator[BlockingAgent]:
+def connect(target: Target, **options: Any) -> Generator[BlockingAgent]:
     """As `duologue.connect`, without an event loop."""
     thread = _LoopThread()
     try:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import importlib.metadata
 import shlex
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -105,7 +105,7 @@ async def _connected(
     taps: tuple[Tap, ...],
     info: Party | None,
     timeout: float,  # covers the first exchange only
-) -> AsyncIterator[RemoteAgent]:
+) -> AsyncGenerator[RemoteAgent]:
     V1ClientService(desk, desk.features, handlers)
     served = TaskScope()
     transport = _transport_for(target, served, start)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -81,7 +81,7 @@ class RemoteAgent:
         mcp_servers: Sequence[McpServer] = (),
         system_prompt: SystemPrompt | None = None,
         meta: JsonObject | None = None,
-    ) -> AsyncIterator[ClientSession]:
+    ) -> AsyncGenerator[ClientSession]:
         """A new session in this directory, closed at the end of the block."""
         session = await self.new(
             cwd,

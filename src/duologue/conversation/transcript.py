@@ -32,6 +32,7 @@ from duologue.conversation.updates import (
     ModeChanged,
     PlanChanged,
     PlanRemoved,
+    Role,
     SessionMessageChanged,
     SessionMessageChunk,
     SettingsChanged,
@@ -292,7 +293,7 @@ class _GrowingMessage:
     """A message that is still being written: chunks are collected, and put together when somebody looks."""
 
     def __init__(self, first: MessageChunk) -> None:
-        self.role = first.role
+        self.role: Role = first.role
         self.message_id = first.message_id
         self._meta: JsonObject | None = None
         self._is_refused = False

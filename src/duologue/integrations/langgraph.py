@@ -8,6 +8,10 @@ The graph's state has `messages`. Text streams, tool calls are shown, interrupts
 run. A graph with a checkpointer keeps its own history under the session's id; for one without, the session keeps it.
 """
 
+# LangGraph and LangChain leave much of their types open.
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
+# pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
+
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
