@@ -67,7 +67,7 @@ def codec(peers: Peers, rounds: int) -> list[Row]:
         "write mix": ("write a message of the mix, CPU", 0),
         "build and write chunks": ("build and write a chunk of text, CPU", 15),
         "forward mix": ("proxy: read the envelope, pass the bytes on, CPU", 18),
-        "forward mix, new ids": ("proxy: the same under another id, CPU", 18),
+        "relay mix": ("proxy: the same, requests under another id, CPU", 18),
     }
     rows: list[Row] = []
     with codecs(python) as ask:

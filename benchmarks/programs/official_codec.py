@@ -57,6 +57,6 @@ serve(
         "write mix": (write, [(message["method"], read(frame)) for message, frame in zip(mixed, frames, strict=True)]),
         "build and write chunks": (build_and_write, CHUNK_TEXTS * 12),
         "forward mix": (forward, frames),
-        "forward mix, new ids": (forward, frames),
+        "relay mix": (forward, frames),
     }
 )

@@ -222,13 +222,17 @@ class _Error(Struct, gc=False):
 
 def serialize_request(id: Id, method: str, params: Any) -> bytes:
     """A request as a frame. Params are anything msgspec can encode, a model or raw bytes in a `Raw`; `UNSET`: none."""
-    return _serialize(_Request("2.0", id, method, params))
+    message = _Request("2.0", id, method, params)
+    try:
+        return _encode(message)
+    except Exception as error:
+        return _encode_otherwise(message, error)
 
 
 def serialize_notification(method: str, params: Any) -> bytes:
     """A notification as a frame."""
     message = _Notification("2.0", method, params)
-    try:  # what `_serialize` does: this is the hottest line of every agent
+    try:
         return _encode(message)
     except Exception as error:
         return _encode_otherwise(message, error)
@@ -236,7 +240,11 @@ def serialize_notification(method: str, params: Any) -> bytes:
 
 def serialize_result(id: Id, result: Any) -> bytes:
     """A successful response as a frame."""
-    return _serialize(_Result("2.0", id, result))
+    message = _Result("2.0", id, result)
+    try:
+        return _encode(message)
+    except Exception as error:
+        return _encode_otherwise(message, error)
 
 
 def serialize_error(id: Id | None, error: RequestError) -> bytes:
@@ -244,17 +252,15 @@ def serialize_error(id: Id | None, error: RequestError) -> bytes:
     body: dict[str, Any] = {"code": error.code, "message": error.message or type(error).__name__}
     if error.data is not None:
         body["data"] = error.data
-    return _serialize(_Error("2.0", id, body))
-
-
-def _serialize(message: Struct) -> bytes:
+    message = _Error("2.0", id, body)
     try:
         return _encode(message)
-    except Exception as error:  # whatever a value's own code may raise, its request must still be answered
-        return _encode_otherwise(message, error)
+    except Exception as reason:
+        return _encode_otherwise(message, reason)
 
 
 def _encode_otherwise(message: Struct, error: Exception) -> bytes:
+    """Whatever a value's own code may raise: its request must still be answered."""
     if isinstance(error, UnicodeEncodeError):
         return _encode_mended(message)
     raise EncodeError(f"cannot be written as JSON: {error}") from error
