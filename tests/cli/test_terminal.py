@@ -48,10 +48,11 @@ def test_without_rich_the_words_come_as_they_are(tmp_path: Path) -> None:
 
 def test_ctrl_c_cancels_the_turn(tmp_path: Path) -> None:
     with terminal(tmp_path, "run", "/cancel-me") as person:
-        person.until("cancel")
+        person.until("other: Wait to be cancelled")
         person.interrupt()
 
         assert person.wait() == 130
+        assert "You cancelled me." in person.text
         assert "(cancelled, " in person.text
 
 

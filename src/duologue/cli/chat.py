@@ -100,7 +100,11 @@ class _Chat:
         self._say(f"Talking to {inert(name)} in {self._cwd}. :help lists what you can do, Ctrl-D leaves.\n")
 
     async def _lines(self, agent: RemoteAgent) -> None:
-        while not self._has_left and (line := await self._editor.read()) is not None:
+        while not self._has_left:
+            self._screen.pause()
+            line = await self._editor.read()
+            if line is None:
+                return
             try:
                 if line.startswith(":"):
                     await self._local(agent, line[1:])

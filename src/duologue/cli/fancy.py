@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -13,6 +14,7 @@ from prompt_toolkit.application import in_terminal, run_in_terminal
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 from prompt_toolkit.history import FileHistory, InMemoryHistory
+from prompt_toolkit.output.vt100 import Vt100_Output
 
 __all__ = ["FancyEditor"]
 
@@ -27,8 +29,11 @@ class FancyEditor:
     def __init__(self, offer: Offer) -> None:
         path = _history_file()
         history = InMemoryHistory() if path is None else FileHistory(str(path))
+        # Asking a terminal where its cursor is costs a round trip, and over a slow line a warning.
+        output = Vt100_Output.from_pty(sys.stdout, term=os.environ.get("TERM"))
+        output.enable_cpr = False
         self._session: PromptSession[str] = PromptSession(
-            history=history, completer=_Offered(offer), complete_while_typing=False
+            history=history, completer=_Offered(offer), complete_while_typing=False, output=output
         )
         self.is_reading = False
 

@@ -1,0 +1,139 @@
+"""`duologue chat`: on a terminal with line editing, on a dumb one, and with lines from a pipe."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.program import PROGRAM, duologue, terminal
+
+TERMINALS = pytest.mark.parametrize("kind", ["xterm", "dumb"])
+
+
+def test_lines_of_a_pipe_are_prompts_and_stdout_is_what_the_agent_says(tmp_path: Path) -> None:
+    ended = duologue(tmp_path, "chat", said="/mode code\n\n:mode\n/think of it\n")
+
+    assert (ended.returncode, ended.stdout) == (0, "The mode is `code`.\nI have thought about it.\n")
+    assert "  mode = code  (ask, architect, code)" in ended.stderr
+    assert ended.stderr.count("(end_turn, ") == 2
+
+
+def test_our_own_commands_begin_with_a_colon_and_say_what_is_wrong(tmp_path: Path) -> None:
+    lines = [":help", ":nothing", ":set model echo-2", ":set", ":commands", ":usage", ":resume x", ":new", ":sessions"]
+    ended = duologue(tmp_path, "chat", said="\n".join([*lines, ":quit", "/echo never sent"]))
+
+    assert (ended.returncode, ended.stdout) == (0, "")
+    assert ":resume ID" in ended.stderr
+    assert "there is no :nothing" in ended.stderr
+    assert "  model = echo-2  (echo-1, echo-2)" in ended.stderr
+    assert "  /tour  Show the main things in one turn" in ended.stderr
+    assert "no session begins with 'x'" in ended.stderr
+    assert "this is session " in ended.stderr
+
+
+def test_a_turn_that_fails_does_not_end_the_conversation(tmp_path: Path) -> None:
+    ended = duologue(tmp_path, "chat", said="/error\n/echo still here\n")
+
+    assert ended.returncode == 0
+    assert "duologue: " in ended.stderr
+    assert "You said: still here" in ended.stdout
+
+
+def test_an_agent_that_is_gone_ends_it(tmp_path: Path) -> None:
+    ended = duologue(tmp_path, "chat", said="/crash 3\n/echo never sent\n")
+
+    assert (ended.returncode, ended.stdout) == (1, "Goodbye.")
+    assert "exited with code 3" in ended.stderr
+
+
+def test_files_that_are_mentioned_go_with_the_prompt(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("some text")
+    ended = duologue(tmp_path, "chat", said="/echo look at @notes.txt, and @nobody\n")
+
+    assert ended.stdout.count("notes.txt`, 9 characters") == 1
+
+
+def test_an_earlier_session_is_shown_again_and_goes_on(tmp_path: Path) -> None:
+    duologue(tmp_path, "run", "/think of the sea")
+    ended = duologue(tmp_path, "chat", "--continue", said="/echo more\n")
+
+    assert "I have thought about it." in ended.stdout
+    assert "> /think of the sea" in ended.stderr
+    assert "You said: more" in ended.stdout
+
+
+def test_an_agent_that_wants_a_login_says_by_which_methods(tmp_path: Path) -> None:
+    locked = [*PROGRAM, "agent", "--login"]
+    refused = duologue(tmp_path, "chat", "--", *locked)
+    method = refused.stderr.partition("--login ")[2].partition(":")[0]
+    let_in = duologue(tmp_path, "chat", "--login", method, "--", *locked, said="/think\n")
+
+    assert refused.returncode == 7
+    assert (let_in.returncode, let_in.stdout) == (0, "I have thought about it.\n")
+
+
+@TERMINALS
+def test_a_question_is_answered_and_remembered(tmp_path: Path, kind: str) -> None:
+    with terminal(tmp_path, "chat", TERM=kind) as person:
+        person.until("Ctrl-D leaves.")
+        person.type("/write note.txt hello\r")
+        person.until("5. Allow, and do not ask about this again in this session")
+        person.until("Your choice")
+        person.type("5\r")
+        person.until("I wrote")
+        person.until("(end_turn")
+        person.type("/write note.txt hello\r")
+        again = person.until("(end_turn")
+        person.type(":quit\r")
+
+        assert "Your choice" not in again
+        assert person.wait() == 0
+
+
+@TERMINALS
+def test_ctrl_c_cancels_a_turn_and_the_conversation_goes_on(tmp_path: Path, kind: str) -> None:
+    with terminal(tmp_path, "chat", TERM=kind) as person:
+        person.until("Ctrl-D leaves.")
+        person.type("/cancel-me\r")
+        person.until("other: Wait to be cancelled")
+        person.interrupt()
+        person.until("(cancelled")
+        person.type("/think\r")
+        person.until("I have thought about it.")
+        person.until("(end_turn")
+        person.type("\x04")
+
+        assert person.wait() == 0
+
+
+@TERMINALS
+def test_what_is_said_between_turns_is_shown(tmp_path: Path, kind: str) -> None:
+    with terminal(tmp_path, "chat", TERM=kind) as person:
+        person.until("Ctrl-D leaves.")
+        person.type("/background 2\r")
+        person.until("(end_turn")
+        person.until("This came between turns.")
+        person.type(":quit\r")
+
+        assert person.wait() == 0
+
+
+def test_commands_settings_and_files_are_completed(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("some text")
+    with terminal(tmp_path, "chat") as person:
+        person.until("Ctrl-D leaves.")
+        person.type("/thi\t")
+        person.until("/think")
+        person.type(" of @no\t")
+        person.until("@notes.txt")
+        person.type("\r")
+        person.until("I have thought about it.")
+        person.until("(end_turn")
+        person.type(":mode arch\t")
+        person.until("architect")
+        person.type("\r")
+        person.until("mode = architect")
+        person.type(":quit\r")
+
+        assert person.wait() == 0

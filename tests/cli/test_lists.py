@@ -1,0 +1,169 @@
+"""`duologue sessions`, `agents`, `doctor` and `completion`, and what `duologue` says by itself."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from duologue.cli.parser import SHELLS, each_command
+from tests.cli.program import duologue
+
+
+def configure(home: Path, text: str) -> None:
+    path = home / "config" / "duologue" / "config.toml"
+    path.parent.mkdir(parents=True)
+    path.write_text(text)
+
+
+def test_without_a_command_it_says_what_can_be_done(tmp_path: Path) -> None:
+    ended = duologue(tmp_path)
+
+    assert ended.returncode == 0
+    assert [name for name in each_command() if f"\n    {name}" not in ended.stdout] == []
+
+
+def test_help_loads_nothing_of_the_library() -> None:
+    program = "import sys; from duologue.cli.main import main\ntry: main(['run', '--help'])\nexcept SystemExit: pass\n"
+    ended = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            program + "print([name for name in ('asyncio', 'msgspec', 'rich') if name in sys.modules])",
+        ],
+        capture_output=True,
+        text=True,
+        timeout=20,
+        check=True,
+    )
+
+    assert ended.stdout.endswith("[]\n")
+
+
+# --- sessions
+
+
+def test_sessions_are_listed_shown_searched_and_exported(tmp_path: Path) -> None:
+    duologue(tmp_path, "run", "/title Sea")
+    duologue(tmp_path, "run", "/think of the sea")
+    listed = [json.loads(line) for line in duologue(tmp_path, "sessions", "--json").stdout.splitlines()]
+    titled = next(each["session_id"] for each in listed if each.get("title") == "Sea")
+    found = duologue(tmp_path, "sessions", "search", "THOUGHT ABOUT")
+    shown = duologue(tmp_path, "sessions", "show", titled[:12])
+    duologue(tmp_path, "sessions", "export", titled, "--json", "-o", "sea.jsonl")
+
+    assert len(listed) == 2
+    assert found.stdout.endswith(": I have thought about it.\n")
+    assert titled not in found.stdout
+    assert shown.stdout.startswith("# Sea\n")
+    assert "## You\n\n/title Sea\n" in shown.stdout
+    exported = [json.loads(line) for line in (tmp_path / "sea.jsonl").read_text().splitlines()]
+    assert [item["role"] for item in exported] == ["user", "agent"]
+
+
+def test_sessions_of_here_are_those_of_this_directory(tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    duologue(tmp_path, "run", "hello")
+
+    assert duologue(tmp_path, "sessions", "--here", cwd=other).stdout == ""
+    assert duologue(tmp_path, "sessions", cwd=other).stdout.count("\n") == 1
+
+
+def test_a_session_nobody_knows_is_a_wrong_command_line(tmp_path: Path) -> None:
+    ended = duologue(tmp_path, "sessions", "show", "nothing")
+
+    assert (ended.returncode, ended.stderr) == (2, "duologue: no session is called 'nothing'\n")
+
+
+# --- agents
+
+
+def test_agents_come_from_the_configuration_from_path_and_from_us(tmp_path: Path) -> None:
+    configure(tmp_path, '[agents.mine]\ncommand = "cat"\nargs = ["-u"]\n')
+    program = tmp_path / "bin" / "gemini"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    ended = duologue(tmp_path, "agents", "--json", PATH=f"{program.parent}:/bin:/usr/bin")
+    agents = {agent["name"]: agent for agent in map(json.loads, ended.stdout.splitlines())}
+
+    assert agents["mine"] == {"name": "mine", "source": "config", "command": ["cat", "-u"]}
+    assert agents["gemini"] == {"name": "gemini", "source": "path", "command": ["gemini", "--acp"]}
+    assert agents["builtin"]["source"] == "builtin"
+
+
+def test_an_agent_of_the_configuration_is_called_by_its_name(tmp_path: Path) -> None:
+    args = ["-m", "duologue.cli.main", "agent"]
+    configure(tmp_path, f"[agents.mine]\ncommand = {json.dumps(sys.executable)}\nargs = {json.dumps(args)}\n")
+
+    assert duologue(tmp_path, "run", "/think", "--agent", "mine").stdout == "I have thought about it.\n"
+
+
+@pytest.mark.parametrize("text", ["[agents", "agents = 1", "[agents.mine]\nargs = []", "[agents]\nmine = 1"])
+def test_a_configuration_that_cannot_be_read_is_named(tmp_path: Path, text: str) -> None:
+    configure(tmp_path, text)
+    ended = duologue(tmp_path, "agents")
+
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert "config.toml" in ended.stderr
+
+
+# --- doctor
+
+
+def test_the_doctor_says_who_answers_and_what_to_fix(tmp_path: Path) -> None:
+    configure(tmp_path, '[agents.gone]\ncommand = "no-such-agent"\n')
+    ended = duologue(tmp_path, "doctor", "--json", PATH="/bin:/usr/bin")
+    findings = {finding["what"]: finding for finding in map(json.loads, ended.stdout.splitlines())}
+
+    assert ended.returncode == 1
+    assert findings["agent builtin"]["state"] == "ok"
+    assert findings["agent gone"]["state"] == "broken"
+    assert findings["agent gone"]["fix"]
+    assert findings["config"]["state"] == "ok"
+
+
+def test_the_doctor_is_content_with_an_agent_that_answers(tmp_path: Path) -> None:
+    ended = duologue(tmp_path, "doctor", "--agent", "builtin")
+
+    assert ended.returncode == 0
+    assert "✓ agent builtin: duologue's built-in agent" in ended.stdout
+
+
+# --- completion
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_every_command_is_in_the_completion_script(tmp_path: Path, shell: str) -> None:
+    ended = duologue(tmp_path, "completion", shell)
+
+    assert ended.returncode == 0
+    assert [name for name in each_command() if name not in ended.stdout] == []
+    assert "--timeout" in ended.stdout or "-l timeout" in ended.stdout
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash here")
+@pytest.mark.parametrize(
+    ("words", "offered"),
+    [
+        (["duologue", "do"], ["doctor"]),
+        (["duologue", "run", "--tim"], ["--timeout"]),
+        (["duologue", "sessions", "sea"], ["search"]),
+    ],
+)
+def test_bash_completes_commands_options_and_actions(tmp_path: Path, words: list[str], offered: list[str]) -> None:
+    script = duologue(tmp_path, "completion", "bash").stdout
+    quoted = " ".join(words)
+    program = (
+        f'{script}\nCOMP_WORDS=({quoted}) COMP_CWORD={len(words) - 1}\n_duologue\nprintf "%s\\n" "${{COMPREPLY[@]}}"\n'
+    )
+    ended = subprocess.run(
+        ["bash", "-c", program], capture_output=True, text=True, timeout=20, check=True, cwd=tmp_path
+    )
+
+    assert ended.stdout.split() == offered
