@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from tests.interop.sdks import OFFICIAL, OFFICIAL_NEXT, TYPESCRIPT, Sdk, Stage, install
+from tests.interop.sdks import OFFICIAL, OFFICIAL_NEXT, TYPESCRIPT, Player, Sdk, Stage, install
 
 
 @pytest.fixture(scope="session", params=[TYPESCRIPT, OFFICIAL, OFFICIAL_NEXT])
@@ -14,8 +16,14 @@ def sdk(request: pytest.FixtureRequest) -> Sdk:
     return install(request.param)
 
 
+@pytest.fixture(scope="session")
+def player(sdk: Sdk) -> Iterator[Player]:
+    with closing(Player(sdk)) as made:
+        yield made
+
+
 @pytest.fixture
-def stage(sdk: Sdk, tmp_path: Path) -> Stage:
-    made = Stage(sdk, tmp_path)
+def stage(sdk: Sdk, player: Player, tmp_path: Path) -> Stage:
+    made = Stage(sdk, player, tmp_path)
     made.cwd.mkdir()
     return made

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import shutil
+import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import pytest
 
@@ -19,8 +19,6 @@ from benchmarks.peers import official_python, typescript_sdk
 Json: TypeAlias = dict[str, Any]
 
 PEERS = Path(__file__).parent / "peers"
-LONGEST_SECONDS = 60.0
-"""A loaded machine may take its time to start three interpreters; a hang must still end."""
 
 TYPESCRIPT = "typescript-2.4.0"
 OFFICIAL = "python-0.12.1"
@@ -92,14 +90,54 @@ class Seen:
         return [each["params"] for each in self.asked if each["method"] == method]
 
 
+class Player:
+    """One SDK's client, a process that plays one play after the other: starting it is what takes longest."""
+
+    def __init__(self, sdk: Sdk) -> None:
+        self._sdk = sdk
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def play(self, play: Json) -> Json:
+        """What the client saw; one that failed or hung is started anew for the next play."""
+        process = self._process = self._process or self._start()
+        assert process.stdin is not None
+        assert process.stdout is not None
+        answer = b""
+        try:
+            process.stdin.write(json.dumps(play).encode() + b"\n")
+            process.stdin.flush()
+            answer = process.stdout.readline()
+        finally:
+            if not answer:
+                self.close()
+        assert answer, "the client ended in the middle of a play; its last words are on stderr"
+        return cast(Json, json.loads(answer))
+
+    def close(self) -> None:
+        """End the process, if there is one."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.communicate()
+            self._process = None
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            self._sdk.program("client"),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env={**os.environ, **self._sdk.variables},
+        )
+
+
 @dataclass(frozen=True)
 class Stage:
     """One SDK's client in front of our built-in agent's real process."""
 
     sdk: Sdk
+    player: Player
     folder: Path
 
-    async def play(
+    def play(
         self,
         *steps: Sequence[Any],
         answers: Json | None = None,
@@ -107,11 +145,11 @@ class Stage:
         options: Sequence[str] = (),
     ) -> Seen:
         """Let the client initialize, open a session and do these steps: a verb and its arguments each."""
-        return await self.play_exactly(
+        return self.play_exactly(
             ["initialize"], ["new"], *steps, answers=answers, capabilities=capabilities, options=options
         )
 
-    async def play_exactly(
+    def play_exactly(
         self,
         *steps: Sequence[Any],
         answers: Json | None = None,
@@ -120,36 +158,17 @@ class Stage:
     ) -> Seen:
         """Let the client do these steps and no others."""
         kept = str(self.folder / "kept")
-        play = {
+        play: Json = {
             "cwd": str(self.cwd),
             "steps": steps,
             "capabilities": capabilities or {},
             "answers": answers or {},
             "command": [sys.executable, "-m", "duologue.cli.main", "agent", "--sessions", kept, *options],
         }
-        seen = json.loads(await _run(self.sdk, json.dumps(play).encode()))
+        seen = self.player.play(play)
         return Seen([Step(**each) for each in seen["steps"]], seen["asked"])
 
     @property
     def cwd(self) -> Path:
         """The session's directory."""
         return self.folder / "project"
-
-
-async def _run(sdk: Sdk, play: bytes) -> bytes:
-    process = await asyncio.create_subprocess_exec(
-        *sdk.program("client"),
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-        env={**os.environ, **sdk.variables},
-    )
-    try:
-        async with asyncio.timeout(LONGEST_SECONDS):
-            output, errors = await process.communicate(play)
-    finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
-    assert process.returncode == 0, errors.decode(errors="replace")[-4000:]
-    return output

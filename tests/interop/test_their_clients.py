@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
-from tests.interop.sdks import OFFICIAL, Stage
+from tests.interop.sdks import OFFICIAL, Json, Stage
 
-pytestmark = pytest.mark.interop
+pytestmark = [pytest.mark.interop, pytest.mark.timeout(60)]
 
-FILES = {"fs": {"readTextFile": True, "writeTextFile": True}}
-FORMS = {"elicitation": {"form": {}, "url": {}}}
+FILES: Json = {"fs": {"readTextFile": True, "writeTextFile": True}}
+FORMS: Json = {"elicitation": {"form": {}, "url": {}}}
 FIVE_MEGABYTES = 5_000_000
 
 
-async def test_the_first_exchange_says_who_we_are_and_what_we_can_do(stage: Stage) -> None:
-    seen = await stage.play_exactly(["initialize"])
+def test_the_first_exchange_says_who_we_are_and_what_we_can_do(stage: Stage) -> None:
+    seen = stage.play_exactly(["initialize"])
     said = seen.last.result
     assert said["protocolVersion"] == 1
     assert said["agentInfo"]["name"] == "duologue"
@@ -25,22 +23,22 @@ async def test_the_first_exchange_says_who_we_are_and_what_we_can_do(stage: Stag
     assert {"list", "resume", "close"} <= set(said["agentCapabilities"]["sessionCapabilities"])
 
 
-async def test_a_new_session_comes_with_its_modes_and_options(stage: Stage) -> None:
-    opened = (await stage.play()).last.result
+def test_a_new_session_comes_with_its_modes_and_options(stage: Stage) -> None:
+    opened = stage.play().last.result
     assert opened["sessionId"]
     assert opened["modes"]["currentModeId"] == "ask"
     assert [each["id"] for each in opened["modes"]["availableModes"]] == ["ask", "architect", "code"]
     assert {"model", "thoughts"} <= {each["id"] for each in opened["configOptions"]}
 
 
-async def test_a_stream_of_chunks_arrives_whole_and_in_order(stage: Stage) -> None:
-    turn = (await stage.play(["prompt", "/stream 200"])).last
+def test_a_stream_of_chunks_arrives_whole_and_in_order(stage: Stage) -> None:
+    turn = stage.play(["prompt", "/stream 200"]).last
     assert turn.result["stopReason"] == "end_turn"
     assert turn.text == "".join(f"{number} " for number in range(200))
 
 
-async def test_tool_calls_of_every_kind_are_understood(stage: Stage) -> None:
-    turn = (await stage.play(["prompt", "/tools 10"])).last
+def test_tool_calls_of_every_kind_are_understood(stage: Stage) -> None:
+    turn = stage.play(["prompt", "/tools 10"]).last
     kinds = [each["kind"] for each in turn.of("tool_call")]
     ends = [each["status"] for each in turn.of("tool_call_update") if each.get("status") in ("completed", "failed")]
     assert sorted(kinds) == sorted(
@@ -49,7 +47,7 @@ async def test_tool_calls_of_every_kind_are_understood(stage: Stage) -> None:
     assert (ends.count("completed"), ends.count("failed")) == (8, 2)
 
 
-async def test_every_stable_update_is_understood(stage: Stage) -> None:
+def test_every_stable_update_is_understood(stage: Stage) -> None:
     shown = {
         "/think": "agent_thought_chunk",
         "/plan": "plan",
@@ -58,7 +56,7 @@ async def test_every_stable_update_is_understood(stage: Stage) -> None:
         "/commands read": "available_commands_update",
         "/user-message hi": "user_message_chunk",
     }
-    seen = await stage.play(*(["prompt", command] for command in shown))
+    seen = stage.play(*(["prompt", command] for command in shown))
     turns = dict(zip(shown, seen.steps[2:], strict=True))
     assert {command: turn.result.get("stopReason") for command, turn in turns.items()} == dict.fromkeys(
         shown, "end_turn"
@@ -66,16 +64,16 @@ async def test_every_stable_update_is_understood(stage: Stage) -> None:
     assert {command: bool(turns[command].of(update)) for command, update in shown.items()} == dict.fromkeys(shown, True)
 
 
-async def test_pictures_sound_and_links_are_understood(stage: Stage) -> None:
-    seen = await stage.play(["prompt", "/image"], ["prompt", "/audio"], ["prompt", "/links"])
+def test_pictures_sound_and_links_are_understood(stage: Stage) -> None:
+    seen = stage.play(["prompt", "/image"], ["prompt", "/audio"], ["prompt", "/links"])
     kinds = {each["content"]["type"] for step in seen.steps for each in step.of("agent_message_chunk")}
     assert {"image", "audio", "resource_link", "text"} <= kinds
 
 
-async def test_a_permission_question_is_answered_in_each_of_four_ways(stage: Stage) -> None:
+def test_a_permission_question_is_answered_in_each_of_four_ways(stage: Stage) -> None:
     kinds = ["allow_once", "allow_always", "reject_once", "reject_always"]
     steps = [step for kind in kinds for step in (["answer", {"permission": kind}], ["prompt", "/permission"])]
-    seen = await stage.play(*steps)
+    seen = stage.play(*steps)
     questions = seen.requests("session/request_permission")
     assert [[option["kind"] for option in question["options"]] for question in questions] == [kinds] * 4
     for kind, turn in zip(kinds, seen.steps[3::2], strict=True):
@@ -83,10 +81,10 @@ async def test_a_permission_question_is_answered_in_each_of_four_ways(stage: Sta
         assert turn.result["stopReason"] == "end_turn"
 
 
-async def test_a_file_is_read_through_the_client_that_knows_its_unsaved_text(stage: Stage) -> None:
+def test_a_file_is_read_through_the_client_that_knows_its_unsaved_text(stage: Stage) -> None:
     path = stage.cwd / "notes.txt"
     path.write_text("on disk\n")
-    seen = await stage.play(
+    seen = stage.play(
         ["prompt", "/read notes.txt"], capabilities=FILES, answers={"files": {str(path): "not saved yet\n"}}
     )
     assert [each["path"] for each in seen.requests("fs/read_text_file")] == [str(path)]
@@ -94,10 +92,8 @@ async def test_a_file_is_read_through_the_client_that_knows_its_unsaved_text(sta
 
 
 @pytest.mark.parametrize(("answer", "writes"), [("allow_once", ["hello\n"]), ("reject_once", [])])
-async def test_a_file_is_written_through_the_client_if_it_allows_that(
-    stage: Stage, answer: str, writes: list[str]
-) -> None:
-    seen = await stage.play(
+def test_a_file_is_written_through_the_client_if_it_allows_that(stage: Stage, answer: str, writes: list[str]) -> None:
+    seen = stage.play(
         ["prompt", "/write notes.txt hello"], capabilities=FILES, answers={"permission": answer, "files": {}}
     )
     diffs = [part for each in seen.last.updates for part in each.get("content") or [] if "newText" in part]
@@ -107,18 +103,18 @@ async def test_a_file_is_written_through_the_client_if_it_allows_that(
     assert seen.last.result["stopReason"] == "end_turn"
 
 
-async def test_without_a_clients_files_the_agent_uses_its_own_disk(stage: Stage) -> None:
-    await stage.play(["prompt", "/write notes.txt hello"], answers={"permission": "allow_once"})
+def test_without_a_clients_files_the_agent_uses_its_own_disk(stage: Stage) -> None:
+    stage.play(["prompt", "/write notes.txt hello"], answers={"permission": "allow_once"})
     assert (stage.cwd / "notes.txt").read_text() == "hello\n"
 
 
-async def test_a_command_runs_in_the_clients_terminal(stage: Stage) -> None:
+def test_a_command_runs_in_the_clients_terminal(stage: Stage) -> None:
     ended = {"exitCode": 3}
-    answers: dict[str, Any] = {
+    answers: Json = {
         "permission": "allow_once",
         "terminal": {"output": {"output": "hello\n", "truncated": False, "exitStatus": ended}, "exit": ended},
     }
-    seen = await stage.play(["prompt", "/run echo hello"], capabilities={"terminal": True}, answers=answers)
+    seen = stage.play(["prompt", "/run echo hello"], capabilities={"terminal": True}, answers=answers)
     [created] = seen.requests("terminal/create")
     assert (created["command"], created["args"]) == ("echo", ["hello"])
     assert len(seen.requests("terminal/release")) == 1
@@ -127,15 +123,15 @@ async def test_a_command_runs_in_the_clients_terminal(stage: Stage) -> None:
     assert "ended with 3 and printed 6 characters" in seen.last.text
 
 
-async def test_modes_are_switched_from_both_sides(stage: Stage) -> None:
-    seen = await stage.play(["set_mode", "code"], ["prompt", "/mode"], ["prompt", "/mode architect"])
+def test_modes_are_switched_from_both_sides(stage: Stage) -> None:
+    seen = stage.play(["set_mode", "code"], ["prompt", "/mode"], ["prompt", "/mode architect"])
     assert seen.steps[2].error is None
     assert "`code`" in seen.steps[3].text
     assert [each["currentModeId"] for each in seen.last.of("current_mode_update")] == ["architect"]
 
 
-async def test_options_are_set_from_both_sides_and_answered_in_full(stage: Stage) -> None:
-    seen = await stage.play(
+def test_options_are_set_from_both_sides_and_answered_in_full(stage: Stage) -> None:
+    seen = stage.play(
         ["set_config", "thoughts", "long"],
         ["set_config", "numbers", False],
         ["prompt", "/config thoughts brief"],
@@ -149,20 +145,20 @@ async def test_options_are_set_from_both_sides_and_answered_in_full(stage: Stage
     assert {each["id"]: each["currentValue"] for each in told["configOptions"]}["thoughts"] == "brief"
 
 
-async def test_a_turn_is_cancelled_and_the_next_one_runs(stage: Stage) -> None:
-    seen = await stage.play(["prompt", "/cancel-me", {"cancelAt": "tool_call"}], ["prompt", "/stream 3"])
+def test_a_turn_is_cancelled_and_the_next_one_runs(stage: Stage) -> None:
+    seen = stage.play(["prompt", "/cancel-me", {"cancelAt": "tool_call"}], ["prompt", "/stream 3"])
     assert seen.steps[2].result["stopReason"] == "cancelled"
     assert "You cancelled me." in seen.steps[2].text
     assert (seen.last.result["stopReason"], seen.last.text) == ("end_turn", "0 1 2 ")
 
 
-async def test_a_turn_is_cancelled_while_it_asks_for_permission(stage: Stage) -> None:
-    seen = await stage.play(["prompt", "/permission"], ["prompt", "/stream 3"], answers={"permission": "cancel"})
+def test_a_turn_is_cancelled_while_it_asks_for_permission(stage: Stage) -> None:
+    seen = stage.play(["prompt", "/permission"], ["prompt", "/stream 3"], answers={"permission": "cancel"})
     assert [step.result["stopReason"] for step in seen.steps[2:]] == ["cancelled", "end_turn"]
 
 
-async def test_a_session_is_loaded_with_all_that_was_said(stage: Stage) -> None:
-    seen = await stage.play(["prompt", "/stream 3"], ["close"], ["load"], ["prompt", "/stream 1"])
+def test_a_session_is_loaded_with_all_that_was_said(stage: Stage) -> None:
+    seen = stage.play(["prompt", "/stream 3"], ["close"], ["load"], ["prompt", "/stream 1"])
     assert seen.steps[4].error is None
     [asked] = seen.steps[4].of("user_message_chunk")
     assert asked["content"]["text"] == "/stream 3"
@@ -170,44 +166,44 @@ async def test_a_session_is_loaded_with_all_that_was_said(stage: Stage) -> None:
     assert seen.last.text == "0 "
 
 
-async def test_a_session_is_resumed_without_hearing_it_again(stage: Stage) -> None:
-    seen = await stage.play(["prompt", "/stream 3"], ["close"], ["resume"], ["prompt", "/stream 1"])
+def test_a_session_is_resumed_without_hearing_it_again(stage: Stage) -> None:
+    seen = stage.play(["prompt", "/stream 3"], ["close"], ["resume"], ["prompt", "/stream 1"])
     assert seen.steps[4].error is None
     assert (seen.steps[4].of("user_message_chunk"), seen.steps[4].text) == ([], "")
     assert seen.last.text == "0 "
 
 
-async def test_sessions_are_listed(stage: Stage) -> None:
-    seen = await stage.play(["prompt", "/title Interop"], ["list"])
+def test_sessions_are_listed(stage: Stage) -> None:
+    seen = stage.play(["prompt", "/title Interop"], ["list"])
     [found] = seen.last.result["sessions"]
     assert found["sessionId"] == seen.steps[1].result["sessionId"]
     assert (found["cwd"], found["title"]) == (str(stage.cwd), "Interop")
 
 
-async def test_a_closed_session_takes_no_prompt(stage: Stage) -> None:
-    seen = await stage.play(["close"], ["prompt", "hello"])
+def test_a_closed_session_takes_no_prompt(stage: Stage) -> None:
+    seen = stage.play(["close"], ["prompt", "hello"])
     assert seen.steps[2].error is None
     assert seen.last.error is not None
     assert seen.last.error["code"] == -32002
 
 
-async def test_a_deleted_session_is_gone(stage: Stage) -> None:
+def test_a_deleted_session_is_gone(stage: Stage) -> None:
     stage.sdk.lacks(OFFICIAL, what="has no session/delete")
-    seen = await stage.play(["prompt", "hello"], ["delete"], ["list"], ["delete"])
+    seen = stage.play(["prompt", "hello"], ["delete"], ["list"], ["delete"])
     assert seen.steps[4].result["sessions"] == []
     assert seen.last.error is None
 
 
-async def test_a_form_is_filled_in(stage: Stage) -> None:
+def test_a_form_is_filled_in(stage: Stage) -> None:
     filled = {"action": "accept", "content": {"drink": "tea", "cups": 2, "milk": True}}
-    seen = await stage.play(["prompt", "/ask"], capabilities=FORMS, answers={"elicitation": filled})
+    seen = stage.play(["prompt", "/ask"], capabilities=FORMS, answers={"elicitation": filled})
     [form] = seen.requests("elicitation/create")
     assert set(form["requestedSchema"]["properties"]) == {"drink", "cups", "degrees", "milk", "name", "extras"}
     assert "drink='tea', cups=2" in seen.last.text
 
 
-async def test_a_form_is_turned_down(stage: Stage) -> None:
-    seen = await stage.play(
+def test_a_form_is_turned_down(stage: Stage) -> None:
+    seen = stage.play(
         ["answer", {"elicitation": {"action": "decline"}}],
         ["prompt", "/ask"],
         ["answer", {"elicitation": {"action": "cancel"}}],
@@ -217,34 +213,34 @@ async def test_a_form_is_turned_down(stage: Stage) -> None:
     assert [step.text for step in (seen.steps[3], seen.steps[5])] == ["You ordered nothing.\n"] * 2
 
 
-async def test_an_address_is_visited_and_the_client_told_that_it_is_done(stage: Stage) -> None:
-    seen = await stage.play(["prompt", "/ask url"], capabilities=FORMS, answers={"elicitation": {"action": "accept"}})
+def test_an_address_is_visited_and_the_client_told_that_it_is_done(stage: Stage) -> None:
+    seen = stage.play(["prompt", "/ask url"], capabilities=FORMS, answers={"elicitation": {"action": "accept"}})
     [question] = seen.requests("elicitation/create")
     assert question["url"].startswith("https://")
     assert [each["elicitationId"] for each in seen.requests("elicitation/complete")] == [question["elicitationId"]]
 
 
-async def test_custom_methods_work_both_ways(stage: Stage) -> None:
-    seen = await stage.play(["extension", "duologue.example/echo", {"deep": [1, None]}], ["prompt", "/extension"])
+def test_custom_methods_work_both_ways(stage: Stage) -> None:
+    seen = stage.play(["extension", "duologue.example/echo", {"deep": [1, None]}], ["prompt", "/extension"])
     assert seen.steps[2].result == {"deep": [1, None]}
     assert {"greeting": "hello"} in seen.requests("_duologue.example/ping")
     assert "{'pong': True}" in seen.last.text
 
 
-async def test_an_unknown_custom_method_is_refused_by_its_code(stage: Stage) -> None:
-    error = (await stage.play(["extension", "nobody.knows/this", {}])).last.error
+def test_an_unknown_custom_method_is_refused_by_its_code(stage: Stage) -> None:
+    error = stage.play(["extension", "nobody.knows/this", {}]).last.error
     assert error is not None
     assert error["code"] == -32601
 
 
-async def test_five_megabytes_go_both_ways_in_one_message(stage: Stage) -> None:
-    seen = await stage.play(["prompt", f"/big {FIVE_MEGABYTES}"], ["prompt", "/echo " + "y" * FIVE_MEGABYTES])
+def test_five_megabytes_go_both_ways_in_one_message(stage: Stage) -> None:
+    seen = stage.play(["prompt", f"/big {FIVE_MEGABYTES}"], ["prompt", "/echo " + "y" * FIVE_MEGABYTES])
     assert len(seen.steps[2].text) == FIVE_MEGABYTES
     assert seen.last.text.count("y" * FIVE_MEGABYTES) == 1
 
 
-async def test_an_error_arrives_whole_and_the_connection_lives_on(stage: Stage) -> None:
-    seen = await stage.play(["prompt", "/error -32050"], ["prompt", "/exception"], ["prompt", "/stream 1"])
+def test_an_error_arrives_whole_and_the_connection_lives_on(stage: Stage) -> None:
+    seen = stage.play(["prompt", "/error -32050"], ["prompt", "/exception"], ["prompt", "/stream 1"])
     error, surprise = seen.steps[2].error, seen.steps[3].error
     assert error == {"code": -32050, "message": "this error was asked for", "data": {"asked": True}}
     assert surprise is not None
@@ -254,19 +250,19 @@ async def test_an_error_arrives_whole_and_the_connection_lives_on(stage: Stage) 
     assert seen.last.text == "0 "
 
 
-async def test_an_unknown_session_is_named_in_the_error(stage: Stage) -> None:
-    error = (await stage.play(["prompt", "hello", {"sessionId": "nobody"}])).last.error
+def test_an_unknown_session_is_named_in_the_error(stage: Stage) -> None:
+    error = stage.play(["prompt", "hello", {"sessionId": "nobody"}]).last.error
     assert error is not None
     assert (error["code"], error["data"]["sessionId"]) == (-32002, "nobody")
 
 
-async def test_every_other_end_of_a_turn_is_understood(stage: Stage) -> None:
-    seen = await stage.play(["prompt", "/refuse"], ["prompt", "/max-tokens"], ["prompt", "/max-requests"])
+def test_every_other_end_of_a_turn_is_understood(stage: Stage) -> None:
+    seen = stage.play(["prompt", "/refuse"], ["prompt", "/max-tokens"], ["prompt", "/max-requests"])
     assert [step.result["stopReason"] for step in seen.steps[2:]] == ["refusal", "max_tokens", "max_turn_requests"]
 
 
-async def test_login_comes_before_the_first_session(stage: Stage) -> None:
-    seen = await stage.play_exactly(
+def test_login_comes_before_the_first_session(stage: Stage) -> None:
+    seen = stage.play_exactly(
         ["initialize"], ["new"], ["authenticate", "example"], ["new"], ["prompt", "/stream 1"], options=["--login"]
     )
     assert [each["id"] for each in seen.steps[0].result["authMethods"]] == ["example"]

@@ -1,4 +1,7 @@
-"""A client on the official Python SDK: plays the steps it is given against an agent's process, and prints what it saw."""
+"""A client on the official Python SDK, any version of it.
+
+Each line it reads is a play: an agent to start and steps to do. Each line it prints is what it saw of one.
+"""
 
 # pyright: basic, reportMissingImports=false
 # mypy: disable-error-code="import-not-found"
@@ -30,8 +33,6 @@ from acp.schema import (
 )
 from pydantic import BaseModel
 
-PLAY: dict[str, Any] = json.load(sys.stdin)
-ANSWERS: dict[str, Any] = PLAY["answers"]
 ELICITATIONS = {
     "accept": AcceptElicitationResponse,
     "decline": DeclineElicitationResponse,
@@ -51,7 +52,9 @@ def plain(value: Any) -> Any:
 
 
 class Client:
-    def __init__(self) -> None:
+    def __init__(self, play: dict[str, Any]) -> None:
+        self.play = play
+        self.answers: dict[str, Any] = play["answers"]
         self.asked: list[dict[str, Any]] = []
         self.updates: list[Any] = []
         self.session_id = ""
@@ -71,15 +74,15 @@ class Client:
 
     async def request_permission(self, session_id: str, tool_call: Any, options: list[Any], **others: Any) -> Any:
         self.heard("session/request_permission", {"toolCall": tool_call, "options": options})
-        if ANSWERS["permission"] == "cancel":
+        if self.answers["permission"] == "cancel":
             await self.agent.cancel(session_id=session_id)
             return RequestPermissionResponse(outcome=DeniedOutcome(outcome="cancelled"))
-        chosen = next(each.option_id for each in options if each.kind == ANSWERS["permission"])
+        chosen = next(each.option_id for each in options if each.kind == self.answers["permission"])
         return RequestPermissionResponse(outcome=AllowedOutcome(outcome="selected", option_id=chosen))
 
     async def read_text_file(self, session_id: str, path: str, **others: Any) -> Any:
         self.heard("fs/read_text_file", {"path": path, **others})
-        return ReadTextFileResponse(content=ANSWERS["files"].get(path, ""))
+        return ReadTextFileResponse(content=self.answers["files"].get(path, ""))
 
     async def write_text_file(self, session_id: str, path: str, content: str, **others: Any) -> Any:
         self.heard("fs/write_text_file", {"path": path, "content": content})
@@ -91,11 +94,11 @@ class Client:
 
     async def terminal_output(self, session_id: str, terminal_id: str, **others: Any) -> Any:
         self.heard("terminal/output", {"terminalId": terminal_id})
-        return TerminalOutputResponse.model_validate(ANSWERS["terminal"]["output"])
+        return TerminalOutputResponse.model_validate(self.answers["terminal"]["output"])
 
     async def wait_for_terminal_exit(self, session_id: str, terminal_id: str, **others: Any) -> Any:
         self.heard("terminal/wait_for_exit", {"terminalId": terminal_id})
-        return WaitForTerminalExitResponse.model_validate(ANSWERS["terminal"]["exit"])
+        return WaitForTerminalExitResponse.model_validate(self.answers["terminal"]["exit"])
 
     async def kill_terminal(self, session_id: str, terminal_id: str, **others: Any) -> Any:
         self.heard("terminal/kill", {"terminalId": terminal_id})
@@ -106,7 +109,7 @@ class Client:
 
     async def create_elicitation(self, message: str, mode: Any, **others: Any) -> Any:
         self.heard("elicitation/create", {"message": message, **plain(mode)})
-        return ELICITATIONS[ANSWERS["elicitation"]["action"]].model_validate(ANSWERS["elicitation"])
+        return ELICITATIONS[self.answers["elicitation"]["action"]].model_validate(self.answers["elicitation"])
 
     async def complete_elicitation(self, elicitation_id: str, **others: Any) -> None:
         self.heard("elicitation/complete", {"elicitationId": elicitation_id})
@@ -125,19 +128,20 @@ class Verbs:
     def __init__(self, client: Client) -> None:
         self.client = client
         self.agent = client.agent
+        self.cwd = client.play["cwd"]
 
     async def answer(self, given: dict[str, Any]) -> None:
-        ANSWERS.update(given)
+        self.client.answers.update(given)
 
     async def initialize(self) -> Any:
-        capabilities = ClientCapabilities.model_validate(PLAY["capabilities"])
+        capabilities = ClientCapabilities.model_validate(self.client.play["capabilities"])
         return await self.agent.initialize(protocol_version=1, client_capabilities=capabilities)
 
     async def authenticate(self, method_id: str) -> Any:
         return await self.agent.authenticate(method_id=method_id)
 
     async def new(self) -> Any:
-        opened = await self.agent.new_session(cwd=PLAY["cwd"], mcp_servers=[])
+        opened = await self.agent.new_session(cwd=self.cwd, mcp_servers=[])
         self.client.session_id = opened.session_id
         return opened
 
@@ -148,13 +152,13 @@ class Verbs:
         return await self.agent.prompt(session_id=session_id, prompt=[TextContentBlock(type="text", text=text)])
 
     async def load(self) -> Any:
-        return await self.agent.load_session(cwd=PLAY["cwd"], session_id=self.client.session_id, mcp_servers=[])
+        return await self.agent.load_session(cwd=self.cwd, session_id=self.client.session_id, mcp_servers=[])
 
     async def resume(self) -> Any:
-        return await self.agent.resume_session(cwd=PLAY["cwd"], session_id=self.client.session_id, mcp_servers=[])
+        return await self.agent.resume_session(cwd=self.cwd, session_id=self.client.session_id, mcp_servers=[])
 
     async def list(self) -> Any:
-        return await self.agent.list_sessions(cwd=PLAY["cwd"])
+        return await self.agent.list_sessions(cwd=self.cwd)
 
     async def close(self) -> Any:
         return await self.agent.close_session(session_id=self.client.session_id)
@@ -172,18 +176,18 @@ class Verbs:
         return await self.agent.ext_method(name, params)
 
 
-async def main() -> None:
-    client = Client()
+async def perform(play: dict[str, Any]) -> dict[str, Any]:
+    client = Client(play)
     # Elicitation, resume and close are stable, but this flag is what lets the SDK speak of them.
     async with spawn_agent_process(
         client,
-        *PLAY["command"],
+        *play["command"],
         env=dict(os.environ),
         transport_kwargs={"stderr": None},
         use_unstable_protocol=True,
     ):
         verbs, seen = Verbs(client), []
-        for verb, *args in PLAY["steps"]:
+        for verb, *args in play["steps"]:
             client.updates = []
             step: dict[str, Any] = {"updates": client.updates}
             try:
@@ -191,7 +195,8 @@ async def main() -> None:
             except RequestError as error:
                 step["error"] = {"code": error.code, "message": str(error), "data": error.data}
             seen.append(step)
-    print(json.dumps({"steps": seen, "asked": client.asked}))
+    return {"steps": seen, "asked": client.asked}
 
 
-asyncio.run(main())
+for line in sys.stdin:
+    print(json.dumps(asyncio.run(perform(json.loads(line)))), flush=True)

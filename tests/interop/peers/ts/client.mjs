@@ -1,100 +1,117 @@
-// A client on the TypeScript SDK: plays the steps it is given against an agent's process, and prints what it saw.
+// A client on the TypeScript SDK. Each line it reads is a play: an agent to start and steps to do. Each line it prints is
+// what it saw of one.
 import { spawn } from "node:child_process";
-import { readFileSync } from "node:fs";
+import { once } from "node:events";
+import { createInterface } from "node:readline";
 import { Readable, Writable } from "node:stream";
 
 const { client, ndJsonStream } = await import(process.env.INTEROP_SDK);
-const { cwd, steps, capabilities, command, answers } = JSON.parse(readFileSync(0, "utf8"));
-const asked = [];
-let updates = [];
-let sessionId;
-let cancelAt;
 
-const heard = (method, answer) => ({ params }) => {
-  asked.push({ method, params });
-  return answer(params);
-};
-
-async function permission(params, agent) {
-  if (answers.permission === "cancel") {
-    await agent.notify("session/cancel", { sessionId });
-    return { outcome: { outcome: "cancelled" } };
+class Player {
+  constructor(play) {
+    Object.assign(this, play);
+    this.asked = [];
+    this.updates = [];
   }
-  const { optionId } = params.options.find(({ kind }) => kind === answers.permission);
-  return { outcome: { outcome: "selected", optionId } };
-}
 
-async function update({ params, agent }) {
-  updates.push(params.update);
-  if (params.update.sessionUpdate !== cancelAt) return;
-  cancelAt = undefined;
-  await agent.notify("session/cancel", { sessionId });
-}
+  async update({ params, agent }) {
+    this.updates.push(params.update);
+    if (params.update.sessionUpdate !== this.cancelAt) return;
+    this.cancelAt = undefined;
+    await agent.notify("session/cancel", { sessionId: this.sessionId });
+  }
 
-const verbs = (agent) => ({
-  answer: (given) => Object.assign(answers, given),
-  initialize: () => agent.request("initialize", { protocolVersion: 1, clientCapabilities: capabilities }),
-  authenticate: (methodId) => agent.request("authenticate", { methodId }),
-  new: async () => {
-    const opened = await agent.request("session/new", { cwd, mcpServers: [] });
-    sessionId = opened.sessionId;
-    return opened;
-  },
-  prompt: (text, options = {}) => {
-    cancelAt = options.cancelAt;
-    const wanted = options.sessionId ?? sessionId;
-    return agent.request("session/prompt", { sessionId: wanted, prompt: [{ type: "text", text }] });
-  },
-  load: () => agent.request("session/load", { sessionId, cwd, mcpServers: [] }),
-  resume: () => agent.request("session/resume", { sessionId, cwd, mcpServers: [] }),
-  list: () => agent.request("session/list", { cwd }),
-  close: () => agent.request("session/close", { sessionId }),
-  delete: () => agent.request("session/delete", { sessionId }),
-  set_mode: (modeId) => agent.request("session/set_mode", { sessionId, modeId }),
-  set_config: (configId, value) =>
-    agent.request("session/set_config_option", {
-      sessionId,
-      configId,
-      value,
-      ...(typeof value === "boolean" ? { type: "boolean" } : {}),
-    }),
-  extension: (name, params) => agent.request(`_${name}`, params),
-});
-
-async function play(agent) {
-  const known = verbs(agent);
-  const seen = [];
-  for (const [verb, ...args] of steps) {
-    updates = [];
-    const step = { updates };
-    try {
-      step.result = (await known[verb](...args)) ?? {};
-    } catch ({ code, message, data }) {
-      step.error = { code, message, data };
+  async permission({ params, agent }) {
+    if (this.answers.permission === "cancel") {
+      await agent.notify("session/cancel", { sessionId: this.sessionId });
+      return { outcome: { outcome: "cancelled" } };
     }
-    seen.push(step);
+    const { optionId } = params.options.find(({ kind }) => kind === this.answers.permission);
+    return { outcome: { outcome: "selected", optionId } };
   }
-  return { steps: seen, asked };
+
+  app() {
+    const { answers } = this;
+    const heard = (method, answer) => (context) => {
+      this.asked.push({ method, params: context.params });
+      return answer(context);
+    };
+    const ping = "_duologue.example/ping";
+    const replies = {
+      "session/request_permission": (context) => this.permission(context),
+      "fs/read_text_file": ({ params }) => ({ content: answers.files[params.path] ?? "" }),
+      "fs/write_text_file": () => ({}),
+      "terminal/create": () => ({ terminalId: "terminal-1" }),
+      "terminal/output": () => answers.terminal.output,
+      "terminal/wait_for_exit": () => answers.terminal.exit,
+      "terminal/kill": () => ({}),
+      "terminal/release": () => ({}),
+      "elicitation/create": () => answers.elicitation,
+    };
+    const app = client()
+      .onNotification("session/update", (context) => this.update(context))
+      .onNotification("elicitation/complete", heard("elicitation/complete", () => {}))
+      .onRequest(ping, (params) => params, heard(ping, () => ({ pong: true })));
+    for (const [method, reply] of Object.entries(replies)) app.onRequest(method, heard(method, reply));
+    return app;
+  }
+
+  verbs(agent) {
+    const { cwd } = this;
+    const here = () => ({ sessionId: this.sessionId });
+    const reopen = () => ({ ...here(), cwd, mcpServers: [] });
+    return {
+      answer: (given) => Object.assign(this.answers, given),
+      initialize: () => agent.request("initialize", { protocolVersion: 1, clientCapabilities: this.capabilities }),
+      authenticate: (methodId) => agent.request("authenticate", { methodId }),
+      new: async () => {
+        const opened = await agent.request("session/new", { cwd, mcpServers: [] });
+        this.sessionId = opened.sessionId;
+        return opened;
+      },
+      prompt: (text, { cancelAt, sessionId } = {}) => {
+        this.cancelAt = cancelAt;
+        const prompt = [{ type: "text", text }];
+        return agent.request("session/prompt", { sessionId: sessionId ?? this.sessionId, prompt });
+      },
+      load: () => agent.request("session/load", reopen()),
+      resume: () => agent.request("session/resume", reopen()),
+      list: () => agent.request("session/list", { cwd }),
+      close: () => agent.request("session/close", here()),
+      delete: () => agent.request("session/delete", here()),
+      set_mode: (modeId) => agent.request("session/set_mode", { ...here(), modeId }),
+      set_config: (configId, value) => {
+        const type = typeof value === "boolean" ? { type: "boolean" } : {};
+        return agent.request("session/set_config_option", { ...here(), configId, value, ...type });
+      },
+      extension: (name, params) => agent.request(`_${name}`, params),
+    };
+  }
+
+  async play(agent) {
+    const verbs = this.verbs(agent);
+    const seen = [];
+    for (const [verb, ...args] of this.steps) {
+      const step = { updates: (this.updates = []) };
+      try {
+        step.result = (await verbs[verb](...args)) ?? {};
+      } catch ({ code, message, data }) {
+        step.error = { code, message, data };
+      }
+      seen.push(step);
+    }
+    return { steps: seen, asked: this.asked };
+  }
 }
 
-const child = spawn(command[0], command.slice(1), { stdio: ["pipe", "pipe", "inherit"] });
-const stream = ndJsonStream(Writable.toWeb(child.stdin), Readable.toWeb(child.stdout));
-await client()
-  .onNotification("session/update", update)
-  .onNotification("elicitation/complete", heard("elicitation/complete", () => {}))
-  .onRequest("session/request_permission", ({ params, agent }) => {
-    asked.push({ method: "session/request_permission", params });
-    return permission(params, agent);
-  })
-  .onRequest("fs/read_text_file", heard("fs/read_text_file", ({ path }) => ({ content: answers.files[path] ?? "" })))
-  .onRequest("fs/write_text_file", heard("fs/write_text_file", () => ({})))
-  .onRequest("terminal/create", heard("terminal/create", () => ({ terminalId: "terminal-1" })))
-  .onRequest("terminal/output", heard("terminal/output", () => answers.terminal.output))
-  .onRequest("terminal/wait_for_exit", heard("terminal/wait_for_exit", () => answers.terminal.exit))
-  .onRequest("terminal/kill", heard("terminal/kill", () => ({})))
-  .onRequest("terminal/release", heard("terminal/release", () => ({})))
-  .onRequest("elicitation/create", heard("elicitation/create", () => answers.elicitation))
-  .onRequest("_duologue.example/ping", (params) => params, heard("_duologue.example/ping", () => ({ pong: true })))
-  .connectWith(stream, async (agent) => console.log(JSON.stringify(await play(agent))));
-child.stdin.end();
-child.on("exit", () => process.exit(0));
+for await (const line of createInterface({ input: process.stdin })) {
+  const player = new Player(JSON.parse(line));
+  const [program, ...args] = player.command;
+  const child = spawn(program, args, { stdio: ["pipe", "pipe", "inherit"] });
+  const stream = ndJsonStream(Writable.toWeb(child.stdin), Readable.toWeb(child.stdout));
+  const seen = await player.app().connectWith(stream, (agent) => player.play(agent));
+  const exit = once(child, "exit");
+  child.stdin.end();
+  await exit;
+  console.log(JSON.stringify(seen));
+}
