@@ -399,6 +399,8 @@ def grant_tricks(world: World) -> Iterator[Trick]:
     yield Trick("ask for a command, run it elsewhere", (yes_make, running("make", "test", cwd=str(project / "sub"))))
     yield Trick("ask for a command, run it as another session", (yes_make, running("make", "test", session_id="s2")))
     yield Trick("ask to read, then write", (yes_read, writing(main)))
+    yield Trick("make a repository whose settings run a program", (writing(project / "docs" / "HEAD"),))
+    yield Trick("run a command beside files of its own", (running("git", "status", cwd=str(project / "docs")),))
     yield Trick("ask while acting", (no_edit, writing(main)), at_once=True)
 
 

@@ -216,7 +216,15 @@ async def test_a_request_that_is_withdrawn_takes_its_question_along(tmp_path: Pa
     [
         *(".git/hooks/pre-commit", ".git/config", "sub/.git/config", ".GIT/config", ".git", ".vscode/tasks.json"),
         *(".idea/workspace.xml", ".claude/settings.json", ".mcp.json", ".cursor/mcp.json", ".bashrc", ".zshenv"),
-        *(".envrc", ".husky/pre-push", ".ssh/authorized_keys", ".gi\u200bt/config", "a/../.git/config", ".npmrc"),
+        *(
+            ".envrc",
+            ".husky/pre-push",
+            ".ssh/authorized_keys",
+            ".gi\u200bt/config",
+            "a/../.git/config",
+            ".npmrc",
+            "docs/evil/HEAD",
+        ),
     ],
 )
 async def test_writing_what_other_programs_obey_needs_its_own_word(place: str, tmp_path: Path) -> None:

@@ -63,6 +63,16 @@ def test_a_star_stands_for_any_arguments_that_run_and_write_nothing() -> None:
         assert on_command(rules, risky) == "ask"
 
 
+def test_a_command_is_allowed_where_the_session_works_and_not_deeper() -> None:
+    def in_place(place: str, rules: dict[str, Word] | Word) -> Word:
+        return judge([Rules({"execute": rules})], command_effect(["git", "status"], place), SCENE).word
+
+    for place, word in (("/repo", "allow"), ("/more", "allow"), ("/repo/docs/evil", "ask"), ("/", "ask")):
+        assert in_place(place, {"git status": "allow"}) == word
+    assert in_place("/repo/docs/evil", "allow") == "allow"
+    assert in_place("/repo/docs/evil", {"git status": "reject", "*": "allow"}) == "reject"
+
+
 def test_variables_make_another_command_of_it() -> None:
     assert on_command({"git status": "allow"}, "git status", {"NO_COLOR": "1", "LC_ALL": "C"}) == "allow"
     assert on_command({"git status": "allow"}, "git status", {"GIT_PAGER": "x"}) == "ask"

@@ -159,6 +159,18 @@ async def test_our_own_secrets_are_not_in_its_environment(tmp_path: Path, monkey
     await terminals.aclose()
 
 
+async def test_a_program_is_never_looked_for_in_the_directory_it_runs_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "true").write_text("#!/bin/sh\necho planted\n")
+    (tmp_path / "true").chmod(0o755)
+    monkeypatch.setenv("PATH", f".:{os.pathsep}sub{os.pathsep}{os.environ['PATH']}")
+    terminals = Terminals()
+
+    assert await printed(terminals, tmp_path, "true") == ""
+    await terminals.aclose()
+
+
 @pytest.mark.fault("TRM-22")
 async def test_a_command_that_reads_gets_the_end_of_its_input_at_once(tmp_path: Path) -> None:
     terminals = Terminals()

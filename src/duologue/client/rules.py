@@ -149,7 +149,9 @@ def _matches(pattern: Pattern, word: Word, effect: Effect, scene: Scene) -> bool
     if isinstance(pattern, CommandPattern):
         if effect.command is None:
             return False
-        return pattern.is_exactly(effect.command) if word == "allow" else pattern.is_perhaps(effect.command)
+        # Programs obey files of the directory they run in, and in a deeper one the agent may have put them there.
+        is_home = effect.command.place in scene.roots
+        return is_home and pattern.is_exactly(effect.command) if word == "allow" else pattern.is_perhaps(effect.command)
     if effect.path is None:
         return False
     if word == "allow":

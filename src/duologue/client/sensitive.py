@@ -13,8 +13,9 @@ from fnmatch import translate
 __all__ = ["folded", "is_protected", "looks_secret"]
 
 PROTECTED = """
-# Version control runs hooks, and its settings name programs to run; a nested repository has them too.
-.git/ .gitmodules .gitconfig .hg/ .svn/ .husky/ .pre-commit-config.yaml lefthook.yml
+# Version control runs hooks, and its settings name programs to run; a nested repository has them too. Any directory
+# with a file called HEAD may be one.
+.git/ HEAD .gitmodules .gitconfig .hg/ .svn/ .husky/ .pre-commit-config.yaml lefthook.yml
 # Editors run tasks and trust what the settings of a project say.
 .vscode/ .idea/ .zed/ .fleet/ .vim/ .nvim/ .exrc .nvimrc .vimrc .emacs .emacs.d/ .dir-locals.el .devcontainer/
 *.code-workspace *.sublime-project
@@ -44,7 +45,7 @@ HARMLESS = re.compile(r"\.env\.(example|sample|template|dist)")
 
 def _names(listed: str) -> re.Pattern[str]:
     """What a list means: a name that ends with a slash is a directory, with all that is in it."""
-    patterns = [name for line in listed.splitlines() if not line.startswith("#") for name in line.split()]
+    patterns = [name.casefold() for line in listed.splitlines() if not line.startswith("#") for name in line.split()]
     folders = [pattern.removesuffix("/") for pattern in patterns if pattern.endswith("/")]
     files = [pattern for pattern in patterns if not pattern.endswith("/")]
     # In place of a directory there may be a file that says where it is, as `.git` is in a worktree.

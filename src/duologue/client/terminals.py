@@ -278,7 +278,7 @@ class Terminals:
                 return await Command.start(
                     argv,
                     cwd=place,
-                    env={**self._env, **env},
+                    env={**_search_path(), **self._env, **env},
                     output_limit=min(self._hard_cap, self._output_limit if limit is None else max(0, limit)),
                     pty=self._pty,
                     on_output=terminal.printed,
@@ -307,6 +307,12 @@ class Terminals:
         if terminal is None or terminal.command is None:
             raise ResourceNotFound("no such terminal")
         return terminal, terminal.command
+
+
+def _search_path() -> dict[str, str]:
+    """Where programs are looked for: never in the directory a command runs in, where an agent may have put one."""
+    places = os.environ.get("PATH", os.defpath).split(os.pathsep)
+    return {"PATH": os.pathsep.join(place for place in places if Path(place).is_absolute())}
 
 
 def new_id() -> str:
