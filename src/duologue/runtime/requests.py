@@ -144,7 +144,7 @@ class Requests:
             self._close_books(running, result, is_success)
             # Taken in any case: what is to follow often refers to its context, a circle the collector does not see.
             following = running.context.take_after_response()
-        if is_success:
+        if following and is_success:
             await self._run_after(running.context.method, following)
 
     def _close_books(self, running: _Running, result: Any, is_success: bool) -> None:
