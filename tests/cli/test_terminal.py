@@ -34,6 +34,21 @@ def test_anything_that_is_no_answer_is_a_no(tmp_path: Path, answer: str) -> None
     assert not (tmp_path / "note.txt").exists()
 
 
+def test_an_answer_for_the_directory_holds_in_later_runs(tmp_path: Path) -> None:
+    work = tmp_path / "work"
+    work.mkdir()
+    with terminal(tmp_path, "run", "/write note.txt hello", cwd=work) as person:
+        person.until("6. Allow, and do not ask about this again in this directory")
+        person.until("Your choice")
+        person.type("6\n")
+        assert person.wait() == 0
+    (work / "note.txt").unlink()
+    with terminal(tmp_path, "run", "/write note.txt hello", cwd=work) as person:
+        assert person.wait() == 0
+        assert "Your choice" not in person.text
+    assert (work / "note.txt").exists()
+
+
 def test_markdown_is_rendered_and_control_characters_do_nothing(tmp_path: Path) -> None:
     with terminal(tmp_path, "run", "/echo **bold** \x07 and \x9b31m") as person:
         assert person.wait() == 0

@@ -11,8 +11,12 @@ from duologue.cli.reading import LineReader
 from duologue.cli.show import Shown
 from duologue.client.inert import inert
 from duologue.client.permissions import Question
+from duologue.client.questions import Scope
 
 __all__ = ["TerminalAsker", "answers_to"]
+
+REMEMBERED: dict[str, Scope] = {"in this session": "session", "in this directory": "project"}
+"""How long a yes can hold, beside what the agent itself offers."""
 
 Answer: TypeAlias = tuple[str, Callable[[], bool]]
 
@@ -55,15 +59,17 @@ def answers_to(question: Question) -> list[Answer]:
         (inert(option.name), partial(question.choose, option.option_id)) for option in question.options
     ]
     if question.option_of_kind("allow_once") is not None and question.raw:
-        answers.append(("Allow, and do not ask about this again in this session", partial(_remember, question, None)))
-        for rule in question.offered_rules:
-            name = f"Allow `{inert(rule)}` in this session"
-            answers.append((name, partial(_remember, question, rule)))
+        for told, scope in REMEMBERED.items():
+            answers.append((f"Allow, and do not ask about this again {told}", partial(_remember, question, scope)))
+        answers += [
+            (f"Allow `{inert(rule)}` in this session", partial(_remember, question, "session", rule))
+            for rule in question.offered_rules
+        ]
     return answers
 
 
-def _remember(question: Question, rule: str | None) -> bool:
-    return question.allow(remember="session", rule=rule)
+def _remember(question: Question, scope: Scope, rule: str | None = None) -> bool:
+    return question.allow(remember=scope, rule=rule)
 
 
 def _introduction(question: Question) -> str:

@@ -16,6 +16,8 @@ from prompt_toolkit.document import Document
 from prompt_toolkit.history import FileHistory, InMemoryHistory
 from prompt_toolkit.output.vt100 import Vt100_Output
 
+from duologue.config.permissions import state_folder
+
 __all__ = ["FancyEditor"]
 
 Offer: TypeAlias = Callable[[str], Iterable[tuple[str, str, str]]]
@@ -79,8 +81,7 @@ class _Offered(Completer):
 
 def _history_file() -> Path | None:
     """Where earlier lines are kept, for this user's eyes only; nowhere if that cannot be."""
-    named = Path(os.environ.get("XDG_STATE_HOME", ""))
-    directory = (named if named.is_absolute() else Path.home() / ".local" / "state") / "duologue"
+    directory = state_folder()
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         path = directory / "history"

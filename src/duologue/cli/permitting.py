@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import argparse
-import tomllib
+import shlex
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 from duologue.cli.codes import UsageError
 from duologue.client.asking import Handler
 from duologue.client.effects import KINDS
 from duologue.client.permissions import Permissions, Question
-from duologue.config.agents import config_file
+from duologue.config.agents import BUILTIN
+from duologue.config.permissions import rules_files, state_folder
 from duologue.errors import InvalidRequest
 
 __all__ = ["WatchedPermissions", "permissions_for", "wants_to_ask"]
@@ -71,18 +71,20 @@ def permissions_for(
     Raises:
         UsageError: A file with rules cannot be used.
     """
-    words = _words_of_flags(arguments)
-    files = [*arguments.rules, *(_own_rules() if words is None and not arguments.rules and not arguments.ask else [])]
+    words: dict[str, Any] | None = _words_of_flags(arguments)
+    files = [*arguments.rules, *(rules_files() if words is None and not arguments.rules and not arguments.ask else [])]
     if words is None and not files:
         words = dict.fromkeys(QUIET_KINDS, "allow")
         if on_ask is None:
             words |= {kind: "reject" for kind in KINDS if kind not in words}
+    kept = {} if on_ask is None else {"memory": state_folder() / "answers.jsonl"}
     try:
-        permissions = WatchedPermissions.from_file(*files, **(words or {}), on_ask=on_ask)
+        permissions = WatchedPermissions.from_file(*files, defaults=kept, on_ask=on_ask, **(words or {}))
     except (ValueError, OSError) as error:
         raise UsageError(str(error)) from None
     permissions.on_denied = on_denied
-    return permissions
+    # What is remembered for one agent counts for no other.
+    return permissions.for_agent(arguments.agent or shlex.join(arguments.command_line) or BUILTIN)
 
 
 def _words_of_flags(arguments: argparse.Namespace) -> dict[str, Any] | None:
@@ -93,12 +95,3 @@ def _words_of_flags(arguments: argparse.Namespace) -> dict[str, Any] | None:
     if arguments.reads:
         return {kind: "allow" if kind in QUIET_KINDS else "reject" for kind in KINDS}
     return None
-
-
-def _own_rules() -> list[Path]:
-    """The configuration file, if it has rules."""
-    path = config_file()
-    try:
-        return [path] if "permissions" in tomllib.loads(path.read_text("utf-8")) else []
-    except (OSError, ValueError):
-        return []
