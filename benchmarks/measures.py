@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TypeAlias
 
-from benchmarks.peers import BARE, OFFICIAL, OURS, TYPESCRIPT, Peer
+from benchmarks.peers import BARE, OFFICIAL, OFFICIAL_NEXT, OURS, TYPESCRIPT, Peer
 from benchmarks.runs import Sample, codecs, converse, interleave, start_up
 
 UPDATES = 20_000
@@ -60,7 +60,7 @@ def imports(peers: Peers, rounds: int) -> list[Row]:
 
 def codec(peers: Peers, rounds: int) -> list[Row]:
     """Single messages: bytes to typed and checked objects, objects to bytes, and bytes passed on."""
-    python = [peer for peer in peers.values() if peer.name not in (TYPESCRIPT, BARE)]
+    python = [peer for peer in peers.values() if peer.name in (OURS, OFFICIAL, OFFICIAL_NEXT)]
     cases: dict[str, tuple[str, float]] = {
         "read mix": ("read and check a message of the mix, CPU", 5),
         "read chunks": ("the same, a chunk of text", 0),

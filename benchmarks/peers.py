@@ -19,6 +19,7 @@ ROOT = Path(__file__).parents[1]
 PROGRAMS = ROOT / "benchmarks" / "programs"
 
 OURS = "duologue"
+OURS_PUBLIC = "duologue, public API"
 OFFICIAL = "official 0.12.1"
 OFFICIAL_NEXT = "official 1.0.0rc3"
 TYPESCRIPT = "TypeScript 2.4.0"
@@ -65,14 +66,13 @@ def cache() -> Path:
 
 def prepare() -> tuple[dict[str, Peer], dict[str, str]]:
     """Everybody who can take part, and why the others cannot."""
+    ours = python_environment("duologue", f"msgspec=={version('msgspec')}")
+    sources = {"PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'src'}"}
+    connection = "import duologue.runtime.connection, duologue.schema.v1, duologue.transports.stdio"
+    public = "from duologue import Agent, Settings, Turn, choice; import duologue.agent.stdio"
     peers = {
-        OURS: Peer(
-            OURS,
-            python_environment("duologue", f"msgspec=={version('msgspec')}"),
-            "duologue",
-            env={"PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'src'}"},
-            imports="import duologue.runtime.connection, duologue.schema.v1, duologue.transports.stdio",
-        )
+        OURS: Peer(OURS, ours, "duologue", env=sources, imports=connection),
+        OURS_PUBLIC: Peer(OURS_PUBLIC, ours, "public", env=sources, imports=public),
     }
     path = {"PYTHONPATH": str(ROOT)}
     for name in (OFFICIAL, OFFICIAL_NEXT):
@@ -84,7 +84,7 @@ def prepare() -> tuple[dict[str, Peer], dict[str, str]]:
         peers[TYPESCRIPT] = _typescript(node, npm)
     else:
         absent[TYPESCRIPT] = "Node is not installed here"
-    peers[BARE] = Peer(BARE, peers[OURS].runtime, "bare", env=path, imports="import asyncio")
+    peers[BARE] = Peer(BARE, ours, "bare", env=path, imports="import asyncio")
     return peers, absent
 
 

@@ -1,0 +1,25 @@
+"""The agent as a user of duologue writes it."""
+
+from __future__ import annotations
+
+from benchmarks.wire import CHUNK_TEXTS, text
+from duologue import Agent, Settings, Turn, choice
+
+
+class Knobs(Settings):
+    mode = choice("ask", "write", category="mode")
+
+
+agent = Agent("benchmark", settings=Knobs)
+
+
+@agent.on_prompt
+async def answer(turn: Turn[Knobs]) -> None:
+    word, _, argument = turn.text[:32].partition(" ")
+    texts = {"stream": CHUNK_TEXTS, "flood": [text(2000)], "echo": [turn.text]}[word]
+    for i in range(1 if word == "echo" else int(argument)):
+        await turn.say(texts[i % len(texts)])
+
+
+if __name__ == "__main__":
+    agent.serve()
