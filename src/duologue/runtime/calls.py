@@ -78,6 +78,7 @@ class Calls:
         self._lanes = lanes
         self._arrivals = arrivals
         self._max_pending = max_pending
+        self._loop = asyncio.get_running_loop()
         self._open: set[Call] = set()
         self._unreleased: set[Call] = set()
         """Answered, but behind notifications of their session that are still to be handled."""
@@ -90,7 +91,7 @@ class Calls:
             ConnectionLost: None will be.
         """
         while len(self._open) >= self._max_pending:
-            slot = asyncio.get_running_loop().create_future()
+            slot = self._loop.create_future()
             self._slots.append(slot)
             try:
                 await slot
@@ -119,7 +120,7 @@ class Calls:
                     f"the handler of {occupied_by} awaits {method.name} of the same session {session_id!r}, whose "
                     f"answer is released only after that handler has returned; start it in a task of its own instead"
                 )
-        call = Call(method, session_id, arrived, late, asyncio.get_running_loop().create_future())
+        call = Call(method, session_id, arrived, late, self._loop.create_future())
         self._open.add(call)
         if session_id is not None:
             self._arrivals.naming(session_id)
