@@ -12,7 +12,15 @@ from msgspec import UNSET, Meta, Raw
 from duologue.errors import EncodeError, InvalidParams
 from duologue.schema import v1, v2
 from duologue.schema.base import Model, Other
-from duologue.schema.codec import Mended, decode, decode_params, decode_result, decoder_for, encode
+from duologue.schema.codec import (
+    Mended,
+    decode,
+    decode_params,
+    decode_result,
+    decoder_for,
+    encode,
+    strict_decoder_for,
+)
 
 CHUNK = (
     b'{"sessionId":"s","update":{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"Hi"},'
@@ -258,3 +266,11 @@ def test_a_users_dataclass_may_hold_shapes_of_the_schema() -> None:
         decode(Answer, good.replace(b":1,", b':"x",'))
     with pytest.raises(InvalidParams, match="name: missing"):
         decode(Answer, b'{"count":1,"server":{"command":"c"}}')
+
+
+def test_the_strict_reader_forgives_nothing() -> None:
+    frame = b'{"sessionId":"s","update":{"sessionUpdate":"tool_call_update","toolCallId":"t","title":5}}'
+
+    assert decoder_for(v1.SessionNotification)(frame).session_id == "s"
+    with pytest.raises(msgspec.ValidationError):
+        strict_decoder_for(v1.SessionNotification)(frame)
