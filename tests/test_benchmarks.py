@@ -1,0 +1,64 @@
+"""The benchmark itself: its programs still run, and its verdicts are true."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from benchmarks.measures import Row, at_most, better, within
+from benchmarks.peers import BARE, OFFICIAL, OURS, OURS_PUBLIC, ROOT, Peer
+from benchmarks.report import table
+from benchmarks.runs import Sample, converse, interleave
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the figures come from Linux's /proc")
+
+ENV = {"PYTHONPATH": f"{ROOT}:{ROOT / 'src'}"}
+
+
+@pytest.mark.parametrize("prefix", ["duologue", "public"])
+@pytest.mark.parametrize("scenario", ["spawn", "stream", "sessions", "large", "sequential", "in_flight"])
+def test_our_programs_play_every_scenario(prefix: str, scenario: str) -> None:
+    sample = converse(Peer(OURS, sys.executable, prefix, env=ENV), scenario, 200)
+
+    assert sample["first_session"] > 0
+    assert sample["cpu"] == sample["client_cpu"] + sample["agent_cpu"]
+
+
+def test_the_floor_echoes() -> None:
+    assert converse(Peer(BARE, sys.executable, "bare", env=ENV), "sequential", 10)["cpu"] > 0
+
+
+def test_everybody_runs_in_turn_and_the_median_counts() -> None:
+    order: list[str] = []
+    values = iter([1.0, 2.0, 9.0, 4.0, 5.0, 3.0])
+
+    def sample(peer: Peer) -> Sample:
+        order.append(peer.prefix)
+        return {"cpu": next(values)}
+
+    peers = [Peer(OURS, "", "a"), Peer(OFFICIAL, "", "b")]
+    medians = interleave(peers, 3, sample, "a test")
+
+    assert order == ["a", "b", "b", "a", "a", "b"]
+    assert medians == {OURS: {"cpu": 4.0}, OFFICIAL: {"cpu": 3.0}}
+
+
+def test_a_row_says_what_was_aimed_at_and_what_was_reached() -> None:
+    cells = {OURS: 2.0, OFFICIAL: 30.0}
+    aims = (*better(cells, {OFFICIAL: 14}), within(2.0, 1.9, 1.15, "of something"))
+    shown = table([Row("a turn", "ms", cells, aims)], [OURS, OURS_PUBLIC, OFFICIAL], {"Another": "it is not here"})
+
+    assert "| 2.00 ms  | 30.0 ms (15.0x)" in shown
+    assert "14x official 0.12.1; within 1.15x of something" in shown
+    assert "15.0x; 1.05x" in shown
+    assert "hit" in shown
+    assert "not here" in shown
+    assert OURS_PUBLIC not in shown
+
+
+def test_an_aim_is_missed_by_the_smallest_amount() -> None:
+    assert not better({OURS: 1.0, OFFICIAL: 13.9}, {OFFICIAL: 14})[0].is_hit
+    assert not within(1.16, 1.0, 1.15, "of one").is_hit
+    assert not at_most(32.1, 32, "MB").is_hit
+    assert at_most(32, 32, "MB").is_hit
