@@ -90,7 +90,8 @@ def test_what_an_odd_agent_does_has_its_own_code(tmp_path: Path, kind: str, code
         (["run", "hi", "--mcp", "it=no-such-command"], "there is no command 'no-such-command'"),
         (["run", "hi", "--continue"], "no session in this directory"),
         (["run", "hi", "--ask"], "--ask needs a terminal"),
-        (["run", "-f", "absent.txt"], "cannot read the prompt"),
+        (["run", "-f", "absent.txt"], "cannot read the prompt from absent.txt: No such file"),
+        (["run", "-f", "-"], "the prompt is empty"),
     ],
 )
 def test_a_wrong_command_line_says_what_would_be_right(tmp_path: Path, arguments: list[str], told: str) -> None:
@@ -135,6 +136,12 @@ def test_the_prompt_comes_from_stdin_or_a_file(tmp_path: Path) -> None:
 
     assert "You said: from stdin" in duologue(tmp_path, "run", "-f", "-", said="/echo from stdin").stdout
     assert "You said: from a file" in duologue(tmp_path, "run", "-f", "prompt.txt").stdout
+
+
+def test_a_prompt_that_is_no_text_is_not_sent(tmp_path: Path) -> None:
+    ended = duologue(tmp_path, "run", "-f", "-", said=b"\xff\xfe")
+
+    assert (ended.returncode, ended.stderr) == (2, "duologue: the prompt is not UTF-8\n")
 
 
 def test_files_and_pictures_go_with_the_prompt(tmp_path: Path) -> None:
@@ -299,9 +306,10 @@ def test_the_timeout_covers_the_start_and_an_agent_that_never_ends(tmp_path: Pat
     assert time.monotonic() - began < 12
 
 
-def test_a_reader_that_leaves_ends_the_run(tmp_path: Path) -> None:
+@pytest.mark.parametrize("options", [[], ["--json"]])
+def test_a_reader_that_leaves_ends_the_run(tmp_path: Path, options: list[str]) -> None:
     process = subprocess.Popen(
-        [*PROGRAM, "run", "/stream 100000"],
+        [*PROGRAM, "run", "/stream 100000", *options],
         cwd=tmp_path,
         env=environment(tmp_path),
         stdin=subprocess.DEVNULL,
@@ -312,5 +320,7 @@ def test_a_reader_that_leaves_ends_the_run(tmp_path: Path) -> None:
         assert process.stdout is not None
         process.stdout.read(10)
         process.stdout.close()
+        assert process.stderr is not None
 
+        assert b"Traceback" not in process.stderr.read()
         assert process.wait(20) == 141

@@ -55,10 +55,24 @@ def test_markdown_is_rendered_and_control_characters_do_nothing(tmp_path: Path) 
         assert "You said: bold � and �31m" in person.text
 
 
-def test_without_rich_the_words_come_as_they_are(tmp_path: Path) -> None:
+def test_on_a_dumb_terminal_the_words_come_as_they_are(tmp_path: Path) -> None:
     with terminal(tmp_path, "run", "/echo **bold**", TERM="dumb") as person:
         assert person.wait() == 0
         assert "You said: **bold**" in person.text
+
+
+def test_without_the_extra_packages_everything_works_in_plain_text(tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text(
+        "import sys\nsys.modules.update({'rich': None, 'prompt_toolkit': None})\n"
+    )
+    with terminal(tmp_path, "chat", PYTHONPATH=str(tmp_path)) as person:
+        person.until("Ctrl-D leaves.")
+        person.type("/echo **bold**\n")
+        person.until("You said: **bold**")
+        person.until("(end_turn")
+        person.type("\x04")
+
+        assert person.wait() == 0
 
 
 def test_ctrl_c_cancels_the_turn(tmp_path: Path) -> None:

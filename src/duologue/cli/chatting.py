@@ -102,8 +102,12 @@ def mentioned_files(text: str, cwd: Path) -> list[str]:
 def settings_text(session: ClientSession) -> str:
     """Every setting with its value and its choices."""
     lines = [
-        f"  {inert(setting.setting_id)} = {inert(str(setting.value))}"
+        f"  {inert(setting.setting_id)} = {_value(setting.value)}"
         + (f"  ({', '.join(inert(option.value) for option in setting.choices)})" if setting.choices else "")
         for setting in session.settings
     ]
     return "\n".join(lines) + "\n" if lines else "this agent has no settings\n"
+
+
+def _value(value: str | bool | None) -> str:
+    return str(value).lower() if isinstance(value, bool) else inert(value or "")

@@ -18,8 +18,8 @@ def diff_lines(change: FileChange, cwd: Path) -> list[str]:
     if change.old_text is None and change.new_text is None:
         return (change.patch or f"{change.kind} {_short(change.path, cwd)}").splitlines()
     old, new = change.old_text or "", change.new_text or ""
-    before = "/dev/null" if change.old_text is None else f"a/{_short(change.old_path or change.path, cwd)}"
-    after = "/dev/null" if change.new_text is None else f"b/{_short(change.path, cwd)}"
+    before = "/dev/null" if change.old_text is None else _short(change.old_path or change.path, cwd, "a/")
+    after = "/dev/null" if change.new_text is None else _short(change.path, cwd, "b/")
     lines: list[str] = []
     for line in difflib.unified_diff(_lines(old), _lines(new), before, after):
         lines.append(line.removesuffix("\n"))
@@ -34,5 +34,6 @@ def _lines(text: str) -> list[str]:
     return [*(f"{line}\n" for line in whole), *([rest] if rest else [])]
 
 
-def _short(path: str, cwd: Path) -> str:
-    return str(Path(path).relative_to(cwd)) if Path(path).is_relative_to(cwd) else path
+def _short(path: str, cwd: Path, prefix: str = "") -> str:
+    """As diffs name files of a project; what lies elsewhere keeps its whole path."""
+    return f"{prefix}{Path(path).relative_to(cwd)}" if Path(path).is_relative_to(cwd) else path

@@ -88,9 +88,9 @@ def read_value(field: dict[str, Any], text: str) -> Any:
                 raise ValueError("yes or no?")
             return text.lower() in ("y", "yes", "true")
         case "integer":
-            return int(text)
+            return _number(int, text, "a whole number, please")
         case "number":
-            return float(text)
+            return _number(float, text, "a number, please")
         case "array":
             chosen = [each.strip() for each in text.split(",") if each.strip()]
             if choices and (wrong := [each for each in chosen if each not in choices]):
@@ -102,6 +102,13 @@ def read_value(field: dict[str, Any], text: str) -> Any:
             if choices and text not in choices:
                 raise ValueError(f"one of: {', '.join(choices)}")
             return text
+
+
+def _number(kind: type[int | float], text: str, wanted: str) -> float:
+    try:
+        return kind(text)
+    except ValueError:
+        raise ValueError(wanted) from None
 
 
 def _choices(field: dict[str, Any]) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -23,6 +24,10 @@ MODULES = {
 """Where each command lives; nothing is imported before it is needed."""
 
 
+UNREAD = 141
+"""What shells say of a program whose reader has gone; `duologue.cli.codes` has all others."""
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit code."""
     parser = make_parser()
@@ -37,7 +42,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     if problem is not None:
         parser.error(problem)
     module, function = MODULES[chosen.command]
-    code: int = getattr(import_module(module), function)(chosen)
+    try:
+        code: int = getattr(import_module(module), function)(chosen)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Python flushes once more at its end; that must not fail a second time.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return UNREAD
     return code
 
 

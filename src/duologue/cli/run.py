@@ -76,7 +76,9 @@ class _Run:
                 async with asyncio.timeout(seconds):
                     return await self._talk()
             except asyncio.CancelledError:
-                return Code.UNREAD if self._is_unread else Code.INTERRUPTED
+                if self._is_unread:
+                    raise BrokenPipeError from None
+                return Code.INTERRUPTED
             except (DuologueError, UsageError, TimeoutError) as error:
                 return self._fail(error)
 
@@ -156,9 +158,8 @@ class _Run:
             self._stop_unread()
 
     def _stop_unread(self) -> None:
-        """Nobody reads on: end, and let Python's own last flush go nowhere."""
+        """Nobody reads on."""
         self._is_unread = True
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if self._task is not None:
             self._task.cancel()
 
@@ -204,9 +205,21 @@ def login_advice(agent: RemoteAgent | None, error: AuthenticationRequired) -> st
 
 
 def _prompt_of(arguments: argparse.Namespace) -> str:
-    if arguments.prompt_file is None:
-        return str(arguments.prompt)
+    """What to say.
+
+    Raises:
+        UsageError: It cannot be read, or there is nothing.
+    """
+    source = arguments.prompt_file
     try:
-        return sys.stdin.read() if arguments.prompt_file == "-" else Path(arguments.prompt_file).read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"cannot read the prompt from {arguments.prompt_file}: {error}") from None
+        if source is None:
+            prompt = os.fsencode(arguments.prompt).decode()
+        else:
+            prompt = (sys.stdin.buffer.read() if source == "-" else Path(source).read_bytes()).decode()
+    except OSError as error:
+        raise UsageError(f"cannot read the prompt from {source}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise UsageError("the prompt is not UTF-8") from None
+    if not prompt.strip():
+        raise UsageError("the prompt is empty")
+    return prompt

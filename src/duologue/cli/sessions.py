@@ -39,8 +39,6 @@ def sessions(arguments: argparse.Namespace) -> int:
         is_usage = isinstance(error, MethodNotFound)
         sys.stderr.write(f"duologue: {error}\n")
         return int(code_of_error(UsageError()) if is_usage else code_of_error(error))
-    except BrokenPipeError:
-        sys.stderr.close()
     except KeyboardInterrupt:
         return 130
     return 0
