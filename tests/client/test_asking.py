@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
+from duologue.client.effects import Effect, Scene
 from duologue.client.permissions import Permissions, Question
+from duologue.client.rules import Rules, Ruling
 from duologue.dialects.terms import PermissionOption
 from tests.client.asked import ALL, User, question, says, writes
 
@@ -89,6 +91,29 @@ async def test_a_user_interface_that_goes_away_has_said_no() -> None:
         assert await anext(questions) is first
     assert [await each for each in waiting] == ["reject_once", "reject_once"]
     assert await permissions.decide(question()) == "reject_once"
+
+
+@pytest.mark.fault("PRM-01")
+async def test_a_user_interface_whose_loop_has_died_is_gone() -> None:
+    permissions = Permissions()
+
+    async def listen_and_die() -> None:
+        permissions.questions().__enter__()
+
+    await asyncio.to_thread(asyncio.run, listen_and_die())
+    assert await permissions.decide(question()) == "reject_once"
+
+
+@pytest.mark.fault("PRM-01")
+async def test_a_judgement_that_fails_is_a_refusal(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    class Broken(Rules):
+        def judge(self, effect: Effect, scene: Scene) -> Ruling | None:
+            raise ZeroDivisionError
+
+    permissions = Permissions.allow_everything(rules=[Broken({})])
+    assert await permissions.decide(question(tmp_path, paths=[tmp_path / "a"])) == "reject_once"
+    assert not await writes(permissions, tmp_path, tmp_path / "a")
+    assert "a decision failed" in caplog.text
 
 
 async def test_questions_are_answered_by_another_thread_with_its_own_loop() -> None:

@@ -137,3 +137,30 @@ async def test_a_rule_that_was_offered_can_be_remembered(tmp_path: Path) -> None
 
     with pytest.raises(ValueError, match="no such rule"):
         question(command="git log").allow(rule="*")
+
+
+async def test_a_rule_in_the_memory_that_means_everything_is_not_obeyed(tmp_path: Path) -> None:
+    project, memory = tmp_path / "project", tmp_path / "answers"
+    project.mkdir()
+    remember = User(lambda asked: asked.allow(remember="project", rule=asked.offered_rules[-1]))
+    assert await runs(Permissions(on_ask=remember, memory=memory), project, "git", "log", "-1")
+    assert await runs(Permissions(memory=memory), project, "git", "log", "-2")
+
+    memory.write_text(memory.read_text().replace("git log *", "git *"))
+    assert not await runs(Permissions(memory=memory), project, "git", "log", "-2")
+
+
+async def test_an_answer_that_cannot_be_kept_counts_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    memory = tmp_path / "answers"
+    user = User(lambda asked: asked.allow(remember="project"))
+    permissions = Permissions(on_ask=user, memory=memory)
+    memory.mkdir()
+
+    assert [await writes(permissions, tmp_path, tmp_path / "a") for _ in range(2)] == [True, True]
+    assert len(user.asked) == 2
+    assert "could not be remembered" in caplog.text
+
+
+def test_a_memory_that_is_no_plain_file_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="not a plain file"):
+        Permissions(memory=tmp_path)

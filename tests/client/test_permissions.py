@@ -130,6 +130,8 @@ async def test_a_call_is_judged_by_all_it_shows_and_not_by_the_kind_it_names(tmp
     assert await decided(kind="read", paths=["file:///etc/passwd"]) == "reject_once"
     assert await decided(kind="read", paths=["~root/x\0"]) == "reject_once"
     assert await decided(kind="read", paths=["x" * 5000]) == "reject_once"
+    assert await decided(kind="read", paths=["\ud800"]) == "reject_once"
+    assert await decided(kind="read", paths=["~nobody-of-this-name/x"]) == "reject_once"
     assert await decided(kind="read", paths=[tmp_path / f"{number}" for number in range(300)]) == "reject_once"
     assert await decided(kind="read") == "reject_once"
     assert await decided(kind="search") == "allow_once"
