@@ -39,7 +39,7 @@ def _section(name: str, told: str, parser: argparse.ArgumentParser) -> str:
             heading = "" if group.title in ("positional arguments", "options") else f" ({group.title})"
             parts.append(f"| option{heading} | what it does |\n|---|---|\n" + "\n".join(rows) + "\n")
     if parser.epilog:
-        parts.append(f"```console\n$ {parser.epilog.removeprefix('example: ')}\n```\n")
+        parts.append(f"```console\n$ {parser.epilog.partition(chr(10))[0].removeprefix('example: ')}\n```\n")
     return "\n".join(parts)
 
 

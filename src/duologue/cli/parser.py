@@ -1,14 +1,16 @@
 """What can be typed: every command, option and argument, and nothing of what they do.
 
-This module imports nothing of the library, so that `--help` and completion are there at once.
+This module imports next to nothing of the library, so that `--help` and completion are there at once.
 """
 
 from __future__ import annotations
 
 import argparse
+from textwrap import fill
 from typing import TYPE_CHECKING
 
 import duologue
+from duologue.cli.codes import MEANINGS
 
 if TYPE_CHECKING:
     Commands = argparse._SubParsersAction[argparse.ArgumentParser]
@@ -20,11 +22,13 @@ SHELLS = ("bash", "zsh", "fish")
 WELCOME = """\
 The Agent Client Protocol in Python: agents and clients that talk.
 
-  duologue run "what can you do?"           one question to the built-in agent: no key, no network
-  duologue run "fix the test" -- gemini --acp    the same to any agent that speaks the protocol
-  duologue chat                             a conversation in this terminal
-  duologue doctor                           what is installed here, and which agents answer
+  duologue run /tour                  the built-in agent at work: no key needed
+  duologue run hello -- gemini --acp  one question to any agent
+  duologue chat                       a conversation in this terminal
+  duologue doctor                     what is installed, and which agents answer
 """
+WIDTH = 78
+"""What fits on every terminal."""
 WHICH_AGENT = "The agent is a command after `--`, a name (`--agent`), or the built-in one."
 
 
@@ -60,9 +64,13 @@ def _add_run(commands: Commands) -> None:
     run = commands.add_parser(
         "run",
         help="one turn with an agent, for people and for scripts",
-        description=f"Send one prompt to an agent and show what it does. {WHICH_AGENT} Off a terminal, stdout is "
-        "exactly what the agent says, everything else goes to stderr, and the exit code says how it ended.",
-        epilog='example: duologue run "fix the test" --file tests/test_it.py -- gemini --acp',
+        description=fill(
+            f"Send one prompt to an agent and show what it does. {WHICH_AGENT} Off a terminal, stdout is exactly what "
+            "the agent says, everything else goes to stderr, and the exit code says how it ended.",
+            WIDTH,
+        ),
+        epilog=f'example: duologue run "fix the test" --file tests/test_it.py -- gemini --acp\n\n{_exit_codes()}',
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     run.add_argument("prompt", nargs="?", metavar="PROMPT", help="what to say")
     run.add_argument("-f", dest="prompt_file", metavar="FILE", help="read the prompt from a file; `-` is stdin")
@@ -73,6 +81,11 @@ def _add_run(commands: Commands) -> None:
     _add_agent_options(run)
     _add_session_options(run)
     _add_permission_options(run)
+
+
+def _exit_codes() -> str:
+    lines = [f"  {int(code):>3}  {told}" for code, told in MEANINGS.items()]
+    return "exit codes:\n" + "\n".join(lines)
 
 
 def _add_chat(commands: Commands) -> None:
