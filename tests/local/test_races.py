@@ -16,13 +16,13 @@ from tests.local.land import CANARY, Land
 from tests.local.swapper import swapping
 
 RACES = 10_000
-MOST_RACES = 1_000_000
+MORE_RACES = 1_000_000
 """How long to go on for each outcome to be seen; how the two processes fall into step is nobody's choice."""
 
 
 def races(at_least: int, seen: Counter[str], *outcomes: str) -> Iterator[int]:
     """So many attempts, and more until each outcome was seen ten times."""
-    for n in range(MOST_RACES):
+    for n in range(at_least + MORE_RACES):
         if n >= at_least and all(seen[outcome] >= 10 for outcome in outcomes):
             return
         yield n
