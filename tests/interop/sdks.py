@@ -69,6 +69,14 @@ class Step:
         """What the agent said."""
         return "".join(each["content"]["text"] for each in self.of("agent_message_chunk"))
 
+    @property
+    def parts(self) -> list[Json]:
+        """What the tool calls showed: text, diffs, terminals."""
+        shown: list[Json] = []
+        for update in [*self.of("tool_call"), *self.of("tool_call_update")]:
+            shown += update.get("content") or []
+        return shown
+
     def of(self, kind: str) -> list[Json]:
         """The updates of one kind."""
         return [each for each in self.updates if each["sessionUpdate"] == kind]

@@ -96,8 +96,7 @@ def test_a_file_is_written_through_the_client_if_it_allows_that(stage: Stage, an
     seen = stage.play(
         ["prompt", "/write notes.txt hello"], capabilities=FILES, answers={"permission": answer, "files": {}}
     )
-    diffs = [part for each in seen.last.updates for part in each.get("content") or [] if "newText" in part]
-    assert [diff["newText"] for diff in diffs[:1]] == ["hello\n"]
+    assert [part["newText"] for part in seen.last.parts if part["type"] == "diff"][:1] == ["hello\n"]
     assert [each["content"] for each in seen.requests("fs/write_text_file")] == writes
     assert not (stage.cwd / "notes.txt").exists()
     assert seen.last.result["stopReason"] == "end_turn"
@@ -118,8 +117,7 @@ def test_a_command_runs_in_the_clients_terminal(stage: Stage) -> None:
     [created] = seen.requests("terminal/create")
     assert (created["command"], created["args"]) == ("echo", ["hello"])
     assert len(seen.requests("terminal/release")) == 1
-    shown = [part for each in seen.last.updates for part in each.get("content") or [] if isinstance(part, dict)]
-    assert any(part.get("terminalId") == "terminal-1" for part in shown)
+    assert [part["terminalId"] for part in seen.last.parts if part["type"] == "terminal"] == ["terminal-1"]
     assert "ended with 3 and printed 6 characters" in seen.last.text
 
 

@@ -1,0 +1,305 @@
+"""Our client drives agents made with the official SDKs, real processes on real pipes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from duologue import Permissions, Terminals, Workspace, connect
+from duologue.client.permissions import Question
+from duologue.client.remote import RemoteAgent
+from duologue.client.session import ClientSession
+from duologue.client.turn import ClientTurn
+from duologue.conversation.updates import FileChange, TerminalPart
+from duologue.dialects.terms import Elicitation, ElicitationAnswer
+from duologue.errors import AuthenticationRequired, MethodNotFound, RequestError, ResourceNotFound
+from duologue.events import (
+    Following,
+    Media,
+    ModeSwitched,
+    Plan,
+    SettingsSwitched,
+    Text,
+    Thought,
+    Title,
+    ToolCall,
+    Usage,
+)
+from duologue.runtime.handlers import Context, Handlers
+from duologue.schema.base import Method, Model
+from tests.interop.sdks import OFFICIAL, Sdk
+
+pytestmark = [pytest.mark.interop, pytest.mark.timeout(60)]
+
+FIVE_MEGABYTES = 5_000_000
+LONGEST_SECONDS = 50.0
+"""A busy machine may take its time to start the agent; what hangs must end all the same."""
+
+
+class Ping(Model, frozen=True, kw_only=True):
+    greeting: str
+
+
+class Pong(Model, frozen=True, kw_only=True):
+    heard: str
+
+
+@asynccontextmanager
+async def reached(sdk: Sdk, *options: str, **services: Any) -> AsyncGenerator[RemoteAgent]:
+    """An agent made with this SDK."""
+    command = [*sdk.program("agent"), *options]
+    async with asyncio.timeout(LONGEST_SECONDS), connect(command, env=sdk.variables, **services) as agent:
+        yield agent
+
+
+@asynccontextmanager
+async def talking(sdk: Sdk, place: Path, **services: Any) -> AsyncGenerator[ClientSession]:
+    """A session with such an agent."""
+    async with reached(sdk, **services) as agent, agent.session(place) as session:
+        yield session
+
+
+async def finished(turn: ClientTurn) -> None:
+    await turn
+
+
+def values(session: ClientSession) -> dict[str, Any]:
+    return {each.setting_id: each.value for each in session.settings}
+
+
+async def test_the_agent_introduces_itself_and_its_session(sdk: Sdk, tmp_path: Path) -> None:
+    async with reached(sdk) as agent, agent.session(tmp_path) as session:
+        assert agent.info is not None
+        assert (agent.info.name, agent.info.version) == ("interop", "1")
+        assert all([agent.features.load, agent.features.list, agent.features.resume, agent.features.close])
+        assert session.modes is not None
+        assert [mode.mode_id for mode in session.modes.available] == ["ask", "code"]
+        assert values(session) == {"depth": "brief", "loud": False}
+
+
+async def test_what_an_agent_says_before_it_introduces_the_session_is_not_lost(sdk: Sdk, tmp_path: Path) -> None:
+    async with talking(sdk, tmp_path) as session:
+        await session.prompt("stream 1")
+        assert [command.name for command in session.commands] == ["init"]
+
+
+async def test_a_stream_of_chunks_arrives_whole_and_in_order(sdk: Sdk, tmp_path: Path) -> None:
+    async with talking(sdk, tmp_path) as session:
+        async with session.prompt("stream 200") as turn:
+            pieces = [event.text async for event in turn if isinstance(event, Text)]
+        assert pieces == [f"{number} " for number in range(200)]
+        assert turn.stop_reason == "end_turn"
+        assert (await session.prompt("refuse")).stop_reason == "refusal"
+
+
+async def test_every_kind_of_update_is_an_event(sdk: Sdk, tmp_path: Path) -> None:
+    async with talking(sdk, tmp_path) as session:
+        async with session.prompt("updates") as turn:
+            seen = [type(event) async for event in turn]
+        assert seen == [Thought, Plan, Usage, Title, ModeSwitched, SettingsSwitched, Media]
+        assert session.title == "Interop"
+        assert session.modes is not None
+        assert session.modes.current == "code"
+        assert values(session)["depth"] == "long"
+        assert session.usage is not None
+        assert session.usage.used == 10
+
+
+async def test_a_tool_call_is_followed_from_its_beginning_to_its_diff(sdk: Sdk, tmp_path: Path) -> None:
+    async with talking(sdk, tmp_path) as session:
+        async with session.prompt("tools") as turn:
+            events = [event async for event in turn]
+        assert [e.status for e in events if isinstance(e, ToolCall)] == ["pending", "in_progress", "completed"]
+        assert [(e.path, e.line) for e in events if isinstance(e, Following)] == [(f"{tmp_path}/a.txt", 3)]
+        [tool] = turn.tool_calls
+        assert (tool.title, tool.kind, tool.raw_output) == ("Edit", "edit", {"ok": True})
+        [change] = tool.content
+        assert isinstance(change, FileChange)
+        assert (change.old_text, change.new_text) == ("old\n", "new\n")
+
+
+async def test_a_permission_question_is_answered_with_each_option(sdk: Sdk, tmp_path: Path) -> None:
+    wanted = ["id-allow_once", "id-reject_once", "id-reject_always", "id-allow_always"]
+    left = iter(wanted)
+
+    async def choose(question: Question) -> None:
+        question.choose(next(left))
+
+    permissions = Permissions(on_ask=choose)
+    async with reached(sdk, permissions=permissions) as agent:
+        said: list[str] = []
+        for _ in wanted:  # what is said for ever counts in its own session
+            async with agent.session(tmp_path) as session:
+                said.append(await session.ask("permission"))
+        assert said == wanted
+
+
+async def test_a_question_nobody_answers_is_refused(sdk: Sdk, tmp_path: Path) -> None:
+    async with talking(sdk, tmp_path) as session:
+        assert await session.ask("permission") == "id-reject_once"
+
+
+async def test_files_are_read_and_written_inside_the_session_only(sdk: Sdk, tmp_path: Path) -> None:
+    place, outside = tmp_path / "project", tmp_path / "outside.txt"
+    place.mkdir()
+    (place / "notes.txt").write_text("one\ntwo\nthree\n")
+    outside.write_text("one\nsecret\n")
+    async with talking(sdk, place, workspace=Workspace(), permissions=Permissions(edit="allow")) as session:
+        assert (await session.ask(f"read {place}/notes.txt")).rstrip("\n") == "two"
+        assert await session.ask(f"write {place}/new.txt hello") == "written"
+        with pytest.raises(RequestError):
+            await session.prompt(f"read {outside}")
+        with pytest.raises(RequestError):
+            await session.prompt(f"write {outside} gone")
+    assert (place / "new.txt").read_text() == "hello"
+    assert outside.read_text() == "one\nsecret\n"
+
+
+async def test_a_command_runs_in_our_terminal_and_is_shown_in_its_tool_call(sdk: Sdk, tmp_path: Path) -> None:
+    services = {"terminals": Terminals(), "permissions": Permissions(execute="allow")}
+    async with talking(sdk, tmp_path, **services) as session:
+        turn = await session.prompt("run echo hello")
+        assert turn.text == "0: hello\n"
+        [tool] = turn.tool_calls
+        assert isinstance(tool.content[0], TerminalPart)
+        assert await session.ask("kill") in ("SIGTERM", "SIGKILL")
+
+
+async def test_a_command_that_nobody_allowed_does_not_run(sdk: Sdk, tmp_path: Path) -> None:
+    async with talking(sdk, tmp_path, terminals=Terminals()) as session:
+        with pytest.raises(RequestError):
+            await session.prompt(f"run touch {tmp_path}/made")
+    assert not (tmp_path / "made").exists()
+
+
+async def test_modes_and_options_are_set(sdk: Sdk, tmp_path: Path) -> None:
+    async with reached(sdk) as agent, agent.session(tmp_path) as session:
+        await session.set_mode("code")
+        await session.set("depth", "long")
+        await session.set("loud", True)
+        assert values(session) == {"depth": "long", "loud": True}
+        again = await agent.load(session.id, tmp_path)
+        assert again.modes is not None
+        assert again.modes.current == "code"
+        assert values(again) == {"depth": "long", "loud": True}
+
+
+async def test_a_turn_is_cancelled_and_its_last_words_are_heard(sdk: Sdk, tmp_path: Path) -> None:
+    async with talking(sdk, tmp_path) as session:
+        began = asyncio.Event()
+        session.watch(lambda event: began.set())
+        turn = session.prompt("wait")
+        async with asyncio.TaskGroup() as group:
+            group.create_task(finished(turn))
+            await began.wait()
+            await session.cancel()
+        assert (turn.stop_reason, turn.text) == ("cancelled", "waiting no more")
+        assert await session.ask("echo and on") == "and on"
+
+
+async def test_a_turn_that_is_left_early_is_cancelled(sdk: Sdk, tmp_path: Path) -> None:
+    async with talking(sdk, tmp_path) as session:
+        async with session.prompt("wait") as turn:
+            async for event in turn:
+                assert isinstance(event, Text)
+                break
+        assert turn.stop_reason == "cancelled"
+
+
+async def test_a_session_is_loaded_with_all_that_was_said_or_resumed_without(sdk: Sdk, tmp_path: Path) -> None:
+    async with reached(sdk) as agent:
+        async with agent.session(tmp_path) as session:
+            await session.prompt("stream 3")
+        loaded = await agent.load(session.id, tmp_path)
+        assert [message.role for message in loaded.transcript.messages] == ["user", "agent"]
+        assert loaded.said() == "0 1 2 "
+        await loaded.aclose()
+        resumed = await agent.resume(session.id, tmp_path)
+        assert resumed.transcript.messages == []
+        assert await resumed.ask("echo here again") == "here again"
+        with pytest.raises(ResourceNotFound):
+            await agent.load("nobody", tmp_path)
+
+
+async def test_all_pages_of_the_list_are_read(sdk: Sdk, tmp_path: Path) -> None:
+    async with reached(sdk) as agent:
+        made = [(await agent.new(tmp_path)).id for _ in range(3)]
+        found = await agent.sessions()
+        assert [each.session_id for each in found] == made
+        assert [each.title for each in found] == [f"Title of {session_id}" for session_id in made]
+
+
+async def test_a_session_is_deleted(sdk: Sdk, tmp_path: Path) -> None:
+    sdk.lacks(OFFICIAL, what="has no session/delete")
+    async with reached(sdk) as agent:
+        session = await agent.new(tmp_path)
+        await agent.delete(session.id)
+        assert await agent.sessions() == []
+        await agent.delete(session.id)
+
+
+async def test_questions_to_the_user_are_answered(sdk: Sdk, tmp_path: Path) -> None:
+    asked: list[Elicitation] = []
+    answers = iter(
+        [
+            ElicitationAnswer(action="accept", content={"name": "Ada", "count": 2}),
+            ElicitationAnswer(action="decline"),
+            ElicitationAnswer(action="accept"),
+        ]
+    )
+
+    async def answer(question: Elicitation) -> ElicitationAnswer:
+        asked.append(question)
+        return next(answers)
+
+    async with talking(sdk, tmp_path, on_elicit=answer) as session:
+        assert (await session.ask("form")).replace(" ", "") == '["accept",{"name":"Ada","count":2}]'
+        assert (await session.ask("form")).replace(" ", "") == '["decline",null]'
+        assert await session.ask("url") == "accept"
+    assert [question.message for question in asked] == ["Which one?", "Which one?", "Go there"]
+    assert asked[0].schema is not None
+    assert asked[0].schema["required"] == ["name"]
+    assert (asked[2].url, asked[2].elicitation_id) == ("https://example.com/login", "visit-1")
+
+
+async def test_custom_methods_work_both_ways(sdk: Sdk, tmp_path: Path) -> None:
+    handlers = Handlers()
+
+    @handlers.on(Method("_interop/ping", Ping, Pong))
+    async def ping(context: Context, params: Ping) -> Pong:
+        return Pong(heard=params.greeting)
+
+    async with reached(sdk, handlers=handlers) as agent, agent.session(tmp_path) as session:
+        assert await agent.call("_interop/echo", {"deep": [1, None]}) == {"deep": [1, None]}
+        assert (await session.ask("ping")).replace(" ", "") == '{"heard":"hello"}'
+        with pytest.raises(MethodNotFound):
+            await agent.call("_nobody/knows", {})
+
+
+async def test_five_megabytes_go_both_ways_in_one_message(sdk: Sdk, tmp_path: Path) -> None:
+    async with talking(sdk, tmp_path) as session:
+        assert len(await session.ask(f"big {FIVE_MEGABYTES}")) == FIVE_MEGABYTES
+        assert await session.ask("echo " + "y" * FIVE_MEGABYTES) == "y" * FIVE_MEGABYTES
+
+
+async def test_an_error_arrives_whole_and_the_connection_lives_on(sdk: Sdk, tmp_path: Path) -> None:
+    async with talking(sdk, tmp_path) as session:
+        with pytest.raises(RequestError, match="as you wish") as caught:
+            await session.prompt("error")
+        assert (caught.value.code, caught.value.data) == (-32050, {"asked": True})
+        assert await session.ask("echo still here") == "still here"
+
+
+async def test_login_comes_before_the_first_session(sdk: Sdk, tmp_path: Path) -> None:
+    async with reached(sdk, "--login") as agent:
+        assert [method.method_id for method in agent.login_methods] == ["token"]
+        with pytest.raises(AuthenticationRequired):
+            await agent.new(tmp_path)
+        await agent.login("token")
+        async with agent.session(tmp_path) as session:
+            assert await session.ask("echo hello") == "hello"
