@@ -40,7 +40,6 @@ class Tool:
 
     Attributes:
         tool_call_id: Unique in the session.
-        status: `pending`, `in_progress`, `completed` or `failed`.
     """
 
     def __init__(
@@ -56,30 +55,32 @@ class Tool:
         meta: JsonObject | None = None,
     ) -> None:
         self.tool_call_id = tool_call_id
-        self.title = title
-        self.kind = kind
-        self.name = name
-        self.status = "pending"
         self._turn = turn
-        self._content: list[ToolContent] = []
-        self._locations = [_as_location(turn, place) for place in locations]
-        self._raw_input = raw_input
-        self._meta = meta
+        self._known = ToolCallChanged(
+            is_new=True,
+            tool_call_id=tool_call_id,
+            title=title,
+            kind=kind,
+            status="pending",
+            name=name if name is not None else UNSET,
+            locations=[_as_location(turn, place) for place in locations] or UNSET,
+            raw_input=raw_input,
+            meta=meta if meta is not None else UNSET,
+        )
+        """All that was said of it so far."""
+
+    @property
+    def title(self) -> str:
+        """What it is called now."""
+        return str(self._known.title)
+
+    @property
+    def status(self) -> str:
+        """`pending`, `in_progress`, `completed` or `failed`."""
+        return str(self._known.status)
 
     async def __aenter__(self) -> Self:
-        await self._turn.update(
-            ToolCallChanged(
-                is_new=True,
-                tool_call_id=self.tool_call_id,
-                title=self.title,
-                kind=self.kind,
-                status=self.status,
-                name=self.name if self.name is not None else UNSET,
-                locations=self._locations or UNSET,
-                raw_input=self._raw_input,
-                meta=self._meta if self._meta is not None else UNSET,
-            )
-        )
+        await self._turn.update(self._known)
         return self
 
     async def __aexit__(
@@ -99,10 +100,8 @@ class Tool:
 
         With `status="pending"` it shows what it would do, before the user was asked.
         """
-        if replace:
-            self._content = []
-        self._content += [_as_part(self._turn, part) for part in parts]
-        await self.change(status=status, content=list(self._content))
+        shown = [] if replace else self._content
+        await self.change(status=status, content=[*shown, *(_as_part(part) for part in parts)])
 
     async def diff(self, path: str | Path, old: str | None, new: str | None, *, status: str | None = None) -> None:
         """Show a change to a file: `old` is `None` for a new one, `new` for one that is deleted."""
@@ -110,8 +109,8 @@ class Tool:
 
     async def at(self, path: str | Path, line: int | None = None) -> None:
         """Say where the tool works now; clients can follow along."""
-        self._locations = [*self._locations, _as_location(self._turn, Location(str(path), line))]
-        await self.change(locations=list(self._locations))
+        before = self._known.locations if isinstance(self._known.locations, list) else []
+        await self.change(locations=[*before, Location(str(path), line)])
 
     async def change(
         self,
@@ -133,8 +132,8 @@ class Tool:
                 title=title,
                 kind=kind,
                 status=status,
-                content=content,
-                locations=locations,
+                content=content and [self._absolute(part) for part in content],
+                locations=locations and [_as_location(self._turn, place) for place in locations],
                 raw_input=raw_input,
                 raw_output=raw_output,
                 meta=meta,
@@ -143,8 +142,7 @@ class Tool:
 
     async def fail(self, reason: str) -> None:
         """The tool did not succeed; the turn goes on."""
-        self._content.append(_as_part(self._turn, reason))
-        await self.change(status="failed", content=list(self._content))
+        await self.change(status="failed", content=[*self._content, _as_part(reason)])
 
     async def allow(
         self,
@@ -174,25 +172,25 @@ class Tool:
     ) -> PermissionOption | None:
         """Like `allow()`, but says which option was chosen, if any, and leaves the status as it is."""
         # All there is to know about it: for some clients the question is the first they hear of the tool call.
-        about = self._patch(
-            title=self.title,
-            kind=self.kind,
-            status=self.status,
-            content=list(self._content) or None,
-            locations=list(self._locations) or None,
-            raw_input=self._raw_input,
-        )
+        about = msgspec.structs.replace(self._known, is_new=False)
         return await self._turn.ask_permission(Asked(about, remember_as, meta), options or DEFAULT_OPTIONS)
 
+    @property
+    def _content(self) -> list[ToolContent]:
+        return self._known.content if isinstance(self._known.content, list) else []
+
     def _patch(self, **fields: Any) -> ToolCallChanged:
-        given = {key: value for key, value in fields.items() if value is not None}
-        self.status = given.get("status", self.status)
+        given = {key: value for key, value in fields.items() if value is not None and value is not UNSET}
+        self._known = msgspec.structs.replace(self._known, **given)
         return ToolCallChanged(tool_call_id=self.tool_call_id, **given)
 
+    def _absolute(self, part: ToolContent) -> ToolContent:
+        if not isinstance(part, FileChange):
+            return part
+        return msgspec.structs.replace(part, path=str(self._turn.absolute(part.path)))
 
-def _as_part(turn: Turn[Any], part: Part) -> ToolContent:
-    if isinstance(part, FileChange):
-        return msgspec.structs.replace(part, path=str(turn.absolute(part.path)))
+
+def _as_part(part: Part) -> ToolContent:
     return part if isinstance(part, _PARTS) else ContentPart(as_content(part))
 
 

@@ -1,0 +1,464 @@
+"""Cancelling: at any moment, by either message, whatever the author's code does about it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from duologue.agent.running import CANCEL_SECONDS
+from duologue.agent.settings import Settings
+from duologue.agent.turn import Turn
+from duologue.conversation.updates import ToolCallChanged
+from duologue.runtime.handlers import Context
+from duologue.schema import v1
+from tests.agent.complete import Desk
+from tests.agent.editor import EVERYTHING, RawClient, agent_with, editor_for, raw_client
+
+
+async def script(turn: Turn[Settings]) -> None:
+    """A turn of many small steps, some of which wait for the client."""
+    await turn.think("hm")
+    async with turn.tool("Read", kind="read") as read:
+        await read.show(await turn.files.read("a.txt"))
+    async with turn.tool("Write", kind="edit") as edit:
+        if await edit.allow():
+            await turn.files.write("b.txt", "text")
+    await turn.run("make", "test")
+    for piece in ("one ", "two ", "three"):
+        await turn.say(piece)
+
+
+@pytest.mark.fault("CAN-01")
+@pytest.mark.rule(22, 77)
+async def test_a_cancel_at_any_moment_ends_every_prompt_exactly_once(
+    tmp_path: Path, chaos_factor: int, record_property: Any
+) -> None:
+    count = 100 * chaos_factor
+    record_property("count", count)
+    seed = random.randrange(2**32)
+    chance = random.Random(seed)
+    seen: dict[str, int] = {}
+    async with asyncio.timeout(600), editor_for(agent_with(script), tmp_path, judged=True, **EVERYTHING) as editor:
+        desk = Desk(editor)
+        desk.files[str(tmp_path / "a.txt")] = "text"
+        session = await editor.new()
+        for _ in range(count):
+            turn = asyncio.ensure_future(editor.prompt(session, "go"))
+            for _ in range(chance.randrange(150)):
+                await asyncio.sleep(0)
+            await editor.cancel(session)
+            reason = (await turn).stop_reason
+            seen[reason] = seen.get(reason, 0) + 1
+        assert set(seen) <= {"cancelled", "end_turn"}, f"seed {seed}"
+        assert seen["cancelled"] > count / 10
+        assert (await editor.prompt(session, "go")).stop_reason == "end_turn"
+        # Every terminal that was made was given back, also those made in the moment of a cancellation.
+        await editor.close(session)
+        assert sorted(desk.released) == sorted(desk.terminals), f"seed {seed}"
+
+
+@pytest.mark.fault("CAN-02")
+async def test_a_cancel_before_the_first_update_is_not_lost(tmp_path: Path) -> None:
+    """Not even if the author's code has to find out first who is logged in."""
+    agent = agent_with(login_required=True)
+    asked, may_answer = asyncio.Event(), asyncio.Event()
+    is_slow = False
+
+    @agent.on_login_status
+    async def status() -> str:
+        if is_slow:
+            asked.set()
+            await may_answer.wait()
+        return "authenticated" if is_slow else "not_required"
+
+    @agent.on_logout
+    async def logout() -> None:
+        return None
+
+    async with asyncio.timeout(5), editor_for(agent, tmp_path, judged=True) as editor:
+        session = await editor.new()
+        await editor.ask(v1.LOGOUT)
+        is_slow = True
+        turn = asyncio.ensure_future(editor.prompt(session, "hi"))
+        await asked.wait()
+        await editor.cancel(session)
+        assert (await turn).stop_reason == "cancelled"
+        assert editor.updates == []
+        may_answer.set()
+        assert (await editor.prompt(session, "hi")).stop_reason == "end_turn"
+
+
+@pytest.mark.fault("CAN-03", "CAN-09")
+@pytest.mark.rule(84)
+@pytest.mark.parametrize("by", ["session/cancel", "$/cancel_request"])
+async def test_a_cancel_in_the_same_write_as_the_prompt_ends_it_as_cancelled(tmp_path: Path, by: str) -> None:
+    async def answer(turn: Turn[Settings]) -> None:
+        await turn.say("x")
+        await asyncio.Event().wait()
+
+    async with asyncio.timeout(5), raw_client(agent_with(answer)) as client:
+        session = await open_session(client, tmp_path)
+        prompt = {"sessionId": session, "prompt": [{"type": "text", "text": "hi"}]}
+        cancel = {"sessionId": session} if by == "session/cancel" else {"requestId": 1}
+        client.send(id=1, method="session/prompt", params=prompt)
+        client.send(method=by, params=cancel)
+        assert (await client.answer_to(1))["result"] == {"stopReason": "cancelled"}
+
+        client.send(id=1, method="session/prompt", params=prompt)
+        assert (await client.receive())["method"] == "session/update"
+        client.send(method=by, params=cancel)
+        assert (await client.answer_to(1))["result"] == {"stopReason": "cancelled"}
+
+
+async def open_session(client: RawClient, cwd: Path, **capabilities: Any) -> str:
+    await client.initialize(clientCapabilities=capabilities)
+    opened = await client.ask("new", "session/new", {"cwd": str(cwd), "mcpServers": []})
+    return str(opened["result"]["sessionId"])
+
+
+@pytest.mark.fault("CAN-04")
+@pytest.mark.rule(82, 85, 87)
+async def test_a_cancel_of_nothing_is_harmless_and_does_not_touch_the_next_prompt(tmp_path: Path) -> None:
+    """In the wild, agents 2: cancels before and after a turn."""
+    async with asyncio.timeout(5), raw_client(agent_with()) as client:
+        session = await open_session(client, tmp_path)
+        nonsense = [{"requestId": 5}, {"requestId": "1"}, {"requestId": None}, {"requestId": []}, {}, None, "x"]
+        for number in range(3):
+            for name in (session, "unknown", ""):
+                client.send(method="session/cancel", params={"sessionId": name})
+            for params in nonsense:
+                client.send(method="$/cancel_request", params=params)
+            client.send(method="session/cancel")
+            prompt = {"sessionId": session, "prompt": [{"type": "text", "text": "hi"}]}
+            client.send(id=number, method="session/prompt", params=prompt)
+            assert (await client.receive())["params"]["update"]["content"]["text"] == "hi"
+            assert (await client.receive())["result"] == {"stopReason": "end_turn"}
+            client.send(method="$/cancel_request", params={"requestId": number})
+
+
+@pytest.mark.fault("CAN-05")
+@pytest.mark.rule(76, 78)
+async def test_what_a_cancelled_turn_still_says_comes_before_its_answer_and_never_in_the_next(tmp_path: Path) -> None:
+    late: list[str] = []
+
+    async def answer(turn: Turn[Settings]) -> None:
+        if turn.text != "old":
+            await turn.say(turn.text)
+            return
+        await turn.say("old")
+
+        async def beside() -> None:
+            while True:
+                try:
+                    await turn.say("old beside")
+                except RuntimeError as error:
+                    late.append(str(error))
+                    return
+                await asyncio.sleep(0)
+
+        turn.session.tasks.start(beside())
+        try:
+            await asyncio.Event().wait()
+        finally:
+            for _ in range(20):
+                await turn.say("old late")
+
+    async with asyncio.timeout(5), editor_for(agent_with(answer), tmp_path, judged=True) as editor:
+        session = await editor.new()
+        old = asyncio.ensure_future(editor.prompt(session, "old"))
+        await editor.until_told(v1.AgentMessageChunk)
+        await editor.cancel(session)
+        new = asyncio.ensure_future(editor.prompt(session, "new"))
+        assert [(await old).stop_reason, (await new).stop_reason] == ["cancelled", "end_turn"]
+
+        messages = editor.judge.received
+        answered = editor.judge.order().index("answer to session/prompt")
+        said = [message["params"]["update"]["content"]["text"] for message in messages[2:answered]]
+        assert said.count("old late") == 20
+        assert "new" not in said
+        after = messages[answered + 1 :]
+        assert [message["params"]["update"]["content"]["text"] for message in after[:-1]] == ["new"]
+        await editor.until(lambda: late)
+        assert "has been answered" in late[0]
+
+
+@pytest.mark.fault("CAN-08")
+async def test_cancelling_any_other_request_is_answered_with_cancelled(tmp_path: Path) -> None:
+    agent = agent_with()
+    waiting = asyncio.Event()
+
+    @agent.extension("_slow")
+    async def slow(params: dict[str, Any]) -> dict[str, Any]:
+        waiting.set()
+        await asyncio.Event().wait()
+        return {}
+
+    async with asyncio.timeout(5), raw_client(agent) as client:
+        await client.initialize()
+        client.send(id="s", method="_slow", params={})
+        await waiting.wait()
+        client.send(method="$/cancel_request", params={"requestId": "s"})
+        assert (await client.answer_to("s"))["error"]["code"] == -32800
+        client.send(method="$/cancel_request", params={"requestId": "s"})
+        client.send(id="t", method="nonsense")
+        assert (await client.receive())["id"] == "t"
+
+
+@pytest.mark.fault("CAN-11")
+@pytest.mark.parametrize("seconds", [0.05, CANCEL_SECONDS])
+async def test_work_that_ignores_its_cancellation_is_left_behind_and_reported(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, seconds: float
+) -> None:
+    may_end = asyncio.Event()
+    after: list[str] = []
+
+    async def stubborn(turn: Turn[Settings]) -> None:
+        await turn.say(turn.text)
+        if turn.text == "next":
+            return
+        for _ in range(3):
+            try:
+                await may_end.wait()
+            except asyncio.CancelledError:
+                continue
+            break
+        for act in (turn.say("late"), turn.ask_permission(None, [])):  # type: ignore[arg-type]
+            try:
+                await act
+            except RuntimeError as error:
+                after.append(str(error))
+
+    agent = agent_with(stubborn, cancel_timeout=seconds)
+    async with asyncio.timeout(10), editor_for(agent, tmp_path, judged=True) as editor:
+        editor.answer_permission()
+        session = await editor.new()
+        turn = asyncio.ensure_future(editor.prompt(session, "stuck"))
+        await editor.until_told(v1.AgentMessageChunk)
+        began = asyncio.get_running_loop().time()
+        with caplog.at_level(logging.ERROR, "duologue.agent"):
+            await editor.cancel(session)
+            assert (await turn).stop_reason == "cancelled"
+        assert asyncio.get_running_loop().time() - began < 5
+        assert "ignores cancellation" in caplog.text
+        assert (await editor.prompt(session, "next")).stop_reason == "end_turn"
+
+        editor.updates.clear()
+        may_end.set()
+        await editor.close(session)
+        assert len([text for text in after if "has been answered" in text]) == 2
+        assert editor.updates == []
+        assert editor.asked == []
+
+
+@pytest.mark.fault("CAN-12")
+@pytest.mark.rule(77)
+@pytest.mark.parametrize("raised", [ValueError("x"), SystemExit(3), ExceptionGroup("g", [OSError("y")])], ids=repr)
+async def test_whatever_a_tool_raises_while_it_is_cancelled_the_turn_was_cancelled(
+    tmp_path: Path, raised: BaseException
+) -> None:
+    async def answer(turn: Turn[Settings]) -> None:
+        async with turn.tool("Work"):
+            try:
+                await asyncio.Event().wait()
+            finally:
+                raise raised
+
+    async with asyncio.timeout(5), editor_for(agent_with(answer), tmp_path, judged=True) as editor:
+        session = await editor.new()
+        for _ in range(2):
+            editor.updates.clear()
+            turn = asyncio.ensure_future(editor.prompt(session, "go"))
+            await editor.until_told(v1.ToolCall)
+            await editor.cancel(session)
+            assert (await turn).stop_reason == "cancelled"
+            assert editor.statuses[-1] == "failed"
+
+
+@pytest.mark.fault("CAN-14")
+@pytest.mark.parametrize("answer", ["at once", "late", "refused", "never"])
+async def test_a_cancelled_turn_gives_up_its_own_requests_and_gives_back_a_terminal_made_in_the_race(
+    tmp_path: Path, answer: str
+) -> None:
+    async def work(turn: Turn[Settings]) -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(turn.files.read("a.txt"))
+            group.create_task(turn.run("make"))
+
+    async with asyncio.timeout(5), raw_client(agent_with(work)) as client:
+        session = await open_session(client, tmp_path, fs={"readTextFile": True}, terminal=True)
+        client.send(
+            id=1, method="session/prompt", params={"sessionId": session, "prompt": [{"type": "text", "text": "x"}]}
+        )
+        asked: dict[str, int] = {}
+        while len(asked) < 2:
+            message = await client.receive()
+            if "id" in message:
+                asked[message["method"]] = message["id"]
+        client.send(method="session/cancel", params={"sessionId": session})
+        if answer == "at once":
+            client.send(id=asked["terminal/create"], result={"terminalId": "t"})
+        told: list[dict[str, Any]] = []
+        while not told or told[-1].get("id") != 1:
+            told.append(await client.receive())
+        assert told[-1]["result"] == {"stopReason": "cancelled"}
+        given_up = {message["params"]["requestId"] for message in told if message.get("method") == "$/cancel_request"}
+        assert asked["fs/read_text_file"] in given_up
+        assert asked["terminal/create"] in given_up or answer == "at once"
+
+        if answer == "late":
+            client.send(id=asked["terminal/create"], result={"terminalId": "t"})
+            told.append(await client.receive())
+        if answer == "refused":
+            client.send(id=asked["terminal/create"], error={"code": -32800, "message": "cancelled"})
+        released = [message for message in told if message.get("method") == "terminal/release"]
+        if answer in ("at once", "late"):
+            assert [message["params"] for message in released] == [{"sessionId": session, "terminalId": "t"}]
+            client.send(id=released[0]["id"], result={})
+        else:
+            assert released == []
+        closed = await client.ask("close", "session/close", {"sessionId": session})
+        assert closed["result"] == {}
+
+
+@pytest.mark.fault("CAN-14")
+@pytest.mark.rule(112)
+async def test_a_cancelled_turn_releases_its_terminal_before_its_answer_and_does_not_wait_for_it(
+    tmp_path: Path,
+) -> None:
+    async def work(turn: Turn[Settings]) -> None:
+        await turn.run("make")
+
+    async with asyncio.timeout(3), raw_client(agent_with(work)) as client:
+        session = await open_session(client, tmp_path, terminal=True)
+        prompt = {"sessionId": session, "prompt": [{"type": "text", "text": "x"}]}
+        client.send(id=1, method="session/prompt", params=prompt)
+        words: list[str] = []
+        while True:
+            message = await client.receive()
+            words.append(str(message.get("method", message.get("id"))))
+            if words[-1] == "terminal/create":
+                client.send(id=message["id"], result={"terminalId": "t"})
+            if words[-1] == "terminal/wait_for_exit":
+                client.send(method="session/cancel", params={"sessionId": session})
+            if words[-1] == "1":
+                break
+        assert message["result"] == {"stopReason": "cancelled"}
+        assert {"terminal/release", "$/cancel_request"} <= set(words)
+        # Nobody ever answers the release; the session is closed all the same.
+        client.send(id=2, method="session/close", params={"sessionId": session})
+        assert (await client.answer_to(2))["result"] == {}
+
+
+@pytest.mark.rule(79, 83)
+@pytest.mark.parametrize("reply", [{"result": {"outcome": {"outcome": "cancelled"}}}, {"error": {"code": -32800}}])
+async def test_a_question_dies_with_its_turn_however_the_client_answers_it(
+    tmp_path: Path, reply: dict[str, Any]
+) -> None:
+    done: list[bool] = []
+
+    async def work(turn: Turn[Settings]) -> None:
+        async with turn.tool("Delete", kind="delete") as delete:
+            done.append(await delete.allow())
+
+    async with asyncio.timeout(5), raw_client(agent_with(work)) as client:
+        session = await open_session(client, tmp_path)
+        prompt = {"sessionId": session, "prompt": [{"type": "text", "text": "x"}]}
+        client.send(id=1, method="session/prompt", params=prompt)
+        message: dict[str, Any] = {}
+        while message.get("method") != "session/request_permission":
+            message = await client.receive()
+        asked = message["id"]
+        client.send(method="session/cancel", params={"sessionId": session})
+        if "error" in reply:
+            reply["error"]["message"] = "cancelled"
+        client.send(id=asked, **reply)
+        messages = [await client.receive()]
+        while messages[-1].get("id") != 1:
+            messages.append(await client.receive())
+        assert messages[-1]["result"] == {"stopReason": "cancelled"}
+        statuses = [m["params"]["update"].get("status") for m in messages if m.get("method") == "session/update"]
+        assert statuses[-1] == "failed"
+        assert done in ([], [False])
+
+
+async def test_a_compaction_in_progress_is_cancelled_with_its_turn_and_fails_with_it(tmp_path: Path) -> None:
+    async def work(turn: Turn[Settings]) -> None:
+        await turn.compaction(turn.text, "in_progress")
+        if turn.text == "cancelled":
+            await asyncio.Event().wait()
+
+    async with asyncio.timeout(5), editor_for(agent_with(work), tmp_path, judged=True, **EVERYTHING) as editor:
+        session = await editor.new()
+        turn = asyncio.ensure_future(editor.prompt(session, "cancelled"))
+        await editor.until_told(v1.CompactionUpdate)
+        await editor.cancel(session)
+        assert (await turn).stop_reason == "cancelled"
+        await editor.prompt(session, "failed")
+
+        told = [(update.compaction_id, update.status) for update in editor.of(v1.CompactionUpdate)]
+        assert told == [
+            ("cancelled", "in_progress"),
+            ("cancelled", "cancelled"),
+            ("failed", "in_progress"),
+            ("failed", "failed"),
+        ]
+
+
+async def test_last_words_leave_even_when_the_turn_is_cancelled_twice(tmp_path: Path) -> None:
+    async def work(turn: Turn[Settings]) -> None:
+        try:
+            await turn.say("x")
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            assert task is not None
+            task.cancel()
+            await turn.last_words(ToolCallChanged(tool_call_id="t", status="failed"))
+
+    async with asyncio.timeout(5), editor_for(agent_with(work), tmp_path, judged=True) as editor:
+        session = await editor.new()
+        turn = asyncio.ensure_future(editor.prompt(session, "go"))
+        await editor.until_told(v1.AgentMessageChunk)
+        await editor.cancel(session)
+        assert (await turn).stop_reason == "cancelled"
+        assert editor.judge.order()[-2:] == ["tool_call_update", "answer to session/prompt"]
+
+
+async def test_a_handler_that_cancels_itself_ends_as_cancelled(tmp_path: Path) -> None:
+    async def work(turn: Turn[Settings]) -> None:
+        raise asyncio.CancelledError
+
+    async with asyncio.timeout(5), editor_for(agent_with(work), tmp_path) as editor:
+        assert (await editor.prompt(await editor.new(), "go")).stop_reason == "cancelled"
+
+
+async def test_a_slow_client_does_not_keep_a_cancelled_turn_from_ending(tmp_path: Path) -> None:
+    """Permission questions that nobody ever answers, in several sessions: each ends by itself."""
+
+    async def work(turn: Turn[Settings]) -> None:
+        async with turn.tool("Ask") as tool:
+            await tool.allow()
+
+    async with asyncio.timeout(5), editor_for(agent_with(work), tmp_path, judged=True) as editor:
+        asked: list[str] = []
+
+        @editor.handlers.on(v1.SESSION_REQUEST_PERMISSION)
+        async def never(context: Context, params: v1.RequestPermissionRequest) -> v1.RequestPermissionResponse:
+            asked.append(params.session_id)
+            editor.note_news()
+            await asyncio.Event().wait()
+            raise AssertionError
+
+        one, two = await editor.new(), await editor.new()
+        turns = {name: asyncio.ensure_future(editor.prompt(name, "go")) for name in (one, two)}
+        await editor.until(lambda: len(asked) == 2)
+        await editor.cancel(one)
+        assert (await turns[one]).stop_reason == "cancelled"
+        assert not turns[two].done()
+        await editor.cancel(two)
+        assert (await turns[two]).stop_reason == "cancelled"
