@@ -76,21 +76,13 @@ def test_what_an_odd_agent_does_has_its_own_code(tmp_path: Path, kind: str, code
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["run", "hi", "--agent", "nobody"], "there is no agent called 'nobody' (there are: builtin"),
         (["run", "hi", "--mode", "sleep"], "there is no mode 'sleep' (there are: ask, architect, code)"),
         (["run", "hi", "--set", "colour=red"], "there is no setting 'colour'"),
         (["run", "hi", "--set", "model=big"], "model cannot be 'big'"),
         (["run", "hi", "--set", "numbers=maybe"], "true or false"),
-        (["run", "hi", "--set", "model"], "say NAME=VALUE"),
-        (["run", "hi", "--env", "=x"], "say NAME=VALUE"),
         (["run", "hi", "--file", "absent.txt"], "no such file"),
-        (["run", "hi", "--cwd", "absent"], "there is no such directory"),
-        (["run", "hi", "--rules", "absent.toml"], "absent.toml"),
-        (["run", "hi", "--mcp", "absent.json"], "absent.json"),
-        (["run", "hi", "--mcp", "it=no-such-command"], "there is no command 'no-such-command'"),
         (["run", "hi", "--continue"], "no session in this directory"),
         (["run", "hi", "--ask"], "--ask needs a terminal"),
-        (["run", "-f", "absent.txt"], "cannot read the prompt from absent.txt: No such file"),
         (["run", "-f", "-"], "the prompt is empty"),
     ],
 )
@@ -121,6 +113,31 @@ def test_a_command_line_that_makes_no_sense_starts_nothing(
         main(arguments)
 
     assert left.value.code == 2
+    assert told in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["run", "hi", "--agent", "nobody"], "there is no agent called 'nobody' (there are: builtin"),
+        (["run", "hi", "--set", "model"], "say NAME=VALUE"),
+        (["run", "hi", "--env", "=x"], "say NAME=VALUE"),
+        (["run", "hi", "--cwd", "absent"], "there is no such directory"),
+        (["run", "hi", "--rules", "absent.toml"], "absent.toml"),
+        (["run", "hi", "--mcp", "absent.json"], "absent.json"),
+        (["run", "hi", "--mcp", "it=no-such-command"], "there is no command 'no-such-command'"),
+        (["run", "-f", "absent.txt"], "cannot read the prompt from absent.txt: No such file"),
+    ],
+)
+def test_what_cannot_be_is_noticed_before_an_agent_is_started(
+    tmp_path: Path, arguments: list[str], told: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+
+    code = main(arguments)
+
+    assert code == 2
     assert told in capsys.readouterr().err
 
 

@@ -39,6 +39,9 @@ async def connected(
 ) -> AsyncGenerator[RemoteAgent]:
     """The agent that was asked for, with the files and commands it may use."""
     cwd = _directory(arguments.cwd)
+    # Before anything is started for a command line that is wrong.
+    mcp_servers(arguments.mcp)
+    pairs(arguments.set, "--set")
     async with connect(
         target_of(arguments),
         permissions=permissions_for(arguments, on_ask, on_denied),
