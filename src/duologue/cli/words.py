@@ -7,6 +7,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, TextIO
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
     from rich.live import Live
 
 __all__ = ["Words", "harmless", "has_colour", "words_for"]
@@ -14,6 +15,9 @@ __all__ = ["Words", "harmless", "has_colour", "words_for"]
 
 REFRESHES_PER_SECOND = 8
 """How often a growing paragraph is drawn: it looks alive, and costs little over ssh."""
+
+MOST_WAITING = 100_000
+"""Characters of one paragraph that are kept to be drawn whole."""
 
 
 def words_for(out: TextIO) -> Words:
@@ -62,49 +66,59 @@ class RenderedWords(Words):
 
         self._console = Console(file=out)
         self._live: Live | None = None
+        self._is_ending = False
         self._waiting = ""
         self._has_paragraph = False
 
     def write(self, text: str) -> None:
         """One more piece."""
         self._waiting += text
-        while (end := _end_of_paragraph(self._waiting)) is not None:
+        while "\n" in text and (end := _end_of_paragraph(self._waiting)) is not None:
             paragraph, self._waiting = self._waiting[:end], self._waiting[end:].lstrip("\n")
             self._render(paragraph)
-        if self._waiting.strip():
-            self._draft(self._waiting)
+        if len(self._waiting) > MOST_WAITING:
+            self.pause()
+        elif self._waiting.strip():
+            self._draft()
 
     def pause(self) -> None:
         """Show what waits, whole or not."""
-        if self._waiting.strip():
-            self._render(self._waiting)
-        self._waiting = ""
+        waiting, self._waiting = self._waiting, ""
+        if waiting.strip():
+            self._render(waiting)
         self._has_paragraph = False
 
-    def _draft(self, paragraph: str) -> None:
-        from rich.live import Live
-        from rich.markdown import Markdown
-
+    def _draft(self) -> None:
         if self._live is None:
+            from rich.live import Live
+
             if self._has_paragraph:
                 self._out.write("\n")
+            self._has_paragraph = False
             self._live = Live(
                 console=self._console,
+                get_renderable=self._drawn,
                 transient=True,
                 refresh_per_second=REFRESHES_PER_SECOND,
                 redirect_stdout=False,
                 redirect_stderr=False,
             )
             self._live.start()
-            self._has_paragraph = False
-        self._live.update(Markdown(harmless(paragraph)))
+
+    def _drawn(self) -> RenderableType:
+        from rich.markdown import Markdown
+
+        return Markdown(harmless(self._waiting)) if not self._is_ending else ""
 
     def _render(self, paragraph: str) -> None:
         from rich.markdown import Markdown
 
         if self._live is not None:
+            # Its own end would draw all of it once more, and could not take back what left the screen at the top.
+            self._is_ending = True
+            self._live.refresh()
             self._live.stop()
-            self._live = None
+            self._live, self._is_ending = None, False
         if self._has_paragraph:
             self._out.write("\n")
         self._has_paragraph = True
