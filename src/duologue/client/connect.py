@@ -113,6 +113,7 @@ async def _connected(
         async with Connection(transport, handlers, skips_noise=True, taps=taps) as connection:
             agent = RemoteAgent(V1AgentProxy(connection), connection, desk)
             await _introduce(agent, transport, info, timeout)
+            agent.tasks.start(_tidy_up(connection, desk))
             try:
                 yield agent
             finally:
@@ -129,7 +130,13 @@ async def _introduce(agent: RemoteAgent, transport: Transport, info: Party | Non
         async with asyncio.timeout(seconds):
             agent.welcomed(await agent.proxy.initialize(us, agent.desk.features))
     except TimeoutError:
-        raise InitializeTimeout(_never_answered(transport, seconds)) from None
+        raise InitializeTimeout(_never_answered(transport, agent.connection.noise, seconds)) from None
+
+
+async def _tidy_up(connection: Connection, desk: Desk) -> None:
+    """What the agent started through us does not outlive it, however long its user stays."""
+    await connection.wait_closed()
+    await desk.hang_up()
 
 
 def _name_of(target: Target) -> str:
@@ -170,7 +177,8 @@ def _configured(config: Mapping[str, Any]) -> tuple[list[str], dict[str, str]]:
     }
 
 
-def _never_answered(transport: Transport, seconds: float) -> str:
+def _never_answered(transport: Transport, noise: str, seconds: float) -> str:
     said = transport.stderr_tail if isinstance(transport, ProcessTransport) else ""
+    printed = f"; it printed {noise}" if noise else ""
     told = f"; the last it wrote to stderr:\n{said}" if said else ""
-    return f"the agent did not answer `initialize` within {seconds:g} s; is it an ACP agent?{told}"
+    return f"the agent did not answer `initialize` within {seconds:g} s; is it an ACP agent?{printed}{told}"

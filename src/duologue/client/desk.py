@@ -99,10 +99,17 @@ class Desk:
         if self.workspace is not None:
             self.workspace.close_session(session_id)
 
-    async def aclose(self) -> None:
-        """The agent is gone: end everything that was done for it."""
+    async def hang_up(self) -> None:
+        """The agent is gone: end what was done for it, and let everybody know who listens."""
         if self.terminals is not None:
             await self.terminals.aclose()
+        for session in self.sessions.values():
+            self.cancel_questions(session.id)
+            session.fall_silent()
+
+    async def aclose(self) -> None:
+        """We leave: nothing stays open."""
+        await self.hang_up()
         for session_id in list(self.sessions):
             await self.remove(session_id)
 
@@ -131,6 +138,8 @@ class Desk:
     ) -> str | None:
         session = self._session(session_id)
         await session.update(tool, raw)
+        if session.is_cancelling:
+            return None  # asked before the agent heard of the end: nobody is to be bothered with it
         known = session.transcript.tool_call(tool.tool_call_id)
         assert known is not None, "the update above made it"
         cwd, roots = session.setup.cwd, session.setup.roots

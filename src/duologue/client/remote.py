@@ -28,6 +28,9 @@ from duologue.runtime.tasks import TaskScope
 
 __all__ = ["RemoteAgent"]
 
+CANCEL_SECONDS = 10.0
+"""How long a cancelled turn waits for the agent to end it; longer, and people press the key again."""
+
 
 class RemoteAgent:
     """What `connect(…)` gives.
@@ -36,6 +39,7 @@ class RemoteAgent:
         info: Who the agent says it is, if it does.
         features: What it can do.
         login_methods: The ways to log in that it offers.
+        cancel_seconds: How long a cancelled turn waits for the agent to end it.
         on_session: Is told of each session before anything is heard of it: the place to watch from the first word on.
     """
 
@@ -47,6 +51,7 @@ class RemoteAgent:
         self.info: Party | None = None
         self.features = AgentFeatures()
         self.login_methods: list[LoginMethod] = []
+        self.cancel_seconds = CANCEL_SECONDS
         self.on_session: Callable[[ClientSession], None] | None = None
 
     def welcomed(self, welcome: Welcome) -> None:
@@ -107,6 +112,7 @@ class RemoteAgent:
     async def load(self, session_id: str, cwd: str | Path = ".", **options: Any) -> ClientSession:
         """An earlier session with all that was said in it."""
         self.need("load", "load earlier sessions")
+        self._must_not_be_open(session_id)
         setup = self.setup_for(cwd, **options)
         session = self._add(session_id, setup, None)
         try:
@@ -119,6 +125,7 @@ class RemoteAgent:
     async def resume(self, session_id: str, cwd: str | Path = ".", **options: Any) -> ClientSession:
         """An earlier session, without hearing again what was said in it."""
         self.need("resume", "resume earlier sessions")
+        self._must_not_be_open(session_id)
         setup = self.setup_for(cwd, **options)
         session = self._add(session_id, setup, None)
         try:
@@ -156,6 +163,8 @@ class RemoteAgent:
     async def delete(self, session_id: str) -> None:
         """Forget a session for good; one that is gone already is as good as deleted."""
         self.need("delete", "delete sessions")
+        if session_id in self.desk.sessions:
+            await self.desk.sessions[session_id].aclose()
         try:
             await self.proxy.delete_session(session_id)
         except ResourceNotFound:
@@ -174,6 +183,11 @@ class RemoteAgent:
     async def forget(self, session: ClientSession) -> None:
         """A session was closed."""
         await self.desk.remove(session.id)
+
+    def _must_not_be_open(self, session_id: str) -> None:
+        # Two would hear the same updates, and the failure of one would end the other.
+        if session_id in self.desk.sessions:
+            raise InvalidParams(f"session {session_id!r} is open already; close it first")
 
     def _add(self, session_id: str, setup: SessionSetup, opened: Opened | None) -> ClientSession:
         session = ClientSession(self, session_id, setup)

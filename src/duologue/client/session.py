@@ -16,9 +16,17 @@ from duologue.conversation.items import Usage
 from duologue.conversation.settings import Modes, Setting
 from duologue.conversation.setup import SessionSetup
 from duologue.conversation.transcript import Transcript
-from duologue.conversation.updates import Command, Location, MessageChunk, SettingsChanged, ToolCallChanged, Update
+from duologue.conversation.updates import (
+    Command,
+    Location,
+    MessageChunk,
+    PlanChanged,
+    SettingsChanged,
+    ToolCallChanged,
+    Update,
+)
 from duologue.dialects.terms import Opened
-from duologue.errors import InvalidParams, ResourceNotFound
+from duologue.errors import ConnectionLost, InvalidParams, MethodNotFound, ResourceNotFound
 from duologue.events import Event, Following, event_of
 
 if TYPE_CHECKING:
@@ -38,6 +46,7 @@ class ClientSession:
         setup: What it was opened with.
         transcript: Everything said and done so far.
         following: Where the agent works, last it said.
+        is_interrupted: The agent was lost in the middle of a turn.
         late_updates: How many updates came after their turn had ended.
     """
 
@@ -49,12 +58,16 @@ class ClientSession:
         self.transcript = Transcript()
         self.following: Location | None = None
         self.is_open = True
+        self.is_interrupted = False
         self.late_updates = 0
         self._models: Setting | None = None
         self._turn: ClientTurn | None = None
+        self._waiting: list[ClientTurn] = []
         self._had_turn = False
         self._order = asyncio.Lock()
         self._watchers: list[Callable[[Event], None]] = []
+        self._readers: list[asyncio.Queue[Event | None]] = []
+        self._is_silent = False
 
     def opened(self, state: Opened) -> None:
         """What the agent said of the session when it opened it."""
@@ -107,6 +120,11 @@ class ClientSession:
         """A turn is running."""
         return self._turn is not None
 
+    @property
+    def is_cancelling(self) -> bool:
+        """The agent was asked to end the turn that runs, and has not yet."""
+        return self._turn is not None and self._turn.is_cancelling
+
     # --- prompting
 
     def prompt(
@@ -130,8 +148,10 @@ class ClientSession:
             meta: Attached for the agent.
 
         Raises:
-            InvalidParams: The agent does not take such content.
+            InvalidParams: The agent does not take such content, or the session is closed.
         """
+        if not self.is_open:
+            raise InvalidParams("this session is closed")
         blocks = build_prompt(
             prompt, files=files, images=images, audio=audio, cwd=self.cwd, features=self.agent.features
         )
@@ -144,18 +164,32 @@ class ClientSession:
     async def cancel(self) -> None:
         """Ask the agent to stop this turn; the prompt still ends with its stop reason.
 
-        Permission questions still open are answered "cancelled" first.
+        Permission questions still open are answered "cancelled" first; prompts that wait are never sent.
         """
+        for turn in list(self._waiting):
+            self.withdraw(turn)
+        if self._turn is not None:
+            self._turn.is_cancelling = True
         # protocol/v1/prompt-turn, Cancellation: the client MUST answer the permission requests still pending.
         self.agent.desk.cancel_questions(self.id)
         await self.agent.proxy.cancel(self.id)
 
     def start_turn(self, turn: ClientTurn) -> asyncio.Task[None]:
         """Begin a turn in a task of the connection."""
+        self._waiting.append(turn)
         return self.agent.tasks.start(self._run_turn(turn))
+
+    def withdraw(self, turn: ClientTurn) -> bool:
+        """Take back a turn that has not been sent; whether it had not."""
+        if turn not in self._waiting:
+            return False
+        self._waiting.remove(turn)
+        turn.give_up()
+        return True
 
     async def _run_turn(self, turn: ClientTurn) -> None:
         async with self._order:
+            self._waiting.remove(turn)
             since = len(self.transcript)
             message_id = f"prompt-{secrets.token_hex(8)}"  # two prompts in a row are two messages
             for block in turn.prompt:
@@ -169,6 +203,7 @@ class ClientSession:
 
     def _after_turn(self, turn: ClientTurn, since: int) -> None:
         """What an agent left open is closed, and what it refused is marked."""
+        self.is_interrupted = isinstance(turn.error, ConnectionLost)
         self.agent.desk.cancel_questions(self.id)
         ended = "cancelled" if turn.stop_reason == "cancelled" else "failed"
         self.transcript.close_tool_calls(since, ended)
@@ -225,20 +260,23 @@ class ClientSession:
         return lambda: self._watchers.remove(watcher)
 
     async def events(self) -> AsyncIterator[Event]:
-        """Every event from now on, in and between turns, until the session is closed."""
-        queue: asyncio.Queue[Event] = asyncio.Queue()
-        stop = self.watch(queue.put_nowait)
+        """Every event from now on, in and between turns, until the session is closed or the agent is gone."""
+        if self._is_silent:
+            return
+        queue: asyncio.Queue[Event | None] = asyncio.Queue()
+        self._readers.append(queue)
         try:
-            while self.is_open or not queue.empty():
-                yield await queue.get()
+            while (event := await queue.get()) is not None:
+                yield event
         finally:
-            stop()
+            self._readers.remove(queue)
 
     async def update(self, update: Update, raw: bytes) -> None:
         """Fold one update in and show it: to the turn that runs, and to those who watch."""
         is_echo = self._turn is not None and isinstance(update, MessageChunk) and update.role == "user"
         changed = None if is_echo else self.transcript.apply(update)  # what we sent is in the transcript already
-        is_late = self._turn is None and self._had_turn and isinstance(update, MessageChunk | ToolCallChanged)
+        is_of_a_turn = isinstance(update, MessageChunk | ToolCallChanged | PlanChanged)
+        is_late = self._turn is None and self._had_turn and is_of_a_turn
         self.late_updates += is_late
         await self._show(event_of(update, changed, raw, is_late))
         if isinstance(update, ToolCallChanged) and isinstance(update.locations, list) and update.locations:
@@ -250,6 +288,8 @@ class ClientSession:
     async def _show(self, event: Event) -> None:
         for watcher in self._watchers:
             watcher(event)
+        for reader in self._readers:
+            reader.put_nowait(event)
         if self._turn is not None:
             await self._turn.deliver(event)
 
@@ -260,13 +300,27 @@ class ClientSession:
         if not self.is_open:
             return
         self.is_open = False
-        self.agent.desk.cancel_questions(self.id)
-        if self.agent.features.close and not self.agent.is_closed:
-            try:
-                await self.agent.proxy.close_session(self.id)
-            except ResourceNotFound:
-                pass  # protocol/v1: gone already is as good as closed
-        await self.agent.forget(self)
+        try:
+            if not self.agent.is_closed:
+                await self._leave()
+        # Gone already is as good as closed, and there are agents that offer to close and cannot.
+        except (ResourceNotFound, MethodNotFound, ConnectionLost):
+            pass
+        finally:
+            self.fall_silent()
+            await self.agent.forget(self)
+
+    async def _leave(self) -> None:
+        if self._turn is not None:
+            await self.cancel()
+        if self.agent.features.close:
+            await self.agent.proxy.close_session(self.id)
+
+    def fall_silent(self) -> None:
+        """Nothing more will be heard: whoever reads the events has read them all."""
+        self._is_silent = True
+        for reader in self._readers:
+            reader.put_nowait(None)
 
     def said(self) -> str:
         """The last message of the agent, as plain text."""

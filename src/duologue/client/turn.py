@@ -10,12 +10,13 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Generator
+from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from duologue.conversation.content import Content, JsonObject
 from duologue.dialects.terms import TokenUsage
-from duologue.errors import DuologueError
+from duologue.errors import ConnectionLost, DuologueError, RequestError
 from duologue.events import Event, Plan, Text, ToolCall
 
 if TYPE_CHECKING:
@@ -26,9 +27,6 @@ __all__ = ["ClientTurn"]
 MAX_WAITING_EVENTS = 256
 """Events that may wait for a slow reader before the agent has to; a screenful, so that a pause is noticed early."""
 
-CANCEL_SECONDS = 10.0
-"""How long a cancelled turn waits for the agent to end it."""
-
 
 class ClientTurn:
     """A turn. It begins when it is entered, iterated or awaited.
@@ -37,6 +35,7 @@ class ClientTurn:
         stop_reason: How it ended: `end_turn`, `max_tokens`, `max_turn_requests`, `refusal`, `cancelled`; `None` before.
         usage: The tokens it used up, if the agent counts them.
         error: Why it failed, if it did.
+        is_cancelling: The agent was asked to end it.
     """
 
     def __init__(self, session: ClientSession, prompt: list[Content], meta: JsonObject | None) -> None:
@@ -46,6 +45,7 @@ class ClientTurn:
         self.usage: TokenUsage | None = None
         self.meta: JsonObject | None = None
         self.error: BaseException | None = None
+        self.is_cancelling = False
         self._meta = meta
         self._texts: list[str] = []
         self._tool_calls: dict[str, ToolCall] = {}
@@ -117,16 +117,25 @@ class ClientTurn:
         return self
 
     async def cancel(self) -> None:
-        """Ask the agent to end this turn; it ends with its stop reason, or not at all after ten seconds."""
+        """Ask the agent to end this turn; it ends with its stop reason, or is given up after ten seconds.
+
+        A turn that still waits for another one is withdrawn, and the agent never hears of it.
+        """
         if self._task is None or self.is_over:
             return
         self._stop_reading()
-        await self.session.cancel()
-        await asyncio.wait({self._task}, timeout=CANCEL_SECONDS)
-        if not self.is_over:
+        if not self.session.withdraw(self):
+            with suppress(ConnectionLost):  # then the turn has failed, and says so itself
+                await self.session.cancel()
+            await asyncio.wait({self._task}, timeout=self.session.agent.cancel_seconds)
+            self.give_up()
+        await asyncio.wait({self._task})
+
+    def give_up(self) -> None:
+        """Stop waiting for an end that the agent does not bring."""
+        if self._task is not None and not self.is_over:
+            self.stop_reason = "cancelled"
             self._task.cancel()
-            await asyncio.wait({self._task})
-            self.stop_reason = self.stop_reason or "cancelled"
 
     # --- what the session does with it
 
@@ -188,7 +197,11 @@ class ClientTurn:
         try:
             result = await self.session.agent.proxy.prompt(self.session.id, self.prompt, self._meta)
         except DuologueError as error:
-            self.error = error
+            # There are agents that answer a cancelled prompt with an error; it has ended as asked all the same.
+            if self.is_cancelling and isinstance(error, RequestError):
+                self.stop_reason = "cancelled"
+            else:
+                self.error = error
             return
         self.stop_reason = result.stop_reason
         self.usage = result.usage
