@@ -61,12 +61,16 @@ def terminal_to_ask() -> Generator[int | None]:
     if sys.stdin is not None and sys.stdin.isatty():
         yield sys.stdin.fileno()
         return
-    try:
-        descriptor = os.open("/dev/tty", os.O_RDWR | os.O_CLOEXEC)
-    except OSError:
-        yield None
-        return
+    descriptor = _own_terminal()
     try:
         yield descriptor
     finally:
-        os.close(descriptor)
+        if descriptor is not None:
+            os.close(descriptor)
+
+
+def _own_terminal() -> int | None:
+    try:
+        return os.open("/dev/tty", os.O_RDWR | os.O_CLOEXEC)
+    except OSError:
+        return None
