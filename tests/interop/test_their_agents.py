@@ -177,12 +177,13 @@ async def test_a_command_that_nobody_allowed_does_not_run(sdk: Sdk, tmp_path: Pa
     assert not (tmp_path / "made").exists()
 
 
-async def test_modes_and_options_are_set(sdk: Sdk, tmp_path: Path) -> None:
-    async with reached(sdk) as agent, agent.session(tmp_path) as session:
-        await session.set_mode("code")
-        await session.set("depth", "long")
-        await session.set("loud", True)
-        assert values(session) == {"depth": "long", "loud": True}
+async def test_modes_and_options_are_set_and_still_are_when_the_session_is_loaded(sdk: Sdk, tmp_path: Path) -> None:
+    async with reached(sdk) as agent:
+        async with agent.session(tmp_path) as session:
+            await session.set_mode("code")
+            await session.set("depth", "long")
+            await session.set("loud", True)
+            assert values(session) == {"depth": "long", "loud": True}
         again = await agent.load(session.id, tmp_path)
         assert again.modes is not None
         assert again.modes.current == "code"
