@@ -36,7 +36,7 @@ run: setup ## show it at work: one turn of the built-in agent, no key, no networ
 	@echo; echo "next: $(BIN)/duologue chat    or    $(BIN)/duologue --help"
 
 test: setup ## the whole suite, less what needs Node
-	$(BIN)/pytest -m "not interop and not chaos" $(PYTEST_ARGS)
+	$(BIN)/pytest -n auto -m "not interop and not chaos" $(PYTEST_ARGS)
 
 check: format-check lint types test docs ## what a contributor runs before a change is sent
 
@@ -61,7 +61,7 @@ docs-serve: setup ## the site on loopback, rebuilt on change
 	$(BIN)/mkdocs serve --dev-addr 127.0.0.1:8000
 
 faults: setup ## run the suite and write docs/project/faults.md from it
-	$(BIN)/pytest -q -m "not interop and not chaos" --fault-table=docs/project/faults.md
+	$(BIN)/pytest -n auto -q -m "not interop and not chaos" --fault-table=docs/project/faults.md
 
 coverage: setup ## each pure room at 100 % of its branches by its own tests
 	$(BIN)/python -m scripts.coverage_per_module

@@ -77,6 +77,8 @@ def main() -> int:
             "-m",
             "pytest",
             "-q",
+            "-n",
+            "auto",
             "-m",
             "not interop and not chaos",
             *suites,
