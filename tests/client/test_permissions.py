@@ -77,6 +77,24 @@ async def test_a_yes_to_a_tool_call_covers_the_command_it_announced_once(
     assert len(user.asked) == 2
 
 
+async def test_a_no_covers_the_act_too_so_that_nobody_is_asked_until_the_wrong_key_is_hit(tmp_path: Path) -> None:
+    answers = iter([False, False, True])
+    user = User(lambda asked: next(answers))
+    permissions = Permissions(on_ask=user)
+
+    assert await permissions.decide(question(tmp_path, paths=[tmp_path / "a"])) == "reject_once"
+    for _ in range(3):
+        assert not await writes(permissions, tmp_path, tmp_path / "a")
+    assert len(user.asked) == 1
+    for _ in range(3):
+        assert not await runs(permissions, tmp_path, "ls")
+    assert len(user.asked) == 2
+    # A question may be put again, and a yes is a yes.
+    assert await permissions.decide(question(tmp_path, paths=[tmp_path / "a"])) == "allow_once"
+    assert await writes(permissions, tmp_path, tmp_path / "a")
+    assert len(user.asked) == 3
+
+
 @pytest.mark.fault("PRM-10")
 async def test_an_act_that_differs_from_its_question_is_judged_afresh(tmp_path: Path) -> None:
     once = User(lambda asked: asked.allow() if asked.method == "session/request_permission" else asked.reject())

@@ -66,16 +66,27 @@ def _thing(effect: Effect) -> tuple[str | None, str | None, str | None, dict[str
 
 
 class Turn:
-    """What was said yes to in one turn. It ends when the turn does, and whatever waits for it finds out."""
+    """What was said in one turn. It ends when the turn does, and whatever waits for it finds out."""
 
     def __init__(self) -> None:
         self.is_over = False
         self.entries: list[_Entry] = []
         self._granted: list[set[Effect]] = []
+        self._refused: set[Effect] = set()
 
     def grant(self, effects: Iterable[Effect]) -> None:
         """The user said yes to a tool call that would do this."""
-        self._granted.append(set(effects))
+        granted = set(effects)
+        self._granted.append(granted)
+        self._refused -= granted
+
+    def refuse(self, effects: Iterable[Effect]) -> None:
+        """The user said no to this."""
+        self._refused.update(effects)
+
+    def is_refused(self, effects: Iterable[Effect]) -> bool:
+        """Whether the user said no to any of this, and nothing else since."""
+        return not self._refused.isdisjoint(effects)
 
     def spend(self, effects: Iterable[Effect]) -> bool:
         """Whether a yes covers all of this; it does so once."""

@@ -270,6 +270,8 @@ class Permissions:
             answer = refusal(question, "error")
         if not self._write_down(question, effects, ruling, answer) and answer.is_yes:
             return refusal(question, "not written down")
+        if answer.by == "user" and answer.word == "reject":
+            turn.refuse(effects)
         self._remember(answer, question, turn)
         return answer
 
@@ -290,11 +292,13 @@ class Permissions:
         """The strictest word about all effects, after what was said before."""
         judged = [(effect, self._judge_effect(effect, question.scene, turn)) for effect in question.effects]
         worst = strictest(ruling for _, ruling in judged)
-        open_to_question = [effect for effect, ruling in judged if ruling.word == "ask"]
-        is_act = question.method != "session/request_permission"
-        if worst.word == "ask" and is_act and not self._is_dry_run and turn.spend(open_to_question):
-            return Ruling("allow", "granted")
-        return worst
+        if worst.word != "ask" or question.method == "session/request_permission" or self._is_dry_run:
+            return worst
+        unsettled = [effect for effect, ruling in judged if ruling.word == "ask"]
+        # Whoever was told no and does it all the same is not asked about again.
+        if turn.is_refused(unsettled):
+            return Ruling("reject", "refused")
+        return Ruling("allow", "granted") if turn.spend(unsettled) else worst
 
     def _judge_effect(self, effect: Effect, scene: Scene, turn: Turn) -> Ruling:
         if effect.kind in CHANGING and effect.path is not None and self._is_own_file(effect.path):
