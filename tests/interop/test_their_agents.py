@@ -34,7 +34,7 @@ from duologue.runtime.handlers import Context, Handlers
 from duologue.schema.base import Method, Model
 from tests.interop.sdks import OFFICIAL, Sdk
 
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(60)]
+pytestmark = [pytest.mark.interop, pytest.mark.timeout(180)]  # the first test of each SDK installs it
 
 FIVE_MEGABYTES = 5_000_000
 LONGEST_SECONDS = 50.0

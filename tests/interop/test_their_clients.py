@@ -6,7 +6,7 @@ import pytest
 
 from tests.interop.sdks import OFFICIAL, Json, Stage
 
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(60)]
+pytestmark = [pytest.mark.interop, pytest.mark.timeout(180)]  # the first test of each SDK installs it
 
 FILES: Json = {"fs": {"readTextFile": True, "writeTextFile": True}}
 FORMS: Json = {"elicitation": {"form": {}, "url": {}}}
