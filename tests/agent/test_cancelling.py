@@ -127,7 +127,15 @@ async def test_a_cancel_of_nothing_is_harmless_and_does_not_touch_the_next_promp
     """In the wild, agents 2: cancels before and after a turn."""
     async with asyncio.timeout(5), raw_client(agent_with()) as client:
         session = await open_session(client, tmp_path)
-        nonsense = [{"requestId": 5}, {"requestId": "1"}, {"requestId": None}, {"requestId": []}, {}, None, "x"]
+        nonsense: list[Any] = [
+            {"requestId": 5},
+            {"requestId": "1"},
+            {"requestId": None},
+            {"requestId": []},
+            {},
+            None,
+            "x",
+        ]
         for number in range(3):
             for name in (session, "unknown", ""):
                 client.send(method="session/cancel", params={"sessionId": name})

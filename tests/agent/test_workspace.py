@@ -205,7 +205,7 @@ async def test_a_command_can_be_watched_while_it_runs(tmp_path: Path, offers: bo
         async with turn.tool("Server") as tool, turn.terminal("sh", "-c", "echo ready; sleep 60") as terminal:
             if terminal.part is not None:
                 await tool.show(terminal.part)
-            while "ready" not in (await terminal.output()).output:
+            while "ready" not in (await terminal.output()).output:  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
             seen.append("ready")
             await terminal.kill()

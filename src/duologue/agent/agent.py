@@ -22,6 +22,7 @@ from duologue.agent.turn import Turn
 from duologue.conversation.content import JsonObject
 from duologue.conversation.setup import Party
 from duologue.conversation.updates import Command
+from duologue.dialects.meta import RequestMeta
 from duologue.dialects.terms import LoginMethod, LoginStatus, Provider
 from duologue.dialects.v1.agent import V1AgentDialect
 from duologue.runtime.connection import Connection, Tap
@@ -87,6 +88,7 @@ class Agent(Generic[S]):
         self.cancel_timeout = cancel_timeout
         self.debug = debug
         self.prompt_handler: PromptHandler | None = None
+        self.request_watchers: list[Callable[[RequestMeta], object]] = []
         self.open_hooks: list[Callable[[Session[Any]], Awaitable[None]]] = []
         self.commands: dict[str, tuple[Command, CommandHandler]] = {}
         self.login_methods: dict[str, tuple[LoginMethod, Callable[[], Awaitable[None]] | None]] = {}
@@ -109,6 +111,14 @@ class Agent(Generic[S]):
         """Called with each session before its client hears that it is open: new, loaded, resumed or forked."""
         self.open_hooks.append(hook)
         return hook
+
+    def on_request(self, watch: Callable[[RequestMeta], object]) -> Callable[[RequestMeta], object]:
+        """Called with each request and notification, before it is handled: a plain function that does not wait.
+
+        It sees the method and what is attached (`_meta`), and may attach something to the answer.
+        """
+        self.request_watchers.append(watch)
+        return watch
 
     def command(
         self, name: str, description: str, *, hint: str | None = None, meta: JsonObject | None = None

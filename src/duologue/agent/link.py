@@ -16,6 +16,7 @@ from duologue.conversation.content import Content, JsonObject, TextContent
 from duologue.conversation.settings import Setting
 from duologue.conversation.setup import Party, SessionInfo, SessionSetup
 from duologue.dialects.contract import Editor
+from duologue.dialects.meta import RequestMeta
 from duologue.dialects.terms import AgentFeatures, ClientFeatures, LoginStatus, Opened, PromptResult, Provider, Welcome
 from duologue.errors import InvalidParams, MethodNotFound, ResourceNotFound
 
@@ -49,6 +50,10 @@ class Link:
     def _open(self) -> Opening:
         assert self._opening is not None, "sessions come after initialize"
         return self._opening
+
+    def requested(self, request: RequestMeta) -> None:
+        for watch in self._agent.request_watchers:
+            watch(request)
 
     # --- the first exchange and login
 

@@ -14,6 +14,7 @@ from duologue.conversation.content import Content, JsonObject
 from duologue.conversation.settings import Setting
 from duologue.conversation.setup import Party, SessionInfo, SessionSetup
 from duologue.conversation.updates import ToolCallChanged, Update
+from duologue.dialects.meta import RequestMeta
 from duologue.dialects.terms import (
     ClientFeatures,
     Elicitation,
@@ -107,6 +108,9 @@ class Editor(ABC):
 
 class AgentCore(Protocol):
     """The agent as a dialect sees it: one per connection."""
+
+    def requested(self, request: RequestMeta) -> None:
+        """A request or notification has come; what it is about follows in a call of its own."""
 
     async def initialize(self, client: Party | None, features: ClientFeatures, editor: Editor) -> Welcome: ...
 

@@ -31,7 +31,8 @@ M = TypeVar("M", bound=Model)
 class RequestMeta:
     """What is attached to a request of the peer (`received`), and what its answer shall carry (`answer`)."""
 
-    def __init__(self, received: JsonObject | None) -> None:
+    def __init__(self, method: str, received: JsonObject | None) -> None:
+        self.method = method
         self.received = received
         self.answer: JsonObject = {}
 
@@ -73,9 +74,9 @@ def attach(meta: JsonObject) -> Generator[Attached]:
 
 
 @contextmanager
-def answering(received: JsonObject | None) -> Generator[RequestMeta]:
+def answering(method: str, received: JsonObject | None) -> Generator[RequestMeta]:
     """The block answers a request that came with this attached."""
-    request = RequestMeta(received)
+    request = RequestMeta(method, received)
     token = _request.set(request)
     try:
         yield request

@@ -62,9 +62,9 @@ class V1AgentDialect:
         self._has_boolean_settings = False
         self._editor: V1Editor | None = None
         self._features: AgentFeatures | None = None
-        handlers.on(v1.INITIALIZE)(_attaching(self._initialize))
+        handlers.on(v1.INITIALIZE)(self._attaching(self._initialize))
         for feature, method, handler in self._table():
-            handlers.on(method)(self._if_offered(feature, method, _attaching(handler)))
+            handlers.on(method)(self._if_offered(feature, method, self._attaching(handler)))
 
     async def _initialize(self, context: Context, params: v1.InitializeRequest) -> v1.InitializeResponse:
         client = party_from_wire(params.client_info)
@@ -112,6 +112,17 @@ class V1AgentDialect:
             ("providers", v1.PROVIDERS_SET, self._set_provider),
             ("providers", v1.PROVIDERS_DISABLE, self._disable_provider),
         ]
+
+    def _attaching(self, handler: _Handler) -> _Handler:
+        """Let the agent see what came with a request, before and while it is handled, and add to the answer."""
+
+        async def handle(context: Context, params: Any) -> Any:
+            with answering(context.method, params.meta) as request:
+                self._core.requested(request)
+                result = await handler(context, params)
+                return with_meta(result, request.answer) if request.answer and result is not None else result
+
+        return handle
 
     def _withdraw(self, features: AgentFeatures) -> None:
         """Take away what this agent does not offer."""
@@ -283,17 +294,6 @@ class V1AgentDialect:
 
     async def _mcp_message(self, context: Context, params: v1.MessageMcpNotification) -> None:
         self._core.mcp_message(params.server_id, params.request_id, params.method, params.params)
-
-
-def _attaching(handler: _Handler) -> _Handler:
-    """Let what the handler calls see what came with the request, and add to its answer."""
-
-    async def handle(context: Context, params: Any) -> Any:
-        with answering(params.meta) as request:
-            result = await handler(context, params)
-            return with_meta(result, request.answer) if request.answer and result is not None else result
-
-    return handle
 
 
 def _usage_to_wire(usage: TokenUsage | None) -> v1.Usage | None:

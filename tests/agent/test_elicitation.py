@@ -1,0 +1,193 @@
+"""Forms and addresses: what a dataclass becomes, every kind of answer, and what is never asked."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import pytest
+
+from duologue.agent.forms import form_schema
+from duologue.agent.settings import Settings
+from duologue.agent.turn import Turn
+from duologue.errors import InvalidParams, RequestError
+from duologue.runtime.handlers import Context
+from duologue.schema import v1
+from duologue.schema.base import Other
+from tests.agent.editor import agent_with, editor_for
+
+FORMS = {"elicitation": v1.ElicitationCapabilities(form=v1.ElicitationFormCapabilities())}
+URLS = {"elicitation": v1.ElicitationCapabilities(url=v1.ElicitationUrlCapabilities())}
+
+
+@dataclass
+class Release:
+    """What to release."""
+
+    version: str = field(metadata={"title": "Version", "pattern": r"\d+\.\d+", "minLength": 3, "maxLength": 9})
+    channel: Literal["stable", "beta"] = "stable"
+    copies: int = field(default=1, metadata={"minimum": 1, "maximum": 5})
+    share: float = 0.5
+    announce: bool = True
+    mail: str | None = field(default=None, metadata={"format": "email", "description": "Whom to tell"})
+    parts: list[Literal["docs", "tests"]] = field(default_factory=lambda: ["docs"])
+
+
+def test_a_dataclass_becomes_a_form_of_every_kind_of_field() -> None:
+    assert form_schema(Release) == {
+        "type": "object",
+        "description": "What to release.",
+        "required": ["version"],
+        "properties": {
+            "version": {"type": "string", "title": "Version", "pattern": r"\d+\.\d+", "minLength": 3, "maxLength": 9},
+            "channel": {"type": "string", "enum": ["stable", "beta"], "default": "stable"},
+            "copies": {"type": "integer", "minimum": 1, "maximum": 5, "default": 1},
+            "share": {"type": "number", "default": 0.5},
+            "announce": {"type": "boolean", "default": True},
+            "mail": {"type": "string", "format": "email", "description": "Whom to tell"},
+            "parts": {
+                "type": "array",
+                "items": {"type": "string", "enum": ["docs", "tests"]},
+                "default": ["docs"],
+            },
+        },
+    }
+
+
+@dataclass
+class Nested:
+    release: Release
+
+
+@dataclass
+class Numbered:
+    number: Literal[1, 2]
+
+
+@dataclass
+class Secret:
+    name: str
+    api_key: str
+
+
+@pytest.mark.rule(129)
+@pytest.mark.parametrize(
+    ("form", "reason"),
+    [
+        (Nested, "release"),
+        (Numbered, "number"),
+        (Secret, "never asks for a secret"),
+        (int, "a form is a dataclass"),
+        (type("Plain", (), {}), "a form is a dataclass"),
+    ],
+)
+def test_what_has_no_place_in_a_form_is_refused_when_it_is_written(form: Any, reason: str) -> None:
+    with pytest.raises(TypeError, match=reason):
+        form_schema(form)
+
+
+@pytest.mark.rule(133)
+@pytest.mark.parametrize(
+    ("answer", "read"),
+    [
+        (v1.ElicitationAcceptAction(content={"version": "1.2"}), Release("1.2")),
+        (
+            v1.ElicitationAcceptAction(content={"version": "1.2", "copies": 3, "share": 1, "parts": ["tests"]}),
+            Release("1.2", copies=3, share=1.0, parts=["tests"]),
+        ),
+        (v1.ElicitationAcceptAction(content={}), None),
+        (v1.ElicitationAcceptAction(), None),
+        (v1.ElicitationAcceptAction(content={"version": 5}), None),
+        (v1.ElicitationAcceptAction(content={"version": "1.2", "channel": "nightly"}), None),
+        (v1.ElicitationDeclineAction(), None),
+        (v1.ElicitationCancelAction(), None),
+        (Other("shrug", {"action": "shrug", "content": {"version": "1.2"}}), None),
+    ],
+    ids=["accept", "more", "empty", "nothing", "wrong type", "wrong choice", "decline", "cancel", "unknown"],
+)
+async def test_an_answer_is_an_instance_or_nothing(
+    tmp_path: Path, answer: v1.CreateElicitationResponse, read: Release | None
+) -> None:
+    got: list[Release | None] = []
+
+    async def ask(turn: Turn[Settings]) -> None:
+        async with turn.tool("Release") as tool:
+            got.append(await turn.ask(Release, "What shall I release?", tool=tool))
+
+    async with asyncio.timeout(5), editor_for(agent_with(ask), tmp_path, judged=True, **FORMS) as editor:
+
+        @editor.handlers.on(v1.ELICITATION_CREATE)
+        async def fill_in(context: Context, params: v1.CreateElicitationRequest) -> v1.CreateElicitationResponse:
+            return answer
+
+        session = await editor.new()
+        assert (await editor.prompt(session, "go")).stop_reason == "end_turn"
+        assert got == [read]
+        [asked] = editor.judge.calls("elicitation/create")
+        assert asked["params"]["mode"] == "form"
+        assert asked["params"]["sessionId"] == session
+        assert asked["params"]["toolCallId"] == editor.of(v1.ToolCall)[0].tool_call_id
+        # On the wire a form is an object even if it does not say so.
+        assert {"type": "object", **asked["params"]["requestedSchema"]} == form_schema(Release)
+
+
+@pytest.mark.rule(127)
+@pytest.mark.parametrize("capabilities", [{}, {"elicitation": v1.ElicitationCapabilities()}, URLS])
+async def test_a_client_without_forms_is_not_asked(tmp_path: Path, capabilities: dict[str, Any]) -> None:
+    got: list[Release | None] = []
+
+    async def ask(turn: Turn[Settings]) -> None:
+        got.append(await turn.ask(Release, "What?"))
+
+    async with asyncio.timeout(5), editor_for(agent_with(ask), tmp_path, judged=True, **capabilities) as editor:
+        await editor.prompt(await editor.new(), "go")
+        assert got == [None]
+        assert editor.judge.calls("elicitation/create") == []
+
+
+@pytest.mark.rule(127, 129, 131, 135)
+async def test_an_address_is_asked_with_an_id_of_its_own_and_never_falls_back_to_a_form(tmp_path: Path) -> None:
+    agreed: list[bool] = []
+
+    async def ask(turn: Turn[Settings]) -> None:
+        for _ in range(2):
+            agreed.append(await turn.ask_url("Log in", "https://example.com/login?state=x"))
+        with pytest.raises(ValueError, match="no password"):
+            await turn.ask_url("Log in", "https://me:secret@example.com/")
+        await turn.session.editor.complete_elicitation("mine")
+
+    async with asyncio.timeout(5), editor_for(agent_with(ask), tmp_path, judged=True, **URLS) as editor:
+
+        @editor.handlers.on(v1.ELICITATION_CREATE)
+        async def visit(context: Context, params: v1.CreateElicitationRequest) -> v1.CreateElicitationResponse:
+            return v1.ElicitationDeclineAction() if agreed else v1.ElicitationAcceptAction()
+
+        await editor.prompt(await editor.new(), "go")
+        assert agreed == [True, False]
+        asked = editor.judge.calls("elicitation/create")
+        assert [message["params"]["mode"] for message in asked] == ["url"] * 2
+        assert len({message["params"]["elicitationId"] for message in asked}) == 2
+        assert [message["params"] for message in editor.judge.calls("elicitation/complete")] == [
+            {"elicitationId": "mine"}
+        ]
+    async with asyncio.timeout(5), editor_for(agent_with(ask), tmp_path, judged=True, **FORMS) as editor:
+        with pytest.raises(InvalidParams, match="cannot open addresses"):
+            await editor.prompt(await editor.new(), "go")
+        assert editor.judge.calls("elicitation/create") == []
+
+
+@pytest.mark.rule(133)
+async def test_a_client_that_fails_to_ask_is_an_error_the_author_can_catch(tmp_path: Path) -> None:
+    caught: list[int] = []
+
+    async def ask(turn: Turn[Settings]) -> None:
+        try:
+            await turn.ask(Release, "What?")
+        except RequestError as error:
+            caught.append(error.code)
+
+    async with asyncio.timeout(5), editor_for(agent_with(ask), tmp_path, **FORMS) as editor:
+        assert (await editor.prompt(await editor.new(), "go")).stop_reason == "end_turn"
+        assert caught == [-32601]

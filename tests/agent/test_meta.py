@@ -1,0 +1,233 @@
+"""What the two ends attach for each other (`_meta`), custom methods in both directions, and providers."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from duologue.agent.settings import Settings
+from duologue.agent.turn import Turn
+from duologue.dialects.meta import RequestMeta, attach, current_request
+from duologue.errors import InvalidParams, MethodNotFound, RequestError
+from duologue.runtime.handlers import Context
+from duologue.schema import v1
+from duologue.schema.base import Method, Notification
+from duologue.store.memory import MemoryStore
+from tests.agent.complete import Desk, Knobs, complete_agent, everything
+from tests.agent.editor import EVERYTHING, agent_with, editor_for, raw_client
+from tests.agent.test_every_method import CALLS, SENT
+
+
+@pytest.mark.rule(21)
+@pytest.mark.parametrize("name", CALLS)
+async def test_what_is_attached_to_a_request_can_be_read_and_its_answer_can_carry_something(
+    tmp_path: Path, name: str
+) -> None:
+    agent, _ = complete_agent()
+    seen: list[Any] = []
+
+    @agent.on_request
+    def watch(request: RequestMeta) -> None:
+        if request.received is not None:
+            seen.append((request.method, request.received))
+            request.answer["example.com/answer"] = [1]
+
+    method, fields = CALLS[name]
+    async with asyncio.timeout(5), editor_for(agent, tmp_path, judged=True, **EVERYTHING) as editor:
+        await editor.ask(v1.AUTHENTICATE, method_id="key")
+        places = {"CWD": str(tmp_path), "OPEN": await editor.new(), "CLOSED": await editor.new()}
+        await editor.close(places["CLOSED"])
+        params = {key: places.get(value, value) if isinstance(value, str) else value for key, value in fields.items()}
+        answer = await editor.ask(method, **params, meta={"example.com/asked": name})
+
+        assert seen == [(name, {"example.com/asked": name})]
+        assert answer.meta == {"example.com/answer": [1]}
+
+
+async def test_what_is_attached_to_the_first_request_and_to_notifications_can_be_read(tmp_path: Path) -> None:
+    agent = agent_with()
+    seen: list[Any] = []
+    agent.on_request(lambda request: seen.append((request.method, request.received)))
+    async with asyncio.timeout(5), raw_client(agent) as client:
+        await client.initialize(_meta={"a": 1})
+        client.send(method="session/cancel", params={"sessionId": "s", "_meta": {"b": 2}})
+        await client.ask(1, "authenticate", {"methodId": "x"})
+
+        assert seen == [("initialize", {"a": 1}), ("session/cancel", {"b": 2}), ("authenticate", None)]
+
+
+async def test_author_code_finds_the_request_it_answers_and_is_alone_with_it(tmp_path: Path) -> None:
+    async def answer(turn: Turn[Settings]) -> None:
+        assert turn.meta == current_request().received
+        await asyncio.sleep(0)
+        current_request().answer.update(turn.meta or {})
+
+    with pytest.raises(LookupError):
+        current_request()
+    async with asyncio.timeout(5), editor_for(agent_with(answer), tmp_path, judged=True) as editor:
+        sessions = [await editor.new() for _ in range(5)]
+        prompts = [editor.prompt(session, "go", meta={"n": n}) for n, session in enumerate(sessions)]
+        assert [response.meta for response in await asyncio.gather(*prompts)] == [{"n": n} for n in range(5)]
+
+
+async def test_everything_an_agent_sends_can_have_something_attached_and_answers_can_be_read(tmp_path: Path) -> None:
+    agent, _ = complete_agent()
+    received: list[Any] = []
+
+    @agent.on_prompt
+    async def traced(turn: Turn[Knobs]) -> None:
+        with attach({"traceparent": "00-a"}), attach({"baggage": "b"}):
+            await everything(turn)
+        with attach({"x": 1}) as attached:
+            await turn.files.read("a.txt")
+        received.append(attached.received)
+
+    async with asyncio.timeout(5), editor_for(agent, tmp_path, judged=True, **EVERYTHING) as editor:
+        desk = Desk(editor)
+
+        @editor.handlers.on(v1.FS_READ_TEXT_FILE)
+        async def read(context: Context, params: v1.ReadTextFileRequest) -> v1.ReadTextFileResponse:
+            return v1.ReadTextFileResponse(content=desk.files[params.path], meta={"unsaved": True})
+
+        await editor.ask(v1.AUTHENTICATE, method_id="key")
+        await editor.prompt(await editor.new(), "go")
+        for method in sorted(SENT - {"auth/status_update"}):
+            calls = [call["params"].get("_meta") for call in editor.judge.calls(method)]
+            assert {"traceparent": "00-a", "baggage": "b"} in calls, method
+        # What an update itself carries stays apart from what is attached to the message around it.
+        updates = [call["params"] for call in editor.judge.calls("session/update")]
+        assert not any("traceparent" in (params["update"].get("_meta") or {}) for params in updates)
+        assert received == [{"unsaved": True}]
+
+
+# --- custom methods
+
+
+@dataclass
+class Query:
+    since: int = 0
+
+
+@dataclass
+class Found:
+    notes: list[str]
+
+
+class Pinged(v1.models.Model, frozen=True, kw_only=True):
+    by_whom: str
+    meta: dict[str, Any] | None = None
+
+
+@pytest.mark.rule(13, 14, 19)
+async def test_custom_methods_are_typed_in_both_directions(tmp_path: Path) -> None:
+    heard: list[Query] = []
+
+    async def answer(turn: Turn[Settings]) -> None:
+        editor = turn.session.editor
+        found: Found = await editor.call_extension("_editor/find", Query(7), Found)
+        await turn.say(",".join(found.notes))
+        with attach({"t": 1}):
+            await editor.notify_extension("_editor/pinged", Pinged(by_whom="me"))
+        with pytest.raises(MethodNotFound):
+            await editor.call_extension("_editor/unknown", Query(), Found)
+        for name in ("editor/find", "session/update"):
+            with pytest.raises(MethodNotFound, match="underscore"):
+                await editor.call_extension(name, Query(), Found)
+            with pytest.raises(MethodNotFound, match="underscore"):
+                await editor.notify_extension(name, Query())
+
+    agent = agent_with(answer)
+
+    @agent.extension("_notes/find")
+    async def find(query: Query) -> Found:
+        if query.since < 0:
+            raise RequestError("there was nothing then", code=77)
+        heard.append(query)
+        return Found([str(query.since)])
+
+    @agent.extension("_notes/forget")
+    async def forget(query: Query) -> None:
+        heard.append(query)
+
+    with pytest.raises(ValueError, match="underscore"):
+        agent.extension("notes/find")
+    with pytest.raises(TypeError, match="one parameter"):
+        agent.extension("_x")(lambda: None)
+    ask: Method[Any, Any] = Method("_notes/find", Query, Found)
+    drop: Method[Any, Any] = Method("_notes/forget", Query, dict[str, Any])
+    async with asyncio.timeout(5), editor_for(agent, tmp_path, judged=True) as editor:
+        pinged: list[Any] = []
+
+        @editor.handlers.on(Method("_editor/find", Query, Found, side="client"))
+        async def find_here(context: Context, params: Query) -> Found:
+            return Found([str(params.since)])
+
+        @editor.handlers.on(Notification("_editor/pinged", dict[str, Any]))
+        async def ping(context: Context, params: dict[str, Any]) -> None:
+            pinged.append(params)
+
+        assert await editor.connection.request(ask, Query(3)) == Found(["3"])
+        assert await editor.connection.request(drop, Query(4)) == {}
+        await editor.connection.notify(Notification("_notes/forget", Query), Query(5))
+        for bad in ({"since": "x"}, [1]):
+            wrong: Method[Any, Any] = Method("_notes/find", object, Found)
+            with pytest.raises(InvalidParams, match="since|object"):
+                await editor.connection.request(wrong, bad)
+        with pytest.raises(RequestError) as caught:
+            await editor.connection.request(ask, Query(-1))
+        assert caught.value.code == 77
+
+        await editor.prompt(await editor.new(), "go")
+        assert editor.text == "7"
+        assert heard == [Query(3), Query(4), Query(5)]
+        assert pinged == [{"byWhom": "me", "_meta": {"t": 1}}]
+
+
+# --- providers
+
+
+async def test_providers_are_listed_set_whole_and_disabled_and_headers_are_never_told(tmp_path: Path) -> None:
+    agent, providers = complete_agent()
+    async with asyncio.timeout(5), editor_for(agent, tmp_path, judged=True) as editor:
+
+        async def listed() -> dict[str, Any]:
+            found = (await editor.ask(v1.PROVIDERS_LIST)).providers
+            return {each.provider_id: (each.required, each.current) for each in found}
+
+        assert await listed() == {"main": (True, None), "spare": (False, None)}
+        await editor.ask(
+            v1.PROVIDERS_SET, provider_id="main", api_type="anthropic", base_url="https://x", headers={"key": "secret"}
+        )
+        current = v1.ProviderCurrentConfig(api_type="anthropic", base_url="https://x")
+        assert await listed() == {"main": (True, current), "spare": (False, None)}
+        assert providers.headers == {"main": {"key": "secret"}}
+        assert "secret" not in str(editor.judge.received)
+
+        await editor.ask(v1.PROVIDERS_SET, provider_id="main", api_type="anthropic", base_url="https://y")
+        assert providers.known["main"].base_url == "https://y"
+        assert providers.headers == {"main": {}}
+
+        for provider_id, api_type in [("other", "openai"), ("main", "openai")]:
+            with pytest.raises(InvalidParams):
+                await editor.ask(v1.PROVIDERS_SET, provider_id=provider_id, api_type=api_type, base_url="https://x")
+        with pytest.raises(InvalidParams, match="required"):
+            await editor.ask(v1.PROVIDERS_DISABLE, provider_id="main")
+        await editor.ask(v1.PROVIDERS_SET, provider_id="spare", api_type="azure", base_url="https://z")
+        await editor.ask(v1.PROVIDERS_DISABLE, provider_id="spare")
+        await editor.ask(v1.PROVIDERS_DISABLE, provider_id="never heard of")
+        assert (await listed())["spare"] == (False, None)
+        assert "spare" not in providers.headers
+
+
+async def test_an_entry_of_the_list_carries_what_is_attached_to_it(tmp_path: Path) -> None:
+    agent = agent_with()
+    store = MemoryStore()
+    agent.keep_sessions(store)
+    async with asyncio.timeout(5), editor_for(agent, tmp_path, judged=True) as editor:
+        session = await editor.new()
+        await store.update_info(session, meta={"example.com/pinned": True})
+        assert (await editor.sessions_page()).sessions[0].meta == {"example.com/pinned": True}
