@@ -24,7 +24,7 @@ from duologue.conversation.setup import Party
 from duologue.dialects.terms import LoginStatus
 from duologue.dialects.v1.client import V1AgentProxy
 from duologue.dialects.v1.service import V1ClientService
-from duologue.errors import InitializeTimeout, StartError
+from duologue.errors import AgentExited, InitializeTimeout, StartError
 from duologue.runtime.connection import Connection, Tap
 from duologue.runtime.handlers import Handlers
 from duologue.runtime.tasks import TaskScope
@@ -131,6 +131,17 @@ async def _introduce(agent: RemoteAgent, transport: Transport, info: Party | Non
             agent.welcomed(await agent.proxy.initialize(us, agent.desk.features))
     except TimeoutError:
         raise InitializeTimeout(_never_answered(transport, agent.connection.noise, seconds)) from None
+    except AgentExited as end:
+        if noise := agent.connection.noise:
+            raise _quoting(end, noise) from None
+        raise
+
+
+def _quoting(end: AgentExited, noise: str) -> AgentExited:
+    """There are agents that print one sentence and exit with 0; that sentence is what helps."""
+    told = AgentExited(f"{end}; it printed {noise}", exit_code=end.exit_code, signal=end.signal)
+    told.stderr = end.stderr
+    return told
 
 
 async def _tidy_up(connection: Connection, desk: Desk) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ from duologue.conversation.setup import (
 )
 from duologue.dialects.contract import AgentProxy
 from duologue.dialects.terms import AgentFeatures, LoginMethod, LoginStatus, Opened, Provider, Welcome
-from duologue.errors import InvalidParams, MethodNotFound, ResourceNotFound
+from duologue.errors import InvalidParams, MethodNotFound, ProtocolViolation, ResourceNotFound
 from duologue.runtime.connection import Connection
 from duologue.runtime.tasks import TaskScope
 
@@ -101,13 +101,7 @@ class RemoteAgent:
     async def new(self, cwd: str | Path = ".", **options: Any) -> ClientSession:
         """A new session; close it yourself."""
         setup = self.setup_for(cwd, **options)
-        made: list[ClientSession] = []
-
-        def arrived(opened: Opened) -> None:
-            made.append(self._add(opened.session_id, setup, opened))
-
-        await self.proxy.new_session(setup, arrived)
-        return made[0]
+        return await self._opened(setup, lambda arrived: self.proxy.new_session(setup, arrived))
 
     async def load(self, session_id: str, cwd: str | Path = ".", **options: Any) -> ClientSession:
         """An earlier session with all that was said in it."""
@@ -138,12 +132,22 @@ class RemoteAgent:
     async def fork(self, session_id: str, setup: SessionSetup) -> ClientSession:
         """A new session that begins with all that was said in another."""
         self.need("fork", "fork sessions")
+        return await self._opened(setup, lambda arrived: self.proxy.fork_session(session_id, setup, arrived))
+
+    async def _opened(
+        self, setup: SessionSetup, ask: Callable[[Callable[[Opened], None]], Awaitable[Opened]]
+    ) -> ClientSession:
+        """A session under the id the agent gives it; one that could be mistaken for another is refused."""
         made: list[ClientSession] = []
 
         def arrived(opened: Opened) -> None:
-            made.append(self._add(opened.session_id, setup, opened))
+            if opened.session_id and opened.session_id not in self.desk.sessions:
+                made.append(self._add(opened.session_id, setup, opened))
 
-        await self.proxy.fork_session(session_id, setup, arrived)
+        opened = await ask(arrived)
+        if not made:
+            flaw = f"the id {opened.session_id!r} twice" if opened.session_id else "no id"
+            raise ProtocolViolation(f"the agent opened a session and gave it {flaw}")
         return made[0]
 
     async def sessions(self, *, cwd: str | Path | None = None, archived: str | None = None) -> list[SessionInfo]:
