@@ -261,9 +261,14 @@ async def test_a_load_that_fails_half_way_leaves_nothing_behind(tmp_path: Path) 
     agent = ScriptedAgent({"loadSession": True})
     agent.answers["session/load"] = load
     async with asyncio.timeout(5), connect(agent) as remote:
+        shown: list[ClientSession] = []
+        remote.on_session = shown.append
         with pytest.raises(RequestError, match="the disk is full"):
             await remote.load("old", tmp_path)
         assert remote.desk.sessions == {}
+        # Whoever was shown the beginning is told that it leads nowhere.
+        assert not shown[0].is_open
+        assert await all_of(shown[0]) == []
         session = await remote.load("old", tmp_path)
         assert [message.text for message in session.transcript.messages] == ["first", "second"]
         # An open session is not put at risk by loading it once more.

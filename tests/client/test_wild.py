@@ -180,6 +180,21 @@ async def test_line_5_updates_come_before_between_and_after_and_all_are_seen(tmp
             assert [message.text for message in opened.transcript.messages] == ["what?", "that"]
 
 
+async def test_line_5_settings_told_in_a_replay_survive_an_answer_that_says_nothing_of_them(tmp_path: Path) -> None:
+    """5. Updates before the answer that opens a session: modes, config."""
+
+    async def load(params: Json) -> Json:
+        option = {"id": "b", "name": "B", "type": "boolean", "currentValue": True}
+        agent.update({"sessionUpdate": "config_option_update", "configOptions": [option]}, session_id="old")
+        return {"result": None}
+
+    agent = ScriptedAgent({"loadSession": True})
+    agent.answers["session/load"] = load
+    async with asyncio.timeout(5), connect(agent) as remote:
+        session = await remote.load("old", tmp_path)
+        assert [(setting.setting_id, setting.value) for setting in session.settings] == [("b", True)]
+
+
 async def test_line_6_tool_calls_begin_anyhow_and_end_with_their_turn(tmp_path: Path) -> None:
     """6. A permission or an update as first mention; `tool_call` twice; nothing but an id; calls that never finish."""
 

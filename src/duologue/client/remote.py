@@ -106,25 +106,26 @@ class RemoteAgent:
     async def load(self, session_id: str, cwd: str | Path = ".", **options: Any) -> ClientSession:
         """An earlier session with all that was said in it."""
         self.need("load", "load earlier sessions")
-        self._must_not_be_open(session_id)
-        setup = self.setup_for(cwd, **options)
-        session = self._add(session_id, setup, None)
-        try:
-            session.opened(await self.proxy.load_session(session_id, setup))
-        except BaseException:
-            await self.desk.remove(session_id)
-            raise
-        return session
+        return await self._reopened(session_id, self.setup_for(cwd, **options), self.proxy.load_session)
 
     async def resume(self, session_id: str, cwd: str | Path = ".", **options: Any) -> ClientSession:
         """An earlier session, without hearing again what was said in it."""
         self.need("resume", "resume earlier sessions")
-        self._must_not_be_open(session_id)
-        setup = self.setup_for(cwd, **options)
+        return await self._reopened(session_id, self.setup_for(cwd, **options), self.proxy.resume_session)
+
+    async def _reopened(
+        self, session_id: str, setup: SessionSetup, ask: Callable[[str, SessionSetup], Awaitable[Opened]]
+    ) -> ClientSession:
+        """A session whose replay is heard before it is open; if that fails half-way, nothing of it is kept."""
+        # Two would hear the same updates, and the failure of one would end the other.
+        if session_id in self.desk.sessions:
+            raise InvalidParams(f"session {session_id!r} is open already; close it first")
         session = self._add(session_id, setup, None)
         try:
-            session.opened(await self.proxy.resume_session(session_id, setup))
+            session.opened(await ask(session_id, setup))
         except BaseException:
+            session.is_open = False
+            session.fall_silent()
             await self.desk.remove(session_id)
             raise
         return session
@@ -187,11 +188,6 @@ class RemoteAgent:
     async def forget(self, session: ClientSession) -> None:
         """A session was closed."""
         await self.desk.remove(session.id)
-
-    def _must_not_be_open(self, session_id: str) -> None:
-        # Two would hear the same updates, and the failure of one would end the other.
-        if session_id in self.desk.sessions:
-            raise InvalidParams(f"session {session_id!r} is open already; close it first")
 
     def _add(self, session_id: str, setup: SessionSetup, opened: Opened | None) -> ClientSession:
         session = ClientSession(self, session_id, setup)

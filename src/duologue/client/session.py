@@ -70,9 +70,9 @@ class ClientSession:
         self._is_silent = False
 
     def opened(self, state: Opened) -> None:
-        """What the agent said of the session when it opened it."""
-        self.transcript.settings = list(state.settings)
-        self.transcript.modes = state.modes
+        """What the agent said of the session when it opened it; what it left out may have been told before."""
+        self.transcript.settings = list(state.settings) or self.transcript.settings
+        self.transcript.modes = state.modes or self.transcript.modes
         self._models = state.models
 
     async def __aenter__(self) -> Self:
