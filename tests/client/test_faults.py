@@ -24,19 +24,12 @@ from duologue.errors import (
     RequestError,
 )
 from duologue.events import Event, Plan, Text, ToolCall, Usage
+from tests.client.processes import is_running
 from tests.client.scripted import ALL_OPTIONS, Json, ScriptedAgent, error, result, said
 
 pytestmark = pytest.mark.timeout(30)
 
 TOOL = {"sessionUpdate": "tool_call", "toolCallId": "t", "title": "Look", "status": "in_progress"}
-
-
-def is_running(pid: str) -> bool:
-    """A process is there and has not ended; one that nobody has buried yet counts as ended."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
-    except OSError:
-        return False
 
 
 def files_in(place: Path) -> list[str]:

@@ -18,6 +18,7 @@ from duologue.client.turn import ClientTurn
 from duologue.client.workspace import Workspace
 from duologue.errors import AgentExited, AuthenticationRequired, MethodNotFound, RequestError
 from duologue.events import Event, Text, ToolCall, Unknown, UserText
+from tests.client.processes import is_running
 from tests.client.scripted import Json, ScriptedAgent, error, result, said
 
 pytestmark = pytest.mark.timeout(30)
@@ -396,6 +397,27 @@ async def test_line_14_an_agent_that_says_one_sentence_and_leaves_is_quoted(tmp_
             async with connect([sys.executable, "-c", "print('Please run `tool login` first.')"]):
                 pytest.fail("it was welcomed")
     assert "Please run `tool login` first." in str(raised.value)
+
+
+async def test_line_14_an_agent_that_ignores_every_goodbye_is_gone_with_its_children(tmp_path: Path) -> None:
+    """14. Agents that ignore the end of stdin and SIGTERM, and leave children behind."""
+    agent = tmp_path / "agent.py"
+    agent.write_text(
+        "import json, os, signal, subprocess, sys, time\n"
+        "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+        "child = subprocess.Popen(['sleep', '60'])\n"
+        "call = json.loads(sys.stdin.readline())\n"
+        "info = {'name': f'{os.getpid()} {child.pid}', 'version': '1'}\n"
+        "result = {'protocolVersion': 1, 'agentInfo': info}\n"
+        "print(json.dumps({'jsonrpc': '2.0', 'id': call['id'], 'result': result}), flush=True)\n"
+        "time.sleep(60)\n"
+    )
+    async with asyncio.timeout(20):
+        async with connect([sys.executable, str(agent)]) as remote:
+            assert remote.info is not None
+            pids = remote.info.name.split()
+            assert all(map(is_running, pids))
+    assert not any(map(is_running, pids))
 
 
 async def test_line_15_what_was_advertised_and_is_missing_is_an_error_and_no_more(tmp_path: Path) -> None:

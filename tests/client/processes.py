@@ -1,0 +1,15 @@
+"""Whether a process is still there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+__all__ = ["is_running"]
+
+
+def is_running(pid: str) -> bool:
+    """A process is there and has not ended; one that nobody has buried yet counts as ended."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
