@@ -41,8 +41,8 @@ class TerminalAsker:
         _say(_introduction(question))
         for number, (name, _) in enumerate(answers, 1):
             _say(f"  {number}. {name}\n")
+        self._reader.forget()  # what was typed before the question was put is no answer to it
         _say("Your choice (a number; enter means no): ")
-        self._reader.forget()
         said = await self._reader.read()
         if said is None:
             _say("\n")
