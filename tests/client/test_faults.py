@@ -424,3 +424,18 @@ async def test_a_closed_session_takes_no_prompt_and_its_events_end(tmp_path: Pat
         with pytest.raises(InvalidParams, match="closed"):
             session.prompt("again")
     assert len(agent.calls("session/prompt")) == 1
+
+
+async def test_whoever_still_waits_for_a_turn_when_we_leave_is_told(tmp_path: Path) -> None:
+    async def never(params: Json) -> Json:
+        await asyncio.Event().wait()
+        return result(stopReason="end_turn")
+
+    agent = ScriptedAgent(prompt=never)
+    async with asyncio.timeout(5):
+        async with connect(agent) as remote:
+            session = await remote.new(tmp_path)
+            waiting = asyncio.ensure_future(_finished(session.prompt("go")))
+            await agent.until("session/prompt")
+        with pytest.raises(ConnectionLost, match="while the turn ran"):
+            await waiting

@@ -182,13 +182,14 @@ class ClientTurn:
         """Wait for the end. If the wait itself is cancelled, the agent is told, and gets a moment to end."""
         assert self._task is not None
         try:
-            await asyncio.shield(self._task)
+            await asyncio.wait({self._task})
         except asyncio.CancelledError:
-            if not self._task.cancelled():
-                await self.cancel()
-                raise
-        except DuologueError:
-            pass
+            await self.cancel()
+            raise
+        if not self._task.cancelled():
+            self._task.result()
+        elif self.stop_reason is None:
+            self.error = ConnectionLost("the connection was closed while the turn ran")
         if raises and self.error is not None:
             raise self.error
 
