@@ -68,6 +68,18 @@ class Terminal:
         """As a person would."""
         os.write(self._screen, text.encode())
 
+    def complete(self, text: str, tries: int = 10) -> None:
+        """Press Tab until this is shown, as a person does who was too early: what can be completed comes by and by."""
+        for left in reversed(range(tries)):
+            self.type("\t")
+            try:
+                self.until(text, seconds=2.0)
+            except AssertionError:
+                if not left:
+                    raise
+            else:
+                return
+
     def interrupt(self) -> None:
         """Ctrl-C."""
         os.killpg(self.process.pid, signal.SIGINT)
