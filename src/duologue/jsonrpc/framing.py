@@ -71,6 +71,8 @@ class LineFramer:
                 then `failure` is set and the next call raises it.
         """
         self._raise_failure()
+        if self._is_one_plain_line(data):
+            return [data[:-1]]
         end = data.rfind(b"\n") + 1
         lines: list[bytes] = []
         if end:
@@ -82,6 +84,14 @@ class LineFramer:
         if not lines:
             self._raise_failure()
         return lines
+
+    def _is_one_plain_line(self, data: bytes) -> bool:
+        """What comes at a time where questions and answers alternate; there is nothing to put together or to drop."""
+        return (
+            data.find(b"\n") == len(data) - 1
+            and data >= FIRST_VISIBLE
+            and not (self._size or self._is_first_line or len(data) > self._limit or data.endswith(b"\r\n"))
+        )
 
     def finish(self) -> list[bytes]:
         """The last line, if the stream ended without a line end."""
