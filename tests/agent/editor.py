@@ -208,6 +208,7 @@ async def editor_on(
         editor = Editor(connection, handlers, cwd, judge)
         await editor.initialize(**capabilities)
         yield editor
+    assert judge is None or judge.complaints == []
 
 
 @asynccontextmanager

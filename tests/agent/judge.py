@@ -43,15 +43,23 @@ class Judge:
 
     Attributes:
         wire: Every message in order, with its direction: `in` is from the agent.
+        complaints: What was wrong. A tap that raises changes nothing, so whoever calls the judge has to look here.
     """
 
     def __init__(self) -> None:
+        self.complaints: list[str] = []
         self.wire: list[tuple[str, dict[str, Any]]] = []
         self._asked: dict[Any, str] = {}
         self._answered: set[Any] = set()
         self._judged = 0
 
     def __call__(self, direction: str, frame: bytes) -> None:
+        try:
+            self._see(direction, frame)
+        except (AssertionError, ValueError, KeyError) as wrong:
+            self.complaints.append(f"{type(wrong).__name__}: {wrong} in {frame[:300]!r}")
+
+    def _see(self, direction: str, frame: bytes) -> None:
         message: dict[str, Any] = json.loads(frame.decode("utf-8"))
         self.wire.append((direction, message))
         if direction == "out" and "method" in message and "id" in message:

@@ -18,8 +18,8 @@ from duologue.schema import v1
 from duologue.schema.base import Other
 from tests.agent.editor import agent_with, editor_for
 
-FORMS = {"elicitation": v1.ElicitationCapabilities(form=v1.ElicitationFormCapabilities())}
-URLS = {"elicitation": v1.ElicitationCapabilities(url=v1.ElicitationUrlCapabilities())}
+FORMS: dict[str, Any] = {"elicitation": v1.ElicitationCapabilities(form=v1.ElicitationFormCapabilities())}
+URLS: dict[str, Any] = {"elicitation": v1.ElicitationCapabilities(url=v1.ElicitationUrlCapabilities())}
 
 
 @dataclass
@@ -152,8 +152,8 @@ async def test_an_address_is_asked_with_an_id_of_its_own_and_never_falls_back_to
     agreed: list[bool] = []
 
     async def ask(turn: Turn[Settings]) -> None:
-        for _ in range(2):
-            agreed.append(await turn.ask_url("Log in", "https://example.com/login?state=x"))
+        agreed.append(await turn.ask_url("Log in", "https://example.com/login?state=x"))
+        agreed.append(await turn.ask_url("Log in", "https://example.com/login?state=x"))
         with pytest.raises(ValueError, match="no password"):
             await turn.ask_url("Log in", "https://me:secret@example.com/")
         await turn.session.editor.complete_elicitation("mine")

@@ -15,7 +15,7 @@ from duologue.dialects.meta import RequestMeta, attach, current_request
 from duologue.errors import InvalidParams, MethodNotFound, RequestError
 from duologue.runtime.handlers import Context
 from duologue.schema import v1
-from duologue.schema.base import Method, Notification
+from duologue.schema.base import Method, Model, Notification
 from duologue.store.memory import MemoryStore
 from tests.agent.complete import Desk, Knobs, complete_agent, everything
 from tests.agent.editor import EVERYTHING, agent_with, editor_for, raw_client
@@ -117,7 +117,7 @@ class Found:
     notes: list[str]
 
 
-class Pinged(v1.models.Model, frozen=True, kw_only=True):
+class Pinged(Model, frozen=True, kw_only=True):
     by_whom: str
     meta: dict[str, Any] | None = None
 
@@ -175,7 +175,7 @@ async def test_custom_methods_are_typed_in_both_directions(tmp_path: Path) -> No
         await editor.connection.notify(Notification("_notes/forget", Query), Query(5))
         for bad in ({"since": "x"}, [1]):
             wrong: Method[Any, Any] = Method("_notes/find", object, Found)
-            with pytest.raises(InvalidParams, match="since|object"):
+            with pytest.raises(InvalidParams, match=r"since|object"):
                 await editor.connection.request(wrong, bad)
         with pytest.raises(RequestError) as caught:
             await editor.connection.request(ask, Query(-1))

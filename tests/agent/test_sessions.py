@@ -95,6 +95,22 @@ async def test_mcp_servers_are_taken_without_a_type_and_null_is_none_of_them(tmp
     assert seen == [[server], [server], [], []]
 
 
+async def test_mcp_servers_that_do_not_start_do_not_fail_the_session(tmp_path: Path) -> None:
+    """In the wild, agents 4: MCP servers that fail to start."""
+
+    async def answer(turn: Turn[Settings]) -> None:
+        await turn.mcp.ready()
+        await turn.say(",".join(sorted(turn.mcp.errors)))
+
+    async with asyncio.timeout(20), editor_for(agent_with(answer, mcp=True), tmp_path, judged=True) as editor:
+        missing = v1.McpServerStdio(name="missing", command="/no/such/server", args=[], env=[])
+        broken = v1.McpServerStdio(name="broken", command="/bin/false", args=[], env=[])
+        session = await editor.new(mcp_servers=[missing, broken])
+        assert (await editor.prompt(session, "go")).stop_reason == "end_turn"
+        assert editor.text == "broken,missing"
+        await editor.close(session)
+
+
 @pytest.mark.rule(155)
 async def test_a_system_prompt_is_applied_or_refused_never_ignored(tmp_path: Path) -> None:
     def wish(mode: str, *blocks: v1.ContentBlock) -> v1.SystemPrompt:

@@ -126,14 +126,9 @@ async def test_what_cannot_be_set_is_refused_and_changes_nothing(tmp_path: Path)
         session = await editor.new()
         before = await set_option(editor, session, "effort", "low")
         assert before == {"mode": "plan", "model": "large", "effort": "low", "web": True}
-        for key, value in [
-            ("mode", "nope"),
-            ("nope", "x"),
-            ("web", "true"),
-            ("effort", True),
-            ("values", "x"),
-            ("_values", "x"),
-        ]:
+        bad: list[tuple[str, str | bool]]
+        bad = [("mode", "nope"), ("nope", "x"), ("web", "true"), ("effort", True), ("values", "x"), ("_values", "x")]
+        for key, value in bad:
             with pytest.raises(InvalidParams):
                 await set_option(editor, session, key, value)
         with pytest.raises(InvalidParams, match="plan, act"):

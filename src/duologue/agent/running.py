@@ -27,7 +27,7 @@ CANCEL_SECONDS = 4.0
 class _Prompt:
     """One prompt from its arrival to its answer."""
 
-    def __init__(self, turn: Turn[Any], cancel_timeout: float) -> None:
+    def __init__(self, turn: Turn[Any]) -> None:
         loop = asyncio.get_running_loop()
         self.turn = turn
         self.may_start: asyncio.Future[None] = loop.create_future()
@@ -35,17 +35,25 @@ class _Prompt:
         self.finished: asyncio.Future[None] = loop.create_future()
         self.task: asyncio.Task[Any] | None = None
         self.is_cancelled = False
-        self._cancel_timeout = cancel_timeout
         self._timer: asyncio.TimerHandle | None = None
 
-    def cancel(self) -> None:
-        if self.is_cancelled:
-            return
-        self.is_cancelled = True
-        _resolve(self.may_start)
+    def cancel(self, seconds: float) -> None:
+        """Once is enough, but a second time may be more impatient."""
+        if not self.is_cancelled:
+            self.is_cancelled = True
+            _resolve(self.may_start)
+            if self.task is not None:
+                self.task.cancel()
         if self.task is not None:
-            self.task.cancel()
-            self._timer = asyncio.get_running_loop().call_later(self._cancel_timeout, self.give_up)
+            self._give_up_after(seconds)
+
+    def _give_up_after(self, seconds: float) -> None:
+        loop = asyncio.get_running_loop()
+        if self._timer is not None:
+            if self._timer.when() <= loop.time() + seconds:
+                return
+            self._timer.cancel()
+        self._timer = loop.call_later(seconds, self.give_up)
 
     def give_up(self) -> None:
         _resolve(self.gave_up)
@@ -64,21 +72,21 @@ class Prompts:
     Args:
         tasks: Where the handlers run.
         ended: Awaited with how a turn ended, before its answer is given and before the next may start.
-        cancel_timeout: Seconds for a cancelled handler to end.
+        patience: How many seconds a handler gets that is cancelled now.
     """
 
     def __init__(
-        self, tasks: TaskScope, ended: Callable[[str], Coroutine[Any, Any, None]], cancel_timeout: float
+        self, tasks: TaskScope, ended: Callable[[str], Coroutine[Any, Any, None]], patience: Callable[[], float]
     ) -> None:
         self._waiting: deque[_Prompt] = deque()
         self._tasks = tasks
         self._ended = ended
-        self._cancel_timeout = cancel_timeout
+        self._patience = patience
 
     def cancel(self) -> None:
         """End the running prompt and those that wait behind it."""
         for prompt in list(self._waiting):
-            prompt.cancel()
+            prompt.cancel(self._patience())
 
     async def run(self, turn: Turn[Any], handle: Callable[[Turn[Any]], Awaitable[Any]]) -> str:
         """Wait for the turn's turn, handle it, and say how it ended.
@@ -86,7 +94,7 @@ class Prompts:
         Raises:
             Exception: What the handler raised, unless the prompt was cancelled.
         """
-        prompt = _Prompt(turn, self._cancel_timeout)
+        prompt = _Prompt(turn)
         self._waiting.append(prompt)
         try:
             return await self._answer(prompt, handle)
@@ -96,15 +104,11 @@ class Prompts:
             if self._waiting:
                 _resolve(self._waiting[0].may_start)
 
-    async def end(self, *, at_once: bool = False) -> None:
-        """Cancel everything and wait until it has ended, or was abandoned: after a while, or `at_once`."""
+    async def end(self) -> None:
+        """Cancel everything and wait until it has ended, or was abandoned."""
         self.cancel()
         while self._waiting:
-            last = self._waiting[-1]
-            if at_once:
-                for prompt in self._waiting:
-                    prompt.give_up()
-            await asyncio.wait({last.finished})
+            await asyncio.wait({self._waiting[-1].finished})
 
     async def _answer(self, prompt: _Prompt, handle: Callable[[Turn[Any]], Awaitable[Any]]) -> str:
         try:
@@ -143,7 +147,7 @@ class Prompts:
             try:
                 await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
             except asyncio.CancelledError:
-                prompt.cancel()
+                prompt.cancel(self._patience())
                 task = asyncio.current_task()
                 if task is not None:
                     task.uncancel()

@@ -78,7 +78,9 @@ class Session(Generic[S]):
         self.permission_timeout = agent.permission_timeout
         self.tasks = TaskScope()
         self.errands = TaskScope()
-        self.prompts = Prompts(self.tasks, self._keep_end, agent.cancel_timeout)
+        self.prompts = Prompts(
+            self.tasks, self._keep_end, lambda: GONE_GRACE if editor.is_gone else agent.cancel_timeout
+        )
         self.roots = Roots(setup.roots)
         self.offered = [command for command, _ in agent.commands.values()]
         self._keeping = keeping
@@ -247,7 +249,7 @@ class Session(Generic[S]):
                 await self._let_go()
 
     async def _end_work(self, grace: float) -> None:
-        await self.prompts.end(at_once=self.editor.is_gone)
+        await self.prompts.end()
         with suppress(TimeoutError):
             async with asyncio.timeout(grace):
                 await self.errands.settle()

@@ -8,6 +8,8 @@ import logging
 import os
 import signal
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
 from duologue.conversation.setup import Party
@@ -20,12 +22,18 @@ __all__ = ["read_command_line", "serve_stdio"]
 LEAVE_SECONDS = 0.25
 """For what still runs when the client is gone and the sessions are closed: the client waits two seconds for our end."""
 
+POLL_SECONDS = 0.005
+"""Nobody tells when a thread ends."""
+
 
 def serve_stdio(agent: Servable) -> None:
     """Serve on stdin and stdout until the client leaves or somebody asks us to end."""
     loop = asyncio.new_event_loop()
+    threads = ThreadPoolExecutor(thread_name_prefix="duologue")
+    loop.set_default_executor(threads)
     try:
         code = loop.run_until_complete(_serve_until_told(agent))
+        threads.shutdown(wait=False, cancel_futures=True)
         has_ended = loop.run_until_complete(_end_the_rest())
     except KeyboardInterrupt:
         sys.exit(130)
@@ -57,19 +65,24 @@ async def _serve_until_told(agent: Servable) -> int:
 
 
 async def _end_the_rest() -> bool:
-    """End what the author's code left running, and its threads; whether all of it has ended."""
+    """End what the author's code left running, tasks and threads; whether all of it has ended."""
     tasks = asyncio.all_tasks() - {asyncio.current_task()}
     for task in tasks:
         task.cancel()
-    if tasks:
-        await asyncio.wait(tasks, timeout=LEAVE_SECONDS)
-    loop = asyncio.get_running_loop()
     with suppress(TimeoutError):
         async with asyncio.timeout(LEAVE_SECONDS):
-            await loop.shutdown_asyncgens()
-            await loop.shutdown_default_executor()
-            return all(task.done() for task in tasks)
+            if tasks:
+                await asyncio.wait(tasks)
+            await asyncio.get_running_loop().shutdown_asyncgens()
+            while _working_threads():  # noqa: ASYNC110
+                await asyncio.sleep(POLL_SECONDS)
+            return True
     return False
+
+
+def _working_threads() -> list[threading.Thread]:
+    """Threads that an interpreter waits for before it ends."""
+    return [thread for thread in threading.enumerate() if thread is not threading.main_thread() and not thread.daemon]
 
 
 def _leave(code: int) -> None:

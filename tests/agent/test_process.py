@@ -1,0 +1,220 @@
+"""Agents as real programs: nothing but the protocol on stdout, and an end within moments, whatever they are at."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from duologue.errors import ConnectionLost
+from duologue.schema import v1
+from duologue.store.sqlite import SqliteStore
+from duologue.transports.process import ProcessTransport
+from tests.agent.editor import Editor, editor_on
+from tests.agent.judge import Judge
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+NOISY = Path(__file__).with_name("programs") / "noisy.py"
+
+
+@asynccontextmanager
+async def program(path: Path, cwd: Path, *arguments: str, **env: str) -> AsyncGenerator[tuple[Editor, bytearray]]:
+    """An agent's program, judged, and what it wrote to stderr."""
+    stderr = bytearray()
+    command = [sys.executable, str(path), *arguments]
+    transport = ProcessTransport(command, cwd=cwd, env=env, on_stderr=stderr.extend)
+    async with asyncio.timeout(30), editor_on(transport, cwd, judge=Judge()) as editor:
+        yield editor, stderr
+
+
+@pytest.mark.rule(1, 2, 3, 4, 6, 7, 8)
+async def test_whatever_an_agent_prints_only_messages_reach_its_client(tmp_path: Path) -> None:
+    async with program(NOISY, tmp_path) as (editor, stderr):
+        session = await editor.new()
+        response = await editor.prompt(session, "two\nlines \u2028 and \N{GRINNING FACE}")
+        assert response.stop_reason == "end_turn"
+        assert editor.text == "two\nlines \u2028 and \N{GRINNING FACE}"
+        assert editor.connection.noise == ""
+        printed = stderr.decode()
+    for words in ("printed in a turn", "without a newline", "to the descriptor", "echoed by a child", "logged in"):
+        assert words in printed
+
+
+WORK = ["wait", "run", "ask", "ignore", "thread", "leave"]
+
+
+def start(cwd: Path, *arguments: str) -> tuple[subprocess.Popen[bytes], str]:
+    """The noisy agent as a child of ours, with a session open."""
+    process = subprocess.Popen(
+        [sys.executable, str(NOISY), *arguments],
+        cwd=cwd,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    )
+    write(process, id=0, method="initialize", params={"protocolVersion": 1})
+    read(process)
+    write(process, id=1, method="session/new", params={"cwd": str(cwd), "mcpServers": []})
+    return process, read(process)["result"]["sessionId"]
+
+
+def write(process: subprocess.Popen[bytes], **members: Any) -> None:
+    assert process.stdin is not None
+    process.stdin.write(json.dumps({"jsonrpc": "2.0", **members}).encode() + b"\n")
+    process.stdin.flush()
+
+
+def read(process: subprocess.Popen[bytes]) -> Any:
+    assert process.stdout is not None
+    return json.loads(process.stdout.readline())
+
+
+def prompt(process: subprocess.Popen[bytes], session: str, text: str) -> None:
+    """Begin a turn and wait until it is at work."""
+    content = [{"type": "text", "text": text}]
+    write(process, id=2, method="session/prompt", params={"sessionId": session, "prompt": content})
+    awaited = {"ask": "session/request_permission", "run": "tool_call_update"}.get(text, "agent_message_chunk")
+    word = ""
+    while word != awaited:
+        message = read(process)
+        word = message["method"]
+        if word == "session/update":
+            word = message["params"]["update"]["sessionUpdate"]
+
+
+def exit_code(process: subprocess.Popen[bytes], seconds: float) -> int:
+    """How it ended, within so many seconds of being told."""
+    began = time.monotonic()
+    try:
+        code = process.wait(10)
+    finally:
+        process.kill()
+        process.wait()
+        for stream in (process.stdin, process.stdout):
+            assert stream is not None
+            stream.close()
+    assert time.monotonic() - began < seconds
+    return code
+
+
+@pytest.mark.fault("LIF-08")
+@pytest.mark.parametrize("work", [None, *WORK])
+def test_an_agent_whose_client_leaves_is_gone_within_two_seconds(tmp_path: Path, work: str | None) -> None:
+    """In the wild, agents 2: the end of the stream as the only goodbye."""
+    process, session = start(tmp_path)
+    if work is not None:
+        prompt(process, session, work)
+    assert process.stdin is not None
+    process.stdin.close()
+    assert exit_code(process, 2) == 0
+    assert _children_of_work(tmp_path) == []
+
+
+@pytest.mark.fault("LIF-16")
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+@pytest.mark.parametrize("work", [None, "run", "ignore"])
+def test_an_agent_told_to_end_by_a_signal_ends_in_good_order_within_three_seconds(
+    tmp_path: Path, number: signal.Signals, work: str | None
+) -> None:
+    process, session = start(tmp_path, str(tmp_path / "kept"))
+    if work is not None:
+        prompt(process, session, work)
+    process.send_signal(number)
+    assert exit_code(process, 3) == 128 + number
+    assert _children_of_work(tmp_path) == []
+
+    async def kept() -> list[str]:
+        async with SqliteStore(tmp_path / "kept") as store:
+            return [type(update).__name__ async for update in store.replay(session)]
+
+    told = asyncio.run(kept())
+    assert told[:2] == ([] if work is None else ["MessageChunk", "MessageChunk"])
+
+
+def _children_of_work(cwd: Path) -> list[str]:
+    """Commands that still run in this directory."""
+    found: list[str] = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                if os.readlink(entry / "cwd") == str(cwd):
+                    found.append((entry / "cmdline").read_bytes().replace(b"\0", b" ").decode())
+            except OSError:
+                continue
+    return found
+
+
+async def test_the_smallest_agent_of_the_examples_answers_and_keeps_its_sessions(tmp_path: Path) -> None:
+    async with program(EXAMPLES / "smallest_agent.py", tmp_path) as (editor, _):
+        session = await editor.new()
+        assert (await editor.prompt(session, "hello")).stop_reason == "end_turn"
+        assert editor.text == "You said: hello"
+        await editor.close(session)
+        editor.updates.clear()
+        await editor.load(session)
+        assert [type(update) for update in editor.updates] == [v1.UserMessageChunk, v1.AgentMessageChunk]
+
+
+async def test_the_notes_agent_of_the_examples_reads_writes_runs_and_remembers(tmp_path: Path) -> None:
+    (tmp_path / "notes.md").write_text("two words")
+    home = tmp_path / "home"
+    async with program(EXAMPLES / "notes_agent.py", tmp_path, HOME=str(home)) as (editor, _):
+        editor.answer_permission()
+        session = await editor.new()
+        await editor.prompt(session, "What do I have?")
+        assert "2 words" in editor.text
+        assert editor.asked == []
+        await editor.set_mode(session, "write")
+        await editor.prompt(session, " and more")
+        assert len(editor.asked) == 1
+        assert (tmp_path / "notes.md").read_text() == "two words and more"
+        await editor.prompt(session, "/clear")
+        assert (tmp_path / "notes.md").read_text() == ""
+    async with program(EXAMPLES / "notes_agent.py", tmp_path, HOME=str(home)) as (editor, _):
+        opened = await editor.load(session)
+        assert opened.modes is not None
+        assert opened.modes.current_mode_id == "write"
+        said = [update.content.text for update in editor.of(v1.UserMessageChunk)]
+        assert said == ["What do I have?", " and more", "/clear"]
+
+
+@pytest.mark.fault("STO-16")
+async def test_a_killed_agent_has_kept_what_it_acknowledged_and_its_successor_goes_on(tmp_path: Path) -> None:
+    kept = str(tmp_path / "kept")
+    async with program(NOISY, tmp_path, kept) as (editor, _):
+        session = await editor.new()
+        await editor.prompt(session, "hello")
+        turn = asyncio.ensure_future(editor.prompt(session, "ask"))
+        await editor.until_told(v1.ToolCall)
+        await editor.until(lambda: editor.judge.calls("session/request_permission"))
+        transport: Any = editor.connection._transport
+        os.kill(transport.pid, signal.SIGKILL)
+        with pytest.raises(ConnectionLost):
+            await turn
+    async with program(NOISY, tmp_path, kept) as (editor, _):
+        await editor.load(session)
+        texts = [
+            getattr(update.content, "text", "") for update in editor.updates if not isinstance(update, v1.ToolCall)
+        ]
+        assert texts == ["hello", "hello", "ask", "ask"]
+        assert [call.status for call in editor.of(v1.ToolCall)] == ["failed"]
+        assert (await editor.prompt(session, "again")).stop_reason == "end_turn"
+
+
+@pytest.mark.parametrize("argument", ["--help", "--version", "--nonsense"])
+def test_an_agent_that_is_a_program_explains_itself(tmp_path: Path, argument: str) -> None:
+    command = [sys.executable, str(EXAMPLES / "notes_agent.py"), argument]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=30, cwd=tmp_path, check=False)
+
+    assert ended.returncode == (2 if argument == "--nonsense" else 0)
+    assert {"--help": "Notes 1.0", "--version": "notes 1.0"}.get(argument, "") in ended.stdout
