@@ -28,6 +28,7 @@ from duologue.errors import AgentExited, InitializeTimeout, StartError
 from duologue.runtime.connection import Connection, Tap
 from duologue.runtime.handlers import Handlers
 from duologue.runtime.tasks import TaskScope
+from duologue.trace.recorder import Recorder
 from duologue.transports.base import Servable, Transport
 from duologue.transports.memory import memory_pair
 from duologue.transports.process import ProcessTransport
@@ -48,6 +49,7 @@ class _Start:
     cwd: str | Path | None
     env: Mapping[str, str] | None
     on_stderr: Callable[[bytes], None] | None
+    record: str | Path | None
 
 
 def connect(
@@ -61,6 +63,7 @@ def connect(
     on_stderr: Callable[[bytes], None] | None = None,
     handlers: Handlers | None = None,
     taps: tuple[Tap, ...] = (),
+    record: str | Path | None = None,
     info: Party | None = None,
     cwd: str | Path | None = None,
     env: Mapping[str, str] | None = None,
@@ -75,7 +78,7 @@ def connect(
         on_elicit: Answers questions to the user.
         on_login_status, on_stderr: Told of logins, and of what the agent's process writes to stderr.
         handlers: Custom methods of ours, for the agent to call.
-        taps: Observers of every frame.
+        taps, record: Observers of every frame, and a file to keep them in, secrets removed.
         info: Who we are.
         cwd, env: Where a command is started, and variables to set for it on top of ours.
         timeout: Seconds until the agent must have answered.
@@ -92,7 +95,7 @@ def connect(
         on_elicit=on_elicit,
         on_login_status=on_login_status,
     )
-    start = _Start(cwd, env, on_stderr)
+    start = _Start(cwd, env, on_stderr, record)
     return _connected(target, start, desk, handlers if handlers is not None else Handlers(), taps, info, timeout)
 
 
@@ -109,8 +112,10 @@ async def _connected(
     V1ClientService(desk, desk.features, handlers)
     served = TaskScope()
     transport = _transport_for(target, served, start)
+    recorder = None if start.record is None else Recorder(start.record)
+    watchers: tuple[Tap, ...] = taps if recorder is None else (*taps, recorder)
     try:
-        async with Connection(transport, handlers, skips_noise=True, taps=taps) as connection:
+        async with Connection(transport, handlers, skips_noise=True, taps=watchers) as connection:
             agent = RemoteAgent(V1AgentProxy(connection), connection, desk)
             await _introduce(agent, transport, info, timeout)
             agent.tasks.start(_tidy_up(connection, desk))
@@ -121,6 +126,8 @@ async def _connected(
                 await agent.tasks.cancel(1.0)
     finally:
         await served.cancel(5.0)
+        if recorder is not None:
+            await asyncio.to_thread(recorder.close)
 
 
 async def _introduce(agent: RemoteAgent, transport: Transport, info: Party | None, seconds: float) -> None:

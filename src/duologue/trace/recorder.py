@@ -1,0 +1,112 @@
+"""Writes every frame of a connection to a file, beside the conversation and never in its way.
+
+One line per frame, after a first line that says what this is:
+
+    {"duologue": "recording", "version": 1, "started": "2026-…"}
+    {"t": 0.013, "dir": "out", "frame": {"jsonrpc": "2.0", …}}
+
+`t` counts seconds from the start. A frame that is not JSON is `"text"` instead of `"frame"`. `{"gap": 3}` stands for
+frames that could not be written. A file that was cut off anywhere is readable up to the cut.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import queue
+import threading
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import msgspec
+
+from duologue.trace.redaction import redact
+
+__all__ = ["Recorder"]
+
+_log = logging.getLogger("duologue.trace")
+
+MAX_WAITING_BYTES = 16 * 1024 * 1024
+"""What may wait for a slow disk; more is left out, and the gap is marked."""
+
+
+class Recorder:
+    """A tap that keeps what it sees. Secrets are removed before anything is written.
+
+    Args:
+        path: The file; it is appended to, and only its owner may read it.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        self.lost = 0
+        """Frames that could not be kept."""
+        self._began = time.monotonic()
+        self._waiting: queue.SimpleQueue[tuple[float, str, bytes] | None] = queue.SimpleQueue()
+        self._waiting_bytes = 0
+        self._lock = threading.Lock()
+        self._gap = 0
+        self._descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        os.fchmod(self._descriptor, 0o600)
+        started = datetime.now(UTC).isoformat(timespec="milliseconds")
+        self._write([{"duologue": "recording", "version": 1, "started": started}])
+        self._writer = threading.Thread(target=self._run, name="duologue-recorder", daemon=True)
+        self._writer.start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __call__(self, direction: str, frame: bytes) -> None:
+        """One frame passed."""
+        with self._lock:
+            if self._waiting_bytes > MAX_WAITING_BYTES:
+                self._gap += 1
+                self.lost += 1
+                return
+            self._waiting_bytes += len(frame)
+        self._waiting.put((time.monotonic() - self._began, direction, frame))
+
+    def close(self) -> None:
+        """Write what waits, and end. A second call does nothing."""
+        if self._descriptor < 0:
+            return
+        self._waiting.put(None)
+        self._writer.join()
+        os.close(self._descriptor)
+        self._descriptor = -1
+
+    def _run(self) -> None:
+        while (entry := self._waiting.get()) is not None:
+            at, direction, frame = entry
+            with self._lock:
+                self._waiting_bytes -= len(frame)
+                gap, self._gap = self._gap, 0
+            lines: list[dict[str, Any]] = [{"gap": gap}] if gap else []
+            self._write([*lines, {"t": round(at, 6), "dir": direction, **_content(frame)}])
+
+    def _write(self, lines: list[dict[str, Any]]) -> None:
+        data = b"".join(msgspec.json.encode(line) + b"\n" for line in lines)
+        try:
+            while data:
+                data = data[os.write(self._descriptor, data) :]
+        except OSError as error:
+            if not self.lost:
+                _log.warning("the recording has a gap: %s", error)
+            with self._lock:
+                self._gap += 1
+                self.lost += 1
+
+
+def _content(frame: bytes) -> dict[str, Any]:
+    try:
+        return {"frame": redact(msgspec.json.decode(frame))}
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return {"text": redact(frame.decode("utf-8", "replace"))}
