@@ -8,7 +8,7 @@ cannot be judged any better than that.
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import Any, TypeGuard
 
 __all__ = ["MASK", "redact"]
 
@@ -28,15 +28,13 @@ _LOOKS = re.compile(
 
 def redact(message: Any) -> Any:
     """The same message without its secrets."""
-    if isinstance(message, dict):
-        fields: dict[str, Any] = message
-        if fields.get("method") == "authenticate" and isinstance(fields.get("params"), dict):
-            method_id = fields["params"].get("methodId")
-            return {**fields, "params": {"methodId": method_id}}
-        return {name: _member(name, value) for name, value in fields.items()}
-    if isinstance(message, list):
-        items: list[Any] = message
-        return [redact(item) for item in items]
+    if _is_object(message):
+        params = message.get("params")
+        if message.get("method") == "authenticate" and _is_object(params):
+            return {**message, "params": {"methodId": params.get("methodId")}}
+        return {name: _member(name, value) for name, value in message.items()}
+    if _is_array(message):
+        return [redact(item) for item in message]
     return _LOOKS.sub(lambda found: (found["keep"] or "") + MASK, message) if isinstance(message, str) else message
 
 
@@ -50,10 +48,16 @@ def _member(name: str, value: Any) -> Any:
 
 def _values_masked(value: Any) -> Any:
     """`{"A": "x"}` and `[{"name": "A", "value": "x"}]` keep their names."""
-    if isinstance(value, dict):
-        named: dict[str, Any] = value
-        return dict.fromkeys(named, MASK)
-    if isinstance(value, list):
-        pairs: list[Any] = value
-        return [{**pair, "value": MASK} if isinstance(pair, dict) else MASK for pair in pairs]
+    if _is_object(value):
+        return dict.fromkeys(value, MASK)
+    if _is_array(value):
+        return [{**pair, "value": MASK} if _is_object(pair) else MASK for pair in value]
     return value
+
+
+def _is_object(value: Any) -> TypeGuard[dict[str, Any]]:
+    return isinstance(value, dict)
+
+
+def _is_array(value: Any) -> TypeGuard[list[Any]]:
+    return isinstance(value, list)
