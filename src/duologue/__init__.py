@@ -1,7 +1,8 @@
 """duologue: the Agent Client Protocol in Python, both sides, every transport.
 
 This is the front door; each name is loaded when it is first used, so that importing it costs nothing. What is not
-listed here is imported from its own module, whose path is the path of its file. Inside the package only programs use it.
+listed here is imported from its own module, whose path is the path of its file. Inside the package only programs use
+it.
 """
 
 from __future__ import annotations
