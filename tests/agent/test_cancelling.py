@@ -16,6 +16,7 @@ from duologue.agent.turn import Turn
 from duologue.conversation.updates import ToolCallChanged
 from duologue.runtime.handlers import Context
 from duologue.schema import v1
+from duologue.transports.memory import memory_pair
 from tests.agent.complete import Desk
 from tests.agent.editor import EVERYTHING, RawClient, agent_with, editor_for, raw_client
 
@@ -435,6 +436,60 @@ async def test_last_words_leave_even_when_the_turn_is_cancelled_twice(tmp_path: 
         await editor.cancel(session)
         assert (await turn).stop_reason == "cancelled"
         assert editor.judge.order()[-2:] == ["tool_call_update", "answer to session/prompt"]
+
+
+@pytest.mark.fault("LIF-08", "CAN-11")
+async def test_a_client_that_leaves_does_not_wait_for_work_it_had_cancelled_before(tmp_path: Path) -> None:
+    may_end = asyncio.Event()
+
+    async def stubborn(turn: Turn[Settings]) -> None:
+        await turn.say("x")
+        for _ in range(3):
+            try:
+                await may_end.wait()
+            except asyncio.CancelledError:
+                continue
+
+    async with asyncio.timeout(2):
+        async with editor_for(agent_with(stubborn), tmp_path) as editor:
+            session = await editor.new()
+            turn = asyncio.ensure_future(editor.prompt(session, "go"))
+            await editor.until_told(v1.AgentMessageChunk)
+            await editor.cancel(session)
+        with pytest.raises(Exception, match="closed"):
+            await turn
+    may_end.set()
+    await asyncio.sleep(0)
+
+
+async def test_last_words_do_not_wait_for_a_client_that_does_not_read(tmp_path: Path) -> None:
+    ended = asyncio.Event()
+
+    async def work(turn: Turn[Settings]) -> None:
+        async with turn.tool("Talk"):
+            try:
+                while True:
+                    await turn.say("x" * 100)
+            finally:
+                ended.set()
+
+    near, far = memory_pair(bound=2000)
+    serving = asyncio.ensure_future(agent_with(work).serve_on(far))
+    async with asyncio.timeout(CANCEL_SECONDS / 2), near:
+        client = RawClient(near)
+        session = await open_session(client, tmp_path)
+        prompt = {"sessionId": session, "prompt": [{"type": "text", "text": "x"}]}
+        client.send(id=1, method="session/prompt", params=prompt)
+        while not near._other.is_congested:  # noqa: ASYNC110
+            await asyncio.sleep(0)
+        client.send(method="session/cancel", params={"sessionId": session})
+        await ended.wait()
+        messages = [await client.receive()]
+        while messages[-1].get("id") != 1:
+            messages.append(await client.receive())
+        assert messages[-1]["result"] == {"stopReason": "cancelled"}
+        assert messages[-2]["params"]["update"]["status"] == "failed"
+    await serving
 
 
 async def test_a_handler_that_cancels_itself_ends_as_cancelled(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ import pytest
 from duologue.agent.forms import form_schema
 from duologue.agent.settings import Settings
 from duologue.agent.turn import Turn
+from duologue.dialects.terms import Elicitation
 from duologue.errors import InvalidParams, RequestError
 from duologue.runtime.handlers import Context
 from duologue.schema import v1
@@ -176,6 +177,25 @@ async def test_an_address_is_asked_with_an_id_of_its_own_and_never_falls_back_to
         with pytest.raises(InvalidParams, match="cannot open addresses"):
             await editor.prompt(await editor.new(), "go")
         assert editor.judge.calls("elicitation/create") == []
+
+
+async def test_a_question_may_be_about_a_request_rather_than_a_session(tmp_path: Path) -> None:
+    async def ask(turn: Turn[Settings]) -> None:
+        question = Elicitation(message="Which?", request_id="r", schema=form_schema(Release), meta={"q": 1})
+        answer = await turn.session.editor.elicit(question)
+        await turn.say(f"{answer.action} {answer.meta}")
+
+    async with asyncio.timeout(5), editor_for(agent_with(ask), tmp_path, judged=True, **FORMS) as editor:
+
+        @editor.handlers.on(v1.ELICITATION_CREATE)
+        async def decline(context: Context, params: v1.CreateElicitationRequest) -> v1.CreateElicitationResponse:
+            return v1.ElicitationDeclineAction(meta={"a": 1})
+
+        await editor.prompt(await editor.new(), "go")
+        [asked] = editor.judge.calls("elicitation/create")
+        assert (asked["params"]["requestId"], asked["params"]["_meta"]) == ("r", {"q": 1})
+        assert "sessionId" not in asked["params"]
+        assert editor.text == "decline {'a': 1}"
 
 
 @pytest.mark.rule(133)

@@ -179,7 +179,7 @@ GATED = {
 """What is sent only to a client that advertised it."""
 
 
-@pytest.mark.rule(30, 100, 105, 122, 124, 127, 156)
+@pytest.mark.rule(18, 19, 30, 100, 105, 122, 124, 127, 156)
 @given(st.sets(st.sampled_from(sorted(EVERYTHING))))
 @settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_every_combination_of_capabilities_works_and_nothing_else_is_used(tmp_path: Path, advertised: set[str]) -> None:

@@ -14,7 +14,7 @@ from duologue.agent.session import Session
 from duologue.agent.settings import Settings
 from duologue.agent.turn import Turn
 from duologue.conversation.updates import MessageChunk, ToolCallChanged
-from duologue.errors import InternalError, InvalidParams, InvalidRequest, ResourceNotFound, StoreFull
+from duologue.errors import InternalError, InvalidParams, InvalidRequest, ResourceNotFound, StoreError, StoreFull
 from duologue.schema import v1
 from duologue.schema.base import Method
 from duologue.store.base import Store
@@ -437,6 +437,65 @@ async def test_the_next_client_need_not_wait_for_the_last_to_be_cleared_away(tmp
             assert (await second.prompt(session, "go on")).stop_reason == "end_turn"
             with pytest.raises(Exception, match="closed"):
                 await turn
+
+
+@pytest.mark.parametrize("method", ["load", "resume"])
+async def test_a_session_that_another_process_has_open_is_in_use(tmp_path: Path, method: str) -> None:
+    store = MemoryStore()
+    async with asyncio.timeout(5), editor_for(keeping_agent(store), tmp_path) as editor:
+        session = await editor.new()
+        await editor.close(session)
+        async with await store.open(session):
+            with pytest.raises(InvalidRequest, match="in use"):
+                await getattr(editor, method)(session)
+            with pytest.raises(InvalidRequest, match="in use"):
+                await editor.delete(session)
+        await getattr(editor, method)(session)
+
+
+async def test_a_client_that_leaves_while_its_session_is_being_opened_leaves_none(tmp_path: Path) -> None:
+    agent = keeping_agent()
+    opening, go_on = asyncio.Event(), asyncio.Event()
+
+    @agent.on_open
+    async def wait(session: Session[Settings]) -> None:
+        opening.set()
+        while not go_on.is_set():
+            try:
+                await go_on.wait()
+            except asyncio.CancelledError:
+                go_on.set()
+
+    async with asyncio.timeout(5):
+        async with editor_for(agent, tmp_path) as editor:
+            attempt = asyncio.ensure_future(editor.new())
+            await opening.wait()
+        with pytest.raises(Exception, match="closed"):
+            await attempt
+        assert agent.open_sessions == {}
+        async with editor_for(agent, tmp_path) as editor:
+            for info in (await editor.sessions_page()).sessions:
+                await editor.load(info.session_id)  # nobody holds on to it
+
+
+class ForgetfulStore(MemoryStore):
+    """Its list is damaged, and so is what was kept beside the updates."""
+
+    async def info(self, session_id: str) -> Any:
+        raise StoreError("the entry is damaged")
+
+
+async def test_a_damaged_entry_costs_the_entry_and_not_the_session(tmp_path: Path) -> None:
+    store = ForgetfulStore()
+    async with asyncio.timeout(5), editor_for(keeping_agent(store), tmp_path) as editor:
+        session = await editor.new()
+        await editor.prompt(session, "hi")
+        await editor.close(session)
+        async with await store.open(session) as log:
+            log.save_state("duologue", b"not what was written")
+        editor.updates.clear()
+        await editor.load(session)
+        assert without_ids(editor.updates) == TOLD
 
 
 class FullStore(MemoryStore):

@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from duologue.errors import ConnectionLost
+from duologue.runtime.handlers import Context
 from duologue.schema import v1
 from duologue.store.sqlite import SqliteStore
 from duologue.transports.process import ProcessTransport
@@ -192,11 +193,18 @@ async def test_the_notes_agent_of_the_examples_reads_writes_runs_and_remembers(t
 async def test_a_killed_agent_has_kept_what_it_acknowledged_and_its_successor_goes_on(tmp_path: Path) -> None:
     kept = str(tmp_path / "kept")
     async with program(NOISY, tmp_path, kept) as (editor, _):
+        asked = asyncio.Event()
+
+        @editor.handlers.on(v1.SESSION_REQUEST_PERMISSION)
+        async def never(context: Context, params: v1.RequestPermissionRequest) -> v1.RequestPermissionResponse:
+            asked.set()
+            await asyncio.Event().wait()
+            raise AssertionError
+
         session = await editor.new()
         await editor.prompt(session, "hello")
         turn = asyncio.ensure_future(editor.prompt(session, "ask"))
-        await editor.until_told(v1.ToolCall)
-        await editor.until(lambda: editor.judge.calls("session/request_permission"))
+        await asked.wait()
         transport: Any = editor.connection._transport
         os.kill(transport.pid, signal.SIGKILL)
         with pytest.raises(ConnectionLost):

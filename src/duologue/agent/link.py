@@ -260,5 +260,6 @@ class Link:
         return self._agent.providers
 
     def mcp_message(self, server_id: str, request_id: str, method: str, params: JsonObject | None) -> None:
-        for session in self._sessions.values():
-            session.on_mcp_message(server_id, request_id, method, params)
+        for session in self._agent.open_sessions.values():
+            if session.editor is self._login.editor:
+                session.on_mcp_message(server_id, request_id, method, params)

@@ -138,7 +138,6 @@ class Opening:
                 await self._replay(session, keeping)
             await self._start(session)
         except BaseException:
-            self._sessions.pop(info.session_id, None)
             await (keeping.aclose() if session is None else session.aclose())
             raise
         settings = session.settings
@@ -164,7 +163,6 @@ class Opening:
             await self._editor.update(session.id, InfoChanged(title=session.title))
 
     async def _start(self, session: Session[Any]) -> None:
-        self._sessions[session.id] = session
         self._agent.open_sessions[session.id] = session
         if self._agent.mcp:
             await session.start_mcp(self._agent.info)
@@ -172,6 +170,7 @@ class Opening:
             await hook(session)
         if self.is_over:
             raise InvalidRequest("the client is gone")
+        self._sessions[session.id] = session
 
 
 def _new_id() -> str:

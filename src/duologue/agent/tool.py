@@ -70,11 +70,6 @@ class Tool:
         """All that was said of it so far."""
 
     @property
-    def title(self) -> str:
-        """What it is called now."""
-        return str(self._known.title)
-
-    @property
     def status(self) -> str:
         """`pending`, `in_progress`, `completed` or `failed`."""
         return str(self._known.status)
