@@ -17,10 +17,11 @@ MOST_READS = 5
 
 
 class _NotText(Refused):
-    """Bytes that are not UTF-8, or a NUL."""
+    """Bytes that are not UTF-8, or a NUL; `complete` is the text before half a character at the very end."""
 
-    def __init__(self) -> None:
+    def __init__(self, complete: str | None = None) -> None:
         super().__init__("not UTF-8 text")
+        self.complete = complete
 
 
 def read_settled(fd: int, first: int, count: int | None, *, most_bytes: int) -> str:
@@ -44,7 +45,9 @@ def read_settled(fd: int, first: int, count: int | None, *, most_bytes: int) -> 
         is_same = (before.st_size, before.st_mtime_ns) == (after.st_size, after.st_mtime_ns)
         if is_same or (not reads_left and after.st_size > before.st_size):
             if isinstance(text, _NotText):
-                raise text
+                if is_same or text.complete is None:
+                    raise text
+                return text.complete  # the other half of the last character is being written just now
             return text
     raise refusal(errno.EBUSY)
 
@@ -79,7 +82,8 @@ def read_lines(fd: int, first: int, count: int | None, *, most_bytes: int) -> st
     try:
         return kept.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise _NotText from error
+        is_cut = error.reason == "unexpected end of data"
+        raise _NotText(kept[: error.start].decode("utf-8") if is_cut else None) from error
 
 
 def _after_lines(chunk: bytes, start: int, count: int) -> tuple[int, int]:
