@@ -226,7 +226,7 @@ def test_a_file_that_does_nothing_but_grow_is_read_as_far_as_it_is(land: Land) -
             length = 0
             while length < 200_000:
                 text = land.roots.read_text(path)
-                assert text == "é\n" * (len(text) // 2)
+                assert ("é\n" * (len(text) // 2 + 1)).startswith(text)  # whole characters, and nothing else
                 assert len(text) >= length
                 length = len(text)
         finally:

@@ -12,8 +12,10 @@ __all__ = ["read_lines", "read_settled"]
 CHUNK = 256 * 1024
 MAX_SKIPPED_BYTES = 1024 * 1024 * 1024
 """Text passed over to find the lines that were asked for: a second's work."""
-MOST_READS = 5
+MOST_READS = 12
 """A file that changed while it was read is read again, so often."""
+PATIENT_READS = 4
+"""So often it is hoped to stop; after that, a file that has only grown meanwhile is taken as far as it is."""
 
 
 class _NotText(Refused):
@@ -31,7 +33,7 @@ def read_settled(fd: int, first: int, count: int | None, *, most_bytes: int) -> 
         Refused: As for `read_lines`.
         OSError: EBUSY if it does not stop changing.
     """
-    for reads_left in reversed(range(MOST_READS)):
+    for read in range(1, MOST_READS + 1):
         before = os.fstat(fd)
         if first <= 1 and count is None and before.st_size > most_bytes:
             raise _too_long(most_bytes)
@@ -43,7 +45,7 @@ def read_settled(fd: int, first: int, count: int | None, *, most_bytes: int) -> 
             text = error
         after = os.fstat(fd)
         is_same = (before.st_size, before.st_mtime_ns) == (after.st_size, after.st_mtime_ns)
-        if is_same or (not reads_left and after.st_size > before.st_size):
+        if is_same or (read > PATIENT_READS and after.st_size > before.st_size):
             if isinstance(text, _NotText):
                 if is_same or text.complete is None:
                     raise text
