@@ -1,10 +1,12 @@
 """Any command-line program as an agent: the prompt is its input, its output is the answer."""
 
 import asyncio
+import codecs
 import sys
 
 import duologue
 from duologue import Settings, Turn
+from duologue.errors import RequestError
 
 COMMAND = [sys.executable, "-c", "import sys; print(sys.stdin.read().upper(), end='')"]  # put yours here
 
@@ -15,15 +17,19 @@ async def answer(turn: Turn[Settings]) -> None:
     )
     assert process.stdin is not None
     assert process.stdout is not None
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")  # a character may be cut in two between reads
     try:
         process.stdin.write(turn.text.encode())
         process.stdin.close()
         while piece := await process.stdout.read(4096):
-            await turn.say(piece.decode(errors="replace"))
+            if text := decoder.decode(piece):
+                await turn.say(text)
     finally:  # a cancelled turn ends here, too
         if process.returncode is None:
             process.kill()
-        await process.wait()
+        code = await process.wait()
+    if code:
+        raise RequestError(f"the program ended with {code}", code=code)
 
 
 if __name__ == "__main__":

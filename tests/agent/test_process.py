@@ -9,8 +9,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -20,22 +18,7 @@ from duologue.errors import ConnectionLost
 from duologue.runtime.handlers import Context
 from duologue.schema import v1
 from duologue.store.sqlite import SqliteStore
-from duologue.transports.process import ProcessTransport
-from tests.agent.editor import Editor, editor_on
-from tests.agent.judge import Judge
-
-EXAMPLES = Path(__file__).parents[2] / "examples"
-NOISY = Path(__file__).with_name("programs") / "noisy.py"
-
-
-@asynccontextmanager
-async def program(path: Path, cwd: Path, *arguments: str, **env: str) -> AsyncGenerator[tuple[Editor, bytearray]]:
-    """An agent's program, judged, and what it wrote to stderr."""
-    stderr = bytearray()
-    command = [sys.executable, str(path), *arguments]
-    transport = ProcessTransport(command, cwd=cwd, env=env, on_stderr=stderr.extend)
-    async with asyncio.timeout(30), editor_on(transport, cwd, judge=Judge()) as editor:
-        yield editor, stderr
+from tests.agent.programs import EXAMPLES, NOISY, program
 
 
 @pytest.mark.rule(1, 2, 3, 4, 6, 7, 8)
@@ -153,40 +136,6 @@ def _children_of_work(cwd: Path) -> list[str]:
             except OSError:
                 continue
     return found
-
-
-async def test_the_smallest_agent_of_the_examples_answers_and_keeps_its_sessions(tmp_path: Path) -> None:
-    async with program(EXAMPLES / "smallest_agent.py", tmp_path) as (editor, _):
-        session = await editor.new()
-        assert (await editor.prompt(session, "hello")).stop_reason == "end_turn"
-        assert editor.text == "You said: hello"
-        await editor.close(session)
-        editor.updates.clear()
-        await editor.load(session)
-        assert [type(update) for update in editor.updates] == [v1.UserMessageChunk, v1.AgentMessageChunk]
-
-
-async def test_the_notes_agent_of_the_examples_reads_writes_runs_and_remembers(tmp_path: Path) -> None:
-    (tmp_path / "notes.md").write_text("two words")
-    home = tmp_path / "home"
-    async with program(EXAMPLES / "notes_agent.py", tmp_path, HOME=str(home)) as (editor, _):
-        editor.answer_permission()
-        session = await editor.new()
-        await editor.prompt(session, "What do I have?")
-        assert "2 words" in editor.text
-        assert editor.asked == []
-        await editor.set_mode(session, "write")
-        await editor.prompt(session, " and more")
-        assert len(editor.asked) == 1
-        assert (tmp_path / "notes.md").read_text() == "two words and more"
-        await editor.prompt(session, "/clear")
-        assert (tmp_path / "notes.md").read_text() == ""
-    async with program(EXAMPLES / "notes_agent.py", tmp_path, HOME=str(home)) as (editor, _):
-        opened = await editor.load(session)
-        assert opened.modes is not None
-        assert opened.modes.current_mode_id == "write"
-        said = [update.content.text for update in editor.of(v1.UserMessageChunk)]
-        assert said == ["What do I have?", " and more", "/clear"]
 
 
 @pytest.mark.fault("STO-16")

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, cast
 
 from duologue.agent.turn import STOP_REASONS, StopTurn, Turn
-from duologue.errors import InternalError
+from duologue.errors import InternalError, StoreError
 from duologue.runtime.tasks import TaskScope
 
 __all__ = ["CANCEL_SECONDS", "Prompts"]
@@ -113,6 +113,9 @@ class Prompts:
     async def _answer(self, prompt: _Prompt, handle: Callable[[Turn[Any]], Awaitable[Any]]) -> str:
         try:
             reason = await self._handled(prompt, handle)
+        except StoreError as error:
+            await self._close(prompt, "error")
+            raise InternalError(f"the session could not be kept: {error}") from error
         except Exception:
             await self._close(prompt, "error")
             raise

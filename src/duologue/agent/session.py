@@ -23,10 +23,11 @@ from duologue.conversation.updates import (
     InfoChanged,
     ModeChanged,
     SettingsChanged,
+    ToolCallChanged,
     Update,
 )
 from duologue.dialects.contract import Editor
-from duologue.errors import StoreError
+from duologue.errors import ConnectionLost, StoreError
 from duologue.local.files import Roots
 from duologue.runtime.tasks import TaskScope
 
@@ -40,6 +41,9 @@ __all__ = ["Session"]
 _log = logging.getLogger("duologue.agent")
 
 S = TypeVar("S", bound=Settings)
+
+FINAL = ("completed", "failed")
+"""What a tool call ends with."""
 
 CLOSE_GRACE = 1.0
 """Seconds that work between turns gets to clean up when its session is closed."""
@@ -120,7 +124,11 @@ class Session(Generic[S]):
     async def update(self, update: Update) -> None:
         """Tell the client something, in a turn or between turns; it is kept where sessions are kept.
 
-        Before the client knows the session, it is told as soon as it does.
+        Before the client knows the session, it is told as soon as it does. That a tool call has ended is told once it
+        is safe.
+
+        Raises:
+            StoreError: It could not be made safe, and was not told.
         """
         if isinstance(update, InfoChanged) and update.title is not UNSET:
             if self._is_titled_by_user:
@@ -128,7 +136,28 @@ class Session(Generic[S]):
             self.title = self._own_title = update.title
             self.save()
         self._keeping.append(update)
+        if isinstance(update, ToolCallChanged) and update.status in FINAL:
+            await self._keeping.commit()
         await self._tell(update)
+
+    async def leave_word(self, update: Update) -> None:
+        """Like `update`, for work that is being cancelled: nothing keeps it from leaving, and nobody waits for it."""
+        self._keeping.append(update)
+        try:
+            await asyncio.shield(self.errands.start(self._leave_word(update)))
+        except StoreError as error:
+            _log.debug("last words were not kept: %s", error)
+
+    async def _leave_word(self, update: Update) -> None:
+        try:
+            await self._keeping.commit()
+        finally:
+            self.errands.start(self._tell_quietly(update))
+            await asyncio.sleep(0)  # from here on it stands in the queue, however slow the client is
+
+    async def _tell_quietly(self, update: Update) -> None:
+        with suppress(ConnectionLost):
+            await self._tell(update)
 
     async def _tell(self, update: Update) -> None:
         if self._introduced.is_set():

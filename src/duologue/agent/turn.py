@@ -6,7 +6,6 @@ Each act leaves as one update, in order, before the turn's answer; after the ans
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Iterable
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
@@ -46,8 +45,6 @@ __all__ = ["STOP_REASONS", "StopTurn", "Turn"]
 
 S = TypeVar("S", bound=Settings)
 F = TypeVar("F")
-
-_log = logging.getLogger("duologue.agent")
 
 STOP_REASONS = ("end_turn", "max_tokens", "max_turn_requests", "refusal", "cancelled")
 
@@ -193,14 +190,7 @@ class Turn(Generic[S]):
     async def last_words(self, update: Update) -> None:
         """An update while the turn is being cancelled: sent before its answer, without waiting for a slow client."""
         if not self.is_over:
-            self.session.errands.start(self._tell_quietly(update))
-            await asyncio.sleep(0)  # from here on it stands in the queue
-
-    async def _tell_quietly(self, update: Update) -> None:
-        try:
-            await self.session.update(update)
-        except Exception as error:
-            _log.debug("last words of a turn were lost: %s", error)
+            await self.session.leave_word(update)
 
     async def end_compactions(self) -> None:
         """Leave no compaction in progress: the turn that did it ends here."""

@@ -1,0 +1,43 @@
+"""An agent that asks the user to fill in a form, and to log in on a page of somebody else."""
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from duologue import Agent, Settings, Turn
+
+agent = Agent("release", version="1.0", settings=Settings)
+
+
+@dataclass
+class Release:
+    """What to release, and how."""
+
+    version: str = field(metadata={"title": "Version", "pattern": r"\d+\.\d+\.\d+"})
+    channel: Literal["stable", "beta"] = "stable"
+    notes: str = field(default="", metadata={"title": "What is new", "description": "Markdown"})
+    copies: int = field(default=1, metadata={"minimum": 1, "maximum": 10})
+    announce: bool = True
+
+
+@agent.on_prompt
+async def answer(turn: Turn[Settings]) -> None:
+    release = await turn.ask(Release, "What shall I release?")
+    if release is None:  # declined, cancelled, filled in wrongly, or the client has no forms
+        await turn.say("Then nothing is released.")
+        return
+    await turn.say(f"Releasing {release.version} on {release.channel}. ")
+    if release.announce and turn.client.urls:
+        await log_in_to_announce(turn)
+
+
+async def log_in_to_announce(turn: Turn[Settings]) -> None:
+    # Secrets never travel through a form: the user gives them to the page, and the page tells our server.
+    question = turn.session.new_id("login")
+    if await turn.ask_url("Log in to announce it", "https://example.com/login", elicitation_id=question):
+        # wait for the server to hear from the page
+        await turn.session.editor.complete_elicitation(question)
+        await turn.say("Announced.")
+
+
+if __name__ == "__main__":
+    agent.main()

@@ -1,0 +1,38 @@
+"""An agent that builds on what was said before, also after it was restarted."""
+
+from collections.abc import AsyncIterator
+
+from duologue import Agent, Session, Settings, Turn
+from duologue.conversation.content import text_of
+from duologue.conversation.updates import MessageChunk
+
+agent = Agent("remembering", version="1.0", settings=Settings)
+agent.keep_sessions("~/.local/share/remembering")  # load, list, resume, fork, archive and delete work from here on
+
+
+@agent.on_open
+async def opened(session: Session[Settings]) -> None:
+    session.state.setdefault("prompts", 0)  # plain JSON, kept with the session; already there if it was kept
+
+
+@agent.on_prompt
+async def answer(turn: Turn[Settings]) -> str | None:
+    turn.session.state["prompts"] += 1
+    if turn.session.title is None:
+        await turn.title(turn.text[:40])  # shown in lists; a title the user gave is never replaced
+    if "secret" in turn.text:
+        return "refusal"  # a refused turn is told again on load, but no later turn builds on it
+    said = [message async for message in messages(turn)][:-1]  # the last of it is this prompt
+    await turn.say(f"Prompt {turn.session.state['prompts']}. Before it we said: {said}")
+    return None
+
+
+async def messages(turn: Turn[Settings]) -> AsyncIterator[str]:
+    """What a model would be given: who said what, oldest first."""
+    async for update in turn.session.history():
+        if isinstance(update, MessageChunk) and update.role != "thought":
+            yield f"{update.role}: {text_of([update.content])}"
+
+
+if __name__ == "__main__":
+    agent.main()

@@ -1,0 +1,29 @@
+"""Agents that are programs of their own, and how tests start them."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from duologue.transports.process import ProcessTransport
+from tests.agent.editor import Editor, editor_on
+from tests.agent.judge import Judge
+
+EXAMPLES = Path(__file__).parents[3] / "examples"
+NOISY = Path(__file__).with_name("noisy.py")
+
+
+@asynccontextmanager
+async def program(
+    path: Path, cwd: Path, *arguments: str, home: str | None = None, **capabilities: Any
+) -> AsyncGenerator[tuple[Editor, bytearray]]:
+    """An agent's program, judged, and what it wrote to stderr."""
+    stderr = bytearray()
+    env = {} if home is None else {"HOME": home}
+    transport = ProcessTransport([sys.executable, str(path), *arguments], cwd=cwd, env=env, on_stderr=stderr.extend)
+    async with asyncio.timeout(30), editor_on(transport, cwd, judge=Judge(), **capabilities) as editor:
+        yield editor, stderr

@@ -1,0 +1,191 @@
+"""The agents of the examples, run as the programs they are."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from duologue.runtime.handlers import Context
+from duologue.schema import v1
+from tests.agent.complete import Desk
+from tests.agent.editor import EVERYTHING, Editor
+from tests.agent.programs import EXAMPLES, program
+
+
+async def say(editor: Editor, session: str, text: str) -> str:
+    """What the agent says to this."""
+    editor.updates.clear()
+    assert (await editor.prompt(session, text)).stop_reason == "end_turn"
+    return editor.text
+
+
+async def test_the_smallest_agent_answers_and_keeps_its_sessions(tmp_path: Path) -> None:
+    async with program(EXAMPLES / "smallest_agent.py", tmp_path) as (editor, _):
+        session = await editor.new()
+        assert await say(editor, session, "hello") == "You said: hello"
+        await editor.close(session)
+        editor.updates.clear()
+        await editor.load(session)
+        assert [type(update) for update in editor.updates] == [v1.UserMessageChunk, v1.AgentMessageChunk]
+
+
+async def test_the_notes_agent_reads_writes_runs_and_remembers(tmp_path: Path) -> None:
+    (tmp_path / "notes.md").write_text("two words")
+    home = tmp_path / "home"
+    async with program(EXAMPLES / "notes_agent.py", tmp_path, home=str(home)) as (editor, _):
+        editor.answer_permission()
+        session = await editor.new()
+        assert "2 words" in await say(editor, session, "What do I have?")
+        assert editor.asked == []
+        await editor.set_mode(session, "write")
+        await editor.prompt(session, " and more")
+        assert len(editor.asked) == 1
+        assert (tmp_path / "notes.md").read_text() == "two words and more"
+        await editor.prompt(session, "/clear")
+        assert (tmp_path / "notes.md").read_text() == ""
+    async with program(EXAMPLES / "notes_agent.py", tmp_path, home=str(home)) as (editor, _):
+        opened = await editor.load(session)
+        assert opened.modes is not None
+        assert opened.modes.current_mode_id == "write"
+        said = [update.content.text for update in editor.of(v1.UserMessageChunk)]
+        assert said == ["What do I have?", " and more", "/clear"]
+
+
+async def test_the_careful_agent_asks_before_it_acts(tmp_path: Path) -> None:
+    async with program(EXAMPLES / "careful_agent.py", tmp_path) as (editor, _):
+        editor.answer_permission()
+        session = await editor.new()
+        editor.choose = "reject_once"
+        await editor.prompt(session, "write a.txt one")
+        assert not (tmp_path / "a.txt").exists()
+        assert editor.asked[0].tool_call.content == [v1.Diff(path=str(tmp_path / "a.txt"), new_text="one")]
+
+        editor.choose = "allow_always"
+        await editor.prompt(session, "write a.txt one")
+        await editor.prompt(session, "write b.txt two")
+        assert ((tmp_path / "a.txt").read_text(), (tmp_path / "b.txt").read_text()) == ("one", "two")
+        assert len(editor.asked) == 2
+
+        await editor.prompt(session, "delete a.txt")
+        assert not (tmp_path / "a.txt").exists()
+        editor.choose = "reject_once"
+        assert await say(editor, session, "delete b.txt") == "I left b.txt alone."
+        assert (tmp_path / "b.txt").exists()
+
+        assert await say(editor, session, "plan") == "The mode is plan."
+        assert await say(editor, session, "delete b.txt") == "I only plan for now."
+        editor.choose = "allow_once"
+        assert await say(editor, session, "plan") == "The mode is work."
+
+
+@pytest.mark.parametrize("forms", [True, False])
+async def test_the_release_agent_asks_for_what_it_needs(tmp_path: Path, forms: bool) -> None:
+    capabilities = EVERYTHING if forms else {}
+    async with program(EXAMPLES / "release_agent.py", tmp_path, **capabilities) as (editor, _):
+        desk = Desk(editor)
+        session = await editor.new()
+        desk.form = {"version": "1.2.3", "channel": "beta"}
+        said = await say(editor, session, "go")
+        assert said == ("Releasing 1.2.3 on beta. Announced." if forms else "Then nothing is released.")
+        desk.form = {}
+        assert await say(editor, session, "go") == "Then nothing is released."
+        asked = [message["params"]["mode"] for message in editor.judge.calls("elicitation/create")]
+        assert asked == (["form", "url", "form"] if forms else [])
+        done = [message["params"]["elicitationId"] for message in editor.judge.calls("elicitation/complete")]
+        assert len(done) == (1 if forms else 0)
+
+
+@pytest.mark.parametrize("offers", [True, False], ids=["the editor's terminal", "its own"])
+async def test_the_watching_agent_runs_and_watches_commands(tmp_path: Path, offers: bool) -> None:
+    async with program(EXAMPLES / "watching_agent.py", tmp_path, terminal=offers) as (editor, _):
+        desk = Desk(editor)
+        desk.output = "ready\n"
+        session = await editor.new()
+        assert await say(editor, session, "run echo one") == "It ended with 0 and printed 1 lines."
+        assert await say(editor, session, "serve sh -c 'echo ready; sleep 60'") == "The server is ready."
+        assert editor.statuses[-1] == "completed"
+        assert desk.released == (["term_0", "term_1"] if offers else [])
+        if not offers:
+            assert "could not be run" in await say(editor, session, "run no-such-command")
+            await say(editor, session, "serve true")
+            assert editor.statuses[-1] == "failed"
+
+
+async def test_the_remembering_agent_goes_on_where_it_was(tmp_path: Path) -> None:
+    home = str(tmp_path / "home")
+    async with program(EXAMPLES / "remembering_agent.py", tmp_path, home=home) as (editor, _):
+        session = await editor.new()
+        assert (await say(editor, session, "one")).startswith("Prompt 1.")
+        assert (await editor.prompt(session, "a secret")).stop_reason == "refusal"
+    async with program(EXAMPLES / "remembering_agent.py", tmp_path, home=home) as (editor, _):
+        [info] = (await editor.sessions_page()).sessions
+        assert (info.session_id, info.title) == (session, "one")
+        await editor.resume(session)
+        said = await say(editor, session, "two")
+        assert said.startswith("Prompt 3. Before it we said: ['user: one', ")
+        assert "agent: Prompt 1." in said
+        assert "secret" not in said
+
+
+async def test_the_wrapped_program_answers_and_is_killed_with_its_turn(tmp_path: Path) -> None:
+    async with program(EXAMPLES / "wrap_program.py", tmp_path) as (editor, _):
+        session = await editor.new()
+        assert await say(editor, session, "hello\nthere") == "HELLO\nTHERE"
+
+
+async def test_the_agent_with_mcp_says_which_tools_there_are(tmp_path: Path) -> None:
+    async with program(EXAMPLES / "agent_with_mcp.py", tmp_path) as (editor, _):
+        server = v1.McpServerStdio(name="broken", command="/bin/false", args=[], env=[])
+        said = await say(editor, await editor.new(mcp_servers=[server]), "what is there?")
+        assert said.startswith("broken does not work:")
+
+
+async def test_an_editor_that_cancels_ends_any_of_them(tmp_path: Path) -> None:
+    async with program(EXAMPLES / "watching_agent.py", tmp_path, terminal=True) as (editor, _):
+        desk = Desk(editor)
+        waiting = asyncio.Event()
+
+        @editor.handlers.on(v1.TERMINAL_WAIT_FOR_EXIT)
+        async def wait(context: Context, params: Any) -> v1.WaitForTerminalExitResponse:
+            waiting.set()
+            await asyncio.Event().wait()
+            return v1.WaitForTerminalExitResponse()
+
+        session = await editor.new()
+        turn = asyncio.ensure_future(editor.prompt(session, "run sleep 60"))
+        await waiting.wait()
+        await editor.cancel(session)
+        assert (await turn).stop_reason == "cancelled"
+        await editor.until(lambda: desk.released)
+
+
+def test_the_tutorial_shows_what_the_first_agent_says(tmp_path: Path) -> None:
+    page = (EXAMPLES.parent / "docs" / "tutorial" / "first-agent.md").read_text("utf-8")
+    command = [sys.executable, "-m", "duologue.cli.main", "run", "hello", "--", sys.executable]
+    ended = subprocess.run(
+        [*command, str(EXAMPLES / "smallest_agent.py")],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        cwd=tmp_path,
+        check=True,
+    )
+
+    assert f"```text\n{ended.stdout.strip()}\n```" in page
+
+
+def test_the_settings_of_editors_name_a_command_and_its_arguments() -> None:
+    page = (EXAMPLES.parent / "docs" / "how-to" / "editors.md").read_text("utf-8")
+    blocks = [json.loads(block) for block in re.findall(r"```json\n(.*?)```", page, re.DOTALL)]
+
+    assert len(blocks) == 2
+    for block in blocks:
+        [server] = block["agent_servers"].values()
+        assert (server["command"][0], server["args"], server["env"]) == ("/", ["/path/to/notes_agent.py"], {})
