@@ -17,7 +17,7 @@ from duologue.transports.child import Child, StopLadder
 from duologue.transports.lines import MAX_QUEUED_BYTES, LinesTransport
 from duologue.transports.starting import split_command
 from duologue.transports.stderr import TAIL_BYTES, StderrTail
-from duologue.transports.streams import open_reader, open_writer, read_rest
+from duologue.transports.streams import open_reader, open_writer, read_rest, widen
 from duologue.transports.threads import ThreadReader
 from duologue.transports.tree import Process
 
@@ -102,6 +102,7 @@ class ProcessTransport(LinesTransport):
                 theirs.append(read_end if is_input else write_end)
                 ours.append(write_end if is_input else read_end)
             stdin, stdout, stderr = theirs
+            widen(stdout)
             child = Child(
                 command,
                 stdin=stdin,
