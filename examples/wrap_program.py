@@ -24,12 +24,12 @@ async def answer(turn: Turn[Settings]) -> None:
         while piece := await process.stdout.read(4096):
             if text := decoder.decode(piece):
                 await turn.say(text)
-    finally:  # a cancelled turn ends here, too
-        if process.returncode is None:
+        if code := await process.wait():
+            raise RequestError(f"the program ended with {code}", code=code)
+    finally:
+        if process.returncode is None:  # the turn was cancelled
             process.kill()
-        code = await process.wait()
-    if code:
-        raise RequestError(f"the program ended with {code}", code=code)
+            await process.wait()
 
 
 if __name__ == "__main__":
