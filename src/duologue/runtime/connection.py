@@ -240,6 +240,7 @@ class Connection:
     async def _read(self) -> None:
         cause: BaseException | None = None
         try:
+            self._incoming.get_ready()
             while frames := await self._transport.receive():
                 if self._failure is not None:
                     raise self._failure

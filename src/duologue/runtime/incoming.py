@@ -69,6 +69,10 @@ class Incoming:
         self._arrivals: Introductions[_Held] = Introductions(self._deliver)
         self.calls = Calls(lanes, self._arrivals, max_pending)
 
+    def get_ready(self) -> None:
+        """Build what the first notification would have to wait for; a peer that is just starting leaves the time."""
+        self._shortcut.look_again()
+
     def on_frames(self, frames: list[bytes]) -> None:
         """Deal with frames in the order of their arrival.
 
