@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from typing import Any
 
 from benchmarks.script import MAX_MESSAGE_BYTES, Seen, Side, arguments, play
 from duologue.jsonrpc import framing
@@ -18,11 +19,9 @@ seen = Seen()
 
 @handlers.on(v1.SESSION_UPDATE)
 async def update(context: Context, params: v1.SessionNotification) -> None:
-    chunk = params.update
-    assert isinstance(chunk, v1.AgentMessageChunk)
-    assert isinstance(chunk.content, v1.TextContent)
     if seen.is_busy:
         await seen.time_found()
+    chunk: Any = params.update  # the agent sends nothing but chunks of text
     seen.count(chunk.content.text)
 
 
