@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+
+from benchmarks.script import MAX_MESSAGE_BYTES
 from benchmarks.wire import CHUNK_TEXTS, text
 from duologue import Agent, Settings, Turn, choice
+from duologue.transports.stdio import StdioTransport
 
 
 class Knobs(Settings):
@@ -22,4 +26,7 @@ async def answer(turn: Turn[Knobs]) -> None:
 
 
 if __name__ == "__main__":
-    agent.serve()
+    if MAX_MESSAGE_BYTES:
+        asyncio.run(agent.serve_on(StdioTransport(max_message_bytes=MAX_MESSAGE_BYTES)))
+    else:
+        agent.serve()
