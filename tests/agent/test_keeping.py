@@ -115,6 +115,11 @@ async def test_listing_pages_filters_and_forgets(tmp_path: Path) -> None:
                 await editor.sessions_page(cursor=bad)
         with pytest.raises(InvalidParams, match="cwd"):
             await editor.sessions_page(cwd="relative")
+        with pytest.raises(InvalidParams, match="exclude, include, only"):
+            await editor.sessions_page(archived="from the future")
+        await editor.load(made[0], there)
+        assert len((await editor.sessions_page(cwd=str(there))).sessions) == 2
+        await editor.delete(made[0])
 
         await editor.delete(other)
         assert (await editor.sessions_page(cwd=str(there))).sessions == []

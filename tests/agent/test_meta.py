@@ -132,6 +132,8 @@ async def test_custom_methods_are_typed_in_both_directions(tmp_path: Path) -> No
         await turn.say(",".join(found.notes))
         with attach({"t": 1}):
             await editor.notify_extension("_editor/pinged", Pinged(by_whom="me"))
+            await editor.notify_extension("_editor/pinged", {"by": "me", "_meta": {"own": 1}})
+            await editor.notify_extension("_editor/pinged", Query(1))
         with pytest.raises(MethodNotFound):
             await editor.call_extension("_editor/unknown", Query(), Found)
         for name in ("editor/find", "session/update"):
@@ -184,7 +186,11 @@ async def test_custom_methods_are_typed_in_both_directions(tmp_path: Path) -> No
         await editor.prompt(await editor.new(), "go")
         assert editor.text == "7"
         assert heard == [Query(3), Query(4), Query(5)]
-        assert pinged == [{"byWhom": "me", "_meta": {"t": 1}}]
+        assert pinged == [
+            {"byWhom": "me", "_meta": {"t": 1}},
+            {"by": "me", "_meta": {"own": 1, "t": 1}},
+            {"since": 1},
+        ]
 
 
 # --- providers

@@ -14,7 +14,7 @@ from duologue.agent.settings import Settings
 from duologue.agent.turn import Turn
 from duologue.conversation.content import TextContent
 from duologue.conversation.setup import StdioMcpServer, SystemPrompt
-from duologue.conversation.updates import Command, MessageChunk
+from duologue.conversation.updates import Command, MessageChunk, ToolCallChanged
 from duologue.errors import InternalError, InvalidParams, RequestError, ResourceNotFound
 from duologue.schema import v1
 from duologue.schema.base import Method
@@ -282,6 +282,20 @@ async def test_whatever_is_told_while_a_session_opens_follows_the_answer_that_op
         ]
         names = [command.name for command in editor.of(v1.AvailableCommandsUpdate)[0].available_commands]
         assert names == ["registered", "added"]
+
+
+async def test_an_update_that_cannot_be_told_does_not_keep_the_session_from_working(tmp_path: Path) -> None:
+    agent = agent_with()
+
+    @agent.on_open
+    async def greet(session: Session[Settings]) -> None:
+        await session.update(ToolCallChanged(tool_call_id="t", raw_input=object()))
+        await session.update(MessageChunk(role="agent", content=TextContent("welcome")))
+
+    async with asyncio.timeout(5), editor_for(agent, tmp_path, judged=True) as editor:
+        session = await editor.new()
+        assert (await editor.prompt(session, "hi")).stop_reason == "end_turn"
+        assert editor.text == "welcomehi"
 
 
 async def test_a_session_that_cannot_be_opened_leaves_nothing_behind(tmp_path: Path) -> None:

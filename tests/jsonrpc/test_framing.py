@@ -99,6 +99,10 @@ def test_a_thousand_messages_in_one_slice_keep_their_order() -> None:
 
 
 @pytest.mark.fault("FRM-04")
+def test_lines_after_the_first_need_no_care_when_nothing_is_left_over() -> None:
+    assert cut([b"1\n", b"2\n3\n", b" \n4\n"]) == [b"1", b"2", b"3", b"4"]
+
+
 def test_a_line_of_exactly_the_limit_is_whole_and_one_byte_more_is_a_stand_in() -> None:
     framer = LineFramer(10_000)
 

@@ -11,8 +11,9 @@ from duologue.errors import InvalidParams
 
 if TYPE_CHECKING:
     from duologue.agent.agent import Agent
+    from duologue.store.base import Archived
 
-__all__ = ["check_absolute", "check_prompt", "check_setup"]
+__all__ = ["check_absolute", "check_archived", "check_prompt", "check_setup"]
 
 
 def check_setup(setup: SessionSetup, agent: Agent[Any]) -> None:
@@ -56,6 +57,17 @@ def _check_directory(field: str, path: str) -> None:
         is_directory = False
     if not is_directory:
         raise InvalidParams(f"$.{field}: there is no such directory: {path[:200]!r}")
+
+
+def check_archived(which: str) -> Archived:
+    """Refuse a filter that nobody knows: what it would leave out cannot be guessed.
+
+    Raises:
+        InvalidParams: Naming those there are.
+    """
+    if which not in ("exclude", "include", "only"):
+        raise InvalidParams(f"$.archived: {which[:200]!r} is not one of exclude, include, only")
+    return which
 
 
 def check_prompt(prompt: list[Content], agent: Agent[Any]) -> None:

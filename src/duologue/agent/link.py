@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
-from duologue.agent.checks import check_absolute, check_prompt, check_setup
+from duologue.agent.checks import check_absolute, check_archived, check_prompt, check_setup
 from duologue.agent.login import Login
 from duologue.agent.opening import Opening, normal_path
 from duologue.agent.providers import Providers
@@ -22,7 +22,7 @@ from duologue.errors import InvalidParams, MethodNotFound, ResourceNotFound
 
 if TYPE_CHECKING:
     from duologue.agent.agent import Agent
-    from duologue.store.base import Archived, Store
+    from duologue.store.base import Store
 
 __all__ = ["Link"]
 
@@ -143,11 +143,10 @@ class Link:
         self, cwd: str | None, cursor: str | None, archived: str
     ) -> tuple[list[SessionInfo], str | None]:
         await self._login.check()
-        which: Archived = archived if archived in ("include", "only") else "exclude"  # type: ignore[assignment]
         if cwd is not None:
             check_absolute("cwd", cwd)
         where = None if cwd is None else normal_path(cwd)
-        page = await self._store().list(cwd=where, cursor=cursor, archived=which)
+        page = await self._store().list(cwd=where, cursor=cursor, archived=check_archived(archived))
         return page.sessions, page.next_cursor
 
     async def close_session(self, session_id: str) -> None:

@@ -27,7 +27,7 @@ from duologue.conversation.updates import (
     Update,
 )
 from duologue.dialects.contract import Editor
-from duologue.errors import ConnectionLost, StoreError
+from duologue.errors import ConnectionLost, EncodeError, StoreError
 from duologue.local.files import Roots
 from duologue.runtime.tasks import TaskScope
 
@@ -172,9 +172,17 @@ class Session(Generic[S]):
 
     async def introduce(self) -> None:
         """The client knows the session now: tell what was to be told since it was opened."""
-        while self._held:
-            await self.editor.update(self.id, self._held.pop(0))
-        self._introduced.set()
+        try:
+            while self._held:
+                await self._tell_held(self._held.pop(0))
+        finally:
+            self._introduced.set()
+
+    async def _tell_held(self, update: Update) -> None:
+        try:
+            await self.editor.update(self.id, update)
+        except EncodeError as error:  # whoever made it is not there any more to hear of it
+            _log.error("session %s: an update could not be told: %s", self.id, error)
 
     async def commands(self, commands: list[Command]) -> None:
         """Offer these slash commands from now on."""

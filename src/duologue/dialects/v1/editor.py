@@ -208,7 +208,12 @@ class V1Editor(Editor):
 
 
 def _attach_to(params: Any, attached: Attached) -> Any:
-    return with_meta(params, attached.sent) if isinstance(params, Model) else params
+    """Parameters of custom methods may be anything; to those that have no place for it, nothing is attached."""
+    if isinstance(params, Model) and "meta" in params.__struct_fields__:
+        return with_meta(params, attached.sent)
+    if isinstance(params, dict):
+        return {**params, "_meta": {**params.get("_meta", {}), **attached.sent}}
+    return params
 
 
 def _extension(name: str, result: Any) -> Method[Any, Any]:
