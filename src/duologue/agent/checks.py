@@ -65,9 +65,11 @@ def check_archived(which: str) -> Archived:
     Raises:
         InvalidParams: Naming those there are.
     """
-    if which not in ("exclude", "include", "only"):
-        raise InvalidParams(f"$.archived: {which[:200]!r} is not one of exclude, include, only")
-    return which
+    known: tuple[Archived, ...] = ("exclude", "include", "only")
+    for one in known:
+        if which == one:
+            return one
+    raise InvalidParams(f"$.archived: {which[:200]!r} is not one of {', '.join(known)}")
 
 
 def check_prompt(prompt: list[Content], agent: Agent[Any]) -> None:
