@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import importlib.metadata
-import shlex
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias
 
 from duologue.client.desk import Answerer, Desk
 from duologue.client.permissions import Permissions
+from duologue.client.reach import Start, Target, Way
 from duologue.client.remote import RemoteAgent
 from duologue.client.terminals import Terminals
 from duologue.client.workspace import Workspace
@@ -24,32 +22,17 @@ from duologue.conversation.setup import Party
 from duologue.dialects.terms import LoginStatus
 from duologue.dialects.v1.client import V1AgentProxy
 from duologue.dialects.v1.service import V1ClientService
-from duologue.errors import AgentExited, InitializeTimeout, StartError
+from duologue.errors import AgentExited, InitializeTimeout
 from duologue.runtime.connection import Connection, Tap
 from duologue.runtime.handlers import Handlers
-from duologue.runtime.tasks import TaskScope
 from duologue.trace.recorder import Recorder
-from duologue.transports.base import Servable, Transport
-from duologue.transports.memory import memory_pair
+from duologue.transports.base import Transport
 from duologue.transports.process import ProcessTransport
 
 __all__ = ["Target", "connect"]
 
 INITIALIZE_SECONDS = 30.0
 """How long an agent may take to start and to answer; packages may have to be downloaded first."""
-
-Target: TypeAlias = str | Sequence[str] | Mapping[str, Any] | Servable | Transport
-"""A command line, a list, a configuration (`{"command": …, "args": …, "env": …}`), an agent object, or a transport."""
-
-
-@dataclass(frozen=True)
-class _Start:
-    """How a command is started."""
-
-    cwd: str | Path | None
-    env: Mapping[str, str] | None
-    on_stderr: Callable[[bytes], None] | None
-    record: str | Path | None
 
 
 def connect(
@@ -88,31 +71,31 @@ def connect(
         AgentExited: It ended before it answered.
         ProtocolViolation: It speaks another version of the protocol.
     """
+    way = Way(target, Start(cwd, env, on_stderr))
     desk = Desk(
-        permissions=(permissions if permissions is not None else Permissions()).for_agent(_name_of(target)),
+        permissions=(permissions if permissions is not None else Permissions()).for_agent(way.name),
         workspace=workspace,
         terminals=terminals,
         on_elicit=on_elicit,
         on_login_status=on_login_status,
     )
-    start = _Start(cwd, env, on_stderr, record)
-    return _connected(target, start, desk, handlers if handlers is not None else Handlers(), taps, info, timeout)
+    handlers = handlers if handlers is not None else Handlers()
+    return _connected(way, desk, handlers, taps, record, info, timeout)
 
 
 @asynccontextmanager
 async def _connected(
-    target: Target,
-    start: _Start,
+    way: Way,
     desk: Desk,
     handlers: Handlers,
     taps: tuple[Tap, ...],
+    record: str | Path | None,
     info: Party | None,
     timeout: float,  # covers the first exchange only
 ) -> AsyncGenerator[RemoteAgent]:
     V1ClientService(desk, desk.features, handlers)
-    served = TaskScope()
-    transport = _transport_for(target, served, start)
-    recorder = None if start.record is None else Recorder(start.record)
+    transport = way.open()
+    recorder = None if record is None else Recorder(record)
     watchers: tuple[Tap, ...] = taps if recorder is None else (*taps, recorder)
     try:
         async with Connection(transport, handlers, skips_noise=True, taps=watchers) as connection:
@@ -125,7 +108,7 @@ async def _connected(
                 await desk.aclose()
                 await agent.tasks.cancel(1.0)
     finally:
-        await served.cancel(5.0)
+        await way.aclose()
         if recorder is not None:
             await asyncio.to_thread(recorder.close)
 
@@ -155,44 +138,6 @@ async def _tidy_up(connection: Connection, desk: Desk) -> None:
     """What the agent started through us does not outlive it, however long its user stays."""
     await connection.wait_closed()
     await desk.hang_up()
-
-
-def _name_of(target: Target) -> str:
-    """What tells one agent from another where answers are remembered: how it is reached, not what it calls itself."""
-    if isinstance(target, str):
-        return target
-    if isinstance(target, Sequence):
-        return shlex.join(target)
-    if isinstance(target, Mapping):
-        return shlex.join([str(target.get("command") or target.get("url")), *map(str, target.get("args") or ())])
-    return f"{type(target).__module__}.{type(target).__qualname__}"
-
-
-def _transport_for(target: Target, served: TaskScope, start: _Start) -> Transport:
-    if isinstance(target, Transport):
-        return target
-    if isinstance(target, str | Sequence):
-        return ProcessTransport(target, cwd=start.cwd, env=start.env, on_stderr=start.on_stderr)
-    if isinstance(target, Mapping):
-        command, variables = _configured(target)
-        variables |= start.env or {}
-        return ProcessTransport(command, cwd=start.cwd, env=variables, on_stderr=start.on_stderr)
-    near, far = memory_pair()
-    served.start(target.serve_on(far))
-    return near
-
-
-def _configured(config: Mapping[str, Any]) -> tuple[list[str], dict[str, str]]:
-    """An agent as a configuration file names it."""
-    kind = config.get("transport", "stdio")
-    if kind != "stdio":
-        raise StartError(f"an agent behind {kind!r} cannot be reached yet; only commands can")
-    command = config.get("command")
-    if not isinstance(command, str) or not command:
-        raise StartError("the configuration of an agent needs a `command`")
-    return [command, *map(str, config.get("args", ()))], {
-        str(name): str(value) for name, value in dict(config.get("env", {})).items()
-    }
 
 
 def _never_answered(transport: Transport, noise: str, seconds: float) -> str:

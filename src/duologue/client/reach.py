@@ -1,0 +1,109 @@
+"""The ways to an agent: a command to start, an agent object in this very process, or a transport that is there already.
+
+A `Way` can be taken again after the agent is gone: each `open()` starts from nothing.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from duologue.errors import StartError
+from duologue.runtime.tasks import TaskScope
+from duologue.transports.base import Servable, Transport
+from duologue.transports.memory import memory_pair
+from duologue.transports.process import ProcessTransport
+
+__all__ = ["Start", "Target", "Way"]
+
+Target: TypeAlias = str | Sequence[str] | Mapping[str, Any] | Servable | Transport
+"""A command line, a list, a configuration (`{"command": …, "args": …, "env": …}`), an agent object, or a transport."""
+
+
+@dataclass(frozen=True)
+class Start:
+    """How a command is started."""
+
+    cwd: str | Path | None = None
+    env: Mapping[str, str] | None = None
+    on_stderr: Callable[[bytes], None] | None = None
+
+
+class Way:
+    """How one agent is reached.
+
+    Args:
+        target: What to reach.
+        start: How, if it is a command.
+    """
+
+    def __init__(self, target: Target, start: Start) -> None:
+        self._target = target
+        self._start = start
+        self._served = TaskScope()
+
+    @property
+    def name(self) -> str:
+        """What tells agents apart where answers are remembered: how one is reached, not what it calls itself."""
+        target = self._target
+        if isinstance(target, str):
+            return target
+        if isinstance(target, Sequence):
+            return shlex.join(target)
+        if isinstance(target, Mapping):
+            return shlex.join([str(target.get("command") or target.get("url")), *map(str, target.get("args") or ())])
+        return f"{type(target).__module__}.{type(target).__qualname__}"
+
+    @property
+    def can_be_taken_again(self) -> bool:
+        """A transport that was handed to us is used up after its end."""
+        return not isinstance(self._target, Transport)
+
+    @property
+    def command(self) -> list[str] | None:
+        """The command that is started, if one is; what a login in a terminal runs with other arguments."""
+        if isinstance(self._target, str):
+            return shlex.split(self._target)
+        if isinstance(self._target, Sequence):
+            return list(self._target)
+        return _configured(self._target)[0] if isinstance(self._target, Mapping) else None
+
+    def open(self) -> Transport:
+        """A transport to the agent, not yet entered.
+
+        Raises:
+            StartError: The configuration names no agent.
+        """
+        target, start = self._target, self._start
+        if isinstance(target, Transport):
+            return target
+        if isinstance(target, str | Sequence):
+            return ProcessTransport(target, cwd=start.cwd, env=start.env, on_stderr=start.on_stderr)
+        if isinstance(target, Mapping):
+            command, variables = _configured(target)
+            return ProcessTransport(
+                command, cwd=start.cwd, env=variables | dict(start.env or {}), on_stderr=start.on_stderr
+            )
+        near, far = memory_pair()
+        self._served.start(target.serve_on(far))
+        return near
+
+    async def aclose(self) -> None:
+        """End the agent objects that were served in this process."""
+        await self._served.cancel(5.0)
+
+
+def _configured(config: Mapping[str, Any]) -> tuple[list[str], dict[str, str]]:
+    """An agent as a configuration file names it."""
+    kind = config.get("transport", "stdio")
+    if kind != "stdio":
+        raise StartError(f"an agent behind {kind!r} cannot be reached yet; only commands can")
+    command = config.get("command")
+    if not isinstance(command, str) or not command:
+        raise StartError("the configuration of an agent needs a `command`")
+    return [command, *map(str, config.get("args", ()))], {
+        str(name): str(value) for name, value in dict(config.get("env", {})).items()
+    }
