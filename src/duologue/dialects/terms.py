@@ -42,6 +42,8 @@ class ClientFeatures(Struct, frozen=True, kw_only=True):
     forms: bool = False
     urls: bool = False
     terminal_login: bool = False
+    shows_terminals: bool = False
+    """It shows the output of commands that the agent itself runs (version 2)."""
     meta: JsonObject | None = None
 
 
@@ -63,6 +65,8 @@ class AgentFeatures(Struct, frozen=True, kw_only=True):
     image: bool = False
     audio: bool = False
     embedded: bool = False
+    mcp_stdio: bool = True
+    """Only version 2 has agents that cannot start MCP servers."""
     mcp_http: bool = False
     mcp_sse: bool = False
     mcp_acp: bool = False
