@@ -1,21 +1,16 @@
-"""An agent on the wire of version 1: each request becomes a call of its core, each answer a result.
-
-Only what the agent offers is registered, so that everything else is answered with "no such method".
-"""
+"""An agent on the wire of version 1: each request becomes a call of its core, each answer a result."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from typing import Any, TypeAlias
+from typing import Any, ClassVar
 
 from duologue.conversation.setup import SessionSetup
 from duologue.conversation.updates import CommandsChanged
-from duologue.dialects.contract import AgentCore
-from duologue.dialects.meta import answering, with_meta
-from duologue.dialects.terms import AgentFeatures, Opened, TokenUsage
+from duologue.dialects.base.agent import AgentDialect, Row
+from duologue.dialects.terms import Opened
 from duologue.dialects.v1.content import blocks_from_wire
-from duologue.dialects.v1.editor import V1Editor, accounts_to_wire
+from duologue.dialects.v1.editor import V1Editor
 from duologue.dialects.v1.settings import models_to_wire, modes_to_wire, setting_to_wire
 from duologue.dialects.v1.setup import (
     agent_features_to_wire,
@@ -26,10 +21,10 @@ from duologue.dialects.v1.setup import (
     party_to_wire,
     setup_from_wire,
 )
-from duologue.errors import ConnectionLost, MethodNotFound
-from duologue.runtime.handlers import Context, Handlers
+from duologue.errors import ConnectionLost
+from duologue.runtime.handlers import Context
 from duologue.schema import legacy, v1
-from duologue.schema.base import Method, Notification
+from duologue.schema.base import Method
 
 __all__ = ["V1AgentDialect"]
 
@@ -43,28 +38,11 @@ _PROMPT = Method(
 """A turn that is cancelled ends with a stop reason, by whatever message that was asked for and however early."""
 
 
-_Handler: TypeAlias = Callable[[Context, Any], Awaitable[Any]]
+class V1AgentDialect(AgentDialect):
+    """Serves one agent core on one connection that speaks version 1."""
 
-
-class V1AgentDialect:
-    """Serves one agent core on one connection.
-
-    Args:
-        core: The agent.
-        handlers: The table of the connection. Everything is registered at once, because a client may send its next
-            requests without waiting for the answer to `initialize`; what the agent turns out not to offer is taken
-            away again.
-    """
-
-    def __init__(self, core: AgentCore, handlers: Handlers) -> None:
-        self._core = core
-        self._handlers = handlers
-        self._has_boolean_settings = False
-        self._editor: V1Editor | None = None
-        self._features: AgentFeatures | None = None
-        handlers.on(v1.INITIALIZE)(self._attaching(self._initialize))
-        for feature, method, handler in self._table():
-            handlers.on(method)(self._if_offered(feature, method, self._attaching(handler)))
+    schema: ClassVar[Any] = v1
+    _has_boolean_settings = False
 
     async def _initialize(self, context: Context, params: v1.InitializeRequest) -> v1.InitializeResponse:
         client = party_from_wire(params.client_info)
@@ -85,13 +63,11 @@ class V1AgentDialect:
             agent_info=party_to_wire(welcome.info),
         )
 
-    def _table(self) -> list[tuple[str | None, Method[Any, Any] | Notification[Any], Any]]:
-        """Every method, with the feature that offers it if not every agent does."""
+    def _own_rows(self) -> list[Row]:
         return [
             (None, v1.AUTHENTICATE, self._authenticate),
             (None, v1.SESSION_NEW, self._new),
             (None, _PROMPT, self._prompt),
-            (None, v1.SESSION_CANCEL, self._cancel),
             (None, v1.SESSION_SET_MODE, self._set_mode),
             (None, v1.SESSION_SET_CONFIG_OPTION, self._set_option),
             (None, legacy.SESSION_SET_MODEL, self._set_model),
@@ -99,51 +75,9 @@ class V1AgentDialect:
             ("resume", v1.SESSION_RESUME, self._resume),
             ("list", v1.SESSION_LIST, self._list),
             ("close", v1.SESSION_CLOSE, self._close),
-            ("delete", v1.SESSION_DELETE, self._delete),
             ("fork", v1.SESSION_FORK, self._fork),
-            ("archive", v1.SESSION_ARCHIVE, self._archive),
-            ("archive", v1.SESSION_UNARCHIVE, self._unarchive),
-            ("status", v1.SESSION_STATUS, self._status),
-            ("title", v1.SESSION_SET_TITLE, self._set_title),
             ("logout", v1.LOGOUT, self._logout),
-            ("login_status", v1.AUTH_STATUS, self._login_status),
-            ("mcp_acp", v1.MCP_MESSAGE_NOTIFICATION, self._mcp_message),
-            ("providers", v1.PROVIDERS_LIST, self._list_providers),
-            ("providers", v1.PROVIDERS_SET, self._set_provider),
-            ("providers", v1.PROVIDERS_DISABLE, self._disable_provider),
         ]
-
-    def _attaching(self, handler: _Handler) -> _Handler:
-        """Let the agent see what came with a request, before and while it is handled, and add to the answer."""
-
-        async def handle(context: Context, params: Any) -> Any:
-            with answering(context.method, params.meta) as request:
-                self._core.requested(request)
-                result = await handler(context, params)
-                return with_meta(result, request.answer) if request.answer and result is not None else result
-
-        return handle
-
-    def _withdraw(self, features: AgentFeatures) -> None:
-        """Take away what this agent does not offer."""
-        self._features = features
-        for feature, method, _ in self._table():
-            if feature is not None and not getattr(features, feature):
-                self._handlers.off(method)
-
-    def _if_offered(
-        self, feature: str | None, method: Method[Any, Any] | Notification[Any], handler: _Handler
-    ) -> _Handler:
-        """For requests that came before it was known what this agent offers."""
-        if feature is None:
-            return handler
-
-        async def handle(context: Context, params: Any) -> Any:
-            if not getattr(self._features, feature, False):
-                raise MethodNotFound(f"no such method: {method.name}", data={"method": method.name})
-            return await handler(context, params)
-
-        return handle
 
     # --- login
 
@@ -154,10 +88,6 @@ class V1AgentDialect:
     async def _logout(self, context: Context, params: v1.LogoutRequest) -> v1.LogoutResponse:
         await self._core.logout()
         return v1.LogoutResponse()
-
-    async def _login_status(self, context: Context, params: v1.AuthStatusRequest) -> v1.AuthStatusResponse:
-        status = await self._core.login_status()
-        return v1.AuthStatusResponse(state=status.state, accounts=accounts_to_wire(status), meta=status.meta)
 
     # --- sessions
 
@@ -217,32 +147,13 @@ class V1AgentDialect:
         await self._core.close_session(params.session_id)
         return v1.CloseSessionResponse()
 
-    async def _delete(self, context: Context, params: v1.DeleteSessionRequest) -> v1.DeleteSessionResponse:
-        await self._core.delete_session(params.session_id)
-        return v1.DeleteSessionResponse()
-
-    async def _archive(self, context: Context, params: v1.ArchiveSessionRequest) -> v1.ArchiveSessionResponse:
-        await self._core.archive_session(params.session_id, True)
-        return v1.ArchiveSessionResponse()
-
-    async def _unarchive(self, context: Context, params: v1.UnarchiveSessionRequest) -> v1.UnarchiveSessionResponse:
-        await self._core.archive_session(params.session_id, False)
-        return v1.UnarchiveSessionResponse()
-
-    async def _status(self, context: Context, params: v1.SessionStatusRequest) -> v1.SessionStatusResponse:
-        return v1.SessionStatusResponse(status=await self._core.session_status(params.session_id))
-
-    async def _set_title(self, context: Context, params: v1.SetSessionTitleRequest) -> v1.SetSessionTitleResponse:
-        return v1.SetSessionTitleResponse(title=await self._core.set_title(params.session_id, params.title))
-
     # --- the turn
 
     async def _prompt(self, context: Context, params: v1.PromptRequest) -> v1.PromptResponse:
         result = await self._core.prompt(params.session_id, blocks_from_wire(params.prompt), params.meta)
-        return v1.PromptResponse(stop_reason=result.stop_reason, usage=_usage_to_wire(result.usage), meta=result.meta)
-
-    async def _cancel(self, context: Context, params: v1.CancelNotification) -> None:
-        self._core.cancel(params.session_id)
+        return v1.PromptResponse(
+            stop_reason=result.stop_reason, usage=self._usage_to_wire(result.usage), meta=result.meta
+        )
 
     # --- settings
 
@@ -262,49 +173,3 @@ class V1AgentDialect:
     ) -> legacy.SetSessionModelResponse:
         await self._core.set_model(params.session_id, params.model_id)
         return legacy.SetSessionModelResponse()
-
-    # --- providers and MCP
-
-    async def _list_providers(self, context: Context, params: v1.ListProvidersRequest) -> v1.ListProvidersResponse:
-        providers = [
-            v1.ProviderInfo(
-                provider_id=provider.provider_id,
-                supported=provider.supported,
-                required=provider.required,
-                current=(
-                    None
-                    if provider.api_type is None
-                    else v1.ProviderCurrentConfig(api_type=provider.api_type, base_url=provider.base_url or "")
-                ),
-                meta=provider.meta,
-            )
-            for provider in await self._core.list_providers()
-        ]
-        return v1.ListProvidersResponse(providers=providers)
-
-    async def _set_provider(self, context: Context, params: v1.SetProviderRequest) -> v1.SetProviderResponse:
-        await self._core.set_provider(params.provider_id, params.api_type, params.base_url, params.headers)
-        return v1.SetProviderResponse()
-
-    async def _disable_provider(
-        self, context: Context, params: v1.DisableProviderRequest
-    ) -> v1.DisableProviderResponse:
-        await self._core.disable_provider(params.provider_id)
-        return v1.DisableProviderResponse()
-
-    async def _mcp_message(self, context: Context, params: v1.MessageMcpNotification) -> None:
-        self._core.mcp_message(params.server_id, params.request_id, params.method, params.params)
-
-
-def _usage_to_wire(usage: TokenUsage | None) -> v1.Usage | None:
-    if usage is None:
-        return None
-    return v1.Usage(
-        total_tokens=usage.total,
-        input_tokens=usage.input,
-        output_tokens=usage.output,
-        thought_tokens=usage.thought,
-        cached_read_tokens=usage.cached_read,
-        cached_write_tokens=usage.cached_write,
-        meta=usage.meta,
-    )

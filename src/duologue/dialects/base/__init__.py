@@ -1,0 +1,1 @@
+"""What the dialects of all versions have in common."""

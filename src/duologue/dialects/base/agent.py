@@ -1,0 +1,188 @@
+"""An agent on the wire, less what differs between versions: the table of methods, and the requests that look the same.
+
+Only what the agent offers is registered, so that everything else is answered with "no such method".
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable
+from typing import Any, ClassVar, TypeAlias
+
+from duologue.dialects.base.editor import WireEditor, accounts_to_wire
+from duologue.dialects.contract import AgentCore
+from duologue.dialects.meta import answering, with_meta
+from duologue.dialects.terms import AgentFeatures, TokenUsage
+from duologue.errors import MethodNotFound
+from duologue.runtime.handlers import Context, Handlers
+from duologue.runtime.tasks import TaskScope
+from duologue.schema.base import Method, Notification
+
+__all__ = ["AgentDialect", "Row"]
+
+Handler: TypeAlias = Callable[[Context, Any], Awaitable[Any]]
+Row: TypeAlias = tuple[str | None, Method[Any, Any] | Notification[Any], Handler]
+"""The feature that offers a method if not every agent does, the method, and what handles it."""
+
+CLOSE_GRACE = 1.0
+"""Seconds for that."""
+
+
+class AgentDialect(ABC):
+    """Serves one agent core on one connection.
+
+    Args:
+        core: The agent.
+        handlers: The table of the connection. Everything is registered at once, because a client may send its next
+            requests without waiting for the answer to `initialize`; what the agent turns out not to offer is taken
+            away again.
+    """
+
+    schema: ClassVar[Any]
+    """The package of this version's shapes. Those used here have the same fields in every version."""
+
+    def __init__(self, core: AgentCore, handlers: Handlers) -> None:
+        self._core = core
+        self._handlers = handlers
+        self._editor: WireEditor | None = None
+        self._features: AgentFeatures | None = None
+        self._tasks = TaskScope()
+        """What goes on after its request was answered."""
+        self._rows = [*self._own_rows(), *self._common_rows()]
+        first: Method[Any, Any] = self.schema.INITIALIZE
+        handlers.on(first)(self._attaching(self._initialize))
+        for feature, method, handler in self._rows:
+            handlers.on(method)(self._if_offered(feature, method, self._attaching(handler)))
+
+    @abstractmethod
+    async def _initialize(self, context: Context, params: Any) -> Any:
+        """The first exchange; it ends with `_withdraw`."""
+
+    @abstractmethod
+    def _own_rows(self) -> list[Row]:
+        """The methods that differ from those of other versions."""
+
+    async def aclose(self) -> None:
+        """The client is gone, and its sessions have ended: so has what went on for them here."""
+        await self._tasks.cancel(CLOSE_GRACE)
+
+    def _common_rows(self) -> list[Row]:
+        schema = self.schema
+        return [
+            (None, schema.SESSION_CANCEL, self._cancel),
+            ("delete", schema.SESSION_DELETE, self._delete),
+            ("archive", schema.SESSION_ARCHIVE, self._archive),
+            ("archive", schema.SESSION_UNARCHIVE, self._unarchive),
+            ("status", schema.SESSION_STATUS, self._status),
+            ("title", schema.SESSION_SET_TITLE, self._set_title),
+            ("login_status", schema.AUTH_STATUS, self._login_status),
+            ("mcp_acp", schema.MCP_MESSAGE_NOTIFICATION, self._mcp_message),
+            ("providers", schema.PROVIDERS_LIST, self._list_providers),
+            ("providers", schema.PROVIDERS_SET, self._set_provider),
+            ("providers", schema.PROVIDERS_DISABLE, self._disable_provider),
+        ]
+
+    def _attaching(self, handler: Handler) -> Handler:
+        """Let the agent see what came with a request, before and while it is handled, and add to the answer."""
+
+        async def handle(context: Context, params: Any) -> Any:
+            with answering(context.method, params.meta) as request:
+                self._core.requested(request)
+                result = await handler(context, params)
+                return with_meta(result, request.answer) if request.answer and result is not None else result
+
+        return handle
+
+    def _withdraw(self, features: AgentFeatures) -> None:
+        """Take away what this agent does not offer."""
+        self._features = features
+        for feature, method, _ in self._rows:
+            if feature is not None and not getattr(features, feature):
+                self._handlers.off(method)
+
+    def _if_offered(
+        self, feature: str | None, method: Method[Any, Any] | Notification[Any], handler: Handler
+    ) -> Handler:
+        """For requests that came before it was known what this agent offers."""
+        if feature is None:
+            return handler
+
+        async def handle(context: Context, params: Any) -> Any:
+            if not getattr(self._features, feature, False):
+                raise MethodNotFound(f"no such method: {method.name}", data={"method": method.name})
+            return await handler(context, params)
+
+        return handle
+
+    # --- sessions
+
+    async def _cancel(self, context: Context, params: Any) -> None:
+        self._core.cancel(params.session_id)
+
+    async def _delete(self, context: Context, params: Any) -> Any:
+        await self._core.delete_session(params.session_id)
+        return self.schema.DeleteSessionResponse()
+
+    async def _archive(self, context: Context, params: Any) -> Any:
+        await self._core.archive_session(params.session_id, True)
+        return self.schema.ArchiveSessionResponse()
+
+    async def _unarchive(self, context: Context, params: Any) -> Any:
+        await self._core.archive_session(params.session_id, False)
+        return self.schema.UnarchiveSessionResponse()
+
+    async def _status(self, context: Context, params: Any) -> Any:
+        return self.schema.SessionStatusResponse(status=await self._core.session_status(params.session_id))
+
+    async def _set_title(self, context: Context, params: Any) -> Any:
+        title = await self._core.set_title(params.session_id, params.title)
+        return self.schema.SetSessionTitleResponse(title=title)
+
+    # --- login, providers and MCP
+
+    async def _login_status(self, context: Context, params: Any) -> Any:
+        status = await self._core.login_status()
+        accounts = accounts_to_wire(self.schema, status)
+        return self.schema.AuthStatusResponse(state=status.state, accounts=accounts, meta=status.meta)
+
+    async def _list_providers(self, context: Context, params: Any) -> Any:
+        schema = self.schema
+        providers = [
+            schema.ProviderInfo(
+                provider_id=provider.provider_id,
+                supported=provider.supported,
+                required=provider.required,
+                current=(
+                    None
+                    if provider.api_type is None
+                    else schema.ProviderCurrentConfig(api_type=provider.api_type, base_url=provider.base_url or "")
+                ),
+                meta=provider.meta,
+            )
+            for provider in await self._core.list_providers()
+        ]
+        return schema.ListProvidersResponse(providers=providers)
+
+    async def _set_provider(self, context: Context, params: Any) -> Any:
+        await self._core.set_provider(params.provider_id, params.api_type, params.base_url, params.headers)
+        return self.schema.SetProviderResponse()
+
+    async def _disable_provider(self, context: Context, params: Any) -> Any:
+        await self._core.disable_provider(params.provider_id)
+        return self.schema.DisableProviderResponse()
+
+    async def _mcp_message(self, context: Context, params: Any) -> None:
+        self._core.mcp_message(params.server_id, params.request_id, params.method, params.params)
+
+    def _usage_to_wire(self, usage: TokenUsage | None) -> Any:
+        if usage is None:
+            return None
+        return self.schema.Usage(
+            total_tokens=usage.total,
+            input_tokens=usage.input,
+            output_tokens=usage.output,
+            thought_tokens=usage.thought,
+            cached_read_tokens=usage.cached_read,
+            cached_write_tokens=usage.cached_write,
+            meta=usage.meta,
+        )
