@@ -15,7 +15,16 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 OLDEST = (3, 11)
-TEST_NEEDS = ("msgspec", "pytest", "pytest-asyncio", "pytest-timeout", "pytest-xdist", "hypothesis", "jsonschema")
+TEST_NEEDS = (
+    "msgspec",
+    "pytest",
+    "pytest-asyncio",
+    "pytest-timeout",
+    "pytest-xdist",
+    "hypothesis",
+    "jsonschema",
+    "ruff",
+)
 CORE = ("jsonrpc", "schema", "transports", "runtime", "conversation", "dialects")
 ASK = "import sys; print(sys.implementation.name, *sys.version_info[:3], sys.version_info.releaselevel)"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar, cast
 
 import msgspec
 
@@ -73,7 +73,7 @@ class WireEditor(Editor):
                 meta=question.meta,
                 **scope,
             )
-        form = {"type": "object", "properties": {}, **(question.schema or {})}
+        form: JsonObject = {"type": "object", "properties": {}, **(question.schema or {})}
         asked: Any = decode(self.schema.ElicitationSchema, msgspec.json.encode(form))
         return self.schema.ElicitationFormMode(
             message=question.message, requested_schema=asked, meta=question.meta, **scope
@@ -115,7 +115,8 @@ def _attach_to(params: Any, attached: Attached) -> Any:
     if isinstance(params, Model) and "meta" in params.__struct_fields__:
         return with_meta(params, attached.sent)
     if isinstance(params, dict):
-        return {**params, "_meta": {**params.get("_meta", {}), **attached.sent}}
+        fields = cast("JsonObject", params)
+        return {**fields, "_meta": {**fields.get("_meta", {}), **attached.sent}}
     return params
 
 
