@@ -18,6 +18,7 @@
     │   ├── PeerTooFast                more waiting input than the hard mark allows
     │   ├── PeerTooSlow                more waiting output than the hard mark allows
     │   ├── TooMuchNoise               the agent printed something else than the protocol
+    │   ├── HistoryLost                a broken connection could not be taken up again; load the session
     │   └── AgentExited                the agent's process ended
     ├── MessageTooLarge           a message over the limit: that call fails; if nobody can be told, the connection ends
     ├── ProtocolViolation         the peer's answer breaks JSON-RPC or the schema
@@ -26,8 +27,9 @@
     ├── StoreError                sessions could not be kept, or not be read back
     │   ├── SessionInUse               the session is open somewhere else
     │   └── StoreFull                  no room to keep more; what was kept is whole
-    └── StartError                an agent's process could not be started
+    └── StartError                an agent could not be started, or not be reached
         ├── CommandNotFound            no such command, or it may not be run
+        ├── Unreachable                no server at this address, or it refuses us
         └── InitializeTimeout          it runs, but never answered `initialize`
 
 What a handler raises is what the other end catches: a `RequestError` is written with its code, message and data, and
@@ -47,6 +49,7 @@ __all__ = [
     "Deadlock",
     "DuologueError",
     "EncodeError",
+    "HistoryLost",
     "InitializeTimeout",
     "InternalError",
     "InvalidParams",
@@ -68,6 +71,7 @@ __all__ = [
     "StoreError",
     "StoreFull",
     "TooMuchNoise",
+    "Unreachable",
     "UnsupportedProtocolVersion",
     "error_for_code",
 ]
@@ -205,6 +209,10 @@ class TooMuchNoise(ConnectionLost):
     """The agent printed pages of something that is not the protocol; the message quotes how it began."""
 
 
+class HistoryLost(ConnectionLost):
+    """The server no longer has what was missed while the connection was broken; connect anew and load the session."""
+
+
 class AgentExited(ConnectionLost):
     """The agent's process ended; `exit_code`, `signal` and the last of its stderr say how."""
 
@@ -247,11 +255,19 @@ class StoreFull(StoreError):
 
 
 class StartError(DuologueError):
-    """An agent's process could not be started, or was no use once started."""
+    """An agent could not be started or reached, or was no use once started."""
 
 
 class CommandNotFound(StartError):
     """No such command, or it may not be run."""
+
+
+class Unreachable(StartError):
+    """There is no server at this address, or it refuses us; `status` is the HTTP status it answered with, if it did."""
+
+    def __init__(self, message: str, *, status: int | None = None) -> None:
+        super().__init__(message)
+        self.status = status
 
 
 class InitializeTimeout(StartError):
