@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import importlib.metadata
 from collections.abc import AsyncGenerator, Callable, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 from duologue.client.desk import Answerer, Desk
@@ -17,12 +17,14 @@ from duologue.client.permissions import Permissions
 from duologue.client.reach import Start, Target, Way
 from duologue.client.remote import RemoteAgent
 from duologue.client.terminals import Terminals
+from duologue.client.tools import Tools, as_tool_server, lent
 from duologue.client.workspace import Workspace
 from duologue.conversation.setup import Party
 from duologue.dialects.terms import LoginStatus
 from duologue.dialects.v1.client import V1AgentProxy
 from duologue.dialects.v1.service import V1ClientService
 from duologue.errors import AgentExited, InitializeTimeout
+from duologue.mcp.toolserver import ToolServer
 from duologue.runtime.connection import Connection, Tap
 from duologue.runtime.handlers import Handlers
 from duologue.trace.recorder import Recorder
@@ -45,6 +47,7 @@ def connect(
     on_login_status: Callable[[LoginStatus], None] | None = None,
     on_stderr: Callable[[bytes], None] | None = None,
     handlers: Handlers | None = None,
+    tools: Tools = (),
     taps: tuple[Tap, ...] = (),
     record: str | Path | None = None,
     info: Party | None = None,
@@ -61,6 +64,7 @@ def connect(
         on_elicit: Answers questions to the user.
         on_login_status, on_stderr: Told of logins, and of what the agent's process writes to stderr.
         handlers: Custom methods of ours, for the agent to call.
+        tools: Functions of ours that every session gets as an MCP server; see `duologue.client.tools`.
         taps, record: Observers of every frame, and a file to keep them in, secrets removed.
         info: Who we are.
         cwd, env: Where a command is started, and variables to set for it on top of ours.
@@ -80,7 +84,7 @@ def connect(
         on_login_status=on_login_status,
     )
     handlers = handlers if handlers is not None else Handlers()
-    return _connected(way, desk, handlers, taps, record, info, timeout)
+    return _connected(way, desk, handlers, as_tool_server(tools), taps, record, info, timeout)
 
 
 @asynccontextmanager
@@ -88,19 +92,23 @@ async def _connected(
     way: Way,
     desk: Desk,
     handlers: Handlers,
+    tools: ToolServer | None,
     taps: tuple[Tap, ...],
     record: str | Path | None,
     info: Party | None,
     timeout: float,  # covers the first exchange only
 ) -> AsyncGenerator[RemoteAgent]:
     V1ClientService(desk, desk.features, handlers)
-    transport = way.open()
     recorder = None if record is None else Recorder(record)
+    transport = way.open()
     watchers: tuple[Tap, ...] = taps if recorder is None else (*taps, recorder)
+    lending = AsyncExitStack()
     try:
         async with Connection(transport, handlers, skips_noise=True, taps=watchers) as connection:
             agent = RemoteAgent(V1AgentProxy(connection), connection, desk)
             await _introduce(agent, transport, info, timeout)
+            if tools is not None:
+                agent.lent.append(await lending.enter_async_context(lent(tools, agent.features, desk.offered)))
             agent.tasks.start(_tidy_up(connection, desk))
             try:
                 yield agent
@@ -109,6 +117,8 @@ async def _connected(
                 await agent.tasks.cancel(1.0)
     finally:
         await way.aclose()
+        # After the agent: one that still runs would take our end for a crash of its server.
+        await lending.aclose()
         if recorder is not None:
             await asyncio.to_thread(recorder.close)
 

@@ -23,17 +23,17 @@ from duologue.dialects.terms import (
     TerminalExit,
     TerminalOutput,
 )
-from duologue.errors import McpServerUnavailable, MethodNotFound, ResourceNotFound
+from duologue.errors import MethodNotFound, ResourceNotFound
+from duologue.mcp.toolserver import OfferedServers
 
 if TYPE_CHECKING:
     from duologue.client.session import ClientSession
 
-__all__ = ["Answerer", "Desk", "McpAnswerer"]
+__all__ = ["Answerer", "Desk"]
 
 _log = logging.getLogger("duologue.client")
 
 Answerer: TypeAlias = Callable[[Elicitation], Awaitable[ElicitationAnswer]]
-McpAnswerer: TypeAlias = Callable[[str, str, JsonObject | None], Awaitable[JsonObject]]
 
 
 class Desk:
@@ -43,6 +43,7 @@ class Desk:
         permissions: Who may do what.
         sessions: Those that are open, by id.
         lost_updates: Updates of sessions nobody knows.
+        offered: The MCP servers the agent reaches over this connection.
     """
 
     def __init__(
@@ -60,7 +61,7 @@ class Desk:
         self.terminals = None if terminals is None else terminals.for_agent()
         self.sessions: dict[str, ClientSession] = {}
         self.lost_updates = 0
-        self.mcp_servers: dict[str, McpAnswerer] = {}
+        self.offered = OfferedServers()
         self._on_elicit = on_elicit
         self._on_login_status = on_login_status
 
@@ -208,7 +209,4 @@ class Desk:
             self._on_login_status(status)
 
     async def mcp_message(self, server_id: str, request_id: str, method: str, params: JsonObject | None) -> JsonObject:
-        server = self.mcp_servers.get(server_id)
-        if server is None:
-            raise McpServerUnavailable("no such MCP server here")
-        return await server(request_id, method, params)
+        return await self.offered.answer(server_id, request_id, method, params)

@@ -9,6 +9,7 @@ from typing import Any
 
 from duologue.client.desk import Desk
 from duologue.client.session import ClientSession
+from duologue.client.tools import with_absolute_command
 from duologue.conversation.content import JsonObject
 from duologue.conversation.setup import (
     AcpMcpServer,
@@ -18,6 +19,7 @@ from duologue.conversation.setup import (
     SessionInfo,
     SessionSetup,
     SseMcpServer,
+    StdioMcpServer,
     SystemPrompt,
 )
 from duologue.dialects.contract import AgentProxy
@@ -40,6 +42,7 @@ class RemoteAgent:
         features: What it can do.
         login_methods: The ways to log in that it offers.
         cancel_seconds: How long a cancelled turn waits for the agent to end it.
+        lent: MCP servers of our own, which every session gets.
         on_session: Is told of each session before anything is heard of it: the place to watch from the first word on.
     """
 
@@ -52,6 +55,7 @@ class RemoteAgent:
         self.features = AgentFeatures()
         self.login_methods: list[LoginMethod] = []
         self.cancel_seconds = CANCEL_SECONDS
+        self.lent: list[McpServer] = []
         self.on_session: Callable[[ClientSession], None] | None = None
 
     def welcomed(self, welcome: Welcome) -> None:
@@ -211,28 +215,30 @@ class RemoteAgent:
 
         Raises:
             MethodNotFound: It asks for something the agent never offered.
+            InvalidParams: The command of an MCP server is not there.
         """
         if additional_directories:
             self.need("additional_directories", "work in more than one directory")
         if system_prompt is not None:
             self.need("system_prompt", "take instructions")
-        for server in mcp_servers:
-            self._check_server(server)
         return SessionSetup(
             cwd=_absolute(cwd),
             additional_directories=[_absolute(directory) for directory in additional_directories],
-            mcp_servers=list(mcp_servers),
+            mcp_servers=[*map(self._usable, mcp_servers), *self.lent],
             system_prompt=system_prompt,
             meta=meta,
         )
 
-    def _check_server(self, server: McpServer) -> None:
+    def _usable(self, server: McpServer) -> McpServer:
+        if isinstance(server, StdioMcpServer):
+            return with_absolute_command(server)
         if isinstance(server, HttpMcpServer):
             self.need("mcp_http", f"reach the MCP server {server.name!r} over HTTP")
         elif isinstance(server, SseMcpServer):
             self.need("mcp_sse", f"reach the MCP server {server.name!r} over SSE")
         elif isinstance(server, AcpMcpServer):
             self.need("mcp_acp", f"reach the MCP server {server.name!r} over this connection")
+        return server
 
     # --- login
 

@@ -1,0 +1,39 @@
+"""A client that lends functions of its own to an agent: they reach it as an MCP server, whatever way it takes."""
+
+import asyncio
+import sys
+import tempfile
+from pathlib import Path
+from typing import Literal
+
+from duologue import Permissions, connect
+
+AGENT = [sys.executable, "-m", "duologue.cli.main", "agent"]  # or "gemini --acp", or any other command
+
+TABS = {"main.py": "def main(): ...", "notes.md": "Remember the milk."}
+
+
+async def open_tabs(order: Literal["name", "newest"] = "newest", limit: int = 10) -> list[str]:
+    """The files that are open in the editor."""
+    return (sorted(TABS) if order == "name" else list(TABS))[:limit]
+
+
+def unsaved_text(tab: str) -> str:
+    """What stands in a tab, saved or not."""
+    return TABS[tab]  # it may block: a plain function runs in a thread
+
+
+async def main(place: Path) -> None:
+    yes = Permissions(other="allow")  # this agent asks before it calls a tool
+    async with connect([*AGENT, "--sessions", str(place)], tools=[open_tabs, unsaved_text], permissions=yes) as agent:
+        async with agent.session(place) as session:
+            # An agent with a model calls them by itself. The built-in one is told to.
+            print(await session.ask("/mcp"))
+            print(await session.ask('/mcp editor open_tabs {"order": "name"}'))
+            print(await session.ask('/mcp editor unsaved_text {"tab": "notes.md"}'))
+            print(await session.ask('/mcp editor unsaved_text {"tab": "lost.md"}'))
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as directory:
+        asyncio.run(main(Path(directory)))

@@ -1,0 +1,52 @@
+"""An agent that keeps to itself in which ways it takes MCP servers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from duologue.transports.base import Servable, Transport
+
+__all__ = ["ModestAgent"]
+
+
+class ModestAgent:
+    """Another agent that says it takes MCP servers in these ways only (`http`, `sse`, `acp`), and as commands."""
+
+    def __init__(self, agent: Servable, *ways: str) -> None:
+        self._agent = agent
+        self._ways = ways
+
+    async def serve_on(self, transport: Transport) -> None:
+        await self._agent.serve_on(_Hiding(transport, self._ways))
+
+
+class _Hiding(Transport):
+    def __init__(self, inner: Transport, ways: tuple[str, ...]) -> None:
+        self._inner = inner
+        self._ways = ways
+
+    @property
+    def queued(self) -> int:
+        return self._inner.queued
+
+    async def receive(self) -> list[bytes]:
+        return await self._inner.receive()
+
+    def send(self, frame: bytes) -> None:
+        message: dict[str, Any] = msgspec.json.decode(frame)
+        match message:
+            case {"result": {"agentCapabilities": dict(capabilities)}}:
+                ways = {"mcpCapabilities": dict.fromkeys(self._ways, True)}
+                message["result"]["agentCapabilities"] = {**capabilities, **ways}
+                frame = msgspec.json.encode(message)
+            case _:
+                pass
+        self._inner.send(frame)
+
+    async def drain(self) -> None:
+        await self._inner.drain()
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
