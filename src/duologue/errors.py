@@ -20,6 +20,9 @@
     │   ├── TooMuchNoise               the agent printed something else than the protocol
     │   ├── HistoryLost                a broken connection could not be taken up again; load the session
     │   └── AgentExited                the agent's process ended
+    │       └── CrashLoop                  it was started again and again, and ended each time
+    ├── SessionLost               the agent came back after its end, and this session did not
+    ├── AgentSilent               a turn in which nothing was heard for too long; it was cancelled
     ├── MessageTooLarge           a message over the limit: that call fails; if nobody can be told, the connection ends
     ├── ProtocolViolation         the peer's answer breaks JSON-RPC or the schema
     ├── Deadlock                  a handler waits for what only its own end could bring
@@ -43,9 +46,11 @@ from typing import Any, ClassVar
 
 __all__ = [
     "AgentExited",
+    "AgentSilent",
     "AuthenticationRequired",
     "CommandNotFound",
     "ConnectionLost",
+    "CrashLoop",
     "Deadlock",
     "DuologueError",
     "EncodeError",
@@ -67,6 +72,7 @@ __all__ = [
     "RequestError",
     "ResourceNotFound",
     "SessionInUse",
+    "SessionLost",
     "StartError",
     "StoreError",
     "StoreFull",
@@ -223,6 +229,18 @@ class AgentExited(ConnectionLost):
         self.exit_code = exit_code
         self.signal = signal
         self.stderr = stderr
+
+
+class CrashLoop(AgentExited):
+    """The agent was started again as often as is allowed, and ended each time; the last end is quoted."""
+
+
+class SessionLost(DuologueError):
+    """The agent was started again and cannot go on with this session; open another one."""
+
+
+class AgentSilent(DuologueError):
+    """Nothing was heard of a turn for twice the time that was given, and it was cancelled."""
 
 
 class ProtocolViolation(DuologueError):

@@ -1,0 +1,218 @@
+"""An agent that comes back: lost in a crash, or left after a login, it is reached again and its sessions go on.
+
+What ran when it was lost has failed, and is never sent again behind its user's back; the next use finds an agent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from duologue.client.desk import Desk
+from duologue.dialects.contract import AgentProxy
+from duologue.dialects.terms import Welcome
+from duologue.errors import (
+    AgentExited,
+    AuthenticationRequired,
+    ConnectionLost,
+    CrashLoop,
+    InitializeTimeout,
+    MethodNotFound,
+    RequestError,
+    SessionLost,
+)
+from duologue.runtime.connection import Connection
+from duologue.runtime.tasks import TaskScope
+
+if TYPE_CHECKING:
+    from duologue.client.session import ClientSession
+
+__all__ = ["Lifeline", "Line", "Restart", "reopen"]
+
+_log = logging.getLogger("duologue.client")
+
+
+@dataclass(frozen=True)
+class Restart:
+    """How often a lost agent is started again: the first time at once, then after pauses that double.
+
+    Attributes:
+        limit: Starts, beside the first one, within `within` seconds; one that needs more is in a crash loop.
+        within: Seconds after which a start counts no more.
+        pause: Seconds before the second of them.
+    """
+
+    limit: int = 3
+    within: float = 60.0
+    pause: float = 0.5
+
+
+@dataclass(frozen=True)
+class Line:
+    """One connection to an agent that has answered."""
+
+    connection: Connection
+    proxy: AgentProxy
+    welcome: Welcome
+
+
+class Lifeline:
+    """The connection to one agent, and the next one where that is lost.
+
+    Args:
+        dial: Reaches the agent; each call starts from nothing.
+        desk: What is done for the agent.
+        restart: Whether and how often a lost agent is started again.
+        taken: Is told of each connection before anybody uses it.
+    """
+
+    def __init__(
+        self,
+        dial: Callable[[], Awaitable[Line]],
+        desk: Desk,
+        restart: Restart | None,
+        taken: Callable[[Line], None],
+    ) -> None:
+        self._dial = dial
+        self._desk = desk
+        self._restart = restart
+        self._taken = taken
+        self._line: Line | None = None
+        self._restarts: deque[float] = deque()
+        self._order = asyncio.Lock()
+        self._tasks = TaskScope()
+        self._tidying: asyncio.Task[None] | None = None
+        self._is_coming_back = False
+
+    async def open(self) -> None:
+        """Reach the agent for the first time."""
+        await self._take()
+
+    async def ready(self) -> None:
+        """Start a lost agent again, where that was wished for.
+
+        Raises:
+            CrashLoop: It is lost again and again.
+            StartError: It cannot be started any more.
+        """
+        if self._restart is None or not self._is_lost:
+            return
+        async with self._order:
+            if self._is_lost:
+                await self._revive(self._restart)
+
+    async def renew(self) -> None:
+        """Leave the agent and reach it again, as after a login in a terminal."""
+        async with self._order:
+            await self._leave()
+            await self._take()
+
+    async def aclose(self) -> None:
+        """Leave for good."""
+        self._restart = None
+        await self._leave()
+        await self._tasks.cancel(1.0)
+
+    @property
+    def _is_lost(self) -> bool:
+        return self._line is None or self._line.connection.is_closed
+
+    async def _revive(self, restart: Restart) -> None:
+        cause = None if self._line is None else self._line.connection.cause
+        while True:
+            await asyncio.sleep(self._pause(restart, cause))
+            try:
+                await self._leave()
+                await self._take()
+            except (ConnectionLost, InitializeTimeout) as error:
+                cause = error
+                continue
+            _log.warning("the agent was lost and is there again: %s", cause or "it closed the connection")
+            return
+
+    def _pause(self, restart: Restart, cause: Exception | None) -> float:
+        """Seconds to wait before the next start, which is counted herewith.
+
+        Raises:
+            CrashLoop: There were enough of them.
+        """
+        now = asyncio.get_running_loop().time()
+        while self._restarts and self._restarts[0] <= now - restart.within:
+            self._restarts.popleft()
+        count = len(self._restarts)
+        if count >= restart.limit:
+            raise _crash_loop(restart, cause)
+        self._restarts.append(now)
+        return 0.0 if count == 0 else restart.pause * 2.0 ** (count - 1)
+
+    async def _take(self) -> None:
+        line = await self._dial()
+        self._line = line
+        self._is_coming_back = False
+        self._taken(line)
+        self._tidying = self._tasks.start(self._tidy_up(line.connection))
+
+    async def _leave(self) -> None:
+        """End the connection; what was done for the agent ends with it."""
+        line, self._line = self._line, None
+        if line is None:
+            return
+        self._is_coming_back = True
+        await line.connection.aclose()
+        if self._tidying is not None:
+            await asyncio.wait({self._tidying})
+
+    async def _tidy_up(self, connection: Connection) -> None:
+        """What the agent started through us does not outlive it, however long its user stays."""
+        await connection.wait_closed()
+        await self._desk.hang_up()
+        if self._restart is None and not self._is_coming_back:
+            self._desk.fall_silent()
+
+
+def _crash_loop(restart: Restart, cause: Exception | None) -> CrashLoop:
+    told = f"the agent was started again {restart.limit} times in {restart.within:g} s, and was lost each time"
+    if not isinstance(cause, AgentExited):
+        return CrashLoop(told if cause is None else f"{told}: {cause}")
+    loop = CrashLoop(f"{told}: {cause}", exit_code=cause.exit_code, signal=cause.signal)
+    loop.stderr = cause.stderr  # the message of the cause quotes it already
+    return loop
+
+
+async def reopen(session: ClientSession) -> None:
+    """Open a session again at an agent that came back; what it repeats of earlier turns is not heard twice.
+
+    Raises:
+        SessionLost: The agent cannot, or does not know the session any more, or refuses what was set in it.
+        AuthenticationRequired: Not before a login.
+    """
+    wanted = session.chosen_values()  # before the agent tells its defaults
+    session.is_replaying = True
+    try:
+        if not await _open_again(session):
+            raise SessionLost("the agent was started again, and cannot resume or load the session it had")
+        for key, value in wanted.items():
+            await session.choose(key, value)
+    except AuthenticationRequired:
+        raise
+    except RequestError as error:
+        raise SessionLost(f"the agent was started again, and the session is lost: {error}") from error
+
+
+async def _open_again(session: ClientSession) -> bool:
+    """Whether the agent offers a way that leads back."""
+    agent = session.agent
+    offered = (agent.features.resume, agent.proxy.resume_session), (agent.features.load, agent.proxy.load_session)
+    for is_offered, ask in offered:
+        if not is_offered:
+            continue
+        try:
+            session.opened(await ask(session.id, session.setup))
+        except MethodNotFound:
+            continue  # there are agents that offer what they do not have
+        return True
+    return False
