@@ -35,14 +35,10 @@ class _Hiding(Transport):
         return await self._inner.receive()
 
     def send(self, frame: bytes) -> None:
-        message: dict[str, Any] = msgspec.json.decode(frame)
-        match message:
-            case {"result": {"agentCapabilities": dict(capabilities)}}:
-                ways = {"mcpCapabilities": dict.fromkeys(self._ways, True)}
-                message["result"]["agentCapabilities"] = {**capabilities, **ways}
-                frame = msgspec.json.encode(message)
-            case _:
-                pass
+        if b'"agentCapabilities"' in frame:
+            message: dict[str, Any] = msgspec.json.decode(frame)
+            message["result"]["agentCapabilities"]["mcpCapabilities"] = dict.fromkeys(self._ways, True)
+            frame = msgspec.json.encode(message)
         self._inner.send(frame)
 
     async def drain(self) -> None:
