@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
-
-import msgspec
+from typing import Any, ClassVar
 
 from duologue.conversation.content import Content, JsonObject
 from duologue.conversation.settings import Setting
 from duologue.conversation.setup import Party, SessionInfo, SessionSetup
-from duologue.dialects.contract import AgentProxy
+from duologue.dialects.base.client import WireProxy, usage_from_wire
 from duologue.dialects.terms import (
-    Account,
     ClientFeatures,
-    LoginStatus,
     Opened,
     PromptResult,
-    Provider,
-    TokenUsage,
     Welcome,
 )
 from duologue.dialects.v1.content import blocks_to_wire
@@ -33,12 +27,11 @@ from duologue.dialects.v1.setup import (
     servers_to_wire,
     system_prompt_to_wire,
 )
-from duologue.errors import MethodNotFound, ProtocolViolation
-from duologue.runtime.connection import Connection
+from duologue.errors import ProtocolViolation
 from duologue.schema import legacy, v1
-from duologue.schema.base import Method, Notification
+from duologue.schema.base import Method
 
-__all__ = ["V1AgentProxy", "status_from_wire"]
+__all__ = ["V1AgentProxy"]
 
 
 class _OpenedWithModels(legacy.NewSessionResponse, frozen=True, kw_only=True):
@@ -66,13 +59,11 @@ _RESUME = _opening(v1.SESSION_RESUME)
 _FORK = _opening(v1.SESSION_FORK)
 
 
-class V1AgentProxy(AgentProxy):
+class V1AgentProxy(WireProxy):
     """Calls of a client to an agent of version 1."""
 
+    schema: ClassVar[Any] = v1
     version = 1
-
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
 
     async def initialize(self, info: Party | None, features: ClientFeatures) -> Welcome:
         request = v1.InitializeRequest(
@@ -99,10 +90,6 @@ class V1AgentProxy(AgentProxy):
 
     async def logout(self) -> None:
         await self._connection.request(v1.LOGOUT, v1.LogoutRequest())
-
-    async def login_status(self) -> LoginStatus:
-        answer = await self._connection.request(v1.AUTH_STATUS, v1.AuthStatusRequest())
-        return status_from_wire(answer)
 
     # --- sessions
 
@@ -131,32 +118,12 @@ class V1AgentProxy(AgentProxy):
         answer = await self._connection.request(v1.SESSION_LIST, request)
         return [info_from_wire(info) for info in answer.sessions], answer.next_cursor
 
-    async def close_session(self, session_id: str) -> None:
-        await self._connection.request(v1.SESSION_CLOSE, v1.CloseSessionRequest(session_id=session_id))
-
-    async def delete_session(self, session_id: str) -> None:
-        await self._connection.request(v1.SESSION_DELETE, v1.DeleteSessionRequest(session_id=session_id))
-
-    async def archive_session(self, session_id: str, is_archived: bool) -> None:
-        if is_archived:
-            await self._connection.request(v1.SESSION_ARCHIVE, v1.ArchiveSessionRequest(session_id=session_id))
-        else:
-            await self._connection.request(v1.SESSION_UNARCHIVE, v1.UnarchiveSessionRequest(session_id=session_id))
-
-    async def session_status(self, session_id: str) -> str:
-        request = v1.SessionStatusRequest(session_id=session_id)
-        return (await self._connection.request(v1.SESSION_STATUS, request)).status
-
-    async def set_title(self, session_id: str, title: str) -> str:
-        request = v1.SetSessionTitleRequest(session_id=session_id, title=title)
-        return (await self._connection.request(v1.SESSION_SET_TITLE, request)).title
-
     # --- the turn
 
     async def prompt(self, session_id: str, prompt: list[Content], meta: JsonObject | None) -> PromptResult:
         request = v1.PromptRequest(session_id=session_id, prompt=blocks_to_wire(prompt), meta=meta)
         answer = await self._connection.request(v1.SESSION_PROMPT, request)
-        return PromptResult(stop_reason=answer.stop_reason, usage=_usage_from_wire(answer.usage), meta=answer.meta)
+        return PromptResult(stop_reason=answer.stop_reason, usage=usage_from_wire(answer.usage), meta=answer.meta)
 
     async def cancel(self, session_id: str) -> None:
         await self._connection.notify(v1.SESSION_CANCEL, v1.CancelNotification(session_id=session_id))
@@ -180,45 +147,6 @@ class V1AgentProxy(AgentProxy):
         answer = await self._connection.request(v1.SESSION_SET_CONFIG_OPTION, request)
         return [setting_from_wire(option) for option in answer.config_options]
 
-    # --- providers, MCP, extensions
-
-    async def list_providers(self) -> list[Provider]:
-        answer = await self._connection.request(v1.PROVIDERS_LIST, v1.ListProvidersRequest())
-        return [
-            Provider(
-                provider_id=provider.provider_id,
-                supported=provider.supported,
-                required=provider.required,
-                api_type=None if provider.current is None else provider.current.api_type,
-                base_url=None if provider.current is None else provider.current.base_url,
-                meta=provider.meta,
-            )
-            for provider in answer.providers
-        ]
-
-    async def set_provider(self, provider_id: str, api_type: str, base_url: str, headers: dict[str, str]) -> None:
-        request = v1.SetProviderRequest(provider_id=provider_id, api_type=api_type, base_url=base_url, headers=headers)
-        await self._connection.request(v1.PROVIDERS_SET, request)
-
-    async def disable_provider(self, provider_id: str) -> None:
-        await self._connection.request(v1.PROVIDERS_DISABLE, v1.DisableProviderRequest(provider_id=provider_id))
-
-    async def mcp_notify(self, server_id: str, request_id: str, method: str, params: JsonObject | None) -> None:
-        message = v1.MessageMcpNotification(server_id=server_id, request_id=request_id, method=method, params=params)
-        await self._connection.notify(v1.MCP_MESSAGE_NOTIFICATION, message)
-
-    async def call_extension(self, name: str, params: Any, result: Any) -> Any:
-        if not name.startswith("_"):
-            raise MethodNotFound(f"custom methods begin with an underscore: {name}")
-        method: Method[Any, Any] = Method(name, object, result)
-        return await self._connection.request(method, params)
-
-    async def notify_extension(self, name: str, params: Any) -> None:
-        if not name.startswith("_"):
-            raise MethodNotFound(f"custom notifications begin with an underscore: {name}")
-        notification: Notification[Any] = Notification(name, object, side="agent")
-        await self._connection.notify(notification, params)
-
 
 def _setup_fields(setup: SessionSetup) -> dict[str, Any]:
     return {
@@ -238,23 +166,3 @@ def _opened(answer: _OpenedWithModels, session_id: str = "") -> Opened:
         models=None if answer.models is None else models_from_wire(answer.models),
         meta=answer.meta,
     )
-
-
-def _usage_from_wire(usage: v1.Usage | None) -> TokenUsage | None:
-    if usage is None:
-        return None
-    return TokenUsage(
-        total=usage.total_tokens,
-        input=usage.input_tokens,
-        output=usage.output_tokens,
-        thought=usage.thought_tokens,
-        cached_read=usage.cached_read_tokens,
-        cached_write=usage.cached_write_tokens,
-        meta=usage.meta,
-    )
-
-
-def status_from_wire(status: v1.AuthStatusResponse | v1.AuthStatusUpdateNotification) -> LoginStatus:
-    """Who is logged in, as it was read."""
-    accounts = [msgspec.convert(account, Account, from_attributes=True) for account in status.accounts]
-    return LoginStatus(state=status.state, accounts=accounts, meta=status.meta)

@@ -1,0 +1,122 @@
+"""The agent as a client reaches it, less what differs between versions."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import msgspec
+
+from duologue.conversation.content import JsonObject
+from duologue.dialects.contract import AgentProxy
+from duologue.dialects.terms import Account, LoginStatus, Provider, TokenUsage
+from duologue.errors import MethodNotFound
+from duologue.runtime.connection import Connection
+from duologue.schema.base import Method, Notification
+
+__all__ = ["WireProxy", "status_from_wire", "usage_from_wire"]
+
+
+class WireProxy(AgentProxy):
+    """Calls of a client to its agent."""
+
+    schema: ClassVar[Any]
+    """The package of this version's shapes. Those used here have the same fields in every version."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    async def _ask(self, method: Method[Any, Any], params: Any) -> Any:
+        return await self._connection.request(method, params)
+
+    # --- login
+
+    async def login_status(self) -> LoginStatus:
+        return status_from_wire(await self._ask(self.schema.AUTH_STATUS, self.schema.AuthStatusRequest()))
+
+    # --- sessions
+
+    async def close_session(self, session_id: str) -> None:
+        await self._ask(self.schema.SESSION_CLOSE, self.schema.CloseSessionRequest(session_id=session_id))
+
+    async def delete_session(self, session_id: str) -> None:
+        await self._ask(self.schema.SESSION_DELETE, self.schema.DeleteSessionRequest(session_id=session_id))
+
+    async def archive_session(self, session_id: str, is_archived: bool) -> None:
+        schema = self.schema
+        if is_archived:
+            await self._ask(schema.SESSION_ARCHIVE, schema.ArchiveSessionRequest(session_id=session_id))
+        else:
+            await self._ask(schema.SESSION_UNARCHIVE, schema.UnarchiveSessionRequest(session_id=session_id))
+
+    async def session_status(self, session_id: str) -> str:
+        request = self.schema.SessionStatusRequest(session_id=session_id)
+        return str((await self._ask(self.schema.SESSION_STATUS, request)).status)
+
+    async def set_title(self, session_id: str, title: str) -> str:
+        request = self.schema.SetSessionTitleRequest(session_id=session_id, title=title)
+        return str((await self._ask(self.schema.SESSION_SET_TITLE, request)).title)
+
+    # --- providers, MCP, extensions
+
+    async def list_providers(self) -> list[Provider]:
+        answer = await self._ask(self.schema.PROVIDERS_LIST, self.schema.ListProvidersRequest())
+        return [
+            Provider(
+                provider_id=provider.provider_id,
+                supported=provider.supported,
+                required=provider.required,
+                api_type=None if provider.current is None else provider.current.api_type,
+                base_url=None if provider.current is None else provider.current.base_url,
+                meta=provider.meta,
+            )
+            for provider in answer.providers
+        ]
+
+    async def set_provider(self, provider_id: str, api_type: str, base_url: str, headers: dict[str, str]) -> None:
+        request = self.schema.SetProviderRequest(
+            provider_id=provider_id, api_type=api_type, base_url=base_url, headers=headers
+        )
+        await self._ask(self.schema.PROVIDERS_SET, request)
+
+    async def disable_provider(self, provider_id: str) -> None:
+        await self._ask(self.schema.PROVIDERS_DISABLE, self.schema.DisableProviderRequest(provider_id=provider_id))
+
+    async def mcp_notify(self, server_id: str, request_id: str, method: str, params: JsonObject | None) -> None:
+        schema = self.schema
+        message = schema.MessageMcpNotification(
+            server_id=server_id, request_id=request_id, method=method, params=params
+        )
+        await self._connection.notify(schema.MCP_MESSAGE_NOTIFICATION, message)
+
+    async def call_extension(self, name: str, params: Any, result: Any) -> Any:
+        if not name.startswith("_"):
+            raise MethodNotFound(f"custom methods begin with an underscore: {name}")
+        method: Method[Any, Any] = Method(name, object, result)
+        return await self._ask(method, params)
+
+    async def notify_extension(self, name: str, params: Any) -> None:
+        if not name.startswith("_"):
+            raise MethodNotFound(f"custom notifications begin with an underscore: {name}")
+        notification: Notification[Any] = Notification(name, object, side="agent")
+        await self._connection.notify(notification, params)
+
+
+def usage_from_wire(usage: Any) -> TokenUsage | None:
+    """The tokens of a turn, as they were read."""
+    if usage is None:
+        return None
+    return TokenUsage(
+        total=usage.total_tokens,
+        input=usage.input_tokens,
+        output=usage.output_tokens,
+        thought=usage.thought_tokens,
+        cached_read=usage.cached_read_tokens,
+        cached_write=usage.cached_write_tokens,
+        meta=usage.meta,
+    )
+
+
+def status_from_wire(status: Any) -> LoginStatus:
+    """Who is logged in, as it was read."""
+    accounts = [msgspec.convert(account, Account, from_attributes=True) for account in status.accounts]
+    return LoginStatus(state=status.state, accounts=accounts, meta=status.meta)

@@ -1,0 +1,90 @@
+"""What a client does for its agent, less what differs between versions: each request becomes a call of its core."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import msgspec
+
+from duologue.dialects.base.client import status_from_wire
+from duologue.dialects.contract import ClientCore
+from duologue.dialects.terms import ClientFeatures, Elicitation, PermissionOption
+from duologue.errors import InvalidParams
+from duologue.runtime.handlers import Context, Handlers
+from duologue.schema.base import UNSET, Method, Notification
+
+__all__ = ["ClientService"]
+
+
+class ClientService:
+    """Registers what the client offers, and nothing else: the rest is answered with "no such method"."""
+
+    schema: ClassVar[Any]
+    """The package of this version's shapes. Those used here have the same fields in every version."""
+
+    def __init__(self, core: ClientCore, features: ClientFeatures, handlers: Handlers) -> None:
+        self._core = core
+        self._features = features
+        self._handlers = handlers
+        schema = self.schema
+        self._tell(schema.AUTH_STATUS_UPDATE, self._login_status)
+        self._tell(schema.ELICITATION_COMPLETE, self._elicitation_completed)
+        self._answer(schema.MCP_MESSAGE, self._mcp_message)
+        if features.forms or features.urls:
+            self._answer(schema.ELICITATION_CREATE, self._elicit)
+
+    def _answer(self, method: Method[Any, Any], handler: Any) -> None:
+        self._handlers.on(method)(handler)
+
+    def _tell(self, notification: Notification[Any], handler: Any) -> None:
+        self._handlers.on(notification)(handler)
+
+    def _options(self, params: Any) -> list[PermissionOption]:
+        return [
+            PermissionOption(option_id=option.option_id, name=option.name, kind=option.kind, meta=option.meta)
+            for option in params.options
+        ]
+
+    def _outcome(self, chosen: str | None) -> Any:
+        schema = self.schema
+        if chosen is None:
+            return schema.RequestPermissionResponse(outcome=schema.CancelledPermissionOutcome())
+        return schema.RequestPermissionResponse(outcome=schema.SelectedPermissionOutcome(option_id=chosen))
+
+    async def _elicit(self, context: Context, params: Any) -> Any:
+        answer = await self._core.elicit(self._question(params))
+        match answer.action:
+            case "accept":
+                return self.schema.ElicitationAcceptAction(content=answer.content, meta=answer.meta)
+            case "decline":
+                return self.schema.ElicitationDeclineAction(meta=answer.meta)
+            case _:
+                return self.schema.ElicitationCancelAction(meta=answer.meta)
+
+    def _question(self, params: Any) -> Elicitation:
+        is_form = isinstance(params, self.schema.ElicitationFormMode) and self._features.forms
+        is_address = isinstance(params, self.schema.ElicitationUrlMode) and self._features.urls
+        if not is_form and not is_address:
+            raise InvalidParams("$.mode: this client was not asked for such a question")
+        return Elicitation(
+            message=params.message,
+            session_id=params.session_id,
+            tool_call_id=params.tool_call_id,
+            request_id=None if params.request_id is UNSET else params.request_id,
+            schema=msgspec.to_builtins(params.requested_schema) if is_form else None,
+            url=params.url if is_address else None,
+            elicitation_id=params.elicitation_id if is_address else None,
+            meta=params.meta,
+        )
+
+    async def _elicitation_completed(self, context: Context, params: Any) -> None:
+        await self._core.elicitation_completed(params.elicitation_id)
+
+    async def _login_status(self, context: Context, params: Any) -> None:
+        await self._core.login_status_changed(status_from_wire(params))
+
+    async def _mcp_message(self, context: Context, params: Any) -> Any:
+        answer = await self._core.mcp_message(params.server_id, params.request_id, params.method, params.params)
+        if "result" in answer:
+            return self.schema.MessageMcpResult(result=answer["result"])
+        return self.schema.MessageMcpError(error=answer.get("error"))
