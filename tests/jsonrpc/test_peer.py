@@ -225,6 +225,18 @@ def test_after_a_failed_first_request_another_may_be_tried() -> None:
     assert isinstance(peer.receive(request(3, "initialize")), Message)
 
 
+def test_a_first_request_that_may_come_again_does_until_another_one_comes() -> None:
+    peer = Peer(first="initialize")
+    peer.receive(request(1, "initialize"))
+    peer.respond(1, {})
+    peer.repeats_first = True
+
+    assert isinstance(peer.receive(request(2, "initialize")), Message)
+    assert isinstance(peer.receive(request(3)), Message)
+    assert peer.receive(request(4, "initialize")) is None
+    assert refusals(peer) == [(4, -32600)]
+
+
 # --- requests of ours
 
 

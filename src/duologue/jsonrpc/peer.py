@@ -78,6 +78,8 @@ class Peer:
         self._first_id: Id | None = None
         self.awaits_first = first is not None
         """That request has not come yet: others are refused until then, and notifications are dropped."""
+        self.repeats_first = False
+        """Until another request comes, that one may come again, with a new answer."""
         self._skips_noise = skips_noise
         self._max_pending = max_pending
         self._next_id = 0
@@ -127,6 +129,7 @@ class Peer:
         if objection is not None:
             self._reply_error(id, objection)
             return None
+        self.repeats_first = self.repeats_first and method == self._first
         if method == self._first:
             self.awaits_first = False
             self._first_id = id
@@ -143,7 +146,7 @@ class Peer:
             return InvalidRequest(f"a method has 1 to {MAX_METHOD_CHARS} characters")
         if self.awaits_first and method != self._first:
             return InvalidRequest(f"{self._first} must come first")
-        if method == self._first and not self.awaits_first:
+        if method == self._first and not self.awaits_first and not self.repeats_first:
             return InvalidRequest(f"{method} was already called on this connection")
         if method == CANCEL_METHOD:
             return MethodNotFound(f"{CANCEL_METHOD} is a notification")

@@ -13,7 +13,7 @@ from copy import copy
 from types import TracebackType
 from typing import Self, TypeVar
 
-from duologue.errors import ConnectionLost, DuologueError, PeerTooFast
+from duologue.errors import ConnectionLost, DuologueError, PeerTooFast, RequestError
 from duologue.jsonrpc.codec import serialize_notification
 from duologue.jsonrpc.peer import MAX_PENDING, Peer
 from duologue.runtime.calls import Call
@@ -99,8 +99,8 @@ class Connection:
         self._tasks = TaskScope()
         self._handler_tasks = TaskScope()
         self._lanes = Lanes(self._tasks, report, self._reconsider)
-        self._outgoing = Outgoing(self._transport, self._taps, self._lost, self._reconsider, self._max_incoming)
-        requests = Requests(
+        self._outgoing = Outgoing(self._transport, self._taps, self.lost, self._reconsider, self._max_incoming)
+        self._requests = Requests(
             self._peer,
             self._handler_tasks,
             self._outgoing.departures,
@@ -114,9 +114,10 @@ class Connection:
             self._peer,
             self._outgoing,
             self._lanes,
-            requests,
+            self._requests,
             self._handler_tasks,
             self._max_pending,
+            self._first,
         )
         self._calls = self._incoming.calls
         await self._transport.__aenter__()
@@ -150,7 +151,7 @@ class Connection:
         self._end(None)
         self._outgoing.close()
         self._lanes.close()
-        self._calls.close(self._lost)
+        self._calls.close(self.lost)
         try:
             await self._tasks.cancel(CANCEL_GRACE)  # the reader among them: from here on nothing is started
             await self._handler_tasks.cancel(CANCEL_GRACE)
@@ -160,6 +161,14 @@ class Connection:
             self._peer.close()
             await self._transport.__aexit__(None, None, None)
             self._closed.set()
+
+    def allow_first_again(self) -> None:
+        """The request that comes first may come again, until another one comes."""
+        self._peer.repeats_first = True
+
+    def error_for(self, raised: BaseException, method: str) -> RequestError:
+        """What the peer is told of an exception that ended something it asked for with `method`."""
+        return self._requests.error_for(raised, method)
 
     # --- calling the peer
 
@@ -186,11 +195,11 @@ class Connection:
             Deadlock: The current handler stands in the way of the answer.
         """
         if self._is_over:
-            raise self._lost()
+            raise self.lost()
         if self._peer.pending >= self._max_pending:
             await self._calls.slot()
             if self._is_over:
-                raise self._lost()
+                raise self.lost()
         call = self._calls.start(method, params, arrived, late)
         try:
             call.id, frame = self._peer.request(method.name, params, call)
@@ -311,9 +320,9 @@ class Connection:
             self.cause = ConnectionLost(str(cause))
             self.cause.__cause__ = cause
         self._outgoing.end(CANCEL_GRACE)
-        self._calls.fail_all(self._lost, at_once=False)
+        self._calls.fail_all(self.lost, at_once=False)
         loop = asyncio.get_running_loop()
-        self._deadline = loop.call_later(CANCEL_GRACE, self._calls.fail_all, self._lost, True)
+        self._deadline = loop.call_later(CANCEL_GRACE, self._calls.fail_all, self.lost, True)
 
     async def _wind_down(self) -> None:
         """The peer is gone: let what it asked for finish if that is a matter of moments, then give it up."""
@@ -331,7 +340,7 @@ class Connection:
             self._room = asyncio.get_running_loop().create_future()
             await self._room
 
-    def _lost(self) -> ConnectionLost:
+    def lost(self) -> ConnectionLost:
         """For each who waits an error of its own: a shared one would gather the traces of all."""
         if self.cause is None:
             return ConnectionLost("the connection is closed")

@@ -60,6 +60,9 @@ class Handlers:
     def __init__(self) -> None:
         self.requests: dict[str, tuple[Method[Any, Any], RequestHandler[Any, Any]]] = {}
         self.notifications: dict[str, NotificationEntry] = {}
+        self.prepare: Callable[[Raw | UnsetType], Raw | UnsetType] | None = None
+        """Sees the parameters of the request that must come first, before its handler is looked for: the moment to
+        register the handlers that follow from it. Gives the parameters to go on with, or raises a `RequestError`."""
         self.other_requests: RawHandler | None = None
         """Takes every request that has no handler of its own (relays; custom methods not known in advance)."""
         self.other_notifications: RawHandler | None = None

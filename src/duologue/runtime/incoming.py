@@ -57,6 +57,7 @@ class Incoming:
         requests: Requests,
         handler_tasks: TaskScope,
         max_pending: int,
+        first: str | None,
     ) -> None:
         self._connection = connection
         self._handlers = handlers
@@ -66,6 +67,7 @@ class Incoming:
         self._lanes = lanes
         self._requests = requests
         self._handler_tasks = handler_tasks
+        self._first = first
         self._arrivals: Introductions[_Held] = Introductions(self._deliver)
         self.calls = Calls(lanes, self._arrivals, max_pending)
 
@@ -174,6 +176,12 @@ class Incoming:
     def _on_request(self, message: Message, id: Id, frame: bytes) -> None:
         name: str = message.method  # type: ignore[assignment]  # the peer checked it
         context = Context(self._connection, name, frame, id)
+        if name == self._first and self._handlers.prepare is not None:
+            try:
+                message.params = self._handlers.prepare(message.params)
+            except RequestError as bad:
+                self._refuse(id, bad)
+                return
         entry = self._handlers.requests.get(name)
         if entry is None:
             other = self._handlers.other_requests

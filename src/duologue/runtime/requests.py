@@ -115,7 +115,7 @@ class Requests:
         except GeneratorExit:
             raise  # the event loop is gone, and nothing can be answered any more
         except BaseException as raised:
-            error = self._error_for(raised, running.context.method)
+            error = self.error_for(raised, running.context.method)
         await self._answer(running, id, result, error)
 
     def _cancel_beforehand(self, running: _Running) -> None:
@@ -131,7 +131,7 @@ class Requests:
             try:
                 frame = self._peer.respond(id, {} if result is None or result is UNSET else result)
             except EncodeError as bad:
-                error = self._error_for(bad, running.context.method)
+                error = self.error_for(bad, running.context.method)
         if error is not None:
             frame = self._peer.fail(id, error)
         is_success = error is None
@@ -165,7 +165,8 @@ class Requests:
             except Exception:
                 _log.exception("what was to follow the answer to %s failed", shorten(method))
 
-    def _error_for(self, raised: BaseException, method: str) -> RequestError:
+    def error_for(self, raised: BaseException, method: str) -> RequestError:
+        """What the peer is told of an exception; what it is not told goes to the log."""
         if isinstance(raised, RequestError):
             return raised
         if isinstance(raised, asyncio.CancelledError):
