@@ -13,6 +13,7 @@ __all__ = [
     "Annotations",
     "AudioContent",
     "Content",
+    "Icon",
     "ImageContent",
     "JsonObject",
     "Resource",
@@ -62,6 +63,16 @@ class AudioContent(Struct, frozen=True, omit_defaults=True, tag_field="type", ta
     meta: JsonObject | None = None
 
 
+class Icon(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A picture to show beside a link: `theme` is `light` or `dark`, sizes are like `48x48` or `any`."""
+
+    src: str
+    mime_type: str | None = None
+    sizes: list[str] | None = None
+    theme: str | None = None
+    meta: JsonObject | None = None
+
+
 class ResourceLink(Struct, frozen=True, omit_defaults=True, tag_field="type", tag="resource_link"):
     """A resource the reader can fetch by itself."""
 
@@ -73,6 +84,7 @@ class ResourceLink(Struct, frozen=True, omit_defaults=True, tag_field="type", ta
     size: int | None = None
     annotations: Annotations | None = None
     meta: JsonObject | None = None
+    icons: list[Icon] | None = None
 
 
 class Resource(Struct, frozen=True, omit_defaults=True, tag_field="type", tag="resource"):

@@ -10,9 +10,22 @@ from typing import Any, TypeAlias
 from msgspec import UNSET, Struct
 
 from duologue.conversation.content import Content, JsonObject, text_of
-from duologue.conversation.updates import FileChange, Location, PlanEntry, Role, TerminalPart, ToolContent
+from duologue.conversation.parts import FileChange, Location, TerminalPart, ToolContent
+from duologue.conversation.updates import PlanEntry, Role
+from duologue.conversation.work import TerminalExit, TerminalSize
 
-__all__ = ["FINAL_STATUSES", "Compaction", "Item", "Message", "Plan", "SessionMessage", "Subagent", "ToolCall", "Usage"]
+__all__ = [
+    "FINAL_STATUSES",
+    "Compaction",
+    "Item",
+    "Message",
+    "Plan",
+    "SessionMessage",
+    "Subagent",
+    "Terminal",
+    "ToolCall",
+    "Usage",
+]
 
 FINAL_STATUSES = ("completed", "failed", "cancelled")
 """A tool call in one of these never leaves it, whatever an agent says later."""
@@ -47,6 +60,8 @@ class ToolCall(Struct, frozen=True, kw_only=True):
     raw_output: Any = UNSET
     name: str | None = None
     meta: JsonObject | None = None
+    can_cancel: bool = False
+    """Whether the client may cancel this call alone."""
 
     @property
     def is_over(self) -> bool:
@@ -61,6 +76,25 @@ class ToolCall(Struct, frozen=True, kw_only=True):
     def terminals(self) -> list[str]:
         """The terminals it shows."""
         return [part.terminal_id for part in self.content if isinstance(part, TerminalPart)]
+
+
+class Terminal(Struct, frozen=True, kw_only=True):
+    """A command the agent runs, as it stands; of its output the end is kept."""
+
+    terminal_id: str
+    command: str | None = None
+    cwd: str | None = None
+    output: bytes = b""
+    is_truncated: bool = False
+    exit: TerminalExit | None = None
+    size: TerminalSize | None = None
+    can_cancel: bool = False
+    meta: JsonObject | None = None
+
+    @property
+    def text(self) -> str:
+        """Its output as text; bytes that are none are shown as such."""
+        return self.output.decode("utf-8", "replace")
 
 
 class Plan(Struct, frozen=True, kw_only=True):

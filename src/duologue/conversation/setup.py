@@ -31,29 +31,42 @@ class Party(Struct, frozen=True, omit_defaults=True):
     meta: JsonObject | None = None
 
 
-class StdioMcpServer(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="stdio"):
-    """An MCP server to start as a child process."""
+SECRET_FIELDS = {"env", "headers"}
+"""Their values are keys and tokens more often than not."""
+
+
+class _Configured(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How to reach a server: a log, a traceback and a debugger show the names of its secrets and not the values."""
 
     name: str
+
+    def __repr__(self) -> str:
+        shown = {field: getattr(self, field) for field in self.__struct_fields__}
+        for field in SECRET_FIELDS & shown.keys():
+            shown[field] = dict.fromkeys(shown[field], "…")
+        return f"{type(self).__name__}({', '.join(f'{field}={value!r}' for field, value in shown.items())})"
+
+
+class StdioMcpServer(_Configured, frozen=True, kw_only=True, omit_defaults=True, tag="stdio"):
+    """An MCP server to start as a child process."""
+
     command: str
     args: list[str] = []
     env: dict[str, str] = {}
     meta: JsonObject | None = None
 
 
-class HttpMcpServer(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="http"):
+class HttpMcpServer(_Configured, frozen=True, kw_only=True, omit_defaults=True, tag="http"):
     """An MCP server behind streamable HTTP."""
 
-    name: str
     url: str
     headers: dict[str, str] = {}
     meta: JsonObject | None = None
 
 
-class SseMcpServer(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="sse"):
+class SseMcpServer(_Configured, frozen=True, kw_only=True, omit_defaults=True, tag="sse"):
     """An MCP server behind the older SSE transport."""
 
-    name: str
     url: str
     headers: dict[str, str] = {}
     meta: JsonObject | None = None

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from msgspec import UNSET, UnsetType, structs
 
-from duologue.conversation.content import Content, JsonObject, TextContent
+from duologue.conversation.growing import GrowingMessage, GrowingTerminal, joined, patched_meta
 from duologue.conversation.items import (
     Compaction,
     Item,
@@ -18,6 +18,7 @@ from duologue.conversation.items import (
     Plan,
     SessionMessage,
     Subagent,
+    Terminal,
     ToolCall,
     Usage,
 )
@@ -28,24 +29,31 @@ from duologue.conversation.updates import (
     CompactionChanged,
     CompactionChunk,
     InfoChanged,
+    MessageChanged,
     MessageChunk,
     ModeChanged,
     PlanChanged,
     PlanRemoved,
-    Role,
     SessionMessageChanged,
     SessionMessageChunk,
     SettingsChanged,
+    StateChanged,
     SubagentChanged,
+    TerminalChanged,
+    TerminalOutputChunk,
     ToolCallChanged,
+    ToolContentChunk,
     Update,
     UsageChanged,
 )
 
 __all__ = ["Transcript"]
 
-T = TypeVar("T", Compaction, SessionMessage)
-Changed = Item | Plan | Subagent | Usage | None
+_TOOL_FIELDS = ("title", "kind", "status", "content", "locations", "raw_input", "raw_output", "name", "can_cancel")
+_SUBAGENT_FIELDS = ("title", "description", "state", "can_cancel", "cwd", "additional_directories")
+
+T = TypeVar("T", Compaction, SessionMessage, ToolCall)
+Changed = Item | Plan | Subagent | Terminal | Usage | None
 
 
 class Transcript:
@@ -59,10 +67,11 @@ class Transcript:
         title: What the session is called.
         usage: How full its context is.
         subagents: The sessions it started, by id.
+        state: What it is doing, if its agent says so.
     """
 
     def __init__(self) -> None:
-        self._items: list[Item | _GrowingMessage] = []
+        self._items: list[Item | GrowingMessage] = []
         self.plans: dict[str | None, Plan] = {}
         self.commands: list[Command] = []
         self.settings: list[Setting] = []
@@ -71,12 +80,14 @@ class Transcript:
         self.updated_at: str | None = None
         self.usage: Usage | None = None
         self.subagents: dict[str, Subagent] = {}
+        self.state: StateChanged | None = None
+        self._terminals: dict[str, GrowingTerminal] = {}
         self._places: dict[tuple[str, str], int] = {}
 
     @property
     def items(self) -> list[Item]:
         """Everything said and done, in the order it first appeared."""
-        return [item.message if isinstance(item, _GrowingMessage) else item for item in self._items]
+        return [item.message if isinstance(item, GrowingMessage) else item for item in self._items]
 
     def __len__(self) -> int:
         return len(self._items)
@@ -109,6 +120,21 @@ class Transcript:
         item = self._items[place] if place is not None else None
         return item if isinstance(item, ToolCall) else None
 
+    @property
+    def terminals(self) -> list[Terminal]:
+        """The commands the agent runs or ran, as they stand."""
+        return [terminal.terminal for terminal in self._terminals.values()]
+
+    def terminal(self, terminal_id: str) -> Terminal | None:
+        """The terminal of this id as it stands."""
+        terminal = self._terminals.get(terminal_id)
+        return None if terminal is None else terminal.terminal
+
+    def message(self, role: str, message_id: str) -> Message | None:
+        """The message of this role and id as it stands."""
+        item = self._message_of(role, message_id)
+        return None if item is None else item.message
+
     def apply(self, update: Update) -> Changed:
         """Fold one update in; what it changed, as it stands now, if that is an item of its own."""
         match update:
@@ -116,6 +142,16 @@ class Transcript:
                 self._message(update)
             case ToolCallChanged():
                 return self._tool_call(update)
+            case ToolContentChunk():
+                return self._tool_content(update)
+            case MessageChanged():
+                return self._whole_message(update)
+            case TerminalOutputChunk():
+                self._terminal(update.terminal_id).append(update.data)
+            case TerminalChanged():
+                terminal = self._terminal(update.terminal_id)
+                terminal.change(update)
+                return terminal.terminal
             case PlanChanged():
                 return self._plan(update)
             case UsageChanged():
@@ -144,17 +180,22 @@ class Transcript:
             case InfoChanged():
                 self.title = self.title if update.title is UNSET else update.title
                 self.updated_at = self.updated_at if update.updated_at is UNSET else update.updated_at
+            case StateChanged():
+                self.state = update
             case _:
                 pass
 
     def _usage(self, change: UsageChanged) -> Usage:
-        self.usage = Usage(used=change.used, size=change.size, cost=change.cost, currency=change.currency)
+        cost, currency = change.cost, change.currency
+        if isinstance(cost, UnsetType):
+            cost, currency = (None, None) if self.usage is None else (self.usage.cost, self.usage.currency)
+        self.usage = Usage(used=change.used, size=change.size, cost=cost, currency=currency)
         return self.usage
 
     def mark_refused(self, since: int) -> None:
         """The agent refused: what was said from item number `since` on does not count any more."""
         for item in self._items[since:]:
-            if isinstance(item, _GrowingMessage):
+            if isinstance(item, GrowingMessage):
                 item.refuse()
 
     def close_tool_calls(self, since: int, status: str) -> list[ToolCall]:
@@ -171,44 +212,52 @@ class Transcript:
     # --- messages
 
     def _message(self, chunk: MessageChunk) -> None:
-        """Nothing is returned: a message of ten thousand chunks must not be put together ten thousand times."""
+        """Nothing is returned, because nothing is put together before somebody looks."""
         message = self._going_on(chunk)
         if message is None:
-            message = _GrowingMessage(chunk)
+            message = GrowingMessage(chunk)
             self._add(message, None if chunk.message_id is None else (chunk.role, chunk.message_id))
         message.append(chunk)
 
-    def _going_on(self, chunk: MessageChunk) -> _GrowingMessage | None:
+    def _whole_message(self, change: MessageChanged) -> Message:
+        message = self._message_of(change.role, change.message_id)
+        if message is None:
+            message = GrowingMessage(change)
+            self._add(message, (change.role, change.message_id))
+        message.change(change)
+        return message.message
+
+    def _going_on(self, chunk: MessageChunk) -> GrowingMessage | None:
         """The message this chunk belongs to, if there is one already."""
         if chunk.message_id is not None:
-            place = self._places.get((chunk.role, chunk.message_id))
-            item = None if place is None else self._items[place]
-        else:
-            item = self._items[-1] if self._items else None
-        if not isinstance(item, _GrowingMessage) or item.role != chunk.role:
+            return self._message_of(chunk.role, chunk.message_id)
+        item = self._items[-1] if self._items else None
+        if not isinstance(item, GrowingMessage) or item.role != chunk.role:
             return None
-        return item if item.message_id == chunk.message_id else None
+        return item if item.message_id is None else None
+
+    def _message_of(self, role: str, message_id: str) -> GrowingMessage | None:
+        place = self._places.get((role, message_id))
+        item = None if place is None else self._items[place]
+        return item if isinstance(item, GrowingMessage) else None
 
     # --- the rest
 
     def _tool_call(self, change: ToolCallChanged) -> ToolCall:
-        before = self.tool_call(change.tool_call_id)
-        if before is None:
-            before = ToolCall(tool_call_id=change.tool_call_id)
-            self._add(before, ("tool", change.tool_call_id))
-        fresh = ToolCall(tool_call_id=change.tool_call_id)
-        fields: dict[str, Any] = {}
-        for name in ("title", "kind", "status", "content", "locations", "raw_input", "raw_output", "name"):
-            value = getattr(change, name)
-            if value is not UNSET:
-                fields[name] = getattr(fresh, name) if value is None else value
+        key, fresh = ("tool", change.tool_call_id), ToolCall(tool_call_id=change.tool_call_id)
+        before = self._kept(key, fresh)
+        fields = _said(change, fresh, _TOOL_FIELDS)
         if before.is_over and fields.get("status", before.status) != before.status:
             del fields["status"]  # a finished call stays finished
-        if change.meta is not UNSET:
-            fields["meta"] = change.meta
-        after = structs.replace(before, **fields)
-        self._items[self._places["tool", change.tool_call_id]] = after
-        return after
+        return self._put(key, before, meta=patched_meta(before.meta, change.meta), **fields)
+
+    def _tool_content(self, chunk: ToolContentChunk) -> ToolCall:
+        key = ("tool", chunk.tool_call_id)
+        before = self._kept(key, ToolCall(tool_call_id=chunk.tool_call_id))
+        return self._put(key, before, content=[*before.content, *chunk.content])
+
+    def _terminal(self, terminal_id: str) -> GrowingTerminal:
+        return self._terminals.setdefault(terminal_id, GrowingTerminal(terminal_id))
 
     def _plan(self, change: PlanChanged) -> Plan:
         plan = Plan(
@@ -237,43 +286,36 @@ class Transcript:
         key = ("compaction", change.compaction_id)
         before = self._kept(key, Compaction(compaction_id=change.compaction_id, status="in_progress"))
         if isinstance(change, CompactionChunk):
-            after = structs.replace(before, summary=_appended(before.summary, change.content))
-        else:
-            after = structs.replace(
-                before,
-                status=change.status,
-                summary=before.summary if change.summary is UNSET else list(change.summary or []),
-                error=before.error if change.error is UNSET else change.error,
-                meta=before.meta if change.meta is UNSET else change.meta,
-            )
-        self._items[self._places[key]] = after
-        return after
+            return self._put(key, before, summary=joined([*before.summary, change.content]))
+        return self._put(
+            key,
+            before,
+            status=change.status,
+            summary=before.summary if change.summary is UNSET else list(change.summary or []),
+            error=_patched(before.error, change.error),
+            meta=patched_meta(None if change.replaces_meta else before.meta, change.meta),
+        )
 
     def _session_message(self, change: SessionMessageChanged | SessionMessageChunk) -> SessionMessage:
         key = ("session message", change.message_id)
         before = self._kept(key, SessionMessage(message_id=change.message_id))
         if isinstance(change, SessionMessageChunk):
-            after = structs.replace(before, content=_appended(before.content, change.content))
-        else:
-            after = structs.replace(
-                before,
-                sender_session_id=_patched(before.sender_session_id, change.sender_session_id),
-                recipient_session_id=_patched(before.recipient_session_id, change.recipient_session_id),
-                content=before.content if change.content is UNSET else list(change.content or []),
-                meta=before.meta if change.meta is UNSET else change.meta,
-            )
-        self._items[self._places[key]] = after
-        return after
+            return self._put(key, before, content=joined([*before.content, change.content]))
+        return self._put(
+            key,
+            before,
+            sender_session_id=_patched(before.sender_session_id, change.sender_session_id),
+            recipient_session_id=_patched(before.recipient_session_id, change.recipient_session_id),
+            content=before.content if change.content is UNSET else list(change.content or []),
+            meta=patched_meta(before.meta, change.meta),
+        )
 
     def _subagent(self, change: SubagentChanged) -> Subagent:
-        before = self.subagents.get(change.session_id, Subagent(session_id=change.session_id))
         fresh = Subagent(session_id=change.session_id)
-        fields: dict[str, Any] = {}
-        for name in ("title", "description", "state", "can_cancel", "cwd", "additional_directories", "meta"):
-            value = getattr(change, name)
-            if value is not UNSET:
-                fields[name] = getattr(fresh, name) if value is None else value
-        after = self.subagents[change.session_id] = structs.replace(before, **fields)
+        before = self.subagents.get(change.session_id, fresh)
+        meta = patched_meta(before.meta, change.meta)
+        after = structs.replace(before, meta=meta, **_said(change, fresh, _SUBAGENT_FIELDS))
+        self.subagents[change.session_id] = after
         return after
 
     def _kept(self, key: tuple[str, str], fresh: T) -> T:
@@ -283,77 +325,25 @@ class Transcript:
         assert isinstance(kept, type(fresh))
         return kept
 
-    def _add(self, item: Item | _GrowingMessage, key: tuple[str, str] | None) -> None:
+    def _put(self, key: tuple[str, str], before: T, **fields: Any) -> T:
+        after = structs.replace(before, **fields)
+        self._items[self._places[key]] = after
+        return after
+
+    def _add(self, item: Item | GrowingMessage, key: tuple[str, str] | None) -> None:
         if key is not None:
             self._places[key] = len(self._items)
         self._items.append(item)
 
 
-class _GrowingMessage:
-    """A message that is still being written: chunks are collected, and put together when somebody looks."""
-
-    def __init__(self, first: MessageChunk) -> None:
-        self.role: Role = first.role
-        self.message_id = first.message_id
-        self._meta: JsonObject | None = None
-        self._is_refused = False
-        self._blocks: list[Content] = []
-        self._fresh: list[Content] = []
-        self._message: Message | None = None
-
-    def append(self, chunk: MessageChunk) -> None:
-        self._fresh.append(chunk.content)
-        self._message = None
-        if isinstance(chunk.meta, dict):
-            self._meta = {**(self._meta or {}), **chunk.meta}
-
-    def refuse(self) -> None:
-        self._is_refused = True
-        self._message = None
-
-    @property
-    def message(self) -> Message:
-        if self._message is None:
-            self._blocks = _joined([*self._blocks, *self._fresh])
-            self._fresh = []
-            self._message = Message(
-                role=self.role,
-                content=self._blocks,
-                message_id=self.message_id,
-                is_refused=self._is_refused,
-                meta=self._meta,
-            )
-        return self._message
-
-
-def _joined(blocks: list[Content]) -> list[Content]:
-    """Text goes on where text ended; everything else is a block of its own."""
-    joined: list[Content] = []
-    texts: list[str] = []
-
-    def close_text() -> None:
-        last = joined[-1] if joined else None
-        if len(texts) > 1 and isinstance(last, TextContent):
-            joined[-1] = structs.replace(last, text="".join(texts))
-        texts.clear()
-
-    for block in blocks:
-        last = joined[-1] if joined else None
-        if isinstance(block, TextContent):
-            if texts and isinstance(last, TextContent) and last.annotations == block.annotations:
-                texts.append(block.text)
-                continue
-            close_text()
-            texts.append(block.text)
-        else:
-            close_text()
-        joined.append(block)
-    close_text()
-    return joined
-
-
-def _appended(blocks: list[Content], block: Content) -> list[Content]:
-    return _joined([*blocks, block])
+def _said(
+    change: ToolCallChanged | SubagentChanged, fresh: ToolCall | Subagent, names: tuple[str, ...]
+) -> dict[str, Any]:
+    """What a patch says of these fields: what it clears is as it was at first."""
+    said = {name: getattr(change, name) for name in names}
+    return {
+        name: getattr(fresh, name) if value is None else value for name, value in said.items() if value is not UNSET
+    }
 
 
 def _patched(before: str | None, change: str | None | UnsetType) -> str | None:

@@ -1,8 +1,8 @@
 """The steps of a conversation as they travel: what an agent tells, and what a client folds into a transcript.
 
-Patches have three states: `UNSET` leaves what is there, `None` clears it, a value replaces it; chunks append. Every
-update can be written to a store and read back (`decode_update`, `encode_update`); replaying a session is sending its
-updates again.
+Patches have three states: `UNSET` leaves what is there, `None` clears it, a value replaces it; chunks append. What is
+attached (`meta`) is patched key by key, and a key that is `None` goes away. Every update can be written to a store and
+read back (`decode_update`, `encode_update`); replaying a session is sending its updates again.
 """
 
 from __future__ import annotations
@@ -14,7 +14,9 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 from duologue.conversation.content import Content, JsonObject
+from duologue.conversation.parts import ContentPart, FileChange, Location, TerminalPart, ToolContent, UnknownPart
 from duologue.conversation.settings import Setting
+from duologue.conversation.work import BackgroundWork, Failure, TerminalExit, TerminalSize, TokenUsage
 
 __all__ = [
     "UNSET",
@@ -26,6 +28,7 @@ __all__ = [
     "FileChange",
     "InfoChanged",
     "Location",
+    "MessageChanged",
     "MessageChunk",
     "ModeChanged",
     "Notice",
@@ -36,10 +39,14 @@ __all__ = [
     "SessionMessageChanged",
     "SessionMessageChunk",
     "SettingsChanged",
+    "StateChanged",
     "SubagentChanged",
+    "TerminalChanged",
+    "TerminalOutputChunk",
     "TerminalPart",
     "ToolCallChanged",
     "ToolContent",
+    "ToolContentChunk",
     "UnknownPart",
     "UnknownUpdate",
     "UnsetType",
@@ -65,63 +72,12 @@ class MessageChunk(_Update, frozen=True, kw_only=True, omit_defaults=True, gc=Fa
     message_id: str | None = None
 
 
-class Location(Struct, frozen=True, omit_defaults=True):
-    """A place in a file that a tool works on; lines count from 1."""
+class MessageChanged(_Update, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag="message"):
+    """A whole message: its content replaces what was said under that id, and chunks that follow append to it."""
 
-    path: str
-    line: int | None = None
-    meta: JsonObject | None = None
-
-
-class ContentPart(Struct, frozen=True, omit_defaults=True, tag_field="part", tag="content"):
-    """Content a tool produced."""
-
-    content: Content
-    meta: JsonObject | None = None
-
-
-class FileChange(Struct, frozen=True, omit_defaults=True, tag_field="part", tag="change"):
-    """A change to one file, whole texts where they are known.
-
-    `old_text` is `None` for a file that did not exist, `new_text` is `None` for one that is gone. `operation` is
-    `add`, `delete`, `modify`, `move` or `copy`; the last two carry `old_path`.
-    """
-
-    path: str
-    old_text: str | None = None
-    new_text: str | None = None
-    operation: str | None = None
-    old_path: str | None = None
-    file_type: str | None = None
-    mime_type: str | None = None
-    patch: str | None = None
-    """The same change as a git patch, where the peer speaks in patches."""
-    meta: JsonObject | None = None
-
-    @property
-    def kind(self) -> str:
-        """The operation, inferred from the texts when it was not said."""
-        if self.operation is not None:
-            return self.operation
-        if self.new_text is None:
-            return "delete"
-        return "add" if self.old_text is None else "modify"
-
-
-class TerminalPart(Struct, frozen=True, omit_defaults=True, tag_field="part", tag="terminal"):
-    """The live output of a terminal, shown inside the tool call."""
-
-    terminal_id: str
-    meta: JsonObject | None = None
-
-
-class UnknownPart(Struct, frozen=True, tag_field="part", tag="?"):
-    """A kind of tool content this version does not know, as it came."""
-
-    fields: JsonObject
-
-
-ToolContent: TypeAlias = ContentPart | FileChange | TerminalPart | UnknownPart
+    role: Role
+    message_id: str
+    content: list[Content] | None | UnsetType = UNSET
 
 
 class ToolCallChanged(_Update, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag="tool_call"):
@@ -137,10 +93,60 @@ class ToolCallChanged(_Update, frozen=True, kw_only=True, omit_defaults=True, gc
     raw_output: Any = UNSET
     name: str | None | UnsetType = UNSET
     is_new: bool = False
+    can_cancel: bool | None | UnsetType = UNSET
+    """Whether a client may cancel this call alone."""
+
+
+class ToolContentChunk(_Update, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag="tool_call_chunk"):
+    """More of what a tool call shows, after what it shows already: one part, or several changes to files."""
+
+    tool_call_id: str
+    content: list[ToolContent]
+
+
+class TerminalChanged(_Update, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag="terminal"):
+    """A command the agent runs, for the client to show; only what is set changes.
+
+    `output` is all it has printed, replacing what was known; an `exit` without a code means that it has ended.
+    """
+
+    terminal_id: str
+    command: str | None | UnsetType = UNSET
+    cwd: str | None | UnsetType = UNSET
+    output: bytes | None | UnsetType = UNSET
+    exit: TerminalExit | None | UnsetType = UNSET
+    size: TerminalSize | None | UnsetType = UNSET
+    can_cancel: bool | None | UnsetType = UNSET
+
+
+class TerminalOutputChunk(_Update, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag="terminal_chunk"):
+    """What such a command has printed since."""
+
+    terminal_id: str
+    data: bytes
+
+
+class StateChanged(_Update, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag="state"):
+    """What the session is doing: `running`, `requires_action`, `idle`, `unknown`, or one this version does not know.
+
+    Only `idle` says that the work has ended, and then why. It is a snapshot: hearing it twice means nothing more.
+    `background` is `None` if the agent does not say what goes on beside the turn.
+    """
+
+    state: str
+    stop_reason: str | None = None
+    error: Failure | None = None
+    usage: TokenUsage | None = None
+    background: list[BackgroundWork] | None = None
+    other: JsonObject | None = None
+    """A state this version does not know, as it came."""
 
 
 class PlanEntry(Struct, frozen=True, omit_defaults=True):
-    """One step of a plan. Priority: `high`, `medium`, `low`. Status: `pending`, `in_progress`, `completed`."""
+    """One step of a plan.
+
+    Priority: `high`, `medium`, `low`. Status: `pending`, `in_progress`, `completed`, `cancelled`.
+    """
 
     content: str
     status: str = "pending"
@@ -175,6 +181,8 @@ class Command(Struct, frozen=True, omit_defaults=True):
     description: str
     hint: str | None = None
     meta: JsonObject | None = None
+    other: JsonObject | None = None
+    """A kind of command this version does not know, as it came."""
 
 
 class CommandsChanged(_Update, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag="commands"):
@@ -203,11 +211,11 @@ class InfoChanged(_Update, frozen=True, kw_only=True, omit_defaults=True, gc=Fal
 
 
 class UsageChanged(_Update, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag="usage"):
-    """How full the context is, and what the session has cost so far."""
+    """How full the context is, and what the session has cost so far; a cost that is not set is as it was."""
 
     used: int
     size: int
-    cost: float | None = None
+    cost: float | None | UnsetType = UNSET
     currency: str | None = None
 
 
@@ -226,6 +234,8 @@ class CompactionChanged(_Update, frozen=True, kw_only=True, omit_defaults=True, 
     status: str
     summary: list[Content] | None | UnsetType = UNSET
     error: str | None | UnsetType = UNSET
+    replaces_meta: bool = False
+    """What is attached replaces all that was, rather than key by key."""
 
 
 class CompactionChunk(_Update, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag="compaction_chunk"):
@@ -276,7 +286,12 @@ class UnknownUpdate(_Update, frozen=True, kw_only=True, omit_defaults=True, gc=F
 
 Update: TypeAlias = (
     MessageChunk
+    | MessageChanged
     | ToolCallChanged
+    | ToolContentChunk
+    | TerminalChanged
+    | TerminalOutputChunk
+    | StateChanged
     | PlanChanged
     | PlanRemoved
     | CommandsChanged

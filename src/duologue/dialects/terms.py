@@ -8,6 +8,7 @@ from duologue.conversation.content import JsonObject
 from duologue.conversation.settings import Modes, Setting
 from duologue.conversation.setup import Party
 from duologue.conversation.updates import Command
+from duologue.conversation.work import TerminalExit, TokenUsage
 
 __all__ = [
     "Account",
@@ -85,6 +86,8 @@ class LoginMethod(Struct, frozen=True, kw_only=True):
     is_terminal: bool = False
     args: list[str] = []
     env: dict[str, str] = {}
+    other: JsonObject | None = None
+    """A kind of login this version does not know, as it came."""
     meta: JsonObject | None = None
 
 
@@ -138,18 +141,6 @@ class Opened(Struct, frozen=True, kw_only=True):
     meta: JsonObject | None = None
 
 
-class TokenUsage(Struct, frozen=True, kw_only=True):
-    """The tokens of one turn."""
-
-    total: int
-    input: int
-    output: int
-    thought: int | None = None
-    cached_read: int | None = None
-    cached_write: int | None = None
-    meta: JsonObject | None = None
-
-
 class PromptResult(Struct, frozen=True, kw_only=True):
     """How a turn ended."""
 
@@ -165,13 +156,6 @@ class PermissionOption(Struct, frozen=True, kw_only=True):
     name: str
     kind: str
     meta: JsonObject | None = None
-
-
-class TerminalExit(Struct, frozen=True, kw_only=True):
-    """How a command ended: by itself with a code, or by a signal."""
-
-    exit_code: int | None = None
-    signal: str | None = None
 
 
 class TerminalOutput(Struct, frozen=True, kw_only=True):

@@ -6,9 +6,11 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 from duologue.conversation.content import JsonObject
+from duologue.conversation.plainer import chunks_of
 from duologue.conversation.updates import (
     CompactionChanged,
     CompactionChunk,
+    MessageChanged,
     Notice,
     PlanChanged,
     PlanRemoved,
@@ -38,9 +40,14 @@ class V1Editor(WireEditor):
 
     async def update(self, session_id: str, update: Update) -> None:
         update = self._fit(update)
-        if self._is_wanted(update):
-            wire = v1.SessionNotification(session_id=session_id, update=update_to_wire(update))
-            await self._notify(v1.SESSION_UPDATE, wire)
+        if not self._is_wanted(update):
+            return
+        wire = update_to_wire(update)
+        if wire is not None:
+            await self._notify(v1.SESSION_UPDATE, v1.SessionNotification(session_id=session_id, update=wire))
+        elif isinstance(update, MessageChanged):
+            for chunk in chunks_of(update):
+                await self.update(session_id, chunk)
 
     def _is_wanted(self, update: Update) -> bool:
         features = self.features

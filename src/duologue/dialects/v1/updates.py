@@ -33,8 +33,8 @@ _CHUNKS: dict[str, type[v1.UserMessageChunk | v1.AgentMessageChunk | v1.AgentTho
 }
 
 
-def update_to_wire(update: u.Update) -> v1.SessionUpdate:
-    """One update as it is written."""
+def update_to_wire(update: u.Update) -> v1.SessionUpdate | None:
+    """One update as it is written; nothing if this version has no words for it."""
     match update:
         case u.MessageChunk():
             return _CHUNKS[update.role](
@@ -62,14 +62,14 @@ def update_to_wire(update: u.Update) -> v1.SessionUpdate:
             return _rarer_to_wire(update)
 
 
-def _rarer_to_wire(update: u.Update) -> v1.SessionUpdate:
+def _rarer_to_wire(update: u.Update) -> v1.SessionUpdate | None:
     meta = _plain(update.meta)
     match update:
         case u.InfoChanged():
             return v1.SessionInfoUpdate(title=update.title, updated_at=update.updated_at, meta=meta)
         case u.UsageChanged():
             cost = None
-            if update.cost is not None and update.currency is not None:
+            if isinstance(update.cost, int | float) and update.currency is not None:
                 cost = v1.Cost(amount=update.cost, currency=update.currency)
             return v1.UsageUpdate(used=update.used, size=update.size, cost=cost, meta=meta)
         case u.Notice():
@@ -101,8 +101,11 @@ def _rarer_to_wire(update: u.Update) -> v1.SessionUpdate:
             )
         case u.SessionMessageChunk():
             return v1.SessionMessageChunk(message_id=update.message_id, content=to_wire(update.content), meta=meta)
-        case _:
-            raise TypeError(f"{type(update).__name__} has no form in version 1")
+        case u.ToolContentChunk():  # who cares for what came before tells all of it
+            content = [part_to_wire(part) for part in update.content]
+            return v1.ToolCallUpdate(tool_call_id=update.tool_call_id, content=content, meta=meta)
+        case _:  # states and the agent's own terminals; whole messages are told in chunks
+            return None
 
 
 def update_from_wire(update: v1.SessionUpdate) -> u.Update:
@@ -156,6 +159,7 @@ def _rarer_from_wire(update: Any) -> u.Update:
                 status=update.status,
                 summary=_patch(update.summary, blocks_from_wire),
                 error=update.error,
+                replaces_meta=isinstance(update.meta, dict),
                 meta=update.meta,
             )
         case v1.CompactionSummaryChunk():
@@ -195,12 +199,18 @@ def permission_tool_from_wire(tool: v1.PermissionToolCall) -> u.ToolCallChanged:
     return _tool_from_wire(tool, is_new=False)
 
 
+_STATUSES = {"paused": "in_progress", "cancelled": "failed"}
+"""How this version tells what it has no words for: paused work goes on some day, and cancelled work will not."""
+
+
 def _tool_fields(update: u.ToolCallChanged, **more: Any) -> dict[str, Any]:
     fields: dict[str, Any] = {"tool_call_id": update.tool_call_id}
     for name in ("title", "kind", "status", "name", "raw_input", "raw_output"):
         value = getattr(update, name)
         if value is not UNSET and value is not None:
             fields[name] = value
+    if "status" in fields:
+        fields["status"] = _STATUSES.get(fields["status"], fields["status"])
     if isinstance(update.content, list):
         fields["content"] = [part_to_wire(part) for part in update.content]
     if isinstance(update.locations, list):
@@ -234,8 +244,13 @@ def _chunk_from_wire(role: u.Role, chunk: v1.ContentChunk) -> u.MessageChunk:
     )
 
 
-def _entry_to_wire(entry: u.PlanEntry) -> v1.PlanEntry:
-    return v1.PlanEntry(content=entry.content, priority=entry.priority, status=entry.status, meta=entry.meta)
+def _entries_to_wire(plan: u.PlanChanged) -> list[v1.PlanEntry]:
+    """The steps of a plan; one that was cancelled has no form here but to be gone."""
+    return [
+        v1.PlanEntry(content=entry.content, priority=entry.priority, status=entry.status, meta=entry.meta)
+        for entry in plan.entries or []
+        if entry.status != "cancelled"
+    ]
 
 
 def _entry_from_wire(entry: v1.PlanEntry) -> u.PlanEntry:
@@ -245,7 +260,7 @@ def _entry_from_wire(entry: v1.PlanEntry) -> u.PlanEntry:
 def _plan_to_wire(update: u.PlanChanged) -> v1.Plan | v1.PlanUpdate:
     """The one nameless plan of a session has a form of its own."""
     if update.plan_id is None:
-        return v1.Plan(entries=[_entry_to_wire(entry) for entry in update.entries or []], meta=_plain(update.meta))
+        return v1.Plan(entries=_entries_to_wire(update), meta=_plain(update.meta))
     return v1.PlanUpdate(plan=_named_plan_to_wire(update, update.plan_id), meta=_plain(update.meta))
 
 
@@ -256,7 +271,7 @@ def _named_plan_to_wire(update: u.PlanChanged, plan_id: str) -> v1.PlanUpdateCon
         return v1.PlanFile(plan_id=plan_id, uri=update.uri)
     if update.markdown is not None:
         return v1.PlanMarkdown(plan_id=plan_id, content=update.markdown)
-    return v1.PlanItems(plan_id=plan_id, entries=[_entry_to_wire(entry) for entry in update.entries or []])
+    return v1.PlanItems(plan_id=plan_id, entries=_entries_to_wire(update))
 
 
 def _named_plan_from_wire(update: v1.PlanUpdate) -> u.PlanChanged:

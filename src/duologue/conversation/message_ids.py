@@ -1,0 +1,82 @@
+"""Ids for messages that have none, so that readers who need one put the same chunks together as a transcript does."""
+
+from __future__ import annotations
+
+import secrets
+
+import msgspec
+
+from duologue.conversation.updates import (
+    CompactionChanged,
+    CompactionChunk,
+    MessageChanged,
+    MessageChunk,
+    Role,
+    SessionMessageChanged,
+    SessionMessageChunk,
+    ToolCallChanged,
+    ToolContentChunk,
+    Update,
+)
+
+__all__ = ["MessageIds"]
+
+
+class MessageIds:
+    """The ids of one session's messages.
+
+    A chunk without an id goes on with the message before it, unless another message, tool call, compaction or message
+    between sessions began since.
+
+    Args:
+        prefix: What the ids begin with. It must differ whenever the session is opened again, because its reader may
+            remember the ids of the last time.
+    """
+
+    def __init__(self, prefix: str | None = None) -> None:
+        self._prefix = secrets.token_hex(4) if prefix is None else prefix
+        self._count = 0
+        self._seen: set[tuple[str, str]] = set()
+        self._open_role: Role | None = None
+        self._open_id = ""
+
+    def new(self, role: Role) -> str:
+        """The id for a message that begins now; chunks without an id do not go on with it."""
+        self._open_role = None
+        while True:
+            self._count += 1
+            message_id = f"{self._prefix}-{self._count}"
+            if (role, message_id) not in self._seen:
+                self._seen.add((role, message_id))
+                return message_id
+
+    def fill(self, update: Update) -> Update:
+        """The same update; a chunk of a message has an id now."""
+        match update:
+            case MessageChunk(message_id=None):
+                return msgspec.structs.replace(update, message_id=self._nameless(update.role))
+            case MessageChunk(role=role, message_id=str() as message_id):
+                self._note(role, message_id)
+            case MessageChanged():
+                self._note(update.role, update.message_id)
+            case ToolCallChanged() | ToolContentChunk():
+                self._note("tool", update.tool_call_id)
+            case CompactionChanged() | CompactionChunk():
+                self._note("compaction", update.compaction_id)
+            case SessionMessageChanged() | SessionMessageChunk():
+                self._note("session message", update.message_id)
+            case _:
+                pass
+        return update
+
+    def _nameless(self, role: Role) -> str:
+        if role != self._open_role:
+            self._open_id = self.new(role)
+            self._open_role = role
+        return self._open_id
+
+    def _note(self, kind: str, item_id: str) -> None:
+        """Something of this id is spoken of; if that is new, no message goes on beyond it."""
+        if (kind, item_id) not in self._seen:
+            self._seen.add((kind, item_id))
+            self._open_role = None

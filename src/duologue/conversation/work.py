@@ -1,0 +1,59 @@
+"""What a session is busy with: how a turn or a command ended, what goes on beside the turn, what it cost."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import Struct
+
+from duologue.conversation.content import JsonObject
+
+__all__ = ["BackgroundWork", "Failure", "TerminalExit", "TerminalSize", "TokenUsage"]
+
+
+class TokenUsage(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The tokens of one turn."""
+
+    total: int
+    input: int
+    output: int
+    thought: int | None = None
+    cached_read: int | None = None
+    cached_write: int | None = None
+    meta: JsonObject | None = None
+
+
+class Failure(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Why work ended with an error, in the protocol's terms."""
+
+    code: int
+    message: str
+    data: Any = None
+
+
+class BackgroundWork(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Something that goes on beside the turn. `kind` is `terminal`, `tool_call`, `subagent`, or unknown (see `other`).
+
+    `work_id` is the id of that terminal, tool call or session.
+    """
+
+    kind: str
+    work_id: str = ""
+    other: JsonObject | None = None
+    meta: JsonObject | None = None
+
+
+class TerminalExit(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How a command ended: by itself with a code, or by a signal; neither may be known."""
+
+    exit_code: int | None = None
+    signal: str | None = None
+    meta: JsonObject | None = None
+
+
+class TerminalSize(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The columns and rows a command writes for."""
+
+    cols: int
+    rows: int
+    meta: JsonObject | None = None
