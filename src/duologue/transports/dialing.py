@@ -1,0 +1,98 @@
+"""Opening a WebSocket: certificates, proxies, cookies, and clear words when it fails."""
+
+from __future__ import annotations
+
+import ssl
+from typing import Any
+
+from websockets.asyncio.client import connect
+from websockets.exceptions import InvalidHandshake, InvalidStatus, InvalidURI
+
+from duologue.errors import Unreachable
+from duologue.transports.address import Address
+from duologue.transports.cookies import BoundedJar
+from duologue.transports.inbox import Inbox
+from duologue.transports.lines import LINGER_SECONDS
+
+__all__ = ["OPEN_SECONDS", "Dialer"]
+
+OPEN_SECONDS = 10.0
+"""For a server to take a connection, or to take one up again."""
+
+
+class Dialer:
+    """Opens one WebSocket after the other to the same place; cookies set by one are sent with the next.
+
+    Args:
+        address: Where, and how we show who we are.
+        max_message_bytes: Longest message that is received.
+        write_ahead: Bytes that may wait to be written before there is no more room.
+        output_stall: Seconds without any progress of waiting output after which a connection ends.
+        ping_seconds: Between two signs of life.
+    """
+
+    def __init__(
+        self,
+        address: Address,
+        *,
+        max_message_bytes: int,
+        write_ahead: int,
+        output_stall: float | None,
+        ping_seconds: float,
+    ) -> None:
+        self.cookies = BoundedJar()
+        self._address = address
+        self._max_message = max_message_bytes
+        self._write_ahead = write_ahead
+        self._output_stall = output_stall
+        self._ping_seconds = ping_seconds
+
+    async def dial(self) -> Inbox:
+        """A new WebSocket.
+
+        Raises:
+            Unreachable: Nobody answers there, or refuses us.
+        """
+        address = self._address
+        cookies = self.cookies.header_for(address.url)
+        options: dict[str, Any] = {"ssl": address.tls()} if address.is_secure else {}
+        try:
+            inbox = await _Dial(
+                address.socket_url,
+                additional_headers={**address.headers, **({} if cookies is None else {"Cookie": cookies})},
+                compression=None,
+                open_timeout=OPEN_SECONDS,
+                ping_interval=self._ping_seconds,
+                ping_timeout=self._ping_seconds,
+                close_timeout=LINGER_SECONDS,
+                max_size=self._max_message,
+                write_limit=self._write_ahead,
+                create_connection=Inbox,
+                **options,
+            )
+        except (OSError, InvalidHandshake, InvalidURI, ValueError) as error:
+            raise _unreachable(address.socket_url, error) from error
+        assert isinstance(inbox, Inbox)
+        inbox.stall_seconds = self._output_stall
+        if inbox.response is not None:
+            self.cookies.keep(address.url, inbox.response.headers.get_all("Set-Cookie"))
+        return inbox
+
+
+class _Dial(connect):
+    """Follows nobody anywhere else: a redirect would take the headers along."""
+
+    def process_redirect(self, exc: Exception) -> Exception | str:
+        return exc
+
+
+def _unreachable(url: str, error: Exception) -> Unreachable:
+    if isinstance(error, InvalidStatus):
+        status = error.response.status_code
+        location = error.response.headers.get("Location")
+        more = f"; it redirects to {location}, which is not followed" if location is not None else ""
+        more = "; does it want a token?" if status == 401 else more
+        return Unreachable(f"{url} refuses a WebSocket: HTTP {status}{more}", status=status)
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return Unreachable(f"{url} cannot prove who it is: {error.verify_message}")
+    return Unreachable(f"cannot reach {url}: {str(error) or type(error).__name__}")
