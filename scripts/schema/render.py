@@ -60,6 +60,10 @@ def python_name(wire: str) -> str:
     return f"{name}_" if keyword.iskeyword(name) else name
 
 
+SECRETS = {"EnvVariable", "HttpHeader"}
+"""Their values are keys and tokens more often than not."""
+
+
 class ModelsRenderer:
     """Writes `models.py` of one version."""
 
@@ -100,7 +104,7 @@ class ModelsRenderer:
             "",
             "from msgspec import UNSET, Meta, UnsetType",
             "",
-            "from duologue.schema.base import JsonObject, JsonValue, Marks, Model, Other",
+            "from duologue.schema.base import JsonObject, JsonValue, Marks, Model, Other, Secret",
             f"from duologue.schema.choices import {', '.join(choices)}",
             f"from duologue.schema.primitives import {', '.join(primitives)}",
             "",
@@ -128,7 +132,7 @@ class ModelsRenderer:
     # --- classes
 
     def _structure(self, structure: Structure) -> str:
-        base = structure.parent or "Model"
+        base = structure.parent or ("Secret" if structure.name in SECRETS else "Model")
         tag = f", tag_field={quoted(structure.tag[0])}, tag={quoted(structure.tag[1])}" if structure.tag else ""
         lines = [f"class {structure.name}({base}, frozen=True, kw_only=True{tag}):"]
         lines += textwrap.indent(self.docstrings.of(structure), "    ").split("\n")

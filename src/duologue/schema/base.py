@@ -11,7 +11,19 @@ from typing import Any, ClassVar, Generic, Literal, TypeAlias, TypeVar
 
 from msgspec import UNSET, Struct, UnsetType
 
-__all__ = ["UNSET", "JsonObject", "JsonValue", "Marks", "Method", "Model", "Notification", "Other", "Side", "UnsetType"]
+__all__ = [
+    "UNSET",
+    "JsonObject",
+    "JsonValue",
+    "Marks",
+    "Method",
+    "Model",
+    "Notification",
+    "Other",
+    "Secret",
+    "Side",
+    "UnsetType",
+]
 
 JsonValue: TypeAlias = Any
 """Any JSON: a string, a number, true, false, null, a list or a dict of them."""
@@ -41,6 +53,13 @@ class Model(Struct, frozen=True, kw_only=True, rename=wire_name, omit_defaults=T
     """
 
     __marks__: ClassVar[Marks] = {}
+
+
+class Secret(Model, frozen=True, kw_only=True):
+    """A model whose `value` is for nobody's eyes: a log, a traceback and a debugger show it without."""
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(name={getattr(self, 'name', None)!r}, value=…)"
 
 
 P = TypeVar("P")

@@ -23,7 +23,7 @@ from typing import Any, Self
 
 import msgspec
 
-from duologue.trace.redaction import redact
+from duologue.trace.redaction import redact, redact_broken
 
 __all__ = ["Recorder"]
 
@@ -109,4 +109,4 @@ def _content(frame: bytes) -> dict[str, Any]:
     try:
         return {"frame": redact(msgspec.json.decode(frame))}
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return {"text": redact(frame.decode("utf-8", "replace"))}
+        return {"text": redact_broken(frame.decode("utf-8", "replace"))}

@@ -1,8 +1,8 @@
 """Secrets taken out of a message before anybody writes it down.
 
-By place: values of `env` and `headers`, what `authenticate` carries beside its method, members whose name says secret.
-By looks: bearer tokens, well-known key prefixes, secrets in the query of an address. What a person typed into a prompt
-cannot be judged any better than that.
+By place: values of `env` and `headers`, what `authenticate` carries beside its method, members whose name says secret,
+arguments behind an option whose name does. By looks: bearer tokens, well-known key prefixes, `TOKEN=…`, secrets in the
+query of an address. What a person typed into a prompt cannot be judged any better than that.
 """
 
 from __future__ import annotations
@@ -10,20 +10,24 @@ from __future__ import annotations
 import re
 from typing import Any, TypeGuard
 
-__all__ = ["MASK", "redact"]
+__all__ = ["MASK", "redact", "redact_broken"]
 
 MASK = "•••"
 """What stands in a secret's place."""
 
 _SECRET_NAME = re.compile(
-    r"authorization|cookie|token$|secret|passw(or)?d|api[-_]?key|credential|private[-_]?key", re.IGNORECASE
+    r"authorization|cookie|token$|secret|passw(or)?d|passphrase|api[-_]?key|access[-_]?key|credential|private[-_]?key",
+    re.IGNORECASE,
 )
-_NOT_SECRET = frozenset({"totalTokens", "inputTokens", "outputTokens", "thoughtTokens"})
 _LOOKS = re.compile(
-    r"(?P<keep>\bBearer\s+|[?&](?:token|key|secret|code|sig|access_token|api_key)=)[^\s&\"'#]+"
+    r"(?P<keep>\b(?:Bearer|Basic)\s+|[?&](?:token|key|secret|code|sig|access_token|api_key)="
+    r"|(?:token|secret|passw(?:or)?d|api[-_]?key|access[-_]?key)(?:=|:\s)\s*)[^\s&\"'#]+"
+    r"|(?P<user>://[^/\s:@]*+:)[^/\s@]++(?=@)"
     r"|\b(?:sk-|ghp_|gho_|github_pat_|xox[abp]-|AKIA|AIza)[A-Za-z0-9_-]{8,}",
     re.IGNORECASE,
 )
+_OPTION = re.compile(r"--?[\w-]+")
+_JSON_TEXT = re.compile(r'"(?:[^"\\]|\\.)*+"?+(?P<is_name>\s*+:)?+', re.DOTALL)
 
 
 def redact(message: Any) -> Any:
@@ -34,16 +38,46 @@ def redact(message: Any) -> Any:
             return {**message, "params": {"methodId": params.get("methodId")}}
         return {name: _member(name, value) for name, value in message.items()}
     if _is_array(message):
-        return [redact(item) for item in message]
-    return _LOOKS.sub(lambda found: (found["keep"] or "") + MASK, message) if isinstance(message, str) else message
+        return _items(message)
+    return _LOOKS.sub(_masked, message) if isinstance(message, str) else message
+
+
+def redact_broken(text: str) -> str:
+    """Text that was no message. In one that was meant to be, only names can be told from secrets; so those stay."""
+    if text.lstrip().startswith(("{", "[")):
+        text = _JSON_TEXT.sub(lambda found: found[0] if found["is_name"] else f'"{MASK}"', text)
+    return str(redact(text))
+
+
+def _masked(found: re.Match[str]) -> str:
+    return (found["keep"] or found["user"] or "") + MASK
 
 
 def _member(name: str, value: Any) -> Any:
     if name in ("env", "headers"):
         return _values_masked(value)
-    if _SECRET_NAME.search(name) and name not in _NOT_SECRET and isinstance(value, str):
-        return MASK
-    return redact(value)
+    return _hidden(value) if _SECRET_NAME.search(name) else redact(value)
+
+
+def _hidden(value: Any) -> Any:
+    """Nothing but the shape of it."""
+    if _is_object(value):
+        return {name: _hidden(inner) for name, inner in value.items()}
+    if _is_array(value):
+        return [_hidden(inner) for inner in value]
+    return value if value is None or isinstance(value, bool) else MASK
+
+
+def _items(values: list[Any]) -> list[Any]:
+    """Arguments follow their options: `["--token", "x"]`."""
+    return [
+        MASK if isinstance(value, str) and number and _is_secret_option(values[number - 1]) else redact(value)
+        for number, value in enumerate(values)
+    ]
+
+
+def _is_secret_option(value: Any) -> bool:
+    return isinstance(value, str) and _OPTION.fullmatch(value) is not None and _SECRET_NAME.search(value) is not None
 
 
 def _values_masked(value: Any) -> Any:
@@ -52,7 +86,7 @@ def _values_masked(value: Any) -> Any:
         return dict.fromkeys(value, MASK)
     if _is_array(value):
         return [{**pair, "value": MASK} if _is_object(pair) else MASK for pair in value]
-    return value
+    return _hidden(value)
 
 
 def _is_object(value: Any) -> TypeGuard[dict[str, Any]]:

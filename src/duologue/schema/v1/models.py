@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, TypeAlias
 
 from msgspec import UNSET, Meta, UnsetType
 
-from duologue.schema.base import JsonObject, JsonValue, Marks, Model, Other
+from duologue.schema.base import JsonObject, JsonValue, Marks, Model, Other, Secret
 from duologue.schema.choices import ByKey, ByTag, ListByKey, Open
 from duologue.schema.primitives import (
     Int32,
@@ -732,7 +732,7 @@ class CreateTerminalRequest(Model, frozen=True, kw_only=True):
         check_uint64(self.output_byte_limit)
 
 
-class EnvVariable(Model, frozen=True, kw_only=True):
+class EnvVariable(Secret, frozen=True, kw_only=True):
     """Used in `CreateTerminalRequest.env`, `McpServerStdio.env`."""
 
     name: str
@@ -1889,7 +1889,7 @@ class NewSessionRequest(Model, frozen=True, kw_only=True):
     meta: JsonObject | None = None
 
 
-class HttpHeader(Model, frozen=True, kw_only=True):
+class HttpHeader(Secret, frozen=True, kw_only=True):
     """Used in `McpServerHttp.headers`, `McpServerSse.headers`."""
 
     name: str

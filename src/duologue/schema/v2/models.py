@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, TypeAlias
 
 from msgspec import UNSET, Meta, UnsetType
 
-from duologue.schema.base import JsonObject, JsonValue, Marks, Model, Other
+from duologue.schema.base import JsonObject, JsonValue, Marks, Model, Other, Secret
 from duologue.schema.choices import ByKey, ByTag, ListByKey, Open
 from duologue.schema.primitives import (
     Fraction,
@@ -1206,7 +1206,7 @@ class ProvidersCapabilities(Model, frozen=True, kw_only=True):
     meta: JsonObject | None = None
 
 
-class EnvVariable(Model, frozen=True, kw_only=True):
+class EnvVariable(Secret, frozen=True, kw_only=True):
     """Used in `AuthMethodTerminal.env`, `McpServerStdio.env`."""
 
     name: str
@@ -2025,7 +2025,7 @@ class NewSessionRequest(Model, frozen=True, kw_only=True):
     meta: JsonObject | None = None
 
 
-class HttpHeader(Model, frozen=True, kw_only=True):
+class HttpHeader(Secret, frozen=True, kw_only=True):
     """Used in `McpServerHttp.headers`."""
 
     name: str
