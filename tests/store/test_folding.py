@@ -104,7 +104,7 @@ class Picture:
             value = getattr(update, field)
             if value is None:
                 item.pop(field, None)
-            elif value is not UNSET and field != "is_new":
+            elif value is not UNSET and field not in ("is_new", "replaces_meta"):
                 item[field] = value
 
     def show_message(self, chunk: MessageChunk) -> None:

@@ -26,6 +26,7 @@ from duologue.conversation.updates import (
     FileChange,
     InfoChanged,
     Location,
+    MessageChanged,
     MessageChunk,
     ModeChanged,
     Notice,
@@ -35,14 +36,19 @@ from duologue.conversation.updates import (
     SessionMessageChanged,
     SessionMessageChunk,
     SettingsChanged,
+    StateChanged,
     SubagentChanged,
+    TerminalChanged,
+    TerminalOutputChunk,
     TerminalPart,
     ToolCallChanged,
+    ToolContentChunk,
     UnknownPart,
     UnknownUpdate,
     Update,
     UsageChanged,
 )
+from duologue.conversation.work import TerminalExit, TerminalSize
 from duologue.store.base import Store
 from tests.store.telling import info, told
 
@@ -114,9 +120,28 @@ UPDATES: list[Update] = [
         content=CONTENTS,
         meta=META,
     ),
+    MessageChanged(role="agent", message_id="whole", content=CONTENTS, meta=META),
+    TerminalChanged(
+        terminal_id="term",
+        command="make",
+        cwd="/",
+        output=b"\xff\n",
+        exit=TerminalExit(exit_code=1, meta=META),
+        size=TerminalSize(cols=80, rows=24),
+        can_cancel=True,
+        meta=META,
+    ),
     UnknownUpdate(tag="new", fields={"a": [1]}, meta=META),
 ]
-SHOWN_OTHERWISE = {Notice, PlanRemoved, CompactionChunk, SessionMessageChunk}
+SHOWN_OTHERWISE = {
+    Notice,
+    PlanRemoved,
+    CompactionChunk,
+    SessionMessageChunk,
+    StateChanged,
+    TerminalOutputChunk,
+    ToolContentChunk,
+}
 
 
 def test_no_kind_of_update_is_forgotten_here() -> None:
@@ -140,3 +165,32 @@ async def test_a_prompt_of_every_kind_of_content_comes_back_as_it_was(store: Sto
     assert await told(store, "s") == [
         MessageChunk(role="user", content=content, message_id="m") for content in CONTENTS
     ]
+
+
+async def test_pieces_of_tool_content_and_of_output_come_back_as_wholes_and_states_not_at_all(store: Store) -> None:
+    shown = ContentPart(TextContent("a"))
+    async with await store.create(info("s")) as log:
+        for update in (
+            StateChanged(state="running"),
+            ToolContentChunk(tool_call_id="t", content=[shown]),
+            TerminalOutputChunk(terminal_id="x", data=b"one "),
+            ToolCallChanged(tool_call_id="t", title="Run", meta={"a": 1, "b": 1}),
+            ToolContentChunk(tool_call_id="t", content=[TerminalPart("x")]),
+            TerminalChanged(terminal_id="x", command="make", meta={"a": 1}),
+            TerminalOutputChunk(terminal_id="x", data=b"two"),
+            ToolCallChanged(tool_call_id="t", meta={"b": None, "c": 1}),
+        ):
+            log.append(update)
+
+    assert await told(store, "s") == [
+        ToolCallChanged(tool_call_id="t", title="Run", content=[shown, TerminalPart("x")], meta={"a": 1, "c": 1}),
+        TerminalChanged(terminal_id="x", command="make", output=b"one two", meta={"a": 1}),
+    ]
+
+
+async def test_a_cost_that_was_not_said_again_comes_back_as_it_was(store: Store) -> None:
+    async with await store.create(info("s")) as log:
+        log.append(UsageChanged(used=1, size=2, cost=0.5, currency="EUR"))
+        log.append(UsageChanged(used=2, size=2))
+
+    assert await told(store, "s") == [UsageChanged(used=2, size=2, cost=0.5, currency="EUR")]

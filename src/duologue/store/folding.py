@@ -3,9 +3,9 @@
 | update | in a replay |
 |---|---|
 | pieces of one message, one after the other | one piece, up to 64 KiB of text |
-| a tool call, a compaction, a subagent, a message between sessions | once, as it ended, where it began |
+| a tool call, a terminal, a compaction, a subagent, a message between sessions | once, as it ended, where it began |
 | plan, commands, mode, settings, title, usage | once, as it was last, where that was said |
-| notice | never kept: it was for that moment |
+| notice, state | never kept: they were for that moment |
 | everything else | as it was |
 """
 
@@ -18,6 +18,7 @@ import msgspec
 from msgspec import UNSET
 
 from duologue.conversation.content import Content, TextContent
+from duologue.conversation.growing import GrowingTerminal, patched_meta
 from duologue.conversation.updates import (
     CommandsChanged,
     CompactionChanged,
@@ -31,7 +32,10 @@ from duologue.conversation.updates import (
     SessionMessageChunk,
     SettingsChanged,
     SubagentChanged,
+    TerminalChanged,
+    TerminalOutputChunk,
     ToolCallChanged,
+    ToolContentChunk,
     Update,
     UsageChanged,
 )
@@ -41,7 +45,23 @@ __all__ = ["MERGED_CHARACTERS", "Fold", "Pieces", "as_interrupted", "entity_of",
 MERGED_CHARACTERS = 64 * 1024
 """Text in one merged piece: few messages for a long answer, and none that fills a reader's memory."""
 
-_Patch = TypeVar("_Patch", ToolCallChanged, SubagentChanged, InfoChanged, CompactionChanged, SessionMessageChanged)
+_Patch = TypeVar(
+    "_Patch",
+    ToolCallChanged,
+    TerminalChanged,
+    SubagentChanged,
+    InfoChanged,
+    CompactionChanged,
+    SessionMessageChanged,
+)
+
+_THE_ONLY_ONE: dict[type, str] = {
+    CommandsChanged: "commands",
+    ModeChanged: "mode",
+    SettingsChanged: "settings",
+    InfoChanged: "info",
+    UsageChanged: "usage",
+}
 
 _FINAL = {"completed", "failed", "cancelled"}
 
@@ -51,8 +71,10 @@ def entity_of(update: Update) -> str | None:
     match update:
         case MessageChunk():
             return None
-        case ToolCallChanged():
+        case ToolCallChanged() | ToolContentChunk():
             return f"tool {update.tool_call_id}"
+        case TerminalChanged() | TerminalOutputChunk():
+            return f"terminal {update.terminal_id}"
         case PlanChanged() | PlanRemoved():
             return "plan" if update.plan_id is None else f"plan {update.plan_id}"
         case CompactionChanged() | CompactionChunk():
@@ -61,23 +83,13 @@ def entity_of(update: Update) -> str | None:
             return f"subagent {update.session_id}"
         case SessionMessageChanged() | SessionMessageChunk():
             return f"message {update.message_id}"
-        case CommandsChanged():
-            return "commands"
-        case ModeChanged():
-            return "mode"
-        case SettingsChanged():
-            return "settings"
-        case InfoChanged():
-            return "info"
-        case UsageChanged():
-            return "usage"
         case _:
-            return None
+            return _THE_ONLY_ONE.get(type(update))
 
 
 def is_told_where_it_began(entity: str) -> bool:
     """Whether a replay shows the end state at the place of the beginning, rather than at the place of the end."""
-    return entity.startswith(("tool ", "compaction ", "subagent ", "message "))
+    return entity.startswith(("tool ", "terminal ", "compaction ", "subagent ", "message "))
 
 
 def as_interrupted(update: Update) -> Update:
@@ -95,6 +107,7 @@ class Fold:
     def __init__(self) -> None:
         self._whole: Update | None = None
         self._content: list[Content] = []
+        self._printed = GrowingTerminal("")
 
     def add(self, update: Update) -> None:
         """Take the next update of the entity."""
@@ -115,6 +128,20 @@ class Fold:
             case ToolCallChanged():
                 is_new = whole.is_new if isinstance(whole, ToolCallChanged) else update.is_new
                 self._whole = msgspec.structs.replace(_patched(whole, update), is_new=is_new)
+            case ToolContentChunk():
+                call = (
+                    whole if isinstance(whole, ToolCallChanged) else ToolCallChanged(tool_call_id=update.tool_call_id)
+                )
+                shown = call.content if isinstance(call.content, list) else []
+                self._whole = msgspec.structs.replace(call, content=[*shown, *update.content])
+            case TerminalOutputChunk():
+                self._printed.append(update.data)
+                self._whole = whole or TerminalChanged(terminal_id=update.terminal_id)
+            case TerminalChanged():
+                self._printed.change(update)
+                self._whole = _patched(whole, update)
+            case UsageChanged(cost=msgspec.UNSET) if isinstance(whole, UsageChanged):
+                self._whole = msgspec.structs.replace(update, cost=whole.cost, currency=whole.currency)
             case SubagentChanged():
                 self._whole = _patched(whole, update)
             case InfoChanged():
@@ -132,6 +159,8 @@ class Fold:
                 return msgspec.structs.replace(compaction, summary=summary)
             case SessionMessageChanged() as message:
                 return msgspec.structs.replace(message, content=list(_joined(self._content)) or UNSET)
+            case TerminalChanged() as terminal:
+                return msgspec.structs.replace(terminal, output=self._printed.terminal.output or UNSET)
             case whole:
                 return whole
 
@@ -174,6 +203,9 @@ def _patched(whole: Update | None, patch: _Patch) -> _Patch:
     said = {name: UNSET if value is None else value for name, value in fields.items() if value is not UNSET}
     if not isinstance(whole, type(patch)):
         return msgspec.structs.replace(patch, **said)
+    replaces_meta = isinstance(patch, CompactionChanged) and patch.replaces_meta
+    if isinstance(patch.meta, dict) and isinstance(whole.meta, dict) and not replaces_meta:
+        said["meta"] = patched_meta(whole.meta, patch.meta)
     return msgspec.structs.replace(whole, **said)
 
 

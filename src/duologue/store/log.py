@@ -11,7 +11,7 @@ from typing import Self
 from msgspec import UNSET, UnsetType
 
 from duologue.conversation.content import Content
-from duologue.conversation.updates import InfoChanged, Notice, Update
+from duologue.conversation.updates import InfoChanged, Notice, StateChanged, Update
 from duologue.errors import StoreError, StoreFull
 from duologue.store.folding import entity_of
 from duologue.store.shelf import Batch, Kind, Position, Record, Shelf, TurnBegan, TurnEnded, encode_body
@@ -73,13 +73,13 @@ class SessionLog:
         await self.aclose()
 
     def append(self, update: Update) -> None:
-        """Keep an update that is being told; `commit` says when it is safe. Notices are not kept.
+        """Keep an update that is being told; `commit` says when it is safe. Notices and states are not kept.
 
         Raises:
             EncodeError: There is something in it that JSON can not say.
             StoreFull: Too much waits to be written already; this update is not kept.
         """
-        if isinstance(update, Notice):
+        if isinstance(update, Notice | StateChanged):
             return
         if isinstance(update, InfoChanged) and update.title is not UNSET:
             self._title = update.title

@@ -8,7 +8,14 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 import msgspec
 from msgspec import Struct
 
-from duologue.conversation.updates import InfoChanged, MessageChunk, PlanRemoved, Update, decode_update
+from duologue.conversation.updates import (
+    InfoChanged,
+    MessageChunk,
+    PlanRemoved,
+    Update,
+    UsageChanged,
+    decode_update,
+)
 from duologue.store.folding import Fold, Pieces, as_interrupted, is_told_where_it_began
 from duologue.store.shelf import Entry, Record, Shelf, TurnBegan, TurnEnded
 
@@ -141,7 +148,7 @@ class _Telling:
             return await self._fold(entry, update) if record.number == entry.first else None
         if record.number != entry.last or isinstance(update, PlanRemoved):
             return None
-        return await self._fold(entry, update) if isinstance(update, InfoChanged) else update
+        return await self._fold(entry, update) if isinstance(update, InfoChanged | UsageChanged) else update
 
     async def _fold(self, entry: Entry, update: Update) -> Update:
         fold = Fold()
@@ -150,7 +157,7 @@ class _Telling:
                 fold.add(decode_update(record.body))
             except ValueError:  # noted when it is passed
                 continue
-            if not isinstance(update, InfoChanged):
+            if not isinstance(update, InfoChanged | UsageChanged):
                 self._folded += record.number
         return fold.result() or update
 
