@@ -203,7 +203,7 @@ def _patched(whole: Update | None, patch: _Patch) -> _Patch:
     said = {name: UNSET if value is None else value for name, value in fields.items() if value is not UNSET}
     if not isinstance(whole, type(patch)):
         return msgspec.structs.replace(patch, **said)
-    replaces_meta = isinstance(patch, CompactionChanged) and patch.replaces_meta
+    replaces_meta = getattr(patch, "replaces_meta", False)
     if isinstance(patch.meta, dict) and isinstance(whole.meta, dict) and not replaces_meta:
         said["meta"] = patched_meta(whole.meta, patch.meta)
     return msgspec.structs.replace(whole, **said)
