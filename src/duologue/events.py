@@ -33,6 +33,7 @@ __all__ = [
     "PlanRemoved",
     "SessionMessage",
     "SettingsSwitched",
+    "Silence",
     "Subagent",
     "Text",
     "Thought",
@@ -173,6 +174,12 @@ class Subagent(items.Subagent, frozen=True, kw_only=True):
     is_late: bool = False
 
 
+class Silence(_Event, frozen=True, kw_only=True):
+    """Nothing was heard of the turn for so long, and nothing is open that would explain it."""
+
+    seconds: float
+
+
 class Unknown(_Event, frozen=True, kw_only=True):
     """An update this version does not know, as it came."""
 
@@ -198,6 +205,7 @@ Event: TypeAlias = (
     | Compaction
     | SessionMessage
     | Subagent
+    | Silence
     | Unknown
 )
 

@@ -7,29 +7,27 @@ started.
 from __future__ import annotations
 
 import asyncio
-import importlib.metadata
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
-from duologue.client.desk import Answerer, Desk
+from duologue.client.desk import Answerer, Desk, Listeners
+from duologue.client.dial import Dialer
+from duologue.client.login import Chooser, Login
 from duologue.client.permissions import Permissions
 from duologue.client.reach import Start, Target, Way
-from duologue.client.remote import RemoteAgent
+from duologue.client.remote import Care, RemoteAgent
+from duologue.client.supervise import Restart
 from duologue.client.terminals import Terminals
 from duologue.client.tools import Tools, as_tool_server, lent
 from duologue.client.workspace import Workspace
 from duologue.conversation.setup import Party
 from duologue.dialects.terms import LoginStatus
-from duologue.dialects.v1.client import V1AgentProxy
 from duologue.dialects.v1.service import V1ClientService
-from duologue.errors import AgentExited, InitializeTimeout
 from duologue.mcp.toolserver import ToolServer
-from duologue.runtime.connection import Connection, Tap
+from duologue.runtime.connection import Tap
 from duologue.runtime.handlers import Handlers
 from duologue.trace.recorder import Recorder
-from duologue.transports.base import Transport
-from duologue.transports.process import ProcessTransport
 
 __all__ = ["Target", "connect"]
 
@@ -44,6 +42,7 @@ def connect(
     workspace: Workspace | None = None,
     terminals: Terminals | None = None,
     on_elicit: Answerer | None = None,
+    on_elicited: Callable[[str], None] | None = None,
     on_login_status: Callable[[LoginStatus], None] | None = None,
     on_stderr: Callable[[bytes], None] | None = None,
     handlers: Handlers | None = None,
@@ -54,6 +53,9 @@ def connect(
     cwd: str | Path | None = None,
     env: Mapping[str, str] | None = None,
     timeout: float = INITIALIZE_SECONDS,
+    login: Login | Chooser | str | None = None,
+    restart: Restart | bool = False,
+    silence: float | None = None,
 ) -> AbstractAsyncContextManager[RemoteAgent]:
     """An agent to talk to, from its start to its end.
 
@@ -61,7 +63,7 @@ def connect(
         target: What to reach.
         permissions: Who may do what; without it files of the session's directories may be read, and no more.
         workspace, terminals: The files and commands the agent may use through us; without them, none.
-        on_elicit: Answers questions to the user.
+        on_elicit, on_elicited: Answers questions to the user; is told which one was settled at its address.
         on_login_status, on_stderr: Told of logins, and of what the agent's process writes to stderr.
         handlers: Custom methods of ours, for the agent to call.
         tools: Functions of ours that every session gets as an MCP server; see `duologue.client.tools`.
@@ -69,6 +71,9 @@ def connect(
         info: Who we are.
         cwd, env: Where a command is started, and variables to set for it on top of ours.
         timeout: Seconds until the agent must have answered.
+        login: Chooses among `agent.login_methods` when the agent wants a login; without it, that is an error.
+        restart: Whether an agent that is lost is started again when it is next needed, and how often.
+        silence: Seconds after which a turn without a sign of life is told (`Silence`), and then cancelled.
 
     Raises:
         StartError: There is no such command, or it never answered.
@@ -76,20 +81,13 @@ def connect(
         ProtocolViolation: It speaks another version of the protocol.
     """
     way = Way(target, Start(cwd, env, on_stderr))
-    desk = Desk(
-        permissions=(permissions if permissions is not None else Permissions()).for_agent(way.name),
-        workspace=workspace,
-        terminals=terminals,
-        on_elicit=on_elicit,
-        on_login_status=on_login_status,
-    )
-    handlers = handlers if handlers is not None else Handlers()
-    return _connected(way, desk, handlers, as_tool_server(tools), taps, record, info, timeout)
+    desk = Desk(way.name, permissions, workspace, terminals, Listeners(on_elicit, on_elicited, on_login_status))
+    care = Care(way, _policy(way, restart), _login(login), silence)
+    return _connected(desk, handlers or Handlers(), as_tool_server(tools), taps, record, info, timeout, care)
 
 
 @asynccontextmanager
 async def _connected(
-    way: Way,
     desk: Desk,
     handlers: Handlers,
     tools: ToolServer | None,
@@ -97,61 +95,36 @@ async def _connected(
     record: str | Path | None,
     info: Party | None,
     timeout: float,  # covers the first exchange only
+    care: Care,
 ) -> AsyncGenerator[RemoteAgent]:
     V1ClientService(desk, desk.features, handlers)
     recorder = None if record is None else Recorder(record)
-    transport = way.open()
     watchers: tuple[Tap, ...] = taps if recorder is None else (*taps, recorder)
     lending = AsyncExitStack()
+    agent = RemoteAgent(desk, Dialer(care.way, desk, handlers, watchers, info, timeout), care)
     try:
-        async with Connection(transport, handlers, skips_noise=True, taps=watchers) as connection:
-            agent = RemoteAgent(V1AgentProxy(connection), connection, desk)
-            await _introduce(agent, transport, info, timeout)
-            if tools is not None:
-                agent.lent.append(await lending.enter_async_context(lent(tools, agent.features, desk.offered)))
-            agent.tasks.start(_tidy_up(connection, desk))
-            try:
-                yield agent
-            finally:
-                await desk.aclose()
-                await agent.tasks.cancel(1.0)
+        await agent.life.open()
+        if tools is not None:
+            agent.lent.append(await lending.enter_async_context(lent(tools, agent.features, desk.offered)))
+        yield agent
     finally:
-        await way.aclose()
+        await desk.aclose()
+        await agent.tasks.cancel(1.0)
+        await agent.life.aclose()
+        await care.way.aclose()
         # After the agent: one that still runs would take our end for a crash of its server.
         await lending.aclose()
         if recorder is not None:
             await asyncio.to_thread(recorder.close)
 
 
-async def _introduce(agent: RemoteAgent, transport: Transport, info: Party | None, seconds: float) -> None:
-    """The first exchange; an agent that never answers is an error, not a wait."""
-    us = info if info is not None else Party("duologue", importlib.metadata.version("duologue"))
-    try:
-        async with asyncio.timeout(seconds):
-            agent.welcomed(await agent.proxy.initialize(us, agent.desk.features))
-    except TimeoutError:
-        raise InitializeTimeout(_never_answered(transport, agent.connection.noise, seconds)) from None
-    except AgentExited as end:
-        if noise := agent.connection.noise:
-            raise _quoting(end, noise) from None
-        raise
+def _policy(way: Way, restart: Restart | bool) -> Restart | None:
+    if restart is False:
+        return None
+    if not way.can_be_taken_again:
+        raise ValueError("a transport cannot be opened again: give `restart` to a command, an address or an agent")
+    return Restart() if restart is True else restart
 
 
-def _quoting(end: AgentExited, noise: str) -> AgentExited:
-    """There are agents that print one sentence and exit with 0; that sentence is what helps."""
-    told = AgentExited(f"{end}; it printed {noise}", exit_code=end.exit_code, signal=end.signal)
-    told.stderr = end.stderr
-    return told
-
-
-async def _tidy_up(connection: Connection, desk: Desk) -> None:
-    """What the agent started through us does not outlive it, however long its user stays."""
-    await connection.wait_closed()
-    await desk.hang_up()
-
-
-def _never_answered(transport: Transport, noise: str, seconds: float) -> str:
-    said = transport.stderr_tail if isinstance(transport, ProcessTransport) else ""
-    printed = f"; it printed {noise}" if noise else ""
-    told = f"; the last it wrote to stderr:\n{said}" if said else ""
-    return f"the agent did not answer `initialize` within {seconds:g} s; is it an ACP agent?{printed}{told}"
+def _login(given: Login | Chooser | str | None) -> Login | None:
+    return given if given is None or isinstance(given, Login) else Login(given)

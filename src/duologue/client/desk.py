@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from duologue.client.permissions import Permissions, Question
 from duologue.client.terminals import Terminals
+from duologue.client.watchdog import Signs
 from duologue.client.workspace import Workspace
 from duologue.conversation.content import JsonObject
 from duologue.conversation.updates import ToolCallChanged, Update
@@ -29,11 +31,26 @@ from duologue.mcp.toolserver import OfferedServers
 if TYPE_CHECKING:
     from duologue.client.session import ClientSession
 
-__all__ = ["Answerer", "Desk"]
+__all__ = ["Answerer", "Desk", "Listeners"]
 
 _log = logging.getLogger("duologue.client")
 
 Answerer: TypeAlias = Callable[[Elicitation], Awaitable[ElicitationAnswer]]
+
+
+@dataclass(frozen=True)
+class Listeners:
+    """Who is asked and told what is nobody else's business.
+
+    Attributes:
+        on_elicit: Answers questions to the user.
+        on_elicited: Told the id of a question at an address once the user is through with it there.
+        on_login_status: Told of logins.
+    """
+
+    on_elicit: Answerer | None = None
+    on_elicited: Callable[[str], None] | None = None
+    on_login_status: Callable[[LoginStatus], None] | None = None
 
 
 class Desk:
@@ -43,27 +60,27 @@ class Desk:
         permissions: Who may do what.
         sessions: Those that are open, by id.
         lost_updates: Updates of sessions nobody knows.
+        signs: When each session was last heard of.
         offered: The MCP servers the agent reaches over this connection.
     """
 
     def __init__(
         self,
-        *,
-        permissions: Permissions,
-        workspace: Workspace | None = None,
-        terminals: Terminals | None = None,
-        on_elicit: Answerer | None = None,
-        on_login_status: Callable[[LoginStatus], None] | None = None,
+        agent: str,
+        permissions: Permissions | None,
+        workspace: Workspace | None,
+        terminals: Terminals | None,
+        listeners: Listeners,
     ) -> None:
-        self.permissions = permissions
+        self.permissions = (permissions if permissions is not None else Permissions()).for_agent(agent)
         # Agents choose the ids of their sessions: what one says must mean nothing to another.
         self.workspace = None if workspace is None else workspace.for_agent()
         self.terminals = None if terminals is None else terminals.for_agent()
         self.sessions: dict[str, ClientSession] = {}
         self.lost_updates = 0
+        self.signs = Signs()
         self.offered = OfferedServers()
-        self._on_elicit = on_elicit
-        self._on_login_status = on_login_status
+        self._listeners = listeners
 
     @property
     def features(self) -> ClientFeatures:
@@ -77,8 +94,8 @@ class Desk:
             compaction=True,
             named_plans=True,
             subagents=True,
-            forms=self._on_elicit is not None,
-            urls=self._on_elicit is not None,
+            forms=self._listeners.on_elicit is not None,
+            urls=self._listeners.on_elicit is not None,
             terminal_login=True,
         )
 
@@ -95,22 +112,28 @@ class Desk:
         self.cancel_questions(session_id)
         self.sessions.pop(session_id, None)
         self.permissions.forget_session(session_id)
+        self.signs.forget(session_id)
         if self.terminals is not None:
             await self.terminals.close_session(session_id)
         if self.workspace is not None:
             self.workspace.close_session(session_id)
 
     async def hang_up(self) -> None:
-        """The agent is gone: end what was done for it, and let everybody know who listens."""
+        """The agent is gone: end what was done for it."""
         if self.terminals is not None:
             await self.terminals.aclose()
+        for session_id in self.sessions:
+            self.cancel_questions(session_id)
+
+    def fall_silent(self) -> None:
+        """The agent does not come back: let everybody know who listens."""
         for session in self.sessions.values():
-            self.cancel_questions(session.id)
             session.fall_silent()
 
     async def aclose(self) -> None:
         """We leave: nothing stays open."""
         await self.hang_up()
+        self.fall_silent()
         for session_id in list(self.sessions):
             await self.remove(session_id)
 
@@ -132,6 +155,7 @@ class Desk:
             self.lost_updates += 1
             _log.debug("an update for a session nobody knows")
             return
+        self.signs.heard(session_id)
         await session.update(update, raw)
 
     async def ask_permission(
@@ -145,7 +169,8 @@ class Desk:
         assert known is not None, "the update above made it"
         cwd, roots = session.setup.cwd, session.setup.roots
         question = Question(session_id=session_id, cwd=cwd, roots=roots, tool=known, options=options, raw=raw)
-        return await self.permissions.decide(question)
+        with self.signs.waits(session_id):
+            return await self.permissions.decide(question)
 
     async def read_file(self, session_id: str, path: str, line: int | None, limit: int | None) -> str:
         session = self._session(session_id)
@@ -154,7 +179,8 @@ class Desk:
         # What is judged is where the path leads, and that is what is opened.
         place = await self.workspace.locate(session_id, path)
         cwd, roots = session.setup.cwd, session.setup.roots
-        await self.permissions.check_read(session_id, cwd, path, resolved=place, roots=roots)
+        with self.signs.waits(session_id):
+            await self.permissions.check_read(session_id, cwd, path, resolved=place, roots=roots)
         return await self.workspace.read(session_id, path, line=line, limit=limit, resolved=place)
 
     async def write_file(self, session_id: str, path: str, text: str) -> None:
@@ -163,7 +189,8 @@ class Desk:
             raise MethodNotFound("this client offers no files")
         place = await self.workspace.locate(session_id, path)
         cwd, roots = session.setup.cwd, session.setup.roots
-        await self.permissions.check_write(session_id, cwd, path, resolved=place, roots=roots)
+        with self.signs.waits(session_id):
+            await self.permissions.check_write(session_id, cwd, path, resolved=place, roots=roots)
         await self.workspace.write(session_id, path, text, resolved=place, even_protected=True)
 
     # --- terminals
@@ -174,14 +201,16 @@ class Desk:
         session, terminals = self._session(session_id), self._terminals()
         place, roots = cwd or session.setup.cwd, session.setup.roots
         argv = [command, *args]
-        await self.permissions.check_command(session_id, session.setup.cwd, argv, place, env=env, roots=roots)
+        with self.signs.waits(session_id):
+            await self.permissions.check_command(session_id, session.setup.cwd, argv, place, env=env, roots=roots)
         return await terminals.create(session_id, command, args, env=env, cwd=place, roots=roots, limit=limit)
 
     async def terminal_output(self, session_id: str, terminal_id: str) -> TerminalOutput:
         return self._terminals().output(session_id, terminal_id)
 
     async def wait_for_exit(self, session_id: str, terminal_id: str) -> TerminalExit:
-        return await self._terminals().wait(session_id, terminal_id)
+        with self.signs.waits(session_id):
+            return await self._terminals().wait(session_id, terminal_id)
 
     async def kill_terminal(self, session_id: str, terminal_id: str) -> None:
         await self._terminals().kill(session_id, terminal_id)
@@ -197,16 +226,18 @@ class Desk:
     # --- the rest
 
     async def elicit(self, question: Elicitation) -> ElicitationAnswer:
-        if self._on_elicit is None:
+        if self._listeners.on_elicit is None:
             raise MethodNotFound("this client asks its user nothing")
-        return await self._on_elicit(question)
+        with self.signs.waits(question.session_id):
+            return await self._listeners.on_elicit(question)
 
     async def elicitation_completed(self, elicitation_id: str) -> None:
-        _log.debug("an elicitation was completed")
+        if self._listeners.on_elicited is not None:
+            self._listeners.on_elicited(elicitation_id)
 
     async def login_status_changed(self, status: LoginStatus) -> None:
-        if self._on_login_status is not None:
-            self._on_login_status(status)
+        if self._listeners.on_login_status is not None:
+            self._listeners.on_login_status(status)
 
     async def mcp_message(self, server_id: str, request_id: str, method: str, params: JsonObject | None) -> JsonObject:
         return await self.offered.answer(server_id, request_id, method, params)

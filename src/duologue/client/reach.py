@@ -71,6 +71,17 @@ class Way:
             return list(self._target)
         return _configured(self._target)[0] if isinstance(self._target, Mapping) else None
 
+    @property
+    def variables(self) -> dict[str, str]:
+        """What a command finds in its environment on top of ours."""
+        configured = _configured(self._target)[1] if isinstance(self._target, Mapping) else {}
+        return configured | dict(self._start.env or {})
+
+    @property
+    def cwd(self) -> str | Path | None:
+        """Where a command is started; here if not given."""
+        return self._start.cwd
+
     def open(self) -> Transport:
         """A transport to the agent, not yet entered.
 

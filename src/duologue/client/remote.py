@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from duologue.client.desk import Desk
+from duologue.client.login import Login, Logins
+from duologue.client.reach import Way
 from duologue.client.session import ClientSession
+from duologue.client.supervise import Lifeline, Line, Restart
 from duologue.client.tools import with_absolute_command
+from duologue.client.watchdog import Watchdog
 from duologue.conversation.content import JsonObject
 from duologue.conversation.setup import (
     AcpMcpServer,
@@ -23,15 +29,34 @@ from duologue.conversation.setup import (
     SystemPrompt,
 )
 from duologue.dialects.contract import AgentProxy
-from duologue.dialects.terms import AgentFeatures, LoginMethod, LoginStatus, Opened, Provider, Welcome
-from duologue.errors import InvalidParams, MethodNotFound, ProtocolViolation, ResourceNotFound
+from duologue.dialects.terms import AgentFeatures, LoginMethod, LoginStatus, Opened, Provider
+from duologue.errors import AuthenticationRequired, InvalidParams, MethodNotFound, ProtocolViolation, ResourceNotFound
 from duologue.runtime.connection import Connection
 from duologue.runtime.tasks import TaskScope
 
-__all__ = ["RemoteAgent"]
+__all__ = ["Care", "RemoteAgent"]
+
+T = TypeVar("T")
 
 CANCEL_SECONDS = 10.0
 """How long a cancelled turn waits for the agent to end it; longer, and people press the key again."""
+
+
+@dataclass(frozen=True)
+class Care:
+    """What is done about an agent that is lost or wants something.
+
+    Attributes:
+        way: How it is reached.
+        restart: Whether it is started again, and how often.
+        login: How to log in.
+        silence: Seconds without a sign of life after which a turn is given up, in two steps.
+    """
+
+    way: Way
+    restart: Restart | None = None
+    login: Login | None = None
+    silence: float | None = None
 
 
 class RemoteAgent:
@@ -42,14 +67,17 @@ class RemoteAgent:
         features: What it can do.
         login_methods: The ways to log in that it offers.
         cancel_seconds: How long a cancelled turn waits for the agent to end it.
+        life: Keeps it within reach.
+        watchdog: Watches its turns, where that was wished for.
+        lines: How many connections to it there were.
         lent: MCP servers of our own, which every session gets.
         on_session: Is told of each session before anything is heard of it: the place to watch from the first word on.
     """
 
-    def __init__(self, proxy: AgentProxy, connection: Connection, desk: Desk) -> None:
-        self.proxy = proxy
-        self.connection = connection
+    def __init__(self, desk: Desk, dial: Callable[[], Awaitable[Line]], care: Care) -> None:
         self.desk = desk
+        self.life = Lifeline(dial, desk, care.restart, self._taken)
+        self.lines = 0
         self.tasks = TaskScope()
         self.info: Party | None = None
         self.features = AgentFeatures()
@@ -57,17 +85,58 @@ class RemoteAgent:
         self.cancel_seconds = CANCEL_SECONDS
         self.lent: list[McpServer] = []
         self.on_session: Callable[[ClientSession], None] | None = None
+        self._line: Line | None = None
+        self._logins = Logins(care.way, care.login)
+        self.watchdog = None if care.silence is None else Watchdog(care.silence, desk.signs, desk.terminals)
 
-    def welcomed(self, welcome: Welcome) -> None:
-        """What the agent said in the first exchange."""
-        self.info = welcome.info
-        self.features = welcome.features
-        self.login_methods = welcome.login_methods
+    def _taken(self, line: Line) -> None:
+        self._line = line
+        self.lines += 1
+        self.info = line.welcome.info
+        self.features = line.welcome.features
+        self.login_methods = line.welcome.login_methods
+
+    @property
+    def proxy(self) -> AgentProxy:
+        """The agent as it is reached now."""
+        assert self._line is not None, "nobody has an agent that was never reached"
+        return self._line.proxy
+
+    @property
+    def connection(self) -> Connection:
+        """How it is reached now; another one after it was lost and came back."""
+        assert self._line is not None, "nobody has an agent that was never reached"
+        return self._line.connection
 
     @property
     def is_closed(self) -> bool:
-        """The agent is gone."""
+        """The agent is gone; where that was wished for, its next use brings it back."""
         return self.connection.is_closed
+
+    async def request(
+        self, ask: Callable[[AgentProxy], Awaitable[T]], session: ClientSession | None = None, *, logs_in: bool = True
+    ) -> T:
+        """Ask the agent, which may have to be started again before, and to get a login once.
+
+        Args:
+            ask: The request.
+            session: The session it is about, which may have to be opened again.
+            logs_in: Whether a login is tried where the agent wants one.
+        """
+        since = self._logins.count
+        try:
+            return await self._attempt(ask, session)
+        except AuthenticationRequired as refusal:
+            if not logs_in:
+                raise
+            await self._logins.settle(self, refusal, since)
+        return await self._attempt(ask, session)
+
+    async def _attempt(self, ask: Callable[[AgentProxy], Awaitable[T]], session: ClientSession | None) -> T:
+        await self.life.ready()
+        if session is not None:
+            await session.come_back()
+        return await ask(self.proxy)
 
     def need(self, feature: str, what: str) -> None:
         """Refuse to ask for what the agent never offered.
@@ -105,20 +174,22 @@ class RemoteAgent:
     async def new(self, cwd: str | Path = ".", **options: Any) -> ClientSession:
         """A new session; close it yourself."""
         setup = self.setup_for(cwd, **options)
-        return await self._opened(setup, lambda arrived: self.proxy.new_session(setup, arrived))
+        return await self._opened(setup, lambda arrived: self.request(lambda proxy: proxy.new_session(setup, arrived)))
 
     async def load(self, session_id: str, cwd: str | Path = ".", **options: Any) -> ClientSession:
         """An earlier session with all that was said in it."""
         self.need("load", "load earlier sessions")
-        return await self._reopened(session_id, self.setup_for(cwd, **options), self.proxy.load_session)
+        setup = self.setup_for(cwd, **options)
+        return await self._reopened(session_id, setup, lambda proxy: proxy.load_session(session_id, setup))
 
     async def resume(self, session_id: str, cwd: str | Path = ".", **options: Any) -> ClientSession:
         """An earlier session, without hearing again what was said in it."""
         self.need("resume", "resume earlier sessions")
-        return await self._reopened(session_id, self.setup_for(cwd, **options), self.proxy.resume_session)
+        setup = self.setup_for(cwd, **options)
+        return await self._reopened(session_id, setup, lambda proxy: proxy.resume_session(session_id, setup))
 
     async def _reopened(
-        self, session_id: str, setup: SessionSetup, ask: Callable[[str, SessionSetup], Awaitable[Opened]]
+        self, session_id: str, setup: SessionSetup, ask: Callable[[AgentProxy], Awaitable[Opened]]
     ) -> ClientSession:
         """A session whose replay is heard before it is open; if that fails half-way, nothing of it is kept."""
         # Two would hear the same updates, and the failure of one would end the other.
@@ -126,7 +197,7 @@ class RemoteAgent:
             raise InvalidParams(f"session {session_id!r} is open already; close it first")
         session = self._add(session_id, setup, None)
         try:
-            session.opened(await ask(session_id, setup))
+            session.opened(await self.request(ask))
         except BaseException:
             session.is_open = False
             session.fall_silent()
@@ -137,7 +208,11 @@ class RemoteAgent:
     async def fork(self, session_id: str, setup: SessionSetup) -> ClientSession:
         """A new session that begins with all that was said in another."""
         self.need("fork", "fork sessions")
-        return await self._opened(setup, lambda arrived: self.proxy.fork_session(session_id, setup, arrived))
+        forked = self.desk.sessions.get(session_id)
+        return await self._opened(
+            setup,
+            lambda arrived: self.request(lambda proxy: proxy.fork_session(session_id, setup, arrived), forked),
+        )
 
     async def _opened(
         self, setup: SessionSetup, ask: Callable[[Callable[[Opened], None]], Awaitable[Opened]]
@@ -163,7 +238,7 @@ class RemoteAgent:
         where = None if cwd is None else _absolute(cwd)
         seen: set[str] = set()
         while True:
-            page, cursor = await self.proxy.list_sessions(where, cursor, archived)
+            page, cursor = await self.request(partial(_page, where, cursor, archived))
             found += page
             if cursor is None or cursor in seen:
                 return found
@@ -175,19 +250,19 @@ class RemoteAgent:
         if session_id in self.desk.sessions:
             await self.desk.sessions[session_id].aclose()
         try:
-            await self.proxy.delete_session(session_id)
+            await self.request(lambda proxy: proxy.delete_session(session_id))
         except ResourceNotFound:
             return
 
     async def archive(self, session_id: str) -> None:
         """Put a session away; `sessions()` leaves it out from now on."""
         self.need("archive", "archive sessions")
-        await self.proxy.archive_session(session_id, True)
+        await self.request(lambda proxy: proxy.archive_session(session_id, True))
 
     async def unarchive(self, session_id: str) -> None:
         """Bring an archived session back."""
         self.need("archive", "archive sessions")
-        await self.proxy.archive_session(session_id, False)
+        await self.request(lambda proxy: proxy.archive_session(session_id, False))
 
     async def forget(self, session: ClientSession) -> None:
         """A session was closed."""
@@ -243,56 +318,58 @@ class RemoteAgent:
     # --- login
 
     async def login(self, method_id: str) -> None:
-        """Log in by a method the agent handles itself.
+        """Log in by one of `login_methods`.
 
         Raises:
-            InvalidParams: No such method, or one that needs a terminal.
+            InvalidParams: There is no such method, or it cannot be run here.
+            AuthenticationRequired: It did not succeed.
         """
-        method = next((each for each in self.login_methods if each.method_id == method_id), None)
-        if method is None:
-            known = ", ".join(each.method_id for each in self.login_methods) or "none"
-            raise InvalidParams(f"no such login method: {method_id!r} (there are: {known})")
-        if method.is_terminal:
-            raise InvalidParams(f"{method.name!r} needs a terminal; run it with `duologue.client.login`")
-        await self.proxy.login(method_id)
+        await self.life.ready()
+        await self._logins.log_in(self, method_id)
 
     async def logout(self) -> None:
         """Log out, where the agent can do that."""
         self.need("logout", "log out")
-        await self.proxy.logout()
+        await self.request(lambda proxy: proxy.logout(), logs_in=False)
 
     async def login_status(self) -> LoginStatus:
         """Who is logged in, where the agent tells."""
         self.need("login_status", "tell who is logged in")
-        return await self.proxy.login_status()
+        return await self.request(lambda proxy: proxy.login_status(), logs_in=False)
 
     # --- providers and extensions
 
     async def providers(self) -> list[Provider]:
         """Where the agent's model requests go (unstable)."""
         self.need("providers", "let others choose its providers")
-        return await self.proxy.list_providers()
+        return await self.request(lambda proxy: proxy.list_providers())
 
     async def set_provider(
         self, provider_id: str, *, api_type: str, base_url: str, headers: dict[str, str] | None = None
     ) -> None:
         """Point a provider elsewhere (unstable)."""
         self.need("providers", "let others choose its providers")
-        await self.proxy.set_provider(provider_id, api_type, base_url, headers or {})
+        await self.request(lambda proxy: proxy.set_provider(provider_id, api_type, base_url, headers or {}))
 
     async def disable_provider(self, provider_id: str) -> None:
         """Switch a provider off (unstable)."""
         self.need("providers", "let others choose its providers")
-        await self.proxy.disable_provider(provider_id)
+        await self.request(lambda proxy: proxy.disable_provider(provider_id))
 
     async def call(self, name: str, params: Any, result: Any = dict[str, Any]) -> Any:
         """Call a custom method (`_…`) of the agent; `result` is the type its answer is read as."""
-        return await self.proxy.call_extension(name, params, result)
+        return await self.request(lambda proxy: proxy.call_extension(name, params, result))
 
     async def notify(self, name: str, params: Any) -> None:
         """Send a custom notification (`_…`)."""
-        await self.proxy.notify_extension(name, params)
+        await self.request(lambda proxy: proxy.notify_extension(name, params))
 
 
 def _absolute(path: str | Path) -> str:
     return str(Path(path).absolute())
+
+
+def _page(
+    cwd: str | None, cursor: str | None, archived: str | None, proxy: AgentProxy
+) -> Awaitable[tuple[list[SessionInfo], str | None]]:
+    return proxy.list_sessions(cwd, cursor, archived)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypeVar
 
 from duologue.client.prompts import Attachment, build_prompt
+from duologue.client.supervise import MODE, MODEL, STATES, Chosen, reopen
 from duologue.client.turn import ClientTurn
 from duologue.conversation.content import Content, JsonObject, TextContent
 from duologue.conversation.items import Usage
@@ -25,8 +26,9 @@ from duologue.conversation.updates import (
     ToolCallChanged,
     Update,
 )
+from duologue.dialects.contract import AgentProxy
 from duologue.dialects.terms import Opened
-from duologue.errors import ConnectionLost, InvalidParams, MethodNotFound, ResourceNotFound
+from duologue.errors import ConnectionLost, InvalidParams, MethodNotFound, ResourceNotFound, SessionLost
 from duologue.events import Event, Following, event_of
 
 if TYPE_CHECKING:
@@ -47,6 +49,9 @@ class ClientSession:
         transcript: Everything said and done so far.
         following: Where the agent works, last it said.
         is_interrupted: The agent was lost in the middle of a turn.
+        is_replaying: The agent tells what it said before; it was heard already.
+        chosen: What its user has set.
+        lost: Why the agent does not know it any more, if that is so.
         late_updates: How many updates came after their turn had ended.
     """
 
@@ -59,7 +64,12 @@ class ClientSession:
         self.following: Location | None = None
         self.is_open = True
         self.is_interrupted = False
+        self.is_replaying = False
+        self.lost: str | None = None
         self.late_updates = 0
+        self._line = agent.lines
+        self._returning = asyncio.Lock()
+        self.chosen = Chosen(self)
         self._models: Setting | None = None
         self._turn: ClientTurn | None = None
         self._waiting: list[ClientTurn] = []
@@ -74,6 +84,7 @@ class ClientSession:
         self.transcript.settings = list(state.settings) or self.transcript.settings
         self.transcript.modes = state.modes or self.transcript.modes
         self._models = state.models
+        self._line = self.agent.lines
 
     async def __aenter__(self) -> Self:
         return self
@@ -150,12 +161,17 @@ class ClientSession:
         Raises:
             InvalidParams: The agent does not take such content, or the session is closed.
         """
-        if not self.is_open:
-            raise InvalidParams("this session is closed")
+        self._must_be_open()
         blocks = build_prompt(
             prompt, files=files, images=images, audio=audio, cwd=self.cwd, features=self.agent.features
         )
         return ClientTurn(self, blocks, meta)
+
+    def _must_be_open(self) -> None:
+        if self.lost is not None:
+            raise SessionLost(self.lost)
+        if not self.is_open:
+            raise InvalidParams("this session is closed")
 
     async def ask(self, prompt: str, *, files: Iterable[Attachment] = ()) -> str:
         """What the agent answers, as plain text."""
@@ -218,7 +234,8 @@ class ClientSession:
         if setting is not None:
             await self.set(setting.setting_id, mode_id)
             return
-        await self.agent.proxy.set_mode(self.id, mode_id)
+        await self.request(lambda proxy: proxy.set_mode(self.id, mode_id))
+        self.chosen.add(MODE)
         self.transcript.set_mode(mode_id)
 
     async def set_model(self, model_id: str) -> None:
@@ -227,30 +244,61 @@ class ClientSession:
         if setting is not None:
             await self.set(setting.setting_id, model_id)
         elif self._models is not None:
-            await self.agent.proxy.set_model(self.id, model_id)
-            self._models = self._models.with_value(model_id)
+            await self.request(lambda proxy: proxy.set_model(self.id, model_id))
+            self.chosen.add(MODEL)
+            self.model_was_set(model_id)
         else:
             raise InvalidParams("this agent has no models to choose from")
 
+    def model_was_set(self, model_id: str) -> None:
+        """An agent that has models and no settings works with another one now."""
+        self._models = None if self._models is None else self._models.with_value(model_id)
+
     async def set(self, setting_id: str, value: str | bool) -> None:
         """Change a setting; the agent answers with all of them."""
-        settings = await self.agent.proxy.set_setting(self.id, setting_id, value)
+        settings = await self.request(lambda proxy: proxy.set_setting(self.id, setting_id, value))
+        self.chosen.add(setting_id)
         self.transcript.apply(SettingsChanged(settings=settings))
 
     async def set_title(self, title: str) -> str:
         """Give the session a title; as the agent stored it."""
         self.agent.need("title", "give sessions a title")
-        self.transcript.title = await self.agent.proxy.set_title(self.id, title)
+        self.transcript.title = await self.request(lambda proxy: proxy.set_title(self.id, title))
         return self.transcript.title
 
     async def status(self) -> str:
         """What the agent says of it: `open`, `saved`."""
         self.agent.need("status", "tell the status of a session")
-        return await self.agent.proxy.session_status(self.id)
+        return await self.request(lambda proxy: proxy.session_status(self.id))
 
     async def fork(self, setup: SessionSetup | None = None) -> ClientSession:
         """Another session that begins with all that was said in this one."""
         return await self.agent.fork(self.id, setup or self.setup)
+
+    # --- an agent that was lost and came back
+
+    async def request(self, ask: Callable[[AgentProxy], Awaitable[T]]) -> T:
+        """Ask the agent about this session."""
+        self._must_be_open()
+        return await self.agent.request(ask, self)
+
+    async def come_back(self) -> None:
+        """Be open at the agent as it is reached now.
+
+        Raises:
+            SessionLost: That cannot be.
+        """
+        async with self._returning:
+            if self._line == self.agent.lines:
+                return
+            self._must_be_open()
+            try:
+                await reopen(self)
+            except SessionLost as error:
+                self.lost, self.is_open = str(error), False
+                self.fall_silent()
+                await self.agent.forget(self)
+                raise
 
     # --- watching
 
@@ -273,19 +321,22 @@ class ClientSession:
 
     async def update(self, update: Update, raw: bytes) -> None:
         """Fold one update in and show it: to the turn that runs, and to those who watch."""
+        if self.is_replaying and not isinstance(update, STATES):
+            return
         is_echo = self._turn is not None and isinstance(update, MessageChunk) and update.role == "user"
         changed = None if is_echo else self.transcript.apply(update)  # what we sent is in the transcript already
         is_of_a_turn = isinstance(update, MessageChunk | ToolCallChanged | PlanChanged)
         is_late = self._turn is None and self._had_turn and is_of_a_turn
         self.late_updates += is_late
-        await self._show(event_of(update, changed, raw, is_late))
+        await self.show(event_of(update, changed, raw, is_late))
         if isinstance(update, ToolCallChanged) and isinstance(update.locations, list) and update.locations:
             self.following = place = update.locations[-1]
-            await self._show(
+            await self.show(
                 Following(path=place.path, line=place.line, tool_call_id=update.tool_call_id, raw=raw, is_late=is_late)
             )
 
-    async def _show(self, event: Event) -> None:
+    async def show(self, event: Event) -> None:
+        """Let everybody know who watches, and the turn that runs."""
         for watcher in self._watchers:
             watcher(event)
         for reader in self._readers:
@@ -301,7 +352,7 @@ class ClientSession:
             return
         self.is_open = False
         try:
-            if not self.agent.is_closed:
+            if not self.agent.is_closed and self._line == self.agent.lines:
                 await self._leave()
         # Gone already is as good as closed, and there are agents that offer to close and cannot.
         except (ResourceNotFound, MethodNotFound, ConnectionLost):

@@ -8,11 +8,20 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from duologue.client.desk import Desk
+from duologue.conversation.updates import (
+    CommandsChanged,
+    InfoChanged,
+    ModeChanged,
+    Notice,
+    SettingsChanged,
+    StateChanged,
+    UsageChanged,
+)
 from duologue.dialects.contract import AgentProxy
 from duologue.dialects.terms import Welcome
 from duologue.errors import (
@@ -20,6 +29,7 @@ from duologue.errors import (
     AuthenticationRequired,
     ConnectionLost,
     CrashLoop,
+    DuologueError,
     InitializeTimeout,
     MethodNotFound,
     RequestError,
@@ -31,7 +41,7 @@ from duologue.runtime.tasks import TaskScope
 if TYPE_CHECKING:
     from duologue.client.session import ClientSession
 
-__all__ = ["Lifeline", "Line", "Restart", "reopen"]
+__all__ = ["MODE", "MODEL", "STATES", "Chosen", "Lifeline", "Line", "Restart", "reopen"]
 
 _log = logging.getLogger("duologue.client")
 
@@ -122,7 +132,7 @@ class Lifeline:
         return self._line is None or self._line.connection.is_closed
 
     async def _revive(self, restart: Restart) -> None:
-        cause = None if self._line is None else self._line.connection.cause
+        cause: DuologueError | None = None if self._line is None else self._line.connection.cause
         while True:
             await asyncio.sleep(self._pause(restart, cause))
             try:
@@ -183,6 +193,49 @@ def _crash_loop(restart: Restart, cause: Exception | None) -> CrashLoop:
     return loop
 
 
+MODE, MODEL = "\0mode", "\0model"
+"""What can be set and is no setting; no agent has settings of these names."""
+
+STATES = (CommandsChanged, ModeChanged, SettingsChanged, InfoChanged, UsageChanged, StateChanged, Notice)
+"""What replaces what was there; all else would be there twice if it were heard twice."""
+
+
+class Chosen:
+    """What the user of a session has set, for an agent that came back and has forgotten it."""
+
+    def __init__(self, session: ClientSession) -> None:
+        self._session = session
+        self._keys: set[str] = set()
+
+    def add(self, key: str) -> None:
+        """The user has set this."""
+        self._keys.add(key)
+
+    def values(self) -> dict[str, str | bool]:
+        """What was set, with the values that hold now: the agent may have changed them since."""
+        session = self._session
+        held: dict[str, str | bool | None] = {each.setting_id: each.value for each in session.settings}
+        held[MODE] = None if session.modes is None else session.modes.current
+        held[MODEL] = None if session.models is None else session.models.value
+        return {key: value for key in self._keys if (value := held.get(key)) is not None}
+
+    async def restore(self, values: Mapping[str, str | bool]) -> None:
+        """Set what does not have these values any more."""
+        session, proxy = self._session, self._session.agent.proxy
+        for key, value in values.items():
+            if self.values().get(key) == value:
+                continue
+            if key == MODE:
+                await proxy.set_mode(session.id, str(value))
+                session.transcript.set_mode(str(value))
+            elif key == MODEL:
+                await proxy.set_model(session.id, str(value))
+                session.model_was_set(str(value))
+            else:
+                settings = await proxy.set_setting(session.id, key, value)
+                session.transcript.apply(SettingsChanged(settings=settings))
+
+
 async def reopen(session: ClientSession) -> None:
     """Open a session again at an agent that came back; what it repeats of earlier turns is not heard twice.
 
@@ -190,13 +243,12 @@ async def reopen(session: ClientSession) -> None:
         SessionLost: The agent cannot, or does not know the session any more, or refuses what was set in it.
         AuthenticationRequired: Not before a login.
     """
-    wanted = session.chosen_values()  # before the agent tells its defaults
+    wanted = session.chosen.values()  # before the agent tells its defaults
     session.is_replaying = True
     try:
         if not await _open_again(session):
             raise SessionLost("the agent was started again, and cannot resume or load the session it had")
-        for key, value in wanted.items():
-            await session.choose(key, value)
+        await session.chosen.restore(wanted)
     except AuthenticationRequired:
         raise
     except RequestError as error:

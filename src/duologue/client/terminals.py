@@ -231,6 +231,12 @@ class Terminals:
         terminal = self._running.get(terminal_id)
         return self._released.get(terminal_id) if terminal is None else terminal.output()
 
+    def has_running(self, session_id: str) -> bool:
+        """Whether a command of this session is running."""
+        session = self._sessions.get(session_id)
+        terminals = () if session is None else session.terminals.values()
+        return any(each.command is not None and each.command.exit is None for each in terminals)
+
     # --- the end
 
     async def close_session(self, session_id: str) -> None:

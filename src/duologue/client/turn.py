@@ -15,7 +15,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from duologue.conversation.content import Content, JsonObject
-from duologue.dialects.terms import TokenUsage
+from duologue.dialects.contract import AgentProxy
+from duologue.dialects.terms import PromptResult, TokenUsage
 from duologue.errors import ConnectionLost, DuologueError, RequestError
 from duologue.events import Event, Plan, Text, ToolCall
 
@@ -46,6 +47,7 @@ class ClientTurn:
         self.meta: JsonObject | None = None
         self.error: BaseException | None = None
         self.is_cancelling = False
+        self._verdict: DuologueError | None = None
         self._meta = meta
         self._texts: list[str] = []
         self._tool_calls: dict[str, ToolCall] = {}
@@ -76,6 +78,11 @@ class ClientTurn:
     @property
     def is_over(self) -> bool:
         return self._task is not None and self._task.done()
+
+    @property
+    def is_behind(self) -> bool:
+        """Its reader has more to read than may wait, and the agent waits for that."""
+        return self._is_read and len(self._events) >= MAX_WAITING_EVENTS
 
     # --- using it
 
@@ -131,6 +138,11 @@ class ClientTurn:
             self.give_up()
         await asyncio.wait({self._task})
 
+    async def fail(self, error: DuologueError) -> None:
+        """Cancel it, and let it end with this error whatever the agent says."""
+        self._verdict = error
+        await self.cancel()
+
     def give_up(self) -> None:
         """Stop waiting for an end that the agent does not bring."""
         if self._task is not None and not self.is_over:
@@ -150,7 +162,7 @@ class ClientTurn:
                 self._plan = event
             case _:
                 pass
-        while self._is_read and len(self._events) >= MAX_WAITING_EVENTS:
+        while self.is_behind:
             self._room.clear()
             await self._room.wait()
         if self._is_read:
@@ -190,13 +202,14 @@ class ClientTurn:
             self._task.result()
         elif self.stop_reason is None:
             self.error = ConnectionLost("the connection was closed while the turn ran")
+        self.error = self._verdict or self.error
         if raises and self.error is not None:
             raise self.error
 
     async def run(self) -> None:
         """What the session's task does: ask, and note how it ended."""
         try:
-            result = await self.session.agent.proxy.prompt(self.session.id, self.prompt, self._meta)
+            result = await self.session.request(self._send)
         except DuologueError as error:
             # There are agents that answer a cancelled prompt with an error; it has ended as asked all the same.
             if self.is_cancelling and isinstance(error, RequestError):
@@ -207,3 +220,13 @@ class ClientTurn:
         self.stop_reason = result.stop_reason
         self.usage = result.usage
         self.meta = result.meta
+
+    async def _send(self, proxy: AgentProxy) -> PromptResult:
+        agent = self.session.agent
+        self.session.is_replaying = False
+        watch = None if agent.watchdog is None else agent.tasks.start(agent.watchdog.watch(self))
+        try:
+            return await proxy.prompt(self.session.id, self.prompt, self._meta)
+        finally:
+            if watch is not None:
+                watch.cancel()
