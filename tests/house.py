@@ -29,7 +29,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "schema": FOUNDATION,
     "conversation": FOUNDATION,
     "events": {*FOUNDATION, "conversation"},
-    "transports": {*FOUNDATION, "jsonrpc.framing"},
+    "transports": {*FOUNDATION, "jsonrpc"},
     "runtime": {*FOUNDATION, "jsonrpc", "schema.base", "schema.codec", "transports.base"},
     "dialects": {*FOUNDATION, "conversation", "schema", "runtime"},
     "local": {*FOUNDATION, "transports"},

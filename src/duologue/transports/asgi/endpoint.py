@@ -1,0 +1,163 @@
+"""The web application: one endpoint that carries agents, and two pages for those who look after it."""
+
+from __future__ import annotations
+
+import logging
+import time
+from dataclasses import dataclass
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.types import Message, Receive, Scope, Send
+from starlette.websockets import WebSocket
+
+from duologue.transports.asgi.connections import Connections, ServableFor, new_id
+from duologue.transports.asgi.doors import Doors, Refusal, Visitor
+from duologue.transports.asgi.limits import Limits
+from duologue.transports.asgi.sockets import Carrier
+
+__all__ = ["Endpoint"]
+
+_access = logging.getLogger("duologue.access")
+
+PATH = "/acp"
+
+
+class Endpoint:
+    """An ASGI application: `/acp` for clients, `/health` for everybody, `/metrics` for those with a token.
+
+    Args:
+        servable_for: The agent for a caller.
+        doors: Who may come in.
+        limits: What they may take.
+    """
+
+    def __init__(self, servable_for: ServableFor, doors: Doors, limits: Limits) -> None:
+        self._servable_for = servable_for
+        self._doors = doors
+        self.limits = limits
+        self._connections: Connections | None = None
+
+    @property
+    def connections(self) -> Connections:
+        """All that are open; made when an event loop runs."""
+        if self._connections is None:
+            self._connections = Connections(self._servable_for, self.limits)
+        return self._connections
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self._live(receive, send)
+            return
+        visit = Visit(scope, self._doors.address(scope))
+        try:
+            await self._answer(scope, receive, visit.watch(send), visit)
+        except Refusal as refusal:
+            self.connections.numbers.refused[refusal.status] += 1
+            await refuse(scope, receive, visit.watch(send), refusal)
+        finally:
+            visit.log()
+
+    async def _live(self, receive: Receive, send: Send) -> None:
+        while (await receive())["type"] != "lifespan.shutdown":
+            await send({"type": "lifespan.startup.complete"})
+        await self.connections.aclose()
+        await send({"type": "lifespan.shutdown.complete"})
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send, visit: Visit) -> None:
+        path = _path(scope)
+        if path == "/health" and scope["type"] == "http":
+            self._doors.check_name(scope)
+            await self._health(scope, receive, send)
+            return
+        visitor = await self._doors.enter(scope)
+        visit.caller = visitor.caller
+        if path == PATH and scope["type"] == "websocket":
+            await self._carry(visitor, receive, send)
+        elif path == "/metrics" and scope["type"] == "http":
+            _allow(scope, "GET")
+            text = self.connections.numbers.page(self.connections.gauges)
+            await PlainTextResponse(text, media_type="text/plain; version=0.0.4")(scope, receive, send)
+        else:
+            raise Refusal(404, "there is nothing here; agents are at /acp")
+
+    async def _health(self, scope: Scope, receive: Receive, send: Send) -> None:
+        _allow(scope, "GET")
+        is_draining = self.connections.is_draining
+        await PlainTextResponse("stopping\n" if is_draining else "ok\n", 503 if is_draining else 200)(
+            scope, receive, send
+        )
+
+    async def _carry(self, visitor: Visitor, receive: Receive, send: Send) -> None:
+        if self.connections.is_draining:
+            raise Refusal(503, "the server is being stopped", {"Retry-After": "5"})
+        id = new_id()
+        if (await receive())["type"] != "websocket.connect":
+            return
+        headers = [(b"acp-connection-id", id.encode())]
+        await send({"type": "websocket.accept", "subprotocol": visitor.subprotocol, "headers": headers})
+        await Carrier(receive, send, self.connections, visitor.caller).run(id)
+
+
+def _path(scope: Scope) -> str:
+    """Where in this application, wherever that is mounted itself."""
+    path: str = scope["path"]
+    return path.removeprefix(scope.get("root_path", ""))
+
+
+def _allow(scope: Scope, *methods: str) -> None:
+    if scope["method"] not in methods:
+        raise Refusal(405, f"only {', '.join(methods)}", {"Allow": ", ".join(methods)})
+
+
+async def refuse(scope: Scope, receive: Receive, send: Send, refusal: Refusal) -> None:
+    """Say no, and why."""
+    response: Response = PlainTextResponse(f"{refusal.reason}\n", refusal.status, refusal.headers)
+    if scope["type"] == "websocket":
+        socket = WebSocket(scope, receive, send)
+        await socket.receive()
+        await socket.send_denial_response(response)
+        return
+    # What is left of the request is not read: the client may not use this connection again.
+    response.headers["Connection"] = "close"
+    await response(Request(scope).scope, receive, send)
+
+
+@dataclass
+class Visit:
+    """One line of the access log. Addresses are logged without what follows the path, tokens not at all."""
+
+    scope: Scope
+    address: str
+    caller: str | None = None
+    status: int = 0
+    began: float = 0.0
+
+    def watch(self, send: Send) -> Send:
+        """The same way out, with an eye on the status."""
+        self.began = time.monotonic()
+
+        async def watched(message: Message) -> None:
+            kind = message["type"]
+            if kind == "websocket.accept":
+                self.status = 101
+            elif kind.endswith("response.start"):
+                self.status = message["status"]
+            await send(message)
+
+        return watched
+
+    def log(self) -> None:
+        """Write it, as JSON."""
+        if not _access.isEnabledFor(logging.INFO):
+            return
+        line = {
+            "address": self.address,
+            "caller": self.caller,
+            "method": self.scope.get("method", "GET"),
+            "path": self.scope["path"][:200],
+            "status": self.status,
+            "seconds": round(time.monotonic() - self.began, 3),
+        }
+        _access.info("%s", msgspec.json.encode(line).decode())

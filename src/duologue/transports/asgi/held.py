@@ -1,0 +1,213 @@
+"""One remote connection as its agent sees it: a transport like any other, whatever becomes of the network below it."""
+
+from __future__ import annotations
+
+import asyncio
+from abc import abstractmethod
+from collections.abc import Callable
+
+from duologue.errors import ConnectionLost, InternalError, PeerTooSlow
+from duologue.jsonrpc.codec import serialize_error
+from duologue.jsonrpc.messages import Id
+from duologue.jsonrpc.outline import Outline, Unanswered, outline
+from duologue.transports.asgi.limits import Limits
+from duologue.transports.asgi.numbers import Numbers
+from duologue.transports.base import Transport
+
+__all__ = ["Held"]
+
+
+class Held(Transport):
+    """What all remote connections share: arrival, counting, and the end.
+
+    Args:
+        id: How the client names it; nobody can guess it.
+        caller: Who opened it, and who alone may use it.
+        limits: Its bounds.
+        numbers: What is counted.
+    """
+
+    kind = "remote"
+
+    def __init__(self, id: str, caller: str, limits: Limits, numbers: Numbers) -> None:
+        self.id = id
+        self.caller = caller
+        self.limits = limits
+        self.is_over = False
+        """Nothing arrives from the client any more."""
+        self.is_gone = False
+        """Nothing reaches the client any more."""
+        self.is_finished = False
+        """The agent is done, and says nothing any more."""
+        self.close_code = 1000
+        """How the end is told on a WebSocket."""
+        self.takes_requests = True
+        """Whether the client may still ask for something new."""
+        self.is_resumable = False
+        """The client knows how to come back."""
+        self.running: Unanswered[str | None] = Unanswered()
+        """The client's requests that the agent works on, each with its session."""
+        self.last_active = asyncio.get_running_loop().time()
+        self.numbers = numbers
+        self._first_id: Id | None = None
+        self.is_introduced = False
+        self._failure: ConnectionLost | None = None
+        self._arrived: list[bytes] = []
+        self._arrived_bytes = 0
+        self._arrival = asyncio.Event()
+        self._taken = asyncio.Event()
+        self._room = asyncio.Event()
+        self._grace: asyncio.TimerHandle | None = None
+        self.on_answered: Callable[[], None] | None = None
+        """Called after each answer of the agent, while somebody waits for the last one."""
+
+    # --- what the agent uses
+
+    async def receive(self) -> list[bytes]:
+        while not self._arrived:
+            if self._failure is not None:
+                raise self._failure.with_traceback(None)
+            if self.is_over:
+                return []
+            self._arrival.clear()
+            await self._arrival.wait()
+        frames, self._arrived = self._arrived, []
+        self._arrived_bytes = 0
+        self._taken.set()
+        return frames
+
+    def send(self, frame: bytes) -> None:
+        if self.is_gone or self.is_finished:
+            raise (self._failure or ConnectionLost("the client is gone")).with_traceback(None)
+        shape = outline(frame)
+        self.last_active = asyncio.get_running_loop().time()
+        self.numbers.sent(len(frame))
+        if shape is not None and not isinstance(shape.method, str) and isinstance(shape.id, (int, str)):
+            self._is_answer(frame, shape, shape.id)
+        else:
+            self.route(frame, shape)
+        if self.queued > self.limits.queued_bytes:
+            self.fail(PeerTooSlow(f"{self.queued} bytes wait to be read; the bound is {self.limits.queued_bytes}"))
+            raise PeerTooSlow("the client reads too slowly")
+
+    def _is_answer(self, frame: bytes, shape: Outline, id: Id) -> None:
+        session = self.running.answered(id)
+        if not self.is_introduced and id == self._first_id:
+            self.is_introduced = True
+            self.introduce(frame)
+        else:
+            self.route_answer(frame, shape, session)
+        if self.on_answered is not None:
+            self.on_answered()
+
+    async def drain(self) -> None:
+        while self.is_congested and not self.is_gone:
+            self._room.clear()
+            await self._room.wait()
+        if self.is_gone:
+            raise self._failure or ConnectionLost("the client is gone")
+
+    async def aclose(self) -> None:
+        """The agent has said all it will say."""
+        self.is_finished = True
+        self.end(self.close_code, is_gone=False)
+        self.wake()
+
+    # --- what those use who carry frames to and from the client
+
+    def deliver(self, frame: bytes, shape: Outline | None) -> None:
+        """A frame of the client has arrived."""
+        self.last_active = asyncio.get_running_loop().time()
+        self.numbers.received(len(frame))
+        if self.is_over:
+            return
+        if shape is not None and isinstance(shape.method, str) and isinstance(shape.id, (int, str)):
+            if not self.takes_requests:
+                self.send(serialize_error(shape.id, InternalError("the server is being stopped; connect again")))
+                return
+            if self._first_id is None:
+                self._first_id = shape.id
+            self.running.asked(shape.id, shape.session)
+        if self.taker is not None and not self._arrived and self.taker([frame]):
+            return
+        self._arrived.append(frame)
+        self._arrived_bytes += len(frame)
+        self._arrival.set()
+
+    async def until_taken(self) -> None:
+        """Wait until the agent has taken enough for more to arrive."""
+        while self._arrived_bytes > self.limits.read_ahead and not self.is_over:
+            self._taken.clear()
+            await self._taken.wait()
+
+    def end(self, code: int = 1000, *, is_gone: bool = True) -> None:
+        """Nothing more will arrive; the last words of the agent still leave, unless the client is gone."""
+        if is_gone and not self.is_gone:
+            self.is_gone = True
+            self.make_room()
+            self.wake()
+        if not self.is_over:
+            self.is_over = True
+            self.close_code = code
+            self.keep_for_ever()
+            self._arrival.set()
+            self._taken.set()
+
+    def fail(self, failure: ConnectionLost, code: int = 1008) -> None:
+        """It cannot go on, and this is why."""
+        if not self.is_gone:
+            self._failure = failure
+            self.end(code)
+
+    def make_room(self) -> None:
+        """The agent may send on."""
+        self.is_congested = False
+        self._room.set()
+
+    def keep_for_a_while(self) -> None:
+        """Nobody is there: end, unless somebody comes back in time."""
+        self.keep_for_ever()
+        loop = asyncio.get_running_loop()
+        self._grace = loop.call_later(self.limits.grace_seconds, self.end)
+
+    def keep_for_ever(self) -> None:
+        if self._grace is not None:
+            self._grace.cancel()
+            self._grace = None
+
+    def is_idle(self, now: float) -> bool:
+        """Nothing was said for so long that nobody will miss it; a request that is worked on is never idle."""
+        seconds = self.limits.idle_seconds
+        return seconds is not None and not self.running and now - self.last_active > seconds
+
+    @property
+    def offer(self) -> dict[str, object]:
+        """What a client must know to come back."""
+        limits = self.limits
+        return {
+            "connectionId": self.id,
+            "windowBytes": limits.window_bytes,
+            "graceSeconds": limits.grace_seconds,
+        }
+
+    # --- what differs
+
+    @abstractmethod
+    def introduce(self, frame: bytes) -> None:
+        """Send the answer to `initialize`."""
+
+    @abstractmethod
+    def route(self, frame: bytes, shape: Outline | None) -> None:
+        """Send a request or notification of the agent."""
+
+    @abstractmethod
+    def route_answer(self, frame: bytes, shape: Outline, session: str | None) -> None:
+        """Send an answer of the agent; `session` is that of the request."""
+
+    @abstractmethod
+    def wake(self) -> None:
+        """There is something to send, or nothing will come any more."""
+
+    @abstractmethod
+    def check(self, now: float) -> None:
+        """Once in a while: cut off whoever takes nothing."""

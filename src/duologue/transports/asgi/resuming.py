@@ -1,0 +1,108 @@
+"""How a client and this server agree that a lost connection can be taken up again, and the words for doing so.
+
+The agreement travels in `_meta` of `initialize` and is taken out again before the agent sees it. All values that are
+not ours keep their bytes.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from msgspec import Raw, Struct, field
+
+__all__ = ["Received", "Resume", "add_offer", "lost", "received", "resumed", "said", "take_wish"]
+
+KEY = "duologue/resume"
+SHORT = 2048
+"""Bytes of the longest word for it: a connection id and numbers."""
+
+_decode_members = msgspec.json.Decoder(dict[str, Raw]).decode
+_encode = msgspec.json.encode
+
+
+class Resume(Struct, frozen=True, tag_field="method", tag="_duologue/resume"):
+    """The first words of a client that comes back."""
+
+    class Params(Struct, frozen=True):
+        """Which connection, and how many frames of it had arrived."""
+
+        connection_id: str = field(name="connectionId")
+        received: Any = None
+
+    params: Params
+
+
+class Received(Struct, frozen=True, tag_field="method", tag="_duologue/received"):
+    """How many frames have arrived."""
+
+    class Params(Struct, frozen=True):
+        """Counted from 1."""
+
+        count: int
+
+    params: Params
+
+
+_decode_said = msgspec.json.Decoder(Resume | Received).decode
+
+
+def said(frame: bytes) -> Resume | Received | None:
+    """What a client says about the connection itself; `None` for everything that is for the agent."""
+    if len(frame) > SHORT or b"_duologue/re" not in frame:
+        return None
+    try:
+        words: Resume | Received = _decode_said(frame)
+    except msgspec.MsgspecError:
+        return None
+    return words
+
+
+def resumed(count: int) -> bytes:
+    """Taken up again; so many frames of the client had arrived."""
+    return b'{"jsonrpc":"2.0","method":"_duologue/resumed","params":{"received":%d}}' % count
+
+
+def received(count: int) -> bytes:
+    """So many frames of the client have arrived."""
+    return b'{"jsonrpc":"2.0","method":"_duologue/received","params":{"count":%d}}' % count
+
+
+def lost(reason: str) -> bytes:
+    """It cannot be taken up again."""
+    return b'{"jsonrpc":"2.0","method":"_duologue/lost","params":{"reason":%b}}' % _encode(reason)
+
+
+def take_wish(frame: bytes) -> tuple[bytes, bool]:
+    """An `initialize` request without the wish to be able to come back, and whether it had one."""
+    if KEY.encode() not in frame:
+        return frame, False
+    try:
+        message = _decode_members(frame)
+        params = _decode_members(message["params"])
+        meta = _decode_members(params["_meta"])
+        wish = msgspec.json.decode(meta.pop(KEY), type=dict[str, Any])
+    except (KeyError, msgspec.MsgspecError):
+        return frame, False
+    if meta:
+        params["_meta"] = Raw(_encode(meta))
+    else:
+        del params["_meta"]
+    message["params"] = Raw(_encode(params))
+    return _encode(message), wish.get("version") == 1
+
+
+def add_offer(frame: bytes, offer: dict[str, Any]) -> bytes:
+    """A response to `initialize` that says how the client can come back; an error answer stays what it is."""
+    message = _decode_members(frame)
+    if "result" not in message:
+        return frame
+    try:
+        result = _decode_members(message["result"])
+        meta = _decode_members(result["_meta"]) if "_meta" in result else {}
+    except msgspec.MsgspecError:
+        return frame  # no object where one is due: the client will say so
+    meta[KEY] = Raw(_encode({"version": 1, **offer}))
+    result["_meta"] = Raw(_encode(meta))
+    message["result"] = Raw(_encode(result))
+    return _encode(message)

@@ -1,0 +1,182 @@
+"""Starting and stopping a web server around the endpoint, and refusing to open what nobody should open by accident."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import secrets
+import signal
+import socket
+import ssl
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import uvicorn
+
+from duologue.errors import StartError
+from duologue.transports.asgi.endpoint import PATH, Endpoint
+from duologue.transports.asgi.guarded import GuardedHttp, GuardedWebSocket
+
+__all__ = ["DRAIN_SECONDS", "Place", "new_token", "run", "serving"]
+
+PING_SECONDS = 20.0
+"""How often a silent client is asked whether it is still there, and how long it may take to say so."""
+
+KEEP_ALIVE_SECONDS = 30
+"""How long a connection waits for the next request: a client that is at work posts more often."""
+
+DRAIN_SECONDS = 30.0
+"""For running turns to end when the server is told to stop."""
+
+LINGER_SECONDS = 2
+"""For the last answers to leave."""
+
+
+def new_token() -> str:
+    """256 random bits."""
+    return secrets.token_urlsafe(32)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """Where to listen, and what stands between that place and the world.
+
+    Attributes:
+        host: An address or a name of this machine.
+        port: 0 lets the system choose.
+        certificate: TLS: the certificate and what vouches for it, in one PEM file.
+        key: TLS: its private key, if that is in a file of its own.
+        has_token: Callers need a token.
+        is_behind_tls: A proxy in front speaks TLS.
+    """
+
+    host: str = "127.0.0.1"
+    port: int = 0
+    certificate: str | Path | None = None
+    key: str | Path | None = None
+    has_token: bool = True
+    is_behind_tls: bool = False
+
+    def check(self) -> None:
+        """Refuse to listen where everybody can reach us and read along.
+
+        Raises:
+            StartError: That is what would happen.
+        """
+        if _is_loopback(self.host):
+            return
+        if not self.has_token:
+            raise StartError(f"refusing to listen on {self.host} without a token: everybody could use the agent")
+        if self.certificate is None and not self.is_behind_tls:
+            raise StartError(
+                f"refusing to listen on {self.host} without TLS: everybody could read along; name a certificate, "
+                "or say that a proxy in front of this server speaks TLS"
+            )
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """How clients name this server, as far as its address says."""
+        try:
+            address = ipaddress.ip_address(self.host)
+        except ValueError:
+            return (self.host,)
+        if address.is_unspecified:
+            return ()
+        return (f"[{address}]" if address.version == 6 else str(address),)
+
+    def url(self, port: int, scheme: str = "ws", token: str | None = None) -> str:
+        """The address for clients. A token travels behind the `#`, which no client sends to a server."""
+        secure = "s" if self.certificate is not None else ""
+        name = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{scheme}{secure}://{name}:{port}{PATH}{'' if token is None else f'#token={token}'}"
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+@asynccontextmanager
+async def serving(app: Endpoint, place: Place, *, drain_seconds: float = 0.0) -> AsyncGenerator[int]:
+    """Serve as long as the context lasts; yields the port.
+
+    Raises:
+        StartError: The place is not safe, taken, or not ours.
+    """
+    place.check()
+    listener = _listen(place)
+    config = _config(app, place)
+    # Not `serve()`, which takes the signals of the whole process and looks ten times a second for something to do.
+    server = uvicorn.Server(config)
+    server.lifespan = config.lifespan_class(config)
+    await server.startup(sockets=[listener])
+    try:
+        yield listener.getsockname()[1]
+    finally:
+        await app.connections.drain(drain_seconds)
+        await server.shutdown(sockets=[listener])
+
+
+def _listen(place: Place) -> socket.socket:
+    family = socket.AF_INET6 if ":" in place.host else socket.AF_INET
+    try:
+        return socket.create_server((place.host, place.port), family=family, backlog=2048)
+    except OSError as error:
+        raise StartError(f"cannot listen on {place.host}:{place.port}: {error.strerror or error}") from None
+
+
+def _config(app: Endpoint, place: Place) -> uvicorn.Config:
+    config = uvicorn.Config(
+        app,
+        http=GuardedHttp,
+        ws=GuardedWebSocket,
+        ws_max_size=app.limits.message_bytes,
+        ws_ping_interval=PING_SECONDS,
+        ws_ping_timeout=PING_SECONDS,
+        # Compressed, each connection would hold a window of its own, and a small message could become a huge one.
+        ws_per_message_deflate=False,
+        # Whose word about addresses counts is decided at our own door.
+        proxy_headers=False,
+        server_header=False,
+        date_header=False,
+        log_config=None,
+        access_log=False,
+        timeout_keep_alive=KEEP_ALIVE_SECONDS,
+        timeout_graceful_shutdown=LINGER_SECONDS,
+        ssl_certfile=place.certificate,
+        ssl_keyfile=None if place.key is None else str(place.key),
+    )
+    try:
+        config.load()
+    except (OSError, ssl.SSLError) as error:
+        raise StartError(f"cannot use the certificate {place.certificate}: {error}") from None
+    return config
+
+
+async def run(
+    app: Endpoint, place: Place, started: Callable[[int], object], *, drain_seconds: float = DRAIN_SECONDS
+) -> int:
+    """Serve until a signal says to stop; a second one does not wait for running turns. The exit code."""
+    loop = asyncio.get_running_loop()
+    told: list[int] = []
+    is_told = asyncio.Event()
+    drained: asyncio.Task[None] | None = None
+
+    def tell(number: int) -> None:
+        told.append(number)
+        is_told.set()
+        if len(told) > 1 and drained is not None:
+            drained.cancel()
+
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        loop.add_signal_handler(number, tell, number)
+    async with serving(app, place) as port:
+        started(port)
+        await is_told.wait()
+        async with asyncio.TaskGroup() as group:
+            drained = group.create_task(app.connections.drain(drain_seconds))
+    return 0 if told[0] != signal.SIGINT else 128 + signal.SIGINT

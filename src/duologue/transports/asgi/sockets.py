@@ -1,0 +1,303 @@
+"""WebSocket: one message in each text frame, and a connection that survives the loss of its socket."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+
+from starlette.types import Receive, Send
+
+from duologue.errors import InvalidRequest
+from duologue.jsonrpc.codec import Malformed, parse, serialize_error
+from duologue.jsonrpc.outline import Outline, outline, repeated_name
+from duologue.transports.asgi.connections import Connections
+from duologue.transports.asgi.held import Held
+from duologue.transports.asgi.limits import Limits
+from duologue.transports.asgi.numbers import Numbers
+from duologue.transports.asgi.resuming import Received, Resume, add_offer, lost, received, resumed, said, take_wish
+from duologue.transports.asgi.window import Window
+
+__all__ = ["Carrier", "HeldSocket"]
+
+CLEAN_CLOSE = 1000
+PROTOCOL_ERROR = 1002
+SLOW = 1008
+TOO_BIG = 1009
+TRY_LATER = 1013
+REPLACED = 4409
+HISTORY_LOST = 4410
+
+
+class HeldSocket(Held):
+    """A connection over WebSocket, whichever socket carries it."""
+
+    kind = "websocket"
+
+    def __init__(self, id: str, caller: str, limits: Limits, numbers: Numbers) -> None:
+        super().__init__(id, caller, limits, numbers)
+        self.window = Window(limits.window_bytes, limits.window_frames, keeps=False)
+        self.carrier: Carrier | None = None
+        self.received_count = 0
+        self._unsaid_frames = 0
+        self._unsaid_bytes = 0
+        self._unsaid_since = 0.0
+
+    @property
+    def queued(self) -> int:
+        return self.window.waiting_bytes
+
+    def introduce(self, frame: bytes) -> None:
+        if not self.is_resumable:
+            self.route(frame, None)
+            return
+        self.window.append(add_offer(frame, self.offer))
+        self.window.start_counting()
+        self.wake()
+
+    def route(self, frame: bytes, shape: Outline | None) -> None:
+        self.window.append(frame)
+        if self.carrier is None:
+            self.window.trim()
+            return
+        if self.window.waiting_bytes > self.limits.write_ahead:
+            self.is_congested = True
+        self.carrier.wakeup.set()
+
+    def route_answer(self, frame: bytes, shape: Outline, session: str | None) -> None:
+        self.route(frame, shape)
+
+    def wake(self) -> None:
+        if self.carrier is None:
+            return
+        if self.is_gone and self.carrier.blocked_since is not None:
+            self.carrier.cut()
+        self.carrier.wakeup.set()
+
+    def check(self, now: float) -> None:
+        carrier = self.carrier
+        if carrier is None:
+            return
+        if carrier.blocked_since is not None and now - carrier.blocked_since > self.limits.stall_seconds:
+            carrier.cut()
+        elif self._unsaid_frames and now - self._unsaid_since > self.limits.acknowledge_seconds:
+            self._acknowledge(carrier)
+
+    # --- for those who carry it
+
+    def attach(self, carrier: Carrier) -> None:
+        """Another socket carries it from now on."""
+        if self.carrier is not None:
+            self.carrier.close(REPLACED)
+        self.carrier = carrier
+        self.keep_for_ever()
+
+    def detach(self, carrier: Carrier, code: int) -> None:
+        """This socket is gone."""
+        if self.carrier is not carrier:
+            return
+        self.carrier = None
+        if code == CLEAN_CLOSE or not self.is_resumable or not self.is_introduced or self.is_over:
+            self.end()
+            return
+        self.window.trim()
+        self.make_room()
+        self.keep_for_a_while()
+
+    def rewind(self, position: object) -> bool:
+        """Go back to what a client says it has; false, if that is no place to go on from."""
+        if not isinstance(position, int) or isinstance(position, bool) or position < 0:
+            return False
+        return self.window.rewind(position)
+
+    def count(self, frame: bytes, carrier: Carrier) -> None:
+        """One more frame of the client is here, and it wants to know that now and then."""
+        if not self.is_resumable:
+            return
+        self.received_count += 1
+        if not self._unsaid_frames:
+            self._unsaid_since = asyncio.get_running_loop().time()
+        self._unsaid_frames += 1
+        self._unsaid_bytes += len(frame)
+        limits = self.limits
+        if self._unsaid_frames >= limits.acknowledge_frames or self._unsaid_bytes >= limits.acknowledge_bytes:
+            self._acknowledge(carrier)
+
+    def _acknowledge(self, carrier: Carrier) -> None:
+        self._unsaid_frames = self._unsaid_bytes = 0
+        carrier.say(received(self.received_count))
+
+
+class Carrier:
+    """One socket, from its first message to its end.
+
+    Args:
+        receive: Where messages of the web server come from.
+        send: Where they go.
+        connections: Where connections are opened and found again.
+        caller: Who is on the other side.
+    """
+
+    def __init__(self, receive: Receive, send: Send, connections: Connections, caller: str) -> None:
+        self.wakeup = asyncio.Event()
+        self.blocked_since: float | None = None
+        """Since when the client takes nothing of what is being sent."""
+        self._receive = receive
+        self._send = send
+        self._connections = connections
+        self._limits = connections.limits
+        self._caller = caller
+        self._loop = asyncio.get_running_loop()
+        self._first_words: list[bytes] = []
+        self._close_code: int | None = None
+        self._scope: asyncio.Timeout | None = None
+        self._left_with = 1006
+
+    async def run(self, id: str) -> None:
+        """Carry a connection: a new one of this id, or an old one that is taken up again."""
+        try:
+            async with asyncio.timeout(self._limits.init_seconds):
+                held = await self._begin(id)
+        except TimeoutError:
+            held = None
+            await self._shut(PROTOCOL_ERROR, "no initialize")
+        if held is None:
+            return
+        try:
+            async with asyncio.timeout(None) as self._scope, asyncio.TaskGroup() as group:
+                writing = group.create_task(self._write(held))
+                try:
+                    await self._read(held)
+                finally:
+                    writing.cancel()
+        except TimeoutError:
+            pass  # cut
+        finally:
+            held.detach(self, self._left_with)
+
+    def cut(self) -> None:
+        """The client takes nothing: leave without good-bye, which it would not take either."""
+        if self._scope is not None:
+            self._scope.reschedule(self._loop.time())
+
+    def close(self, code: int) -> None:
+        """Leave the connection to another socket."""
+        self._close_code = code
+        self.wakeup.set()
+
+    def say(self, words: bytes) -> None:
+        """Send something about the connection itself, before anything of the agent."""
+        self._first_words.append(words)
+        self.wakeup.set()
+
+    # --- the first message
+
+    async def _begin(self, id: str) -> HeldSocket | None:
+        while (frame := await self._next()) is not None:
+            words = said(frame)
+            if isinstance(words, Resume):
+                return await self._come_back(words)
+            try:
+                message = parse(frame)
+            except Malformed as malformed:
+                await self._send_text(serialize_error(malformed.id, malformed.error))
+                continue
+            if message.method != "initialize" or not isinstance(message.id, (int, str)):
+                await self._shut(PROTOCOL_ERROR, "the first message must be initialize")
+                return None
+            if not self._connections.can_open:
+                await self._shut(TRY_LATER, "no more connections")
+                return None
+            return self._open(id, frame)
+        return None
+
+    def _open(self, id: str, frame: bytes) -> HeldSocket:
+        held = HeldSocket(id, self._caller, self._limits, self._connections.numbers)
+        frame, held.is_resumable = take_wish(frame)
+        held.attach(self)
+        self._connections.open(held)
+        self._deliver(held, frame)
+        return held
+
+    async def _come_back(self, words: Resume) -> HeldSocket | None:
+        numbers = self._connections.numbers
+        held = self._connections.find(words.params.connection_id, self._caller)
+        if not isinstance(held, HeldSocket) or not held.is_resumable:
+            reason = "there is no such connection; load the session"
+        elif not held.rewind(words.params.received):
+            held.end()
+            reason = "what was missed is not kept any more; load the session"
+        else:
+            numbers.resumed += 1
+            self.say(resumed(held.received_count))
+            held.attach(self)
+            return held
+        numbers.lost += 1
+        await self._send_text(lost(reason))
+        await self._shut(HISTORY_LOST, "history lost")
+        return None
+
+    # --- then all others
+
+    async def _read(self, held: HeldSocket) -> None:
+        while (frame := await self._next()) is not None:
+            if held.carrier is not self:
+                continue  # another socket took over; this one only waits for its good-bye
+            words = said(frame) if held.is_resumable else None
+            if isinstance(words, Received):
+                held.window.acknowledge(words.params.count)
+                continue
+            held.count(frame, self)
+            self._deliver(held, frame)
+            await held.until_taken()
+
+    def _deliver(self, held: HeldSocket, frame: bytes) -> None:
+        name = repeated_name(frame)
+        if name is None:
+            held.deliver(frame, outline(frame))
+        else:
+            held.window.append(serialize_error(None, InvalidRequest(f"{name!r} is there twice")))
+            self.wakeup.set()
+
+    async def _next(self) -> bytes | None:
+        """The next text; `None` when there will be no more."""
+        while (message := await self._receive())["type"] == "websocket.receive":
+            text: str | None = message.get("text")
+            if text is None:
+                continue
+            frame = text.encode()
+            if len(frame) > self._limits.message_bytes:
+                await self._shut(TOO_BIG, "message too large")
+                continue
+            return frame
+        if message["type"] == "websocket.disconnect":
+            self._left_with = message.get("code", 1006)
+        return None
+
+    async def _write(self, held: HeldSocket) -> None:
+        window = held.window
+        with suppress(OSError):  # the client is gone, as the reader will hear
+            while True:
+                if self._first_words:
+                    await self._send_text(self._first_words.pop(0))
+                elif held.carrier is self and (frame := window.take()) is not None:
+                    await self._send_text(frame)
+                    if held.is_congested and window.waiting_bytes < self._limits.write_ahead // 2:
+                        held.make_room()
+                elif self._close_code is not None:
+                    await self._shut(self._close_code, "taken over")
+                    return
+                elif held.is_finished or held.is_gone:
+                    await self._shut(held.close_code, "")
+                    return
+                else:
+                    self.wakeup.clear()
+                    await self.wakeup.wait()
+
+    async def _send_text(self, frame: bytes) -> None:
+        self.blocked_since = self._loop.time()
+        await self._send({"type": "websocket.send", "text": frame.decode("utf-8", "replace")})
+        self.blocked_since = None
+
+    async def _shut(self, code: int, reason: str) -> None:
+        with suppress(OSError):
+            await self._send({"type": "websocket.close", "code": code, "reason": reason})

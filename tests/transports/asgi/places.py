@@ -1,0 +1,159 @@
+"""A real server on loopback with whatever behind it, and raw clients that know nothing of ours."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from websockets.asyncio.client import ClientConnection, connect
+
+from duologue.transports.asgi.doors import Authenticate, Doors, one_token
+from duologue.transports.asgi.endpoint import Endpoint
+from duologue.transports.asgi.limits import Limits
+from duologue.transports.asgi.running import Place, serving
+from duologue.transports.base import Servable, Transport
+
+Json: TypeAlias = dict[str, Any]
+
+TOKEN = "the token of the tests"
+WISH = {"duologue/resume": {"version": 1}}
+SECONDS = 10.0
+
+
+@dataclass
+class Site:
+    """A server that runs."""
+
+    app: Endpoint
+    port: int
+
+    @property
+    def ws(self) -> str:
+        return f"ws://127.0.0.1:{self.port}/acp"
+
+    @property
+    def http(self) -> str:
+        return f"http://127.0.0.1:{self.port}/acp"
+
+    @property
+    def base(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+
+@asynccontextmanager
+async def site(
+    servable: Servable | Callable[[str], Servable],
+    limits: Limits | None = None,
+    authenticate: Authenticate | None = None,
+    *,
+    drain_seconds: float = 0.0,
+    **doors: Any,
+) -> AsyncGenerator[Site]:
+    """Serve this to whoever knows the token."""
+    limits = limits or Limits()
+    if "is_open" in doors:
+        door = Doors(None, limits)
+    else:
+        door = Doors(authenticate or one_token(TOKEN), limits, **doors)
+    app = Endpoint(servable if callable(servable) else lambda _: servable, door, limits)
+    async with asyncio.timeout(60), serving(app, Place(), drain_seconds=drain_seconds) as port:
+        yield Site(app, port)
+
+
+def bearer(token: str = TOKEN) -> dict[str, str]:
+    return {"Authorization": f"Bearer {token}"}
+
+
+@asynccontextmanager
+async def socket_to(place: Site, token: str = TOKEN, **options: Any) -> AsyncGenerator[Socket]:
+    """A WebSocket to it."""
+    options = {"additional_headers": bearer(token), "compression": None, "max_size": None, "proxy": None, **options}
+    async with connect(place.ws, **options) as connection:
+        yield Socket(connection)
+
+
+class Socket:
+    """A client that writes its own JSON."""
+
+    def __init__(self, connection: ClientConnection) -> None:
+        self.connection = connection
+        self.control: list[Json] = []
+        """What the server said about the connection itself."""
+
+    @property
+    def id(self) -> str:
+        """The connection's, as the upgrade said it."""
+        assert self.connection.response is not None
+        return self.connection.response.headers["Acp-Connection-Id"]
+
+    async def send(self, message: Json | str) -> None:
+        await self.connection.send(message if isinstance(message, str) else json.dumps(message))
+
+    async def next(self) -> Json:
+        """The next message of the agent."""
+        async with asyncio.timeout(SECONDS):
+            while True:
+                message: Json = json.loads(await self.connection.recv())
+                if not str(message.get("method", "")).startswith("_duologue/received"):
+                    return message
+                self.control.append(message)
+
+    async def ask(self, id: int | str, method: str, params: Json) -> Json:
+        """A request, and its answer; what comes before it is dropped."""
+        await self.send({"jsonrpc": "2.0", "id": id, "method": method, "params": params})
+        while (answer := await self.next()).get("id") != id or "method" in answer:
+            pass
+        return answer
+
+    async def initialize(self, meta: Json | None = None) -> Json:
+        params: Json = {"protocolVersion": 1, "clientCapabilities": {}}
+        answer = await self.ask(0, "initialize", params if meta is None else {**params, "_meta": meta})
+        result: Json = answer["result"]
+        return result
+
+    async def closed(self) -> int:
+        """The code it is closed with."""
+        async with asyncio.timeout(SECONDS):
+            await self.connection.wait_closed()
+        return self.connection.close_code or 0
+
+    def cut(self) -> None:
+        """The network fails."""
+        self.connection.transport.abort()
+
+
+class Echo:
+    """Not an agent: answers each request with its parameters, and keeps every frame it was sent."""
+
+    def __init__(self) -> None:
+        self.frames: list[bytes] = []
+        self.transports: list[Transport] = []
+        self.ended = asyncio.Event()
+
+    async def serve_on(self, transport: Transport) -> None:
+        self.transports.append(transport)
+        async with transport:
+            while frames := await transport.receive():
+                for frame in frames:
+                    self.frames.append(frame)
+                    self.answer(transport, json.loads(frame))
+        self.ended.set()
+
+    def answer(self, transport: Transport, message: Json) -> None:
+        if "method" in message and "id" in message:
+            answer = {"jsonrpc": "2.0", "id": message["id"], "result": message.get("params", {})}
+            transport.send(json.dumps(answer).encode())
+
+
+class Counting(Echo):
+    """Tells numbers, as many as the request asks for, before it answers."""
+
+    def answer(self, transport: Transport, message: Json) -> None:
+        if message.get("method") == "count":
+            for number in range(message["params"]["to"]):
+                transport.send(b'{"jsonrpc":"2.0","method":"number","params":{"n":%d}}' % number)
+        super().answer(transport, message)
