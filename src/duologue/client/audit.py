@@ -1,4 +1,4 @@
-"""The log of every decision: who wanted what, what was said, and by which rule. No content of files, no titles."""
+"""The log of every decision: who wanted what, what was said, and by which rule. No content of files, no titles, no secrets."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import msgspec
 
 from duologue.client.effects import Effect
 from duologue.client.ownfiles import OwnFile
+from duologue.trace.redaction import redact
 
 __all__ = ["Audit"]
 
@@ -49,7 +50,7 @@ def _written(effect: Effect) -> dict[str, Any]:
     if effect.path is not None:
         written["path"] = effect.path
     if effect.command is not None:
-        written["command"] = effect.command.line
+        written["command"] = redact(effect.command.line)
         written["cwd"] = effect.command.place
         if effect.command.env:
             written["env"] = [name for name, _ in effect.command.env]

@@ -40,6 +40,7 @@ from duologue.mcp.reach import Reach
 from duologue.mcp.results import McpResult, read_result
 from duologue.mcp.streams import Incoming, Outgoing, Watched, whole_result
 from duologue.mcp.tools import OnProgress
+from duologue.runtime.log import shorten
 
 __all__ = ["Link", "connect", "explain"]
 
@@ -117,7 +118,7 @@ class Link:
         try:
             self.tools = await self.list_tools()
         except Exception as error:
-            log.warning("MCP server %r does not list its tools again: %s", self._name, explain(error))
+            log.warning("MCP server %r does not list its tools again: %s", self._name, shorten(explain(error)))
         return self.tools != before
 
     async def call(
@@ -160,7 +161,7 @@ class Link:
                     async for _ in events:
                         self._note_change()
             except (MCPError, SubscriptionLost) as error:
-                log.debug("MCP server %r tells no more of its tools: %s", self._name, error)
+                log.debug("MCP server %r tells no more of its tools: %s", self._name, shorten(error))
                 if isinstance(error, MCPError) and error.code == METHOD_NOT_FOUND:
                     return
             await asyncio.sleep(LISTEN_AGAIN_SECONDS)
@@ -191,7 +192,7 @@ class Link:
         try:
             session.adopt(DiscoverResult.model_validate(await session.send_discover(LATEST_MODERN_VERSION)))
         except (MCPError, ValidationError, RuntimeError) as refusal:
-            log.debug("MCP server %r does not say what it can: %s", self._name, refusal)
+            log.debug("MCP server %r does not say what it can: %s", self._name, shorten(refusal))
 
     async def _hear(self, message: IncomingMessage) -> None:
         if isinstance(message, ToolListChangedNotification):

@@ -21,11 +21,15 @@ _SECRET_NAME = re.compile(
 )
 _LOOKS = re.compile(
     r"(?P<keep>\b(?:Bearer|Basic)\s+|[?&](?:token|key|secret|code|sig|access_token|api_key)="
-    r"|(?:token|secret|passw(?:or)?d|api[-_]?key|access[-_]?key)(?:=|:\s)\s*)[^\s&\"'#]+"
+    r"|(?:token|secret|passw(?:or)?d|api[-_]?key|access[-_]?key)(?:=|:\s)\s*"
+    r"|(?<!-)--[a-z-]{0,40}?(?:token|secret|passw(?:or)?d|api-key|access-key)\s+)[^\s&\"'#]+"
     r"|(?P<user>://[^/\s:@]*+:)[^/\s@]++(?=@)"
     r"|\b(?:sk-|ghp_|gho_|github_pat_|xox[abp]-|AKIA|AIza)[A-Za-z0-9_-]{8,}",
     re.IGNORECASE,
 )
+_ENCODED = ("data", "blob")
+_LONG = 4096
+"""Pictures and sounds are in base64, where no secret can be seen, and searching megabytes of it holds everybody up."""
 _OPTION = re.compile(r"--?[\w-]+")
 _JSON_TEXT = re.compile(r'"(?:[^"\\]|\\.)*+"?+(?P<is_name>\s*+:)?+', re.DOTALL)
 
@@ -56,6 +60,8 @@ def _masked(found: re.Match[str]) -> str:
 def _member(name: str, value: Any) -> Any:
     if name in ("env", "headers"):
         return _values_masked(value)
+    if name in _ENCODED and isinstance(value, str) and len(value) > _LONG:
+        return value
     return _hidden(value) if _SECRET_NAME.search(name) else redact(value)
 
 
