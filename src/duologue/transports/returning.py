@@ -15,6 +15,7 @@ They are not counted, and no layer above ever sees one.
 from __future__ import annotations
 
 import random
+import time
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -246,9 +247,13 @@ class Patience:
     longest: float = 10.0
     limit: float = 120.0
 
-    def pauses(self) -> Iterator[float]:
-        """How long to wait before each attempt: random, so that a thousand clients do not come at once."""
-        pause = self.first
-        while True:
-            yield random.uniform(0, pause)
-            pause = min(2 * pause, self.longest)
+    def pauses_within(self, grace: float) -> Iterator[float]:
+        """How long to wait before each attempt: random, so that a thousand clients do not come at once.
+
+        The time begins with the first; there is none after `limit`, or after the server has forgotten us.
+        """
+        deadline = time.monotonic() + min(grace, self.limit)
+        longest = self.first
+        while time.monotonic() + (pause := random.uniform(0, longest)) < deadline:
+            yield pause
+            longest = min(2 * longest, self.longest)

@@ -220,13 +220,8 @@ class WebSocketTransport(Transport):
             ConnectionLost: There is no way back, or it took too long.
         """
         assert self._greeting.terms is not None
-        loop = asyncio.get_running_loop()
-        seconds = min(self._greeting.terms.grace_seconds, self._patience.limit)
-        deadline = loop.time() + seconds
         reason: Exception | None = ending.failure
-        for pause in self._patience.pauses():
-            if loop.time() + pause > deadline:
-                break
+        for pause in self._patience.pauses_within(self._greeting.terms.grace_seconds):
             await asyncio.sleep(pause)
             try:
                 return await self._take_up(await self._dialer.dial())
@@ -236,7 +231,7 @@ class WebSocketTransport(Transport):
                 reason = error
             except (OSError, TimeoutError) as error:
                 reason = error
-        raise ConnectionLost(f"the connection broke and could not be taken up again within {seconds:g} s: {reason}")
+        raise ConnectionLost(f"the connection broke and could not be taken up again in time: {reason}")
 
     async def _take_up(self, socket: Inbox) -> Inbox:
         """Say who we are and what we have; `_taken_up` hears the answer, before anything that follows it."""

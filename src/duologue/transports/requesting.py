@@ -1,0 +1,137 @@
+"""HTTP as the transport above needs it: bounded answers, no redirects, and clear words when something fails."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+from typing import NamedTuple
+
+import httpx2
+
+from duologue.errors import MessageTooLarge, Unreachable
+from duologue.transports.address import Address
+from duologue.transports.cookies import BoundedJar
+
+__all__ = ["CONNECTION", "SESSION", "Reply", "Requester", "unreachable"]
+
+CONNECTION = "Acp-Connection-Id"
+SESSION = "Acp-Session-Id"
+
+CONNECT_SECONDS = 10.0
+"""For a server to take a connection."""
+
+SEND_SECONDS = 60.0
+"""Without any progress while a request is sent, or until it is answered: a server says 202 before it works."""
+
+KEEPALIVE_SECONDS = 3.0
+"""Servers let go of idle connections after five; to meet one in that very moment would lose a request."""
+
+MAX_COMPLAINT = 8 * 1024
+"""Bytes read of an answer that is an error: enough for a sentence."""
+
+
+class Reply(NamedTuple):
+    """An answer that was read to its end."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+    @property
+    def is_good(self) -> bool:
+        """The server did what it was asked."""
+        return 200 <= self.status < 300
+
+
+class Requester:
+    """Talks HTTP to one endpoint; cookies live as long as this object.
+
+    Args:
+        address: Where, and how we show who we are.
+        max_bytes: Longest answer that is read.
+    """
+
+    def __init__(self, address: Address, max_bytes: int) -> None:
+        self._url = address.url
+        self._max_bytes = max_bytes
+        self._cookies = BoundedJar()
+        self._client = httpx2.AsyncClient(
+            # Compressed answers could not be bounded by what arrives.
+            headers={**address.headers, "Accept-Encoding": "identity"},
+            cookies=self._cookies,
+            verify=address.tls() if address.is_secure else True,
+            timeout=httpx2.Timeout(SEND_SECONDS, connect=CONNECT_SECONDS, pool=None),
+            # Every session has a stream that stays open.
+            limits=httpx2.Limits(max_connections=None, keepalive_expiry=KEEPALIVE_SECONDS),
+            follow_redirects=False,
+        )
+
+    async def ask(
+        self,
+        method: str,
+        headers: Mapping[str, str],
+        content: bytes | None = None,
+        *,
+        seconds: float | None = SEND_SECONDS,
+    ) -> Reply:
+        """Send a request and read its answer.
+
+        Args:
+            method: The verb.
+            headers: Beside those that every request has.
+            content: The body.
+            seconds: How long the server may be silent; None for ever.
+
+        Raises:
+            httpx2.HTTPError: It failed on the way.
+            MessageTooLarge: The answer is over the limit.
+        """
+        timeout = httpx2.Timeout(SEND_SECONDS, connect=CONNECT_SECONDS, pool=None, read=seconds)
+        async with self._client.stream(
+            method, self._url, headers=dict(headers), content=content, timeout=timeout
+        ) as response:
+            return Reply(response.status_code, response.headers, await self._body(response))
+
+    @asynccontextmanager
+    async def events(self, headers: Mapping[str, str], seconds: float | None) -> AsyncGenerator[httpx2.Response]:
+        """An event stream, as long as the block lasts.
+
+        Raises:
+            httpx2.HTTPError: It failed on the way.
+        """
+        timeout = httpx2.Timeout(SEND_SECONDS, connect=CONNECT_SECONDS, pool=None, read=seconds)
+        wanted = {"Accept": "text/event-stream", "Cache-Control": "no-store", **headers}
+        async with self._client.stream("GET", self._url, headers=wanted, timeout=timeout) as response:
+            yield response
+
+    async def _body(self, response: httpx2.Response) -> bytes:
+        limit = self._max_bytes if response.is_success else MAX_COMPLAINT
+        body = bytearray()
+        async for chunk in response.aiter_raw():
+            body += chunk
+            if len(body) > limit:
+                if response.is_success:
+                    raise MessageTooLarge(f"an answer is over the limit of {limit} bytes")
+                return bytes(body[:limit])
+        return bytes(body)
+
+    async def aclose(self) -> None:
+        """Let go of all connections and forget all cookies."""
+        await self._client.aclose()
+        self._cookies.clear()
+
+
+def unreachable(url: str, cause: httpx2.HTTPError | Reply) -> Unreachable:
+    """Why a server cannot be used."""
+    if isinstance(cause, Reply):
+        location = cause.headers.get("location")
+        more = f"; it redirects to {location}, which is not followed" if location is not None else ""
+        more = "; does it want a token?" if cause.status == 401 else more
+        return Unreachable(f"{url} refuses us: HTTP {cause.status}{more}", status=cause.status)
+    reason: BaseException | None = cause
+    while reason is not None:
+        if isinstance(reason, ssl.SSLCertVerificationError):
+            return Unreachable(f"{url} cannot prove who it is: {reason.verify_message}")
+        reason = reason.__cause__ or reason.__context__
+    return Unreachable(f"cannot reach {url}: {str(cause) or type(cause).__name__}")
