@@ -9,6 +9,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -97,6 +98,8 @@ class Lifeline:
         self._tasks = TaskScope()
         self._tidying: asyncio.Task[None] | None = None
         self._is_coming_back = False
+        self._cause: DuologueError | None = None
+        self._left = asyncio.Event()
 
     async def open(self) -> None:
         """Reach the agent for the first time."""
@@ -124,6 +127,7 @@ class Lifeline:
     async def aclose(self) -> None:
         """Leave for good."""
         self._restart = None
+        self._left.set()
         await self._leave()
         await self._tasks.cancel(1.0)
 
@@ -132,19 +136,26 @@ class Lifeline:
         return self._line is None or self._line.connection.is_closed
 
     async def _revive(self, restart: Restart) -> None:
-        cause: DuologueError | None = None if self._line is None else self._line.connection.cause
+        if self._line is not None:
+            self._cause = self._line.connection.cause
         while True:
-            await asyncio.sleep(self._pause(restart, cause))
+            await self._rest(self._pause(restart))
             try:
                 await self._leave()
                 await self._take()
             except (ConnectionLost, InitializeTimeout) as error:
-                cause = error
+                self._cause = error
                 continue
-            _log.warning("the agent was lost and is there again: %s", cause or "it closed the connection")
+            _log.warning("the agent was lost and is there again: %s", self._cause or "it closed the connection")
             return
 
-    def _pause(self, restart: Restart, cause: Exception | None) -> float:
+    async def _rest(self, seconds: float) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._left.wait()
+            raise ConnectionLost("the connection was closed")
+
+    def _pause(self, restart: Restart) -> float:
         """Seconds to wait before the next start, which is counted herewith.
 
         Raises:
@@ -155,12 +166,15 @@ class Lifeline:
             self._restarts.popleft()
         count = len(self._restarts)
         if count >= restart.limit:
-            raise _crash_loop(restart, cause)
+            raise _crash_loop(restart, self._cause)
         self._restarts.append(now)
         return 0.0 if count == 0 else restart.pause * 2.0 ** (count - 1)
 
     async def _take(self) -> None:
         line = await self._dial()
+        if self._left.is_set():
+            await line.connection.aclose()
+            raise ConnectionLost("the connection was closed")
         self._line = line
         self._is_coming_back = False
         self._taken(line)
