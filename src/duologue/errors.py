@@ -25,6 +25,7 @@
     ├── AgentSilent               a turn in which nothing was heard for too long; it was cancelled
     ├── MessageTooLarge           a message over the limit: that call fails; if nobody can be told, the connection ends
     ├── ProtocolViolation         the peer's answer breaks JSON-RPC or the schema
+    │   └── SpeaksVersion1             the agent was addressed in version 2, and knows version 1 only
     ├── Deadlock                  a handler waits for what only its own end could bring
     ├── EncodeError               a value of ours that cannot be written as JSON
     ├── StoreError                sessions could not be kept, or not be read back
@@ -73,6 +74,7 @@ __all__ = [
     "ResourceNotFound",
     "SessionInUse",
     "SessionLost",
+    "SpeaksVersion1",
     "StartError",
     "StoreError",
     "StoreFull",
@@ -245,6 +247,14 @@ class AgentSilent(DuologueError):
 
 class ProtocolViolation(DuologueError):
     """The peer answered with something JSON-RPC or the schema does not allow."""
+
+
+class SpeaksVersion1(ProtocolViolation):
+    """An agent that was addressed in version 2 speaks version 1 only; `answer` is what it said."""
+
+    def __init__(self, message: str, answer: dict[str, Any]) -> None:
+        super().__init__(message)
+        self.answer = answer
 
 
 class Deadlock(DuologueError):

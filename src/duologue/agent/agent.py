@@ -23,8 +23,8 @@ from duologue.conversation.content import JsonObject
 from duologue.conversation.setup import Party
 from duologue.conversation.updates import Command
 from duologue.dialects.meta import RequestMeta
+from duologue.dialects.negotiation import AgentSide, check_versions
 from duologue.dialects.terms import LoginMethod, LoginStatus, Provider
-from duologue.dialects.v1.agent import V1AgentDialect
 from duologue.runtime.connection import Connection, Tap
 from duologue.runtime.handlers import Context, Handlers
 from duologue.schema.base import Method, Notification
@@ -59,6 +59,8 @@ class Agent(Generic[S]):
         permission_timeout: Seconds a permission question waits for its answer; then it is a no.
         cancel_timeout: Seconds a cancelled prompt handler gets to end; then its turn is answered without it.
         debug: Put the text of unexpected exceptions into error answers.
+        versions: What it speaks; `(1, 2)` adds the draft of version 2, which asks of every agent to keep its sessions
+            (in memory, unless `keep_sessions` says where).
     """
 
     def __init__(
@@ -76,6 +78,7 @@ class Agent(Generic[S]):
         permission_timeout: float = PERMISSION_SECONDS,
         cancel_timeout: float = CANCEL_SECONDS,
         debug: bool = False,
+        versions: tuple[int, ...] = (1,),
     ) -> None:
         self.info = Party(name, version, title)
         self.settings_type = settings
@@ -87,6 +90,7 @@ class Agent(Generic[S]):
         self.permission_timeout = permission_timeout
         self.cancel_timeout = cancel_timeout
         self.debug = debug
+        self.versions = check_versions(versions)
         self.prompt_handler: PromptHandler | None = None
         self.request_watchers: list[Callable[[RequestMeta], object]] = []
         self.open_hooks: list[Callable[[Session[Any]], Awaitable[None]]] = []
@@ -96,6 +100,10 @@ class Agent(Generic[S]):
         self.status_handler: Callable[[], Awaitable[LoginStatus | str]] | None = None
         self.providers: Providers | None = None
         self.store: Store | None = None
+        if 2 in self.versions:
+            from duologue.store.memory import MemoryStore
+
+            self.store = MemoryStore()
         self.open_sessions: dict[str, Session[Any]] = {}
         """Every session that is open, of whatever client."""
         self._extensions: list[tuple[Method[Any, Any], Notification[Any], Callable[[Any], Awaitable[Any]]]] = []
@@ -214,7 +222,7 @@ class Agent(Generic[S]):
         """Talk to one client until it leaves."""
         handlers = Handlers()
         link = Link(self)
-        V1AgentDialect(link, handlers)
+        dialect = AgentSide(link, handlers, self.versions)
         for method, notification, handler in self._extensions:
             _register_extension(handlers, method, notification, handler)
         try:
@@ -222,6 +230,7 @@ class Agent(Generic[S]):
                 await connection.wait_closed()
         finally:
             await link.aclose()
+            await dialect.aclose()
 
     def serve(self) -> None:
         """Talk to the client on this process's stdin and stdout until it leaves. Blocks."""

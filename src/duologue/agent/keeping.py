@@ -61,10 +61,10 @@ class Keeping:
         if self._log is not None:
             await self._log.commit()
 
-    def begin_turn(self, prompt: list[Content]) -> None:
-        """A turn begins."""
+    def begin_turn(self, prompt: list[Content], message_id: str) -> None:
+        """A turn begins with this message of the user."""
         if self._log is not None:
-            self._log.begin_turn(prompt)
+            self._log.begin_turn(prompt, message_id)
 
     async def end_turn(self, reason: str | None) -> None:
         """The turn has ended, and all of it is kept; without a reason it was cut off, and stays marked so."""

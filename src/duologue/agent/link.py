@@ -190,12 +190,25 @@ class Link:
 
     # --- the turn
 
-    async def prompt(self, session_id: str, prompt: list[Content], meta: JsonObject | None) -> PromptResult:
+    async def prompt(
+        self,
+        session_id: str,
+        prompt: list[Content],
+        meta: JsonObject | None,
+        inserted: Callable[[str], Awaitable[None]] | None = None,
+    ) -> PromptResult:
         # Nothing is awaited before the prompt stands in line: a cancellation that comes behind it must find it there.
         session = self._session(session_id)
         check_prompt(prompt, self._agent)
         turn: Turn[Any] = Turn(session, prompt, meta)
-        reason = await session.run(turn, self._handler_for(prompt), self._login.check)
+        handler = self._handler_for(prompt)
+
+        async def begin() -> None:
+            await self._login.check()
+            if inserted is not None:
+                await inserted(turn.message_id)
+
+        reason = await session.run(turn, handler, begin)
         return PromptResult(stop_reason=reason, usage=turn.tokens)
 
     def _handler_for(self, prompt: list[Content]) -> Callable[[Turn[Any]], Awaitable[Any]]:
@@ -214,6 +227,18 @@ class Link:
         session = self._sessions.get(session_id)
         if session is not None:
             session.prompts.cancel()
+
+    async def cancel_tool_call(self, session_id: str, tool_call_id: str) -> None:
+        await self._cancel_part(session_id, "toolCallId", tool_call_id)
+
+    async def cancel_terminal(self, session_id: str, terminal_id: str) -> None:
+        await self._cancel_part(session_id, "terminalId", terminal_id)
+
+    async def _cancel_part(self, session_id: str, field: str, part_id: str) -> None:
+        cancel = self._session(session_id).cancellable.get(part_id)
+        if cancel is None:
+            raise InvalidParams(f"$.{field}: nothing of this id runs that could be cancelled")
+        await cancel()
 
     # --- settings
 

@@ -12,7 +12,8 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, cast
 
-from duologue.agent.turn import STOP_REASONS, StopTurn, Turn
+from duologue.agent.stopping import STOP_REASONS, StopTurn
+from duologue.agent.turn import Turn
 from duologue.errors import InternalError, StoreError
 from duologue.runtime.tasks import TaskScope
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import suppress
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -26,6 +26,7 @@ from duologue.conversation.updates import (
     ToolCallChanged,
     Update,
 )
+from duologue.conversation.work import BackgroundWork
 from duologue.dialects.contract import Editor
 from duologue.errors import ConnectionLost, EncodeError, StoreError
 from duologue.local.files import Roots
@@ -42,7 +43,7 @@ _log = logging.getLogger("duologue.agent")
 
 S = TypeVar("S", bound=Settings)
 
-FINAL = ("completed", "failed")
+FINAL = ("completed", "failed", "cancelled")
 """What a tool call ends with."""
 
 CLOSE_GRACE = 1.0
@@ -79,6 +80,9 @@ class Session(Generic[S]):
         self.title: str | None = None
         self.remembered = Remembered()
         self.compacted: set[str] = set()
+        self.cancellable: dict[str, Callable[[], Awaitable[None]]] = {}
+        """Tool calls and terminals that run and that the client may cancel alone, by their ids."""
+        self._background: list[BackgroundWork] = []
         self.permission_timeout = agent.permission_timeout
         self.tasks = TaskScope()
         self.errands = TaskScope()
@@ -213,6 +217,22 @@ class Session(Generic[S]):
         """The session works in another mode now."""
         await self.update(ModeChanged(mode_id=mode_id))
 
+    @asynccontextmanager
+    async def background(self, kind: str, work_id: str) -> AsyncGenerator[None]:
+        """While the block runs, this goes on beside the turns: a `terminal`, a `tool_call` or a `subagent`, by its id.
+
+        Clients of version 1 are not told.
+        """
+        work = BackgroundWork(kind=kind, work_id=work_id)
+        self._background.append(work)
+        try:
+            await self.editor.work_in_background(self.id, list(self._background))
+            yield
+        finally:
+            self._background.remove(work)
+            with suppress(ConnectionLost):
+                await self.editor.work_in_background(self.id, list(self._background))
+
     def on_mcp_message(self, server_id: str, request_id: str, method: str, params: JsonObject | None) -> None:
         """What the client's MCP server says while a request of ours to it runs."""
         if self._mcp is not None:
@@ -250,14 +270,14 @@ class Session(Generic[S]):
         return self._keeping.history()
 
     async def run(
-        self, turn: Turn[Any], handler: Callable[[Turn[Any]], Awaitable[Any]], check: Callable[[], Awaitable[None]]
+        self, turn: Turn[Any], handler: Callable[[Turn[Any]], Awaitable[Any]], begin: Callable[[], Awaitable[None]]
     ) -> str:
-        """Handle a prompt when its turn comes and `check` passes; how it ended, once everything told in it is kept."""
+        """Handle a prompt when its turn comes and `begin` passes; how it ended, once everything told in it is kept."""
 
         async def handle(turn: Turn[Any]) -> Any:
             await self._introduced.wait()
-            await check()
-            self._keeping.begin_turn(turn.prompt)
+            await begin()
+            self._keeping.begin_turn(turn.prompt, turn.message_id)
             try:
                 return await handler(turn)
             finally:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import shlex
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from duologue.conversation.updates import TerminalPart
+from duologue.agent.screen import Screen
+from duologue.conversation.updates import TerminalChanged, TerminalPart
 from duologue.dialects.terms import TerminalExit, TerminalOutput
 from duologue.errors import ConnectionLost, RequestError
 from duologue.local.commands import Command
@@ -53,8 +56,9 @@ async def open_terminal(
     """
     if not session.editor.features.terminals:
         place = await asyncio.to_thread(session.roots.resolve, cwd)
-        async with await Command.start(argv, cwd=place, env=env, output_limit=limit) as command:
-            yield _OwnTerminal(command)
+        open_here = _show if session.editor.features.shows_terminals else _hide
+        async with open_here(session, argv, Path(place), env, limit) as own:
+            yield own
         return
     terminal = await _open_in_editor(session, argv, cwd, env, limit)
     is_cancelled = False
@@ -68,6 +72,38 @@ async def open_terminal(
         releasing = session.errands.start(terminal.release())
         if not is_cancelled:
             await asyncio.shield(releasing)
+
+
+@asynccontextmanager
+async def _hide(
+    session: Session[Any], argv: list[str], cwd: Path, env: dict[str, str], limit: int
+) -> AsyncGenerator[Terminal]:
+    async with await Command.start(argv, cwd=cwd, env=env, output_limit=limit) as command:
+        yield _OwnTerminal(command)
+
+
+@asynccontextmanager
+async def _show(
+    session: Session[Any], argv: list[str], cwd: Path, env: dict[str, str], limit: int
+) -> AsyncGenerator[Terminal]:
+    """A process of our own that the client shows, and may end."""
+    terminal_id = session.new_id("term")
+    screen = Screen(session, terminal_id, limit)
+    command = await Command.start(argv, cwd=cwd, env=env, output_limit=limit, on_output=screen.write)
+    showing: asyncio.Task[None] | None = None
+    try:
+        await session.update(
+            TerminalChanged(terminal_id=terminal_id, command=shlex.join(argv), cwd=str(cwd), can_cancel=True)
+        )
+        session.cancellable[terminal_id] = command.kill
+        showing = session.errands.start(screen.show())
+        yield _ShownTerminal(command, screen)
+    finally:
+        session.cancellable.pop(terminal_id, None)
+        await command.release()
+        if showing is not None:
+            showing.cancel()
+        await screen.close(_exit_of(command))
 
 
 async def _open_in_editor(
@@ -109,9 +145,7 @@ class _OwnTerminal(Terminal):
 
     async def output(self) -> TerminalOutput:
         text, truncated = self._command.output()
-        ended = self._command.exit
-        status = None if ended is None else TerminalExit(exit_code=ended.exit_code, signal=ended.signal)
-        return TerminalOutput(output=text, truncated=truncated, exit=status)
+        return TerminalOutput(output=text, truncated=truncated, exit=_exit_of(self._command))
 
     async def wait(self) -> TerminalExit:
         ended = await self._command.wait()
@@ -119,3 +153,20 @@ class _OwnTerminal(Terminal):
 
     async def kill(self) -> None:
         await self._command.kill()
+
+
+class _ShownTerminal(_OwnTerminal):
+    def __init__(self, command: Command, screen: Screen) -> None:
+        super().__init__(command)
+        self.part = TerminalPart(screen.terminal_id)
+        self._screen = screen
+
+    async def wait(self) -> TerminalExit:
+        ended = await super().wait()
+        await self._screen.close(ended)
+        return ended
+
+
+def _exit_of(command: Command) -> TerminalExit | None:
+    ended = command.exit
+    return None if ended is None else TerminalExit(exit_code=ended.exit_code, signal=ended.signal)

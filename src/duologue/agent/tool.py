@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeAlias
 import msgspec
 
 from duologue.agent.permission import DEFAULT_OPTIONS, Asked
+from duologue.agent.stopping import ToolCancelled
 from duologue.conversation.content import Content, JsonObject, as_content
 from duologue.conversation.updates import (
     UNSET,
@@ -40,6 +41,8 @@ class Tool:
 
     Attributes:
         tool_call_id: Unique in the session.
+        is_cancelled: The user cancelled this call, and nothing else of the turn.
+        on_cancel: What to do then; if nothing is given, the block is left with `ToolCancelled`.
     """
 
     def __init__(
@@ -52,10 +55,16 @@ class Tool:
         name: str | None = None,
         locations: Iterable[str | Path | Location] = (),
         raw_input: Any = UNSET,
+        cancellable: bool = False,
         meta: JsonObject | None = None,
     ) -> None:
         self.tool_call_id = tool_call_id
+        self.is_cancelled = False
+        self.on_cancel: Callable[[], Awaitable[None]] | None = None
         self._turn = turn
+        self._is_cancellable = cancellable
+        self._task: asyncio.Task[Any] | None = None
+        self._cancelling = 0
         self._known = ToolCallChanged(
             is_new=True,
             tool_call_id=tool_call_id,
@@ -65,26 +74,48 @@ class Tool:
             name=name if name is not None else UNSET,
             locations=[_as_location(turn, place) for place in locations] or UNSET,
             raw_input=raw_input,
+            can_cancel=True if cancellable else UNSET,
             meta=meta if meta is not None else UNSET,
         )
         """All that was said of it so far."""
 
     @property
     def status(self) -> str:
-        """`pending`, `in_progress`, `completed` or `failed`."""
+        """`pending`, `in_progress`, `completed`, `failed` or `cancelled`."""
         return str(self._known.status)
 
     async def __aenter__(self) -> Self:
         await self._turn.update(self._known)
+        if self._is_cancellable:
+            self._task = asyncio.current_task()
+            self._cancelling = 0 if self._task is None else self._task.cancelling()
+            self._turn.session.cancellable[self.tool_call_id] = self._cancel
         return self
+
+    async def _cancel(self) -> None:
+        if self.is_cancelled:
+            return
+        self.is_cancelled = True
+        if self.on_cancel is not None:
+            await self.on_cancel()
+        elif self._task is not None:
+            self._task.cancel()
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self.status in ("completed", "failed"):
+        self._turn.session.cancellable.pop(self.tool_call_id, None)
+        is_ours = isinstance(error, asyncio.CancelledError) and self.is_cancelled and self.on_cancel is None
+        if is_ours and self._task is not None and self._task.uncancel() <= self._cancelling:
+            await self.change(status="cancelled")
+            raise ToolCancelled(self.tool_call_id)
+        await self._end(error)
+
+    async def _end(self, error: BaseException | None) -> None:
+        if self.status in ("completed", "failed", "cancelled"):
             return
         if error is None:
-            await self.change(status="completed")
+            await self.change(status="cancelled" if self.is_cancelled else "completed")
         elif isinstance(error, asyncio.CancelledError):
             await self._turn.last_words(self._patch(status="failed"))
         else:

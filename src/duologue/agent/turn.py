@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 from duologue.agent.forms import ask_elicitation, ask_form, form_schema
 from duologue.agent.permission import Asked
 from duologue.agent.settings import Settings
+from duologue.agent.stopping import STOP_REASONS, StopTurn
 from duologue.agent.terminal import Terminal, open_terminal
 from duologue.agent.tool import Tool
 from duologue.agent.workspace import OUTPUT_LIMIT, Files, Ran, run_command
@@ -41,20 +42,10 @@ if TYPE_CHECKING:
     from duologue.agent.session import Session
     from duologue.mcp.servers import McpServers
 
-__all__ = ["STOP_REASONS", "StopTurn", "Turn"]
+__all__ = ["Turn"]
 
 S = TypeVar("S", bound=Settings)
 F = TypeVar("F")
-
-STOP_REASONS = ("end_turn", "max_tokens", "max_turn_requests", "refusal", "cancelled")
-
-
-class StopTurn(Exception):
-    """Ends the turn with a stop reason from anywhere inside it; raised by `turn.stop()`."""
-
-    def __init__(self, reason: str) -> None:
-        super().__init__(reason)
-        self.reason = reason
 
 
 class Turn(Generic[S]):
@@ -69,6 +60,8 @@ class Turn(Generic[S]):
 
     def __init__(self, session: Session[S], prompt: list[Content], meta: JsonObject | None) -> None:
         self.session = session
+        self.message_id = session.new_id("msg")
+        """The id of the user's message."""
         self.prompt = prompt
         self.text = text_of(prompt)
         self.meta = meta
@@ -238,11 +231,14 @@ class Turn(Generic[S]):
         tool_call_id: str | None = None,
         locations: Iterable[str | Path | Location] = (),
         raw_input: Any = UNSET,
+        cancellable: bool = False,
         meta: JsonObject | None = None,
     ) -> Tool:
         """A tool call: `async with turn.tool("Read notes.md", kind="read") as read: …`.
 
-        Kinds: read, edit, delete, move, search, execute, think, fetch, switch_mode, other.
+        Kinds: read, edit, delete, move, search, execute, think, fetch, switch_mode, other. One that is `cancellable`
+        may be cancelled alone, by clients that can: its block is left with `ToolCancelled`, which ends the turn as
+        cancelled unless it is caught.
         """
         return Tool(
             self,
@@ -252,6 +248,7 @@ class Turn(Generic[S]):
             name=name,
             locations=locations,
             raw_input=raw_input,
+            cancellable=cancellable,
             meta=meta,
         )
 

@@ -88,7 +88,7 @@ async def run_command(
     if tool is not None:
         await tool.change(raw_input=asked)
         return await _run(turn, tool, argv, place, env, timeout, limit)
-    async with turn.tool(title or " ".join(argv), kind="execute", raw_input=asked) as own:
+    async with turn.tool(title or " ".join(argv), kind="execute", raw_input=asked, cancellable=True) as own:
         return await _run(turn, own, argv, place, env, timeout, limit)
 
 
@@ -103,6 +103,7 @@ async def _run(
 ) -> Ran:
     keep = limit if limit is not None else OUTPUT_LIMIT
     async with open_terminal(turn.session, argv, cwd=cwd, env=env, limit=keep) as terminal:
+        tool.on_cancel = terminal.kill
         if terminal.part is not None:
             await tool.show(terminal.part)
         else:
@@ -126,5 +127,7 @@ async def _run(
         timed_out=timed_out,
     )
     output = {"exitCode": ran.exit_code, "signal": ran.signal, "timedOut": ran.timed_out}
-    await tool.change(status="completed" if ran.ok else "failed", raw_output=output)
+    tool.on_cancel = None
+    status = "cancelled" if tool.is_cancelled else "completed" if ran.ok else "failed"
+    await tool.change(status=status, raw_output=output)
     return ran

@@ -7,13 +7,14 @@ called by the agent's side. Neither knows which version is spoken.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
 
 from duologue.conversation.content import Content, JsonObject
 from duologue.conversation.settings import Setting
 from duologue.conversation.setup import Party, SessionInfo, SessionSetup
 from duologue.conversation.updates import ToolCallChanged, Update
+from duologue.conversation.work import BackgroundWork
 from duologue.dialects.meta import RequestMeta
 from duologue.dialects.terms import (
     ClientFeatures,
@@ -46,6 +47,10 @@ class Editor(ABC):
     @abstractmethod
     async def update(self, session_id: str, update: Update) -> None:
         """Tell the client what happens; what it did not ask for (notices, compaction, …) is left out."""
+
+    @abstractmethod
+    async def work_in_background(self, session_id: str, work: list[BackgroundWork]) -> None:
+        """Tell what goes on beside and between turns, all of it, where clients can be told."""
 
     @abstractmethod
     async def ask_permission(
@@ -143,9 +148,20 @@ class AgentCore(Protocol):
 
     async def set_title(self, session_id: str, title: str) -> str: ...
 
-    async def prompt(self, session_id: str, prompt: list[Content], meta: JsonObject | None) -> PromptResult: ...
+    async def prompt(
+        self,
+        session_id: str,
+        prompt: list[Content],
+        meta: JsonObject | None,
+        inserted: Callable[[str], Awaitable[None]] | None = None,
+    ) -> PromptResult:
+        """Until the turn has ended; `inserted` is awaited with the id of the user's message before it begins."""
 
     def cancel(self, session_id: str) -> None: ...
+
+    async def cancel_tool_call(self, session_id: str, tool_call_id: str) -> None: ...
+
+    async def cancel_terminal(self, session_id: str, terminal_id: str) -> None: ...
 
     async def set_mode(self, session_id: str, mode_id: str) -> None: ...
 
@@ -169,7 +185,7 @@ class AgentProxy(ABC):
     """The version of the protocol that is spoken."""
 
     @abstractmethod
-    async def initialize(self, info: Party | None, features: ClientFeatures) -> Welcome: ...
+    async def initialize(self, info: Party, features: ClientFeatures) -> Welcome: ...
 
     @abstractmethod
     async def login(self, method_id: str) -> None: ...
@@ -221,6 +237,12 @@ class AgentProxy(ABC):
 
     @abstractmethod
     async def cancel(self, session_id: str) -> None: ...
+
+    @abstractmethod
+    async def cancel_tool_call(self, session_id: str, tool_call_id: str) -> None: ...
+
+    @abstractmethod
+    async def cancel_terminal(self, session_id: str, terminal_id: str) -> None: ...
 
     @abstractmethod
     async def set_mode(self, session_id: str, mode_id: str) -> None: ...

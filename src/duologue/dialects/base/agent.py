@@ -9,10 +9,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
 from typing import Any, ClassVar, TypeAlias
 
-from duologue.dialects.base.editor import WireEditor, accounts_to_wire
+from duologue.dialects.base.editor import accounts_to_wire
 from duologue.dialects.contract import AgentCore
 from duologue.dialects.meta import answering, with_meta
-from duologue.dialects.terms import AgentFeatures, TokenUsage
+from duologue.dialects.terms import AgentFeatures
 from duologue.errors import MethodNotFound
 from duologue.runtime.handlers import Context, Handlers
 from duologue.runtime.tasks import TaskScope
@@ -44,7 +44,6 @@ class AgentDialect(ABC):
     def __init__(self, core: AgentCore, handlers: Handlers) -> None:
         self._core = core
         self._handlers = handlers
-        self._editor: WireEditor | None = None
         self._features: AgentFeatures | None = None
         self._tasks = TaskScope()
         """What goes on after its request was answered."""
@@ -56,7 +55,7 @@ class AgentDialect(ABC):
 
     @abstractmethod
     async def _initialize(self, context: Context, params: Any) -> Any:
-        """The first exchange; it ends with `_withdraw`."""
+        """The first exchange; it ends with `withdraw`."""
 
     @abstractmethod
     def _own_rows(self) -> list[Row]:
@@ -93,11 +92,11 @@ class AgentDialect(ABC):
 
         return handle
 
-    def _withdraw(self, features: AgentFeatures) -> None:
-        """Take away what this agent does not offer."""
+    def withdraw(self, features: AgentFeatures | None = None) -> None:
+        """Take away what this agent does not offer; without features, everything."""
         self._features = features
         for feature, method, _ in self._rows:
-            if feature is not None and not getattr(features, feature):
+            if features is None or (feature is not None and not getattr(features, feature)):
                 self._handlers.off(method)
 
     def _if_offered(
@@ -173,16 +172,3 @@ class AgentDialect(ABC):
 
     async def _mcp_message(self, context: Context, params: Any) -> None:
         self._core.mcp_message(params.server_id, params.request_id, params.method, params.params)
-
-    def _usage_to_wire(self, usage: TokenUsage | None) -> Any:
-        if usage is None:
-            return None
-        return self.schema.Usage(
-            total_tokens=usage.total,
-            input_tokens=usage.input,
-            output_tokens=usage.output,
-            thought_tokens=usage.thought,
-            cached_read_tokens=usage.cached_read,
-            cached_write_tokens=usage.cached_write,
-            meta=usage.meta,
-        )

@@ -8,12 +8,12 @@ import msgspec
 
 from duologue.conversation.content import JsonObject
 from duologue.dialects.contract import AgentProxy
-from duologue.dialects.terms import Account, LoginStatus, Provider, TokenUsage
+from duologue.dialects.terms import Account, LoginStatus, Provider
 from duologue.errors import MethodNotFound
 from duologue.runtime.connection import Connection
 from duologue.schema.base import Method, Notification
 
-__all__ = ["WireProxy", "status_from_wire", "usage_from_wire"]
+__all__ = ["WireProxy", "status_from_wire"]
 
 
 class WireProxy(AgentProxy):
@@ -55,6 +55,20 @@ class WireProxy(AgentProxy):
     async def set_title(self, session_id: str, title: str) -> str:
         request = self.schema.SetSessionTitleRequest(session_id=session_id, title=title)
         return str((await self._ask(self.schema.SESSION_SET_TITLE, request)).title)
+
+    # --- what only some versions have
+
+    async def set_mode(self, session_id: str, mode_id: str) -> None:
+        raise MethodNotFound("this agent has no modes beside its settings")
+
+    async def set_model(self, session_id: str, model_id: str) -> None:
+        raise MethodNotFound("this agent has no models beside its settings")
+
+    async def cancel_tool_call(self, session_id: str, tool_call_id: str) -> None:
+        raise MethodNotFound("this agent cannot cancel a single tool call; cancel the turn")
+
+    async def cancel_terminal(self, session_id: str, terminal_id: str) -> None:
+        raise MethodNotFound("this agent runs no commands that could be cancelled; cancel the turn")
 
     # --- providers, MCP, extensions
 
@@ -99,21 +113,6 @@ class WireProxy(AgentProxy):
             raise MethodNotFound(f"custom notifications begin with an underscore: {name}")
         notification: Notification[Any] = Notification(name, object, side="agent")
         await self._connection.notify(notification, params)
-
-
-def usage_from_wire(usage: Any) -> TokenUsage | None:
-    """The tokens of a turn, as they were read."""
-    if usage is None:
-        return None
-    return TokenUsage(
-        total=usage.total_tokens,
-        input=usage.input_tokens,
-        output=usage.output_tokens,
-        thought=usage.thought_tokens,
-        cached_read=usage.cached_read_tokens,
-        cached_write=usage.cached_write_tokens,
-        meta=usage.meta,
-    )
 
 
 def status_from_wire(status: Any) -> LoginStatus:

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from duologue.conversation.setup import SessionSetup
 from duologue.conversation.updates import CommandsChanged
 from duologue.dialects.base.agent import AgentDialect, Row
-from duologue.dialects.terms import Opened
+from duologue.dialects.terms import Opened, TokenUsage
 from duologue.dialects.v1.content import blocks_from_wire
 from duologue.dialects.v1.editor import V1Editor
 from duologue.dialects.v1.settings import models_to_wire, modes_to_wire, setting_to_wire
@@ -43,6 +43,7 @@ class V1AgentDialect(AgentDialect):
 
     schema: ClassVar[Any] = v1
     _has_boolean_settings = False
+    _editor: V1Editor | None = None
 
     async def _initialize(self, context: Context, params: v1.InitializeRequest) -> v1.InitializeResponse:
         client = party_from_wire(params.client_info)
@@ -50,7 +51,7 @@ class V1AgentDialect(AgentDialect):
         self._has_boolean_settings = features.boolean_settings
         self._editor = V1Editor(context.connection, client, features)
         welcome = await self._core.initialize(client, features, self._editor)
-        self._withdraw(welcome.features)
+        self.withdraw(welcome.features)
         methods = [
             login_to_wire(method)
             for method in welcome.login_methods
@@ -151,9 +152,7 @@ class V1AgentDialect(AgentDialect):
 
     async def _prompt(self, context: Context, params: v1.PromptRequest) -> v1.PromptResponse:
         result = await self._core.prompt(params.session_id, blocks_from_wire(params.prompt), params.meta)
-        return v1.PromptResponse(
-            stop_reason=result.stop_reason, usage=self._usage_to_wire(result.usage), meta=result.meta
-        )
+        return v1.PromptResponse(stop_reason=result.stop_reason, usage=_usage_to_wire(result.usage), meta=result.meta)
 
     # --- settings
 
@@ -173,3 +172,17 @@ class V1AgentDialect(AgentDialect):
     ) -> legacy.SetSessionModelResponse:
         await self._core.set_model(params.session_id, params.model_id)
         return legacy.SetSessionModelResponse()
+
+
+def _usage_to_wire(usage: TokenUsage | None) -> v1.Usage | None:
+    if usage is None:
+        return None
+    return v1.Usage(
+        total_tokens=usage.total,
+        input_tokens=usage.input,
+        output_tokens=usage.output,
+        thought_tokens=usage.thought,
+        cached_read_tokens=usage.cached_read,
+        cached_write_tokens=usage.cached_write,
+        meta=usage.meta,
+    )

@@ -8,11 +8,12 @@ from typing import Any, ClassVar
 from duologue.conversation.content import Content, JsonObject
 from duologue.conversation.settings import Setting
 from duologue.conversation.setup import Party, SessionInfo, SessionSetup
-from duologue.dialects.base.client import WireProxy, usage_from_wire
+from duologue.dialects.base.client import WireProxy
 from duologue.dialects.terms import (
     ClientFeatures,
     Opened,
     PromptResult,
+    TokenUsage,
     Welcome,
 )
 from duologue.dialects.v1.content import blocks_to_wire
@@ -65,7 +66,7 @@ class V1AgentProxy(WireProxy):
     schema: ClassVar[Any] = v1
     version = 1
 
-    async def initialize(self, info: Party | None, features: ClientFeatures) -> Welcome:
+    async def initialize(self, info: Party, features: ClientFeatures) -> Welcome:
         request = v1.InitializeRequest(
             protocol_version=1,
             client_capabilities=client_features_to_wire(features),
@@ -77,6 +78,10 @@ class V1AgentProxy(WireProxy):
                 f"the agent speaks version {answer.protocol_version} of the protocol, and this client version 1; "
                 f"update the older of the two"
             )
+        return self.welcome(answer)
+
+    def welcome(self, answer: v1.InitializeResponse) -> Welcome:
+        """The agent's half of the first exchange, as it was read."""
         return Welcome(
             info=party_from_wire(answer.agent_info),
             features=agent_features_from_wire(answer.agent_capabilities),
@@ -123,7 +128,7 @@ class V1AgentProxy(WireProxy):
     async def prompt(self, session_id: str, prompt: list[Content], meta: JsonObject | None) -> PromptResult:
         request = v1.PromptRequest(session_id=session_id, prompt=blocks_to_wire(prompt), meta=meta)
         answer = await self._connection.request(v1.SESSION_PROMPT, request)
-        return PromptResult(stop_reason=answer.stop_reason, usage=usage_from_wire(answer.usage), meta=answer.meta)
+        return PromptResult(stop_reason=answer.stop_reason, usage=_usage_from_wire(answer.usage), meta=answer.meta)
 
     async def cancel(self, session_id: str) -> None:
         await self._connection.notify(v1.SESSION_CANCEL, v1.CancelNotification(session_id=session_id))
@@ -165,4 +170,18 @@ def _opened(answer: _OpenedWithModels, session_id: str = "") -> Opened:
         modes=modes_from_wire(answer.modes),
         models=None if answer.models is None else models_from_wire(answer.models),
         meta=answer.meta,
+    )
+
+
+def _usage_from_wire(usage: v1.Usage | None) -> TokenUsage | None:
+    if usage is None:
+        return None
+    return TokenUsage(
+        total=usage.total_tokens,
+        input=usage.input_tokens,
+        output=usage.output_tokens,
+        thought=usage.thought_tokens,
+        cached_read=usage.cached_read_tokens,
+        cached_write=usage.cached_write_tokens,
+        meta=usage.meta,
     )

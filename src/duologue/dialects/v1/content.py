@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from duologue.conversation import content as c
 from duologue.conversation import updates as u
+from duologue.conversation.patches import texts_of_patch
 from duologue.schema import v1
 from duologue.schema.base import Other
 
@@ -97,12 +98,12 @@ def blocks_from_wire(blocks: list[v1.ContentBlock]) -> list[c.Content]:
 
 
 def part_to_wire(part: u.ToolContent) -> v1.ToolCallContent:
-    """One piece of a tool call's content as it is written. A deletion has no other form here than an empty new text."""
+    """One piece of a tool call's content as it is written."""
     match part:
         case u.ContentPart():
             return v1.Content(content=to_wire(part.content), meta=part.meta)
         case u.FileChange():
-            return v1.Diff(path=part.path, new_text=part.new_text or "", old_text=part.old_text, meta=part.meta)
+            return _change_to_wire(part)
         case u.TerminalPart():
             return v1.Terminal(terminal_id=part.terminal_id, meta=part.meta)
         case u.UnknownPart():
@@ -120,6 +121,20 @@ def part_from_wire(part: v1.ToolCallContent) -> u.ToolContent:
             return u.TerminalPart(part.terminal_id, part.meta)
         case Other():
             return u.UnknownPart(dict(part))
+
+
+def _change_to_wire(change: u.FileChange) -> v1.Diff | v1.Content:
+    """A change by its texts, or by those a patch shows, or else in words.
+
+    A deletion has no other form here than an empty new text.
+    """
+    old, new = change.old_text, change.new_text
+    if old is None and new is None and change.patch is not None and change.patch_format is None:
+        old, new = texts_of_patch(change.patch)
+    if old is None and new is None and change.operation not in (None, "delete"):
+        source = "" if change.old_path is None else f"{change.old_path} → "
+        return v1.Content(content=v1.TextContent(text=f"{change.operation}: {source}{change.path}"), meta=change.meta)
+    return v1.Diff(path=change.path, new_text=new or "", old_text=old, meta=change.meta)
 
 
 def _contents_to_wire(block: c.Resource) -> v1.TextResourceContents | v1.BlobResourceContents:

@@ -21,6 +21,7 @@ from duologue.conversation.updates import (
     ToolCallChanged,
     Update,
 )
+from duologue.conversation.work import BackgroundWork
 from duologue.dialects.base.editor import WireEditor
 from duologue.dialects.terms import (
     PermissionOption,
@@ -75,6 +76,9 @@ class V1Editor(WireEditor):
                 return PlanChanged(entries=update.entries, meta=update.meta)
             case _:
                 return update
+
+    async def work_in_background(self, session_id: str, work: list[BackgroundWork]) -> None:
+        """Version 1 has no words for it."""
 
     async def ask_permission(
         self, session_id: str, tool: ToolCallChanged, options: list[PermissionOption], meta: JsonObject | None

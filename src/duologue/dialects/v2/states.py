@@ -54,16 +54,18 @@ def state_to_wire(update: u.StateChanged) -> v2.WorkStateUpdate | Other:
     background = update.background
     error, usage = update.error, update.usage
     fields: dict[str, Any] = {
-        "state": update.state,
         "background": None if background is None else [_background_to_wire(work) for work in background],
         "stop_reason": update.stop_reason,
         "error": None if error is None else v2.Error(code=error.code, message=error.message, data=error.data),
         "usage": None if usage is None else _usage_to_wire(usage),
         "meta": plain(update.meta),
     }
-    if update.state not in ("running", "idle", "requires_action", "unknown"):
-        return _of_tomorrow(fields)
-    return v2.WorkStateUpdate(**fields)
+    match update.state:
+        case "running" | "idle" | "requires_action" | "unknown" as state:
+            return v2.WorkStateUpdate(state=state, **fields)
+        case _:
+            known: JsonObject = msgspec.to_builtins(v2.WorkStateUpdate(state="unknown", **fields))
+            return Other("state_update", {**known, "state": update.state})
 
 
 def state_from_wire(update: v2.WorkStateUpdate) -> u.StateChanged:
@@ -83,12 +85,6 @@ def unknown_state_from_wire(update: Other) -> u.StateChanged | None:
     """A state this version does not know is still one, and not idle; nothing if this is no state at all."""
     state = update.get("state")
     return u.StateChanged(state=state, other=dict(update)) if isinstance(state, str) else None
-
-
-def _of_tomorrow(fields: dict[str, Any]) -> Other:
-    """A state this version has no class for."""
-    known: JsonObject = msgspec.to_builtins(v2.WorkStateUpdate(**{**fields, "state": "unknown"}))
-    return Other("state_update", {**known, "state": fields["state"]})
 
 
 def _background_to_wire(work: BackgroundWork) -> v2.BackgroundWork:

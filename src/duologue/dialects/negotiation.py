@@ -1,0 +1,163 @@
+"""Which version of the protocol two sides speak: the highest both know, chosen with the first exchange.
+
+A connection speaks one version from then on. Version 2 is a draft, so each side speaks it only if its author says so.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+import msgspec
+from msgspec import Raw, Struct, UnsetType
+
+from duologue.dialects.terms import ClientFeatures
+from duologue.dialects.v1.agent import V1AgentDialect
+from duologue.dialects.v1.client import V1AgentProxy
+from duologue.dialects.v1.service import V1ClientService
+from duologue.errors import InvalidParams, InvalidRequest, SpeaksVersion1, UnsupportedProtocolVersion
+from duologue.schema import v1
+from duologue.schema.codec import decode
+
+if TYPE_CHECKING:
+    from duologue.conversation.setup import Party
+    from duologue.dialects.base.agent import AgentDialect
+    from duologue.dialects.contract import AgentCore, AgentProxy, ClientCore
+    from duologue.dialects.terms import Welcome
+    from duologue.runtime.connection import Connection
+    from duologue.runtime.handlers import Handlers
+
+__all__ = ["KNOWN", "AgentSide", "check_versions", "introduce"]
+
+KNOWN = (1, 2)
+
+_log = logging.getLogger("duologue.dialects")
+
+
+def check_versions(versions: tuple[int, ...]) -> tuple[int, ...]:
+    """The same versions in order.
+
+    Raises:
+        ValueError: There is one nobody here speaks, or none.
+    """
+    wanted = tuple(sorted(set(versions)))
+    if not wanted or not set(wanted) <= set(KNOWN):
+        raise ValueError(f"the versions of the protocol are {KNOWN}, not {versions}")
+    return wanted
+
+
+# --- the agent's side
+
+
+class _Asked(Struct, rename="camel"):
+    protocol_version: int
+
+
+class AgentSide:
+    """The dialect of one connection, once its client has said what it speaks.
+
+    Args:
+        core: The agent.
+        handlers: The table of the connection.
+        versions: What the agent speaks.
+    """
+
+    def __init__(self, core: AgentCore, handlers: Handlers, versions: tuple[int, ...]) -> None:
+        self._core = core
+        self._handlers = handlers
+        self._versions = versions
+        self._dialect: AgentDialect | None = None
+        if versions == (1,):  # whatever a client asks for, it gets an answer in version 1
+            self._dialect = V1AgentDialect(core, handlers)
+        else:
+            handlers.prepare = self._choose
+
+    async def aclose(self) -> None:
+        """The client is gone, and its sessions have ended."""
+        if self._dialect is not None:
+            await self._dialect.aclose()
+
+    def _choose(self, params: Raw | UnsetType) -> Raw | UnsetType:
+        try:
+            asked = msgspec.json.decode(b"" if isinstance(params, UnsetType) else params, type=_Asked).protocol_version
+        except msgspec.MsgspecError as bad:
+            raise InvalidParams(f"$.protocolVersion: {bad}") from bad
+        spoken = [version for version in self._versions if version <= asked]
+        if not spoken:
+            supported = list(self._versions)
+            raise UnsupportedProtocolVersion(
+                f"version {asked} of the protocol is not spoken here, but {' and '.join(map(str, supported))}",
+                data={"requested": asked, "supported": supported},
+            )
+        if self._dialect is not None:
+            self._dialect.withdraw()
+        if spoken[-1] == 1:
+            self._dialect = V1AgentDialect(self._core, self._handlers)
+            return params
+        from duologue.dialects.v2.agent import V2AgentDialect
+
+        self._dialect = V2AgentDialect(self._core, self._handlers)
+        return params if asked == spoken[-1] else _as_far_as_it_is_known(params)
+
+
+def _as_far_as_it_is_known(params: Raw | UnsetType) -> Raw | UnsetType:
+    """What a client of a later version says of itself: who it is, if that can be read, and no more if it cannot."""
+    from duologue.schema import v2
+
+    try:
+        decode(v2.InitializeRequest, b"" if isinstance(params, UnsetType) else params)
+    except InvalidParams:
+        stranger = {"protocolVersion": 2, "info": {"name": "unknown", "version": "unknown"}}
+        return Raw(msgspec.json.encode(stranger))
+    return params
+
+
+# --- the client's side
+
+
+async def introduce(
+    connection: Connection,
+    core: ClientCore,
+    info: Party,
+    features: ClientFeatures,
+    versions: tuple[int, ...],
+    *,
+    can_start_over: bool,
+) -> tuple[AgentProxy, Welcome]:
+    """The first exchange, in the highest version both speak.
+
+    Args:
+        connection: To the agent.
+        core: What answers its requests.
+        info: Who we are.
+        features: What we can do.
+        versions: What we speak.
+        can_start_over: Whether there can be another connection. An agent of version 1 does not understand what a
+            client of version 2 says of itself; without another connection it never hears what that can do.
+
+    Raises:
+        SpeaksVersion1: Another connection would be better.
+        ProtocolViolation: The agent speaks no version of ours.
+    """
+    handlers = connection.handlers
+    if versions[-1] == 2:
+        from duologue.dialects.v2.client import V2AgentProxy
+        from duologue.dialects.v2.service import V2ClientService
+
+        newer = V2AgentProxy(connection)
+        V2ClientService(core, features, handlers, newer)
+        try:
+            return newer, await newer.initialize(info, features)
+        except SpeaksVersion1 as met:
+            if 1 not in versions or can_start_over:
+                raise
+            _log.warning("the agent speaks version 1 only, and does not know what this client can do for it")
+            V1ClientService(core, ClientFeatures(), handlers)
+            older = V1AgentProxy(connection)
+            return older, older.welcome(decode(v1.InitializeResponse, msgspec.json.encode(met.answer)))
+        except (UnsupportedProtocolVersion, InvalidParams, InvalidRequest):
+            if 1 not in versions:
+                raise
+    V1ClientService(core, features, handlers)
+    proxy = V1AgentProxy(connection)
+    return proxy, await proxy.initialize(info, features)

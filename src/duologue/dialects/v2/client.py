@@ -1,0 +1,219 @@
+"""A client on the wire of version 2: a prompt is over when the session is idle again, not when it is answered."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import msgspec
+
+from duologue.conversation.content import Content, JsonObject
+from duologue.conversation.settings import Setting
+from duologue.conversation.setup import Party, SessionInfo, SessionSetup
+from duologue.conversation.updates import StateChanged
+from duologue.dialects.base.client import WireProxy
+from duologue.dialects.terms import ClientFeatures, Opened, PromptResult, Welcome
+from duologue.dialects.v2.content import blocks_to_wire
+from duologue.dialects.v2.settings import setting_from_wire
+from duologue.dialects.v2.setup import (
+    agent_features_from_wire,
+    client_features_to_wire,
+    info_from_wire,
+    login_from_wire,
+    party_from_wire,
+    party_to_wire,
+    servers_to_wire,
+    system_prompt_to_wire,
+)
+from duologue.dialects.v2.updates import commands_from_wire
+from duologue.errors import ProtocolViolation, SpeaksVersion1, error_for_code
+from duologue.runtime.connection import Connection
+from duologue.runtime.tasks import TaskScope
+from duologue.schema import v2
+from duologue.schema.base import Method
+from duologue.schema.codec import decode
+
+__all__ = ["V2AgentProxy"]
+
+
+_INITIALIZE: Method[Any, dict[str, Any]] = Method("initialize", object, dict[str, Any])
+"""Read as it comes: an agent may answer in an older version, whose answer looks different."""
+
+
+class _Turn:
+    """A prompt of ours, from its sending to the idle state that ends it."""
+
+    def __init__(self) -> None:
+        self.ended: asyncio.Future[StateChanged] = asyncio.get_running_loop().create_future()
+        self._is_inserted = False
+        self._has_run = False
+
+    def inserted(self) -> None:
+        self._is_inserted = True
+
+    def on_state(self, update: StateChanged) -> None:
+        """Only an idle state after the work began is its end; what came before is about something else."""
+        if update.state == "running":
+            self._has_run = True
+        elif update.state == "idle" and (self._is_inserted or self._has_run) and not self.ended.done():
+            self.ended.set_result(update)
+
+
+class V2AgentProxy(WireProxy):
+    """Calls of a client to an agent of version 2."""
+
+    schema: ClassVar[Any] = v2
+    version = 2
+
+    def __init__(self, connection: Connection) -> None:
+        super().__init__(connection)
+        self._turns: dict[str, list[_Turn]] = {}
+        self._tasks = TaskScope()
+
+    async def initialize(self, info: Party, features: ClientFeatures) -> Welcome:
+        """The first exchange.
+
+        Raises:
+            SpeaksVersion1: The agent answers in version 1.
+            ProtocolViolation: It answers in no version known here.
+        """
+        request = v2.InitializeRequest(
+            protocol_version=2, info=party_to_wire(info), capabilities=client_features_to_wire(features)
+        )
+        answer = await self._connection.request(_INITIALIZE, request)
+        version = answer.get("protocolVersion")
+        if version == 1:
+            raise SpeaksVersion1("the agent speaks version 1 of the protocol, and was addressed in version 2", answer)
+        if version != 2:
+            raise ProtocolViolation(
+                f"the agent speaks version {version!r} of the protocol, and this client version 2; "
+                f"update the older of the two"
+            )
+        read = decode(v2.InitializeResponse, msgspec.json.encode(answer))
+        return Welcome(
+            info=party_from_wire(read.info),
+            features=agent_features_from_wire(read.capabilities, has_logins=bool(read.auth_methods)),
+            login_methods=[login_from_wire(method) for method in read.auth_methods],
+        )
+
+    # --- login
+
+    async def login(self, method_id: str) -> None:
+        await self._connection.request(v2.AUTH_LOGIN, v2.LoginAuthRequest(method_id=method_id))
+
+    async def logout(self) -> None:
+        await self._connection.request(v2.AUTH_LOGOUT, v2.LogoutAuthRequest())
+
+    # --- sessions
+
+    async def new_session(self, setup: SessionSetup, arrived: Callable[[Opened], None]) -> Opened:
+        request = v2.NewSessionRequest(**_setup_fields(setup))
+        answer = await self._connection.request(v2.SESSION_NEW, request, arrived=lambda found: arrived(_opened(found)))
+        return _opened(answer)
+
+    async def load_session(self, session_id: str, setup: SessionSetup) -> Opened:
+        return await self._resume(session_id, setup, v2.ReplayFromStart())
+
+    async def resume_session(self, session_id: str, setup: SessionSetup) -> Opened:
+        return await self._resume(session_id, setup, None)
+
+    async def _resume(self, session_id: str, setup: SessionSetup, replay: v2.ReplayFromStart | None) -> Opened:
+        request = v2.ResumeSessionRequest(session_id=session_id, replay_from=replay, **_setup_fields(setup))
+        return _opened(await self._connection.request(v2.SESSION_RESUME, request), session_id)
+
+    async def fork_session(self, session_id: str, setup: SessionSetup, arrived: Callable[[Opened], None]) -> Opened:
+        request = v2.ForkSessionRequest(session_id=session_id, **_setup_fields(setup))
+        answer = await self._connection.request(v2.SESSION_FORK, request, arrived=lambda found: arrived(_opened(found)))
+        return _opened(answer)
+
+    async def list_sessions(
+        self, cwd: str | None, cursor: str | None, archived: str | None
+    ) -> tuple[list[SessionInfo], str | None]:
+        request = v2.ListSessionsRequest(cwd=cwd, cursor=cursor, archived=archived)
+        answer = await self._connection.request(v2.SESSION_LIST, request)
+        return [info_from_wire(info) for info in answer.sessions], answer.next_cursor
+
+    # --- the turn
+
+    async def prompt(self, session_id: str, prompt: list[Content], meta: JsonObject | None) -> PromptResult:
+        turn = _Turn()
+        waiting = self._turns.setdefault(session_id, [])
+        waiting.append(turn)
+        try:
+            request = v2.PromptRequest(session_id=session_id, prompt=blocks_to_wire(prompt), meta=meta)
+            await self._connection.request(v2.SESSION_PROMPT, request, arrived=lambda _: turn.inserted())
+            return _result(await self._end_of(turn))
+        finally:
+            waiting.remove(turn)
+            if not waiting:
+                self._turns.pop(session_id, None)
+
+    async def _end_of(self, turn: _Turn) -> StateChanged:
+        """The state that ends it; a connection that is lost ends the wait as well."""
+        closed = self._tasks.start(self._connection.wait_closed())
+        try:
+            ends: set[asyncio.Future[Any]] = {turn.ended, closed}
+            await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            closed.cancel()
+        if not turn.ended.done():
+            raise self._connection.lost()
+        return turn.ended.result()
+
+    def on_state(self, session_id: str, update: StateChanged) -> None:
+        """The session says what it is doing; everything it said before has been handled."""
+        turns = self._turns.get(session_id)
+        if turns:
+            turns[0].on_state(update)
+
+    async def cancel(self, session_id: str) -> None:
+        await self._connection.notify(v2.SESSION_CANCEL, v2.CancelSessionNotification(session_id=session_id))
+
+    async def cancel_tool_call(self, session_id: str, tool_call_id: str) -> None:
+        request = v2.CancelToolCallRequest(session_id=session_id, tool_call_id=tool_call_id)
+        await self._connection.request(v2.TOOL_CALL_CANCEL, request)
+
+    async def cancel_terminal(self, session_id: str, terminal_id: str) -> None:
+        request = v2.CancelTerminalRequest(session_id=session_id, terminal_id=terminal_id)
+        await self._connection.request(v2.TERMINAL_CANCEL, request)
+
+    # --- settings
+
+    async def set_setting(self, session_id: str, setting_id: str, value: str | bool) -> list[Setting]:
+        request: v2.SetSessionConfigOptionRequest
+        if isinstance(value, bool):
+            request = v2.SetSessionConfigOptionBoolean(session_id=session_id, config_id=setting_id, value=value)
+        else:
+            request = v2.SetSessionConfigOptionId(session_id=session_id, config_id=setting_id, value=value)
+        answer = await self._connection.request(v2.SESSION_SET_CONFIG_OPTION, request)
+        return [setting_from_wire(option) for option in answer.config_options]
+
+
+def _result(state: StateChanged) -> PromptResult:
+    """How the turn ended; work that failed is an error of the prompt, as in version 1."""
+    if state.error is not None:
+        raise error_for_code(state.error.code, state.error.message, state.error.data)
+    if state.stop_reason == "error":
+        raise error_for_code(-32603, "the agent's work ended with an error it does not explain", None)
+    meta = state.meta if isinstance(state.meta, dict) else None
+    return PromptResult(stop_reason=state.stop_reason or "end_turn", usage=state.usage, meta=meta)
+
+
+def _setup_fields(setup: SessionSetup) -> dict[str, Any]:
+    return {
+        "cwd": setup.cwd,
+        "mcp_servers": servers_to_wire(setup.mcp_servers),
+        "additional_directories": setup.additional_directories,
+        "system_prompt": system_prompt_to_wire(setup.system_prompt),
+        "meta": setup.meta,
+    }
+
+
+def _opened(answer: Any, session_id: str = "") -> Opened:
+    return Opened(
+        session_id=session_id or answer.session_id,
+        settings=[setting_from_wire(option) for option in answer.config_options],
+        commands=commands_from_wire(answer.available_commands),
+        meta=answer.meta,
+    )

@@ -1,0 +1,53 @@
+"""What a client of version 2 does for its agent: it listens, and answers its questions to the user."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import msgspec
+
+from duologue.conversation.updates import StateChanged
+from duologue.dialects.base.service import ClientService
+from duologue.dialects.contract import ClientCore
+from duologue.dialects.terms import ClientFeatures
+from duologue.dialects.v2.client import V2AgentProxy
+from duologue.dialects.v2.updates import permission_tool_from_wire, update_from_wire
+from duologue.runtime.handlers import Context, Handlers
+from duologue.schema import v2
+
+__all__ = ["V2ClientService"]
+
+
+class V2ClientService(ClientService):
+    """Registers what the client offers to an agent of version 2.
+
+    Args:
+        core: The client.
+        features: What it offers.
+        handlers: The table of the connection.
+        proxy: Is told of states: they end the turns it waits for.
+    """
+
+    schema: ClassVar[Any] = v2
+
+    def __init__(self, core: ClientCore, features: ClientFeatures, handlers: Handlers, proxy: V2AgentProxy) -> None:
+        super().__init__(core, features, handlers)
+        self._proxy = proxy
+        handlers.on(v2.SESSION_UPDATE)(self._update)
+        handlers.on(v2.SESSION_REQUEST_PERMISSION)(self._ask_permission)
+
+    async def _update(self, context: Context, params: v2.UpdateSessionNotification) -> None:
+        update = update_from_wire(params.update)
+        await self._core.update(params.session_id, update, context.raw)
+        if isinstance(update, StateChanged):
+            self._proxy.on_state(params.session_id, update)
+
+    async def _ask_permission(
+        self, context: Context, params: v2.RequestPermissionRequest
+    ) -> v2.RequestPermissionResponse:
+        tool = permission_tool_from_wire(params)
+        if not tool.tool_call_id:  # asked about something that is no tool call of the conversation
+            tool = msgspec.structs.replace(tool, tool_call_id=f"permission-{context.id}")
+        chosen = await self._core.ask_permission(params.session_id, tool, self._options(params), context.raw)
+        response: v2.RequestPermissionResponse = self._outcome(chosen)
+        return response
