@@ -47,7 +47,7 @@ def prompt(session_id: str, text: str) -> dict[str, Any]:
 def answer(method: str, params: dict[str, Any]) -> dict[str, Any]:
     match method:
         case "initialize":
-            sessions = {name: {} for name in FEATURES if name in ("resume", "close", "list")}
+            sessions: dict[str, Any] = {name: {} for name in FEATURES if name in ("resume", "close", "list")}
             capabilities = {"loadSession": "load" in FEATURES, "sessionCapabilities": sessions}
             return {"protocolVersion": 1, "agentCapabilities": capabilities}
         case "session/new":

@@ -1,0 +1,183 @@
+"""A turn in which nothing happens is told, and then given up; a pause that can be explained is not."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from duologue.client.connect import connect
+from duologue.client.permissions import Permissions, Question
+from duologue.client.terminals import Terminals
+from duologue.client.turn import MAX_WAITING_EVENTS
+from duologue.dialects.terms import Elicitation, ElicitationAnswer
+from duologue.errors import AgentSilent
+from duologue.events import Event, Silence, Text
+from tests.client.scripted import ALL_OPTIONS, Json, ScriptedAgent, result, said
+
+pytestmark = pytest.mark.timeout(30)
+
+SECONDS = 0.1
+TOOL = {"sessionUpdate": "tool_call", "toolCallId": "t", "title": "Look", "status": "in_progress"}
+FORM: Json = {"mode": "form", "sessionId": "s1", "message": "?", "requestedSchema": {"type": "object", "properties": {}}}
+
+
+async def four_silences(agent: ScriptedAgent) -> bool:
+    """Work quietly for four times as long as is noticed; whether nobody cancelled it."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(4 * SECONDS):
+            await agent.until("session/cancel")
+            return False
+    return True
+
+
+async def test_a_silence_is_told_once_and_then_ends_the_turn(tmp_path: Path) -> None:
+    async def prompt(params: Json) -> Json:
+        agent.update(said("one moment"))
+        await agent.until("session/cancel")
+        return result(stopReason="cancelled")
+
+    agent = ScriptedAgent(prompt=prompt)
+    async with asyncio.timeout(5), connect(agent, silence=SECONDS) as remote, remote.session(tmp_path) as session:
+        events: list[Event] = []
+        session.watch(events.append)
+        turn = session.prompt("go")
+        with pytest.raises(AgentSilent, match=r"no sign of life for 0\.2 s"):
+            await turn
+        assert turn.stop_reason == "cancelled"
+        assert [type(event) for event in events] == [Text, Silence]
+        assert isinstance(events[1], Silence)
+        assert events[1].seconds == SECONDS
+        agent.answers["session/prompt"] = agent_ends
+        assert (await session.prompt("again")).stop_reason == "end_turn"
+
+
+async def agent_ends(params: Json) -> Json:
+    return result(stopReason="end_turn")
+
+
+async def test_an_agent_that_does_not_even_cancel_is_given_up(tmp_path: Path) -> None:
+    async def prompt(params: Json) -> Json:
+        await asyncio.Event().wait()
+        return result()
+
+    agent = ScriptedAgent(prompt=prompt)
+    async with asyncio.timeout(5), connect(agent, silence=SECONDS) as remote:
+        remote.cancel_seconds = 0.05
+        session = await remote.new(tmp_path)
+        with pytest.raises(AgentSilent):
+            async with session.prompt("go") as turn:
+                assert [type(event) async for event in turn] == [Silence]
+
+
+async def test_a_sign_of_life_ends_a_silence(tmp_path: Path) -> None:
+    noticed = asyncio.Event()
+
+    async def prompt(params: Json) -> Json:
+        for word in ("here", "and here"):
+            noticed.clear()
+            await noticed.wait()
+            agent.update(said(word))
+        return result(stopReason="end_turn")
+
+    def watch(event: Event) -> None:
+        if isinstance(event, Silence):
+            noticed.set()
+
+    agent = ScriptedAgent(prompt=prompt)
+    async with asyncio.timeout(5), connect(agent, silence=SECONDS) as remote, remote.session(tmp_path) as session:
+        session.watch(watch)
+        async with session.prompt("go") as turn:
+            assert [type(event) async for event in turn] == [Silence, Text, Silence, Text]
+
+
+async def test_an_open_tool_call_is_no_silence(tmp_path: Path) -> None:
+    async def prompt(params: Json) -> Json:
+        agent.update(TOOL)
+        went_on = await four_silences(agent)
+        agent.update({"sessionUpdate": "tool_call_update", "toolCallId": "t", "status": "completed"})
+        return result(stopReason="end_turn" if went_on else "cancelled")
+
+    agent = ScriptedAgent(prompt=prompt)
+    async with asyncio.timeout(5), connect(agent, silence=SECONDS) as remote, remote.session(tmp_path) as session:
+        assert (await session.prompt("go")).stop_reason == "end_turn"
+
+
+@pytest.mark.parametrize("asks", ["permission", "question"])
+async def test_an_agent_that_waits_for_our_user_is_not_silent(tmp_path: Path, asks: str) -> None:
+    went_on: list[bool] = []
+
+    async def decide(question: Question) -> bool:
+        went_on.append(await four_silences(agent))
+        return False
+
+    async def fill_in(question: Elicitation) -> ElicitationAnswer:
+        went_on.append(await four_silences(agent))
+        return ElicitationAnswer(action="decline")
+
+    async def prompt(params: Json) -> Json:
+        if asks == "question":
+            await agent.ask("elicitation/create", FORM)
+        else:
+            # A call that is over excuses nothing by itself.
+            tool = {"toolCallId": "t", "title": "Look", "kind": "edit", "status": "completed"}
+            await agent.ask_permission(tool, ALL_OPTIONS)
+        return result(stopReason="end_turn")
+
+    agent = ScriptedAgent(prompt=prompt)
+    rules = Permissions(on_ask=decide)
+    async with (
+        asyncio.timeout(5),
+        connect(agent, permissions=rules, on_elicit=fill_in, silence=SECONDS) as remote,
+        remote.session(tmp_path) as session,
+    ):
+        assert (await session.prompt("go")).stop_reason == "end_turn"
+    assert went_on == [True]
+
+
+async def test_a_command_that_runs_for_the_agent_is_no_silence(tmp_path: Path) -> None:
+    async def prompt(params: Json) -> Json:
+        made = await agent.ask("terminal/create", {"sessionId": "s1", "command": "sleep", "args": ["60"]})
+        went_on = await four_silences(agent)
+        terminal = {"sessionId": "s1", "terminalId": made["result"]["terminalId"]}
+        await agent.ask("terminal/release", terminal)
+        return result(stopReason="end_turn" if went_on else "cancelled")
+
+    async def says_yes(question: Question) -> bool:
+        return True
+
+    agent = ScriptedAgent(prompt=prompt)
+    rules = Permissions(on_ask=says_yes)
+    async with (
+        asyncio.timeout(10),
+        connect(agent, permissions=rules, terminals=Terminals(grace=0.2), silence=SECONDS) as remote,
+        remote.session(tmp_path) as session,
+    ):
+        assert (await session.prompt("go")).stop_reason == "end_turn"
+
+
+async def test_an_agent_that_waits_for_a_slow_reader_is_not_silent(tmp_path: Path) -> None:
+    async def prompt(params: Json) -> Json:
+        agent.update(*(said(str(number)) for number in range(2 * MAX_WAITING_EVENTS)))
+        return result(stopReason="end_turn")
+
+    agent = ScriptedAgent(prompt=prompt)
+    async with asyncio.timeout(5), connect(agent, silence=SECONDS) as remote, remote.session(tmp_path) as session:
+        async with session.prompt("go") as turn:
+            kinds: list[type[Event]] = []
+            async for event in turn:
+                if not kinds:
+                    assert await four_silences(agent)
+                kinds.append(type(event))
+        assert kinds == [Text] * 2 * MAX_WAITING_EVENTS
+
+
+async def test_nobody_watches_unless_asked_to(tmp_path: Path) -> None:
+    async def prompt(params: Json) -> Json:
+        return result(stopReason="end_turn" if await four_silences(agent) else "cancelled")
+
+    agent = ScriptedAgent(prompt=prompt)
+    async with asyncio.timeout(5), connect(agent) as remote, remote.session(tmp_path) as session:
+        assert (await session.prompt("go")).stop_reason == "end_turn"
