@@ -1,4 +1,4 @@
-"""The ways to an agent: a command to start, an agent object in this very process, or a transport that is there already.
+"""The ways to an agent: a command, an address, an agent object in this very process, or a transport that is there.
 
 A `Way` can be taken again after the agent is gone: each `open()` starts from nothing.
 """
@@ -13,14 +13,17 @@ from typing import Any, TypeAlias
 
 from duologue.errors import StartError
 from duologue.runtime.tasks import TaskScope
+from duologue.transports.address import Trust
 from duologue.transports.base import Servable, Transport
 from duologue.transports.memory import memory_pair
 from duologue.transports.process import ProcessTransport
+from duologue.transports.remote import Remote
 
-__all__ = ["Start", "Target", "Way"]
+__all__ = ["Start", "Target", "Visit", "Way"]
 
 Target: TypeAlias = str | Sequence[str] | Mapping[str, Any] | Servable | Transport
-"""A command line, a list, a configuration (`{"command": …, "args": …, "env": …}`), an agent object, or a transport."""
+"""A command line, a list, an address (`wss://…`, `https://…`), a configuration (`{"command": …, "args": …, "env": …}`
+or `{"url": …, "headers": …}`), an agent object, or a transport."""
 
 
 @dataclass(frozen=True)
@@ -32,29 +35,46 @@ class Start:
     on_stderr: Callable[[bytes], None] | None = None
 
 
+@dataclass(frozen=True)
+class Visit:
+    """How we show who we are to a server, and it to us."""
+
+    headers: Mapping[str, str] | None = None
+    token: str | None = None
+    tls: Trust = None
+
+
 class Way:
     """How one agent is reached.
 
     Args:
         target: What to reach.
         start: How, if it is a command.
+        visit: How, if it is an address.
+
+    Raises:
+        StartError: It is an address that makes no sense.
     """
 
-    def __init__(self, target: Target, start: Start) -> None:
+    def __init__(self, target: Target, start: Start, visit: Visit | None = None) -> None:
+        visit = visit or Visit()
         self._target = target
         self._start = start
+        self._remote = Remote.of(target, headers=visit.headers, token=visit.token, trust=visit.tls)
         self._served = TaskScope()
 
     @property
     def name(self) -> str:
         """What tells agents apart where answers are remembered: how one is reached, not what it calls itself."""
         target = self._target
+        if self._remote is not None:
+            return self._remote.url
         if isinstance(target, str):
             return target
         if isinstance(target, Sequence):
             return shlex.join(target)
         if isinstance(target, Mapping):
-            return shlex.join([str(target.get("command") or target.get("url")), *map(str, target.get("args") or ())])
+            return shlex.join([str(target.get("command")), *map(str, target.get("args") or ())])
         return f"{type(target).__module__}.{type(target).__qualname__}"
 
     @property
@@ -65,6 +85,8 @@ class Way:
     @property
     def command(self) -> list[str] | None:
         """The command that is started, if one is; what a login in a terminal runs with other arguments."""
+        if self._remote is not None:
+            return None
         if isinstance(self._target, str):
             return shlex.split(self._target)
         if isinstance(self._target, Sequence):
@@ -74,7 +96,9 @@ class Way:
     @property
     def variables(self) -> dict[str, str]:
         """What a command finds in its environment on top of ours."""
-        configured = _configured(self._target)[1] if isinstance(self._target, Mapping) else {}
+        configured: dict[str, str] = {}
+        if isinstance(self._target, Mapping) and self._remote is None:
+            configured = _configured(self._target)[1]
         return configured | dict(self._start.env or {})
 
     @property
@@ -86,9 +110,11 @@ class Way:
         """A transport to the agent, not yet entered.
 
         Raises:
-            StartError: The configuration names no agent.
+            StartError: The configuration names no agent, or something is not installed.
         """
         target, start = self._target, self._start
+        if self._remote is not None:
+            return self._remote.open()
         if isinstance(target, Transport):
             return target
         if isinstance(target, str | Sequence):
@@ -109,12 +135,9 @@ class Way:
 
 def _configured(config: Mapping[str, Any]) -> tuple[list[str], dict[str, str]]:
     """An agent as a configuration file names it."""
-    kind = config.get("transport", "stdio")
-    if kind != "stdio":
-        raise StartError(f"an agent behind {kind!r} cannot be reached yet; only commands can")
     command = config.get("command")
     if not isinstance(command, str) or not command:
-        raise StartError("the configuration of an agent needs a `command`")
+        raise StartError("the configuration of an agent needs a `command` or a `url`")
     return [command, *map(str, config.get("args", ()))], {
         str(name): str(value) for name, value in dict(config.get("env", {})).items()
     }

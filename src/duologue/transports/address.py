@@ -34,7 +34,7 @@ class Address:
     """One remote agent.
 
     Attributes:
-        url: Its endpoint as `http` or `https`, without a fragment and without a secret.
+        url: Its endpoint as `http` or `https`, without a secret; `/acp` if none was named.
         headers: Sent with every request, the token among them.
         trust: Whom to believe that they are this host.
     """
@@ -66,7 +66,7 @@ class Address:
             _log.warning(
                 "the token for %s leaves this machine unencrypted; wss:// or https:// would hide it", parts.netloc
             )
-        return cls(parts._replace(scheme=plain, path=parts.path or "/", fragment="").geturl(), sent, trust)
+        return cls(parts._replace(scheme=plain, path=parts.path or "/acp", fragment="").geturl(), sent, trust)
 
     @property
     def socket_url(self) -> str:
