@@ -32,26 +32,21 @@ def git_patch(change: FileChange) -> str | None:
     """The change as a patch, as far as its texts are known; nothing for one that only other words can tell."""
     if change.file_type not in (None, "text", "symlink") or change.other is not None:
         return None
-    kind, old_path = change.kind, change.old_path or change.path
+    kind, old, new = change.kind, change.old_text, change.new_text
+    old_path = change.old_path or change.path
     head = [f"diff --git {quoted(old_path)} {quoted(change.path)}"]
     mode = "120000" if change.file_type == "symlink" else "100644"
-    match kind:
-        case "add" if change.new_text is not None:
-            return _written([*head, f"new file mode {mode}"], NOWHERE, change.path, "", change.new_text)
-        case "delete" if change.old_text is not None:
-            return _written([*head, f"deleted file mode {mode}"], old_path, NOWHERE, change.old_text, "")
-        case "modify" if change.old_text is not None and change.new_text is not None:
-            return _written(head, old_path, change.path, change.old_text, change.new_text)
-        case "move" | "copy":
-            verb = "rename" if kind == "move" else "copy"
-            old, new = change.old_text or "", change.new_text or ""
-            if change.old_text is None or change.new_text is None:
-                old = new = ""
-            head.append(f"similarity index {_similarity(old, new)}%")
-            head += [f"{verb} from {quoted(old_path)}", f"{verb} to {quoted(change.path)}"]
-            return _written(head, old_path, change.path, old, new)
-        case _:
-            return None
+    if kind == "add" and new is not None:
+        return _written([*head, f"new file mode {mode}"], NOWHERE, change.path, "", new)
+    if kind == "delete" and old is not None:
+        return _written([*head, f"deleted file mode {mode}"], old_path, NOWHERE, old, "")
+    if old is None or new is None or kind not in ("modify", "move", "copy"):
+        return None
+    if kind != "modify":
+        verb = "rename" if kind == "move" else "copy"
+        head.append(f"similarity index {_similarity(old, new)}%")
+        head += [f"{verb} from {quoted(old_path)}", f"{verb} to {quoted(change.path)}"]
+    return _written(head, old_path, change.path, old, new)
 
 
 def _written(head: list[str], old_path: str, new_path: str, old: str, new: str) -> str:

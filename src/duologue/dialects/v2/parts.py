@@ -77,8 +77,14 @@ def _part_to_wire(part: u.ToolContent) -> v2.ToolCallContent:
 def _diff_to_wire(changes: list[u.FileChange]) -> v2.Diff:
     patches = [change.patch if change.patch is not None else git_patch(change) for change in changes]
     known = [patch for patch in patches if patch is not None]
-    patch = v2.DiffPatch(format=changes[0].patch_format or GIT, text="".join(known)) if known else None
+    patch = v2.DiffPatch(format=changes[0].patch_format or GIT, text=_run_together(known)) if known else None
     return v2.Diff(changes=[_change_to_wire(change) for change in changes], patch=patch, meta=changes[0].diff_meta)
+
+
+def _run_together(patches: list[str]) -> str:
+    """One patch after the other, each on lines of its own."""
+    ended = [patch if patch.endswith("\n") else f"{patch}\n" for patch in patches[:-1]]
+    return "".join([*ended, patches[-1]])
 
 
 def _change_to_wire(change: u.FileChange) -> v2.DiffChange:
