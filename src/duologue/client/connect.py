@@ -1,4 +1,4 @@
-"""Reaching an agent: a command to start, or an agent object in this very process.
+"""Reaching an agent: a command to start, an address, or an agent object in this very process.
 
 Nothing an agent prints, sends or forgets can keep `connect` waiting for ever, and leaving the block ends everything it
 started.
@@ -9,25 +9,27 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from duologue.client.desk import Answerer, Desk, Listeners
 from duologue.client.dial import Dialer
 from duologue.client.login import Chooser, Login
 from duologue.client.permissions import Permissions
-from duologue.client.reach import Start, Target, Way
+from duologue.client.reach import Start, Target, Visit, Way
 from duologue.client.remote import Care, RemoteAgent
 from duologue.client.supervise import Restart
 from duologue.client.terminals import Terminals
 from duologue.client.tools import Tools, as_tool_server, lent
 from duologue.client.workspace import Workspace
 from duologue.conversation.setup import Party
+from duologue.dialects.negotiation import check_versions
 from duologue.dialects.terms import LoginStatus
-from duologue.dialects.v1.service import V1ClientService
 from duologue.mcp.toolserver import ToolServer
 from duologue.runtime.connection import Tap
 from duologue.runtime.handlers import Handlers
 from duologue.trace.recorder import Recorder
+from duologue.transports.address import Trust
 
 __all__ = ["Target", "connect"]
 
@@ -52,10 +54,14 @@ def connect(
     info: Party | None = None,
     cwd: str | Path | None = None,
     env: Mapping[str, str] | None = None,
+    headers: Mapping[str, str] | None = None,
+    token: str | None = None,
+    tls: Trust = None,
     timeout: float = INITIALIZE_SECONDS,
     login: Login | Chooser | str | None = None,
     restart: Restart | bool = False,
     silence: float | None = None,
+    versions: tuple[int, ...] = (1,),
 ) -> AbstractAsyncContextManager[RemoteAgent]:
     """An agent to talk to, from its start to its end.
 
@@ -70,38 +76,38 @@ def connect(
         taps, record: Observers of every frame, and a file to keep them in, secrets removed.
         info: Who we are.
         cwd, env: Where a command is started, and variables to set for it on top of ours.
+        headers, token: How we show who we are to a server: headers of every request, and a bearer token. An address may
+            also end in `#token=…`.
+        tls: Whom to believe that they are the server: a context, a file of certificates beside those of the system, or
+            `False` for everybody.
         timeout: Seconds until the agent must have answered.
         login: Chooses among `agent.login_methods` when the agent wants a login; without it, that is an error.
         restart: Whether an agent that is lost is started again when it is next needed, and how often.
         silence: Seconds after which a turn without a sign of life is told (`Silence`), and then cancelled.
+        versions: Of the protocol; `(1, 2)` adds the draft of version 2, for agents that speak it.
 
     Raises:
-        StartError: There is no such command, or it never answered.
+        StartError: There is no such command or server, or it never answered.
         AgentExited: It ended before it answered.
         ProtocolViolation: It speaks another version of the protocol.
     """
-    way = Way(target, Start(cwd, env, on_stderr))
+    spoken = check_versions(versions)
+    way = Way(target, Start(cwd, env, on_stderr), Visit(headers, token, tls))
     desk = Desk(way.name, permissions, workspace, terminals, Listeners(on_elicit, on_elicited, on_login_status))
     care = Care(way, _policy(way, restart), _login(login), silence)
-    return _connected(desk, handlers or Handlers(), as_tool_server(tools), taps, record, info, timeout, care)
+    dialer = Dialer(way, desk, handlers or Handlers(), taps, info, timeout, spoken)
+    return _connected(desk, dialer, as_tool_server(tools), record, care)
 
 
 @asynccontextmanager
 async def _connected(
-    desk: Desk,
-    handlers: Handlers,
-    tools: ToolServer | None,
-    taps: tuple[Tap, ...],
-    record: str | Path | None,
-    info: Party | None,
-    timeout: float,  # covers the first exchange only
-    care: Care,
+    desk: Desk, dialer: Dialer, tools: ToolServer | None, record: str | Path | None, care: Care
 ) -> AsyncGenerator[RemoteAgent]:
-    V1ClientService(desk, desk.features, handlers)
     recorder = None if record is None else Recorder(record)
-    watchers: tuple[Tap, ...] = taps if recorder is None else (*taps, recorder)
+    if recorder is not None:
+        dialer = replace(dialer, taps=(*dialer.taps, recorder))
     lending = AsyncExitStack()
-    agent = RemoteAgent(desk, Dialer(care.way, desk, handlers, watchers, info, timeout), care)
+    agent = RemoteAgent(desk, dialer, care)
     try:
         await agent.life.open()
         if tools is not None:

@@ -14,9 +14,9 @@ from duologue.client.reach import Way
 from duologue.client.supervise import Line
 from duologue.conversation.setup import Party
 from duologue.dialects.contract import AgentProxy
+from duologue.dialects.negotiation import introduce
 from duologue.dialects.terms import Welcome
-from duologue.dialects.v1.client import V1AgentProxy
-from duologue.errors import AgentExited, InitializeTimeout
+from duologue.errors import AgentExited, ConnectionLost, InitializeTimeout, SpeaksVersion1, StartError
 from duologue.runtime.connection import Connection, Tap
 from duologue.runtime.handlers import Handlers
 from duologue.transports.base import Transport
@@ -36,6 +36,7 @@ class Dialer:
         taps: Observers of every frame of every connection.
         info: Who we are.
         seconds: Until it must have answered.
+        versions: Of the protocol, that we speak.
     """
 
     way: Way
@@ -44,6 +45,7 @@ class Dialer:
     taps: tuple[Tap, ...]
     info: Party | None
     seconds: float
+    versions: tuple[int, ...]
 
     async def __call__(self) -> Line:
         """A connection to an agent that has answered.
@@ -53,26 +55,41 @@ class Dialer:
             ConnectionLost: It ends before it answers.
             ProtocolViolation: It speaks another version of the protocol.
         """
+        try:
+            return await self._dial(self.versions)
+        except SpeaksVersion1:
+            if 1 not in self.versions:
+                raise
+            return await self._dial((1,))
+
+    async def _dial(self, versions: tuple[int, ...]) -> Line:
         transport = self.way.open()
         connection = Connection(transport, self.handlers, skips_noise=True, taps=self.taps)
         await connection.__aenter__()
         try:
-            proxy = V1AgentProxy(connection)
-            return Line(connection, proxy, await self._introduce(proxy, connection, transport))
+            return Line(connection, *await self._introduce(versions, connection, transport))
         except BaseException:
             await connection.aclose()
             raise
 
-    async def _introduce(self, proxy: AgentProxy, connection: Connection, transport: Transport) -> Welcome:
+    async def _introduce(
+        self, versions: tuple[int, ...], connection: Connection, transport: Transport
+    ) -> tuple[AgentProxy, Welcome]:
         us = self.info if self.info is not None else Party("duologue", importlib.metadata.version("duologue"))
+        again = self.way.can_be_taken_again
         try:
             async with asyncio.timeout(self.seconds):
-                return await proxy.initialize(us, self.desk.features)
+                return await introduce(connection, self.desk, us, self.desk.features, versions, can_start_over=again)
         except TimeoutError:
             raise InitializeTimeout(_never_answered(transport, connection.noise, self.seconds)) from None
         except AgentExited as end:
             if noise := connection.noise:
                 raise _quoting(end, noise) from None
+            raise
+        except ConnectionLost as lost:
+            # Over HTTP nobody knows before the first request whether there is a server at all.
+            if isinstance(lost.__cause__, StartError):
+                raise lost.__cause__ from None
             raise
 
 
