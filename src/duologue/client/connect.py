@@ -12,12 +12,13 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontext
 from dataclasses import replace
 from pathlib import Path
 
+from duologue.client.care import Care
 from duologue.client.desk import Answerer, Desk, Listeners
 from duologue.client.dial import Dialer
 from duologue.client.login import Chooser, Login
 from duologue.client.permissions import Permissions
 from duologue.client.reach import Start, Target, Visit, Way
-from duologue.client.remote import Care, RemoteAgent
+from duologue.client.remote import RemoteAgent
 from duologue.client.supervise import Restart
 from duologue.client.terminals import Terminals
 from duologue.client.tools import Tools, as_tool_server, lent

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
+from duologue.client.care import Care
 from duologue.client.desk import Desk
-from duologue.client.login import Login, Logins
-from duologue.client.reach import Way
+from duologue.client.login import Logins
 from duologue.client.session import ClientSession
-from duologue.client.supervise import Lifeline, Line, Restart
+from duologue.client.supervise import Lifeline, Line
 from duologue.client.tools import with_absolute_command
 from duologue.client.watchdog import Watchdog
 from duologue.conversation.content import JsonObject
@@ -30,33 +29,23 @@ from duologue.conversation.setup import (
 )
 from duologue.dialects.contract import AgentProxy
 from duologue.dialects.terms import AgentFeatures, LoginMethod, LoginStatus, Opened, Provider
-from duologue.errors import AuthenticationRequired, InvalidParams, MethodNotFound, ProtocolViolation, ResourceNotFound
+from duologue.errors import (
+    AuthenticationRequired,
+    DuologueError,
+    InvalidParams,
+    MethodNotFound,
+    ProtocolViolation,
+    ResourceNotFound,
+)
 from duologue.runtime.connection import Connection
 from duologue.runtime.tasks import TaskScope
 
-__all__ = ["Care", "RemoteAgent"]
+__all__ = ["RemoteAgent"]
 
 T = TypeVar("T")
 
 CANCEL_SECONDS = 10.0
 """How long a cancelled turn waits for the agent to end it; longer, and people press the key again."""
-
-
-@dataclass(frozen=True)
-class Care:
-    """What is done about an agent that is lost or wants something.
-
-    Attributes:
-        way: How it is reached.
-        restart: Whether it is started again, and how often.
-        login: How to log in.
-        silence: Seconds without a sign of life after which a turn is given up, in two steps.
-    """
-
-    way: Way
-    restart: Restart | None = None
-    login: Login | None = None
-    silence: float | None = None
 
 
 class RemoteAgent:
@@ -95,6 +84,11 @@ class RemoteAgent:
         self.info = line.welcome.info
         self.features = line.welcome.features
         self.login_methods = line.welcome.login_methods
+
+    @property
+    def version(self) -> int:
+        """The version of the protocol that is spoken with it."""
+        return self.proxy.version
 
     @property
     def proxy(self) -> AgentProxy:
@@ -174,7 +168,9 @@ class RemoteAgent:
     async def new(self, cwd: str | Path = ".", **options: Any) -> ClientSession:
         """A new session; close it yourself."""
         setup = self.setup_for(cwd, **options)
-        return await self._opened(setup, lambda arrived: self.request(lambda proxy: proxy.new_session(setup, arrived)))
+        return await self._opened(
+            setup, lambda arrived, late: self.request(lambda proxy: proxy.new_session(setup, arrived, late))
+        )
 
     async def load(self, session_id: str, cwd: str | Path = ".", **options: Any) -> ClientSession:
         """An earlier session with all that was said in it."""
@@ -211,11 +207,15 @@ class RemoteAgent:
         forked = self.desk.sessions.get(session_id)
         return await self._opened(
             setup,
-            lambda arrived: self.request(lambda proxy: proxy.fork_session(session_id, setup, arrived), forked),
+            lambda arrived, late: self.request(
+                lambda proxy: proxy.fork_session(session_id, setup, arrived, late), forked
+            ),
         )
 
     async def _opened(
-        self, setup: SessionSetup, ask: Callable[[Callable[[Opened], None]], Awaitable[Opened]]
+        self,
+        setup: SessionSetup,
+        ask: Callable[[Callable[[Opened], None], Callable[[Opened], object]], Awaitable[Opened]],
     ) -> ClientSession:
         """A session under the id the agent gives it; one that could be mistaken for another is refused."""
         made: list[ClientSession] = []
@@ -224,11 +224,22 @@ class RemoteAgent:
             if opened.session_id and opened.session_id not in self.desk.sessions:
                 made.append(self._add(opened.session_id, setup, opened))
 
-        opened = await ask(arrived)
+        def late(opened: Opened) -> None:
+            self.tasks.start(self._close_unwanted(opened.session_id, made))
+
+        opened = await ask(arrived, late)
         if not made:
             flaw = f"the id {opened.session_id!r} twice" if opened.session_id else "no id"
             raise ProtocolViolation(f"the agent opened a session and gave it {flaw}")
         return made[0]
+
+    async def _close_unwanted(self, session_id: str, made: Sequence[ClientSession]) -> None:
+        """A session was opened although nobody waits for it any more; an id of another one means that other one."""
+        with suppress(DuologueError):
+            if made:
+                await made[0].aclose()
+            elif session_id not in self.desk.sessions and self.features.close:
+                await self.proxy.close_session(session_id)
 
     async def sessions(self, *, cwd: str | Path | None = None, archived: str | None = None) -> list[SessionInfo]:
         """The sessions the agent keeps, all pages of them."""

@@ -197,8 +197,13 @@ class AgentProxy(ABC):
     async def login_status(self) -> LoginStatus: ...
 
     @abstractmethod
-    async def new_session(self, setup: SessionSetup, arrived: Callable[[Opened], None]) -> Opened:
-        """Open a session; `arrived` is called the moment its id is known, before anything else of it is handled."""
+    async def new_session(
+        self, setup: SessionSetup, arrived: Callable[[Opened], None], late: Callable[[Opened], object]
+    ) -> Opened:
+        """Open a session; `arrived` is called the moment its id is known, before anything else of it is handled.
+
+        `late` is told of one that was opened although the wait was cancelled.
+        """
 
     @abstractmethod
     async def load_session(self, session_id: str, setup: SessionSetup) -> Opened:
@@ -209,7 +214,13 @@ class AgentProxy(ABC):
         """Open an earlier session without hearing it again."""
 
     @abstractmethod
-    async def fork_session(self, session_id: str, setup: SessionSetup, arrived: Callable[[Opened], None]) -> Opened: ...
+    async def fork_session(
+        self,
+        session_id: str,
+        setup: SessionSetup,
+        arrived: Callable[[Opened], None],
+        late: Callable[[Opened], object],
+    ) -> Opened: ...
 
     @abstractmethod
     async def list_sessions(

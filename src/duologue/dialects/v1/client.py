@@ -98,10 +98,11 @@ class V1AgentProxy(WireProxy):
 
     # --- sessions
 
-    async def new_session(self, setup: SessionSetup, arrived: Callable[[Opened], None]) -> Opened:
+    async def new_session(
+        self, setup: SessionSetup, arrived: Callable[[Opened], None], late: Callable[[Opened], object]
+    ) -> Opened:
         request = v1.NewSessionRequest(**_setup_fields(setup))
-        answer = await self._connection.request(_NEW, request, arrived=lambda found: arrived(_opened(found)))
-        return _opened(answer)
+        return await self._open(_NEW, request, arrived, late)
 
     async def load_session(self, session_id: str, setup: SessionSetup) -> Opened:
         request = v1.LoadSessionRequest(session_id=session_id, **_setup_fields(setup))
@@ -111,9 +112,26 @@ class V1AgentProxy(WireProxy):
         request = v1.ResumeSessionRequest(session_id=session_id, **_setup_fields(setup))
         return _opened(await self._connection.request(_RESUME, request), session_id)
 
-    async def fork_session(self, session_id: str, setup: SessionSetup, arrived: Callable[[Opened], None]) -> Opened:
+    async def fork_session(
+        self,
+        session_id: str,
+        setup: SessionSetup,
+        arrived: Callable[[Opened], None],
+        late: Callable[[Opened], object],
+    ) -> Opened:
         request = v1.ForkSessionRequest(session_id=session_id, **_setup_fields(setup))
-        answer = await self._connection.request(_FORK, request, arrived=lambda found: arrived(_opened(found)))
+        return await self._open(_FORK, request, arrived, late)
+
+    async def _open(
+        self,
+        method: Method[Any, Any],
+        request: Any,
+        arrived: Callable[[Opened], None],
+        late: Callable[[Opened], object],
+    ) -> Opened:
+        answer = await self._connection.request(
+            method, request, arrived=lambda found: arrived(_opened(found)), late=lambda found: late(_opened(found))
+        )
         return _opened(answer)
 
     async def list_sessions(

@@ -107,10 +107,10 @@ class V2AgentProxy(WireProxy):
 
     # --- sessions
 
-    async def new_session(self, setup: SessionSetup, arrived: Callable[[Opened], None]) -> Opened:
-        request = v2.NewSessionRequest(**_setup_fields(setup))
-        answer = await self._connection.request(v2.SESSION_NEW, request, arrived=lambda found: arrived(_opened(found)))
-        return _opened(answer)
+    async def new_session(
+        self, setup: SessionSetup, arrived: Callable[[Opened], None], late: Callable[[Opened], object]
+    ) -> Opened:
+        return await self._open(v2.SESSION_NEW, v2.NewSessionRequest(**_setup_fields(setup)), arrived, late)
 
     async def load_session(self, session_id: str, setup: SessionSetup) -> Opened:
         return await self._resume(session_id, setup, v2.ReplayFromStart())
@@ -122,9 +122,26 @@ class V2AgentProxy(WireProxy):
         request = v2.ResumeSessionRequest(session_id=session_id, replay_from=replay, **_setup_fields(setup))
         return _opened(await self._connection.request(v2.SESSION_RESUME, request), session_id)
 
-    async def fork_session(self, session_id: str, setup: SessionSetup, arrived: Callable[[Opened], None]) -> Opened:
+    async def fork_session(
+        self,
+        session_id: str,
+        setup: SessionSetup,
+        arrived: Callable[[Opened], None],
+        late: Callable[[Opened], object],
+    ) -> Opened:
         request = v2.ForkSessionRequest(session_id=session_id, **_setup_fields(setup))
-        answer = await self._connection.request(v2.SESSION_FORK, request, arrived=lambda found: arrived(_opened(found)))
+        return await self._open(v2.SESSION_FORK, request, arrived, late)
+
+    async def _open(
+        self,
+        method: Method[Any, Any],
+        request: object,
+        arrived: Callable[[Opened], None],
+        late: Callable[[Opened], object],
+    ) -> Opened:
+        answer = await self._connection.request(
+            method, request, arrived=lambda found: arrived(_opened(found)), late=lambda found: late(_opened(found))
+        )
         return _opened(answer)
 
     async def list_sessions(

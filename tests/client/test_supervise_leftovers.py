@@ -1,0 +1,77 @@
+"""What comes when nobody waits for it any more, and what is told without a question."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from duologue.client.connect import connect
+from tests.client.scripted import Json, ScriptedAgent, result
+
+pytestmark = pytest.mark.timeout(30)
+
+CLOSES: Json = {"sessionCapabilities": {"close": {}, "fork": {}}}
+
+
+@pytest.mark.parametrize("way", ["session/new", "session/fork"])
+async def test_a_session_that_was_opened_too_late_is_closed_at_the_agent(tmp_path: Path, way: str) -> None:
+    async def open_late(params: Json) -> Json:
+        await agent.until("$/cancel_request")
+        return result(sessionId="late")
+
+    agent = ScriptedAgent(CLOSES)
+    async with asyncio.timeout(5), connect(agent) as remote, remote.session(tmp_path) as session:
+        agent.answers[way] = open_late
+        opening = asyncio.ensure_future(remote.new(tmp_path) if way == "session/new" else session.fork())
+        await agent.until(way, 2 if way == "session/new" else 1)
+        opening.cancel()
+        assert await agent.until("session/close") == {"sessionId": "late"}
+        assert list(remote.desk.sessions) == ["s1"]
+
+
+async def test_a_late_session_under_the_id_of_another_closes_nothing(tmp_path: Path) -> None:
+    async def open_late(params: Json) -> Json:
+        await agent.until("$/cancel_request")
+        return result(sessionId="s1")
+
+    agent = ScriptedAgent(CLOSES)
+    async with asyncio.timeout(5), connect(agent) as remote:
+        session = await remote.new(tmp_path)
+        agent.answers["session/new"] = open_late
+        opening = asyncio.ensure_future(remote.new(tmp_path))
+        await agent.until("session/new", 2)
+        opening.cancel()
+        assert (await session.prompt("go")).stop_reason == "end_turn"
+        assert agent.calls("session/close") == []
+
+
+async def test_an_agent_that_closes_nothing_keeps_its_late_session(tmp_path: Path) -> None:
+    async def open_late(params: Json) -> Json:
+        await agent.until("$/cancel_request")
+        return result(sessionId="late")
+
+    agent = ScriptedAgent()
+    agent.answers["session/new"] = open_late
+    async with asyncio.timeout(5), connect(agent) as remote:
+        opening = asyncio.ensure_future(remote.new(tmp_path))
+        await agent.until("session/new")
+        opening.cancel()
+        await remote.call("_ping", {})
+        assert agent.calls("session/close") == []
+
+
+async def test_the_end_of_a_question_at_an_address_is_told(tmp_path: Path) -> None:
+    told: list[str] = []
+
+    async def prompt(params: Json) -> Json:
+        agent.send({"method": "elicitation/complete", "params": {"elicitationId": "e1"}})
+        return result(stopReason="end_turn")
+
+    agent = ScriptedAgent(prompt=prompt)
+    async with asyncio.timeout(5), connect(agent, on_elicited=told.append) as remote:
+        session = await remote.new(tmp_path)
+        await session.prompt("go")
+        await remote.call("_ping", {})
+    assert told == ["e1"]
