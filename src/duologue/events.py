@@ -20,6 +20,7 @@ from duologue.conversation import items, updates
 from duologue.conversation.content import Annotations, Content, JsonObject, TextContent
 from duologue.conversation.settings import Setting
 from duologue.conversation.updates import Command, Role
+from duologue.conversation.work import BackgroundWork
 
 __all__ = [
     "Commands",
@@ -27,6 +28,7 @@ __all__ = [
     "Event",
     "Following",
     "Media",
+    "Message",
     "ModeSwitched",
     "Notice",
     "Plan",
@@ -34,7 +36,10 @@ __all__ = [
     "SessionMessage",
     "SettingsSwitched",
     "Silence",
+    "State",
     "Subagent",
+    "Terminal",
+    "TerminalOutput",
     "Text",
     "Thought",
     "Title",
@@ -85,11 +90,43 @@ class Media(_Event, frozen=True, kw_only=True):
     message_id: str | None = None
 
 
+class Message(items.Message, frozen=True, kw_only=True):
+    """A whole message, instead of what was said of it before."""
+
+    raw: bytes = b""
+    is_late: bool = False
+
+
 class ToolCall(items.ToolCall, frozen=True, kw_only=True):
     """A tool call began or changed; here is all of it."""
 
     raw: bytes = b""
     is_late: bool = False
+
+
+class Terminal(items.Terminal, frozen=True, kw_only=True):
+    """A command that the agent itself runs began, changed or ended; here is all of it."""
+
+    raw: bytes = b""
+    is_late: bool = False
+
+
+class TerminalOutput(_Event, frozen=True, kw_only=True):
+    """Such a command has printed this."""
+
+    terminal_id: str
+    data: bytes
+
+
+class State(_Event, frozen=True, kw_only=True):
+    """What the session is doing: `running`, `requires_action`, `idle`, or something newer; agents of version 2 say so.
+
+    `background` is what goes on beside the turn, if the agent tells.
+    """
+
+    state: str
+    stop_reason: str | None = None
+    background: list[BackgroundWork] | None = None
 
 
 class Following(_Event, frozen=True, kw_only=True):
@@ -206,11 +243,17 @@ Event: TypeAlias = (
     | SessionMessage
     | Subagent
     | Silence
+    | Message
+    | Terminal
+    | TerminalOutput
+    | State
     | Unknown
 )
 
 _SPOKEN: dict[str, type[Text | Thought | UserText]] = {"agent": Text, "thought": Thought, "user": UserText}
-_WHOLE: dict[type, type[ToolCall | Plan | Usage | Compaction | SessionMessage | Subagent]] = {
+_WHOLE: dict[type, type[ToolCall | Plan | Usage | Compaction | SessionMessage | Subagent | Message | Terminal]] = {
+    items.Message: Message,
+    items.Terminal: Terminal,
     items.ToolCall: ToolCall,
     items.Plan: Plan,
     items.Usage: Usage,
@@ -255,6 +298,25 @@ def event_of(update: updates.Update, changed: object, raw: bytes = b"", is_late:
         case updates.Notice():
             return Notice(
                 severity=update.severity, title=update.title, description=update.description, raw=raw, is_late=is_late
+            )
+        case _:
+            return _rarer_event(update, raw, is_late)
+
+
+def _rarer_event(update: updates.Update, raw: bytes, is_late: bool) -> Event:
+    match update:
+        case updates.MessageChanged():
+            content = update.content if isinstance(update.content, list) else []
+            return Message(role=update.role, content=content, message_id=update.message_id, raw=raw, is_late=is_late)
+        case updates.TerminalOutputChunk():
+            return TerminalOutput(terminal_id=update.terminal_id, data=update.data, raw=raw, is_late=is_late)
+        case updates.StateChanged():
+            return State(
+                state=update.state,
+                stop_reason=update.stop_reason,
+                background=update.background,
+                raw=raw,
+                is_late=is_late,
             )
         case updates.UnknownUpdate():
             return Unknown(tag=update.tag, fields=update.fields, raw=raw, is_late=is_late)

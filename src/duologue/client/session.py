@@ -20,12 +20,14 @@ from duologue.conversation.transcript import Transcript
 from duologue.conversation.updates import (
     Command,
     Location,
+    MessageChanged,
     MessageChunk,
     PlanChanged,
     SettingsChanged,
     ToolCallChanged,
     Update,
 )
+from duologue.conversation.work import BackgroundWork
 from duologue.dialects.contract import AgentProxy
 from duologue.dialects.terms import Opened
 from duologue.errors import ConnectionLost, InvalidParams, MethodNotFound, ResourceNotFound, SessionLost
@@ -83,6 +85,7 @@ class ClientSession:
         """What the agent said of the session when it opened it; what it left out may have been told before."""
         self.transcript.settings = list(state.settings) or self.transcript.settings
         self.transcript.modes = state.modes or self.transcript.modes
+        self.transcript.commands = list(state.commands) or self.transcript.commands
         self._models = state.models
         self._line = self.agent.lines
 
@@ -135,6 +138,20 @@ class ClientSession:
     def is_cancelling(self) -> bool:
         """The agent was asked to end the turn that runs, and has not yet."""
         return self._turn is not None and self._turn.is_cancelling
+
+    @property
+    def state(self) -> str:
+        """What the session is doing: `idle`, `running`, `requires_action`, or a newer word the agent has for it."""
+        told = self.transcript.state
+        if told is not None:
+            return told.state
+        return "running" if self.is_busy else "idle"
+
+    @property
+    def background(self) -> list[BackgroundWork]:
+        """What goes on beside the turn, as far as the agent tells: those of version 2 may."""
+        told = self.transcript.state
+        return [] if told is None else told.background or []
 
     # --- prompting
 
@@ -190,6 +207,14 @@ class ClientSession:
         self.agent.desk.cancel_questions(self.id)
         await self.agent.proxy.cancel(self.id)
 
+    async def cancel_tool_call(self, tool_call_id: str) -> None:
+        """Cancel one tool call and nothing else, where the agent lets us (`tool_call.can_cancel`)."""
+        await self.request(lambda proxy: proxy.cancel_tool_call(self.id, tool_call_id))
+
+    async def cancel_terminal(self, terminal_id: str) -> None:
+        """End one command that the agent runs, where it lets us (`terminal.can_cancel`)."""
+        await self.request(lambda proxy: proxy.cancel_terminal(self.id, terminal_id))
+
     def start_turn(self, turn: ClientTurn) -> asyncio.Task[None]:
         """Begin a turn in a task of the connection."""
         self._waiting.append(turn)
@@ -222,7 +247,8 @@ class ClientSession:
         self.is_interrupted = isinstance(turn.error, ConnectionLost)
         self.agent.desk.cancel_questions(self.id)
         ended = "cancelled" if turn.stop_reason == "cancelled" else "failed"
-        self.transcript.close_tool_calls(since, ended)
+        going_on = [work.work_id for work in self.background if work.kind == "tool_call"]
+        self.transcript.close_tool_calls(since, ended, but=going_on)
         if turn.stop_reason == "refusal":
             self.transcript.mark_refused(since)
 
@@ -323,10 +349,11 @@ class ClientSession:
         """Fold one update in and show it: to the turn that runs, and to those who watch."""
         if self.is_replaying and not isinstance(update, STATES):
             return
-        is_echo = self._turn is not None and isinstance(update, MessageChunk) and update.role == "user"
+        is_echo = self._turn is not None and isinstance(update, MessageChunk | MessageChanged) and update.role == "user"
         changed = None if is_echo else self.transcript.apply(update)  # what we sent is in the transcript already
         is_of_a_turn = isinstance(update, MessageChunk | ToolCallChanged | PlanChanged)
-        is_late = self._turn is None and self._had_turn and is_of_a_turn
+        # Only version 1 ties what an agent says to a prompt: later it may work whenever it likes.
+        is_late = self._turn is None and self._had_turn and is_of_a_turn and self.agent.version == 1
         self.late_updates += is_late
         await self.show(event_of(update, changed, raw, is_late))
         if isinstance(update, ToolCallChanged) and isinstance(update.locations, list) and update.locations:

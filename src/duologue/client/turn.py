@@ -18,7 +18,7 @@ from duologue.conversation.content import Content, JsonObject
 from duologue.dialects.contract import AgentProxy
 from duologue.dialects.terms import PromptResult, TokenUsage
 from duologue.errors import ConnectionLost, DuologueError, RequestError
-from duologue.events import Event, Plan, Text, ToolCall
+from duologue.events import Event, Message, Plan, Text, ToolCall
 
 if TYPE_CHECKING:
     from duologue.client.session import ClientSession
@@ -49,7 +49,7 @@ class ClientTurn:
         self.is_cancelling = False
         self._verdict: DuologueError | None = None
         self._meta = meta
-        self._texts: list[str] = []
+        self._texts: dict[str | None, list[str]] = {}
         self._tool_calls: dict[str, ToolCall] = {}
         self._plan: Plan | None = None
         self._events: deque[Event] = deque()
@@ -63,7 +63,7 @@ class ClientTurn:
     @property
     def text(self) -> str:
         """All the agent said in this turn."""
-        return "".join(self._texts)
+        return "".join(text for pieces in self._texts.values() for text in pieces)
 
     @property
     def tool_calls(self) -> list[ToolCall]:
@@ -155,7 +155,9 @@ class ClientTurn:
         """One event of this turn; waits while its reader is behind."""
         match event:
             case Text():
-                self._texts.append(event.text)
+                self._texts.setdefault(event.message_id, []).append(event.text)
+            case Message(role="agent"):
+                self._texts[event.message_id] = [event.text]
             case ToolCall():
                 self._tool_calls[event.tool_call_id] = event
             case Plan():

@@ -6,6 +6,7 @@ chunks without one go on with the last item if that is a message of the same rol
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, TypeVar
 
 from msgspec import UNSET, UnsetType, structs
@@ -198,12 +199,12 @@ class Transcript:
             if isinstance(item, GrowingMessage):
                 item.refuse()
 
-    def close_tool_calls(self, since: int, status: str) -> list[ToolCall]:
-        """End the tool calls from item number `since` on that never ended themselves."""
+    def close_tool_calls(self, since: int, status: str, *, but: Sequence[str] = ()) -> list[ToolCall]:
+        """End the tool calls from item number `since` on that never ended themselves, `but` for these."""
         closed: list[ToolCall] = []
         for place in range(since, len(self._items)):
             item = self._items[place]
-            if isinstance(item, ToolCall) and not item.is_over:
+            if isinstance(item, ToolCall) and not item.is_over and item.tool_call_id not in but:
                 ended = structs.replace(item, status=status)
                 self._items[place] = ended
                 closed.append(ended)
