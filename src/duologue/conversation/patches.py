@@ -109,7 +109,7 @@ def split_patch(patch: str, changes: Sequence[FileChange]) -> list[str | None]:
     for section in _SECTION.split(patch):
         header = section.partition("\n")[0].rstrip("\r")
         place = next((i for i, change in enumerate(changes) if header in _headers(change)), place)
-        if section:
+        if section or not patch:
             found[place].append(section)
     return ["".join(sections) if sections else None for sections in found]
 

@@ -32,8 +32,8 @@ def said_again(value: Any) -> Any:
     """The JSON that means the same in the words we use: what is attached to leaves is gone, and diffs run together."""
     if is_array(value):
         return _with_diffs_together([said_again(item) for item in value])
-    if is_object(value) and "type" in value and str(value["type"]).startswith("_"):
-        return value
+    if is_object(value) and (str(value.get("type")).startswith("_") or value.get("changes") == []):
+        return value  # unknown, or as good as that
     if is_object(value):
         members = {key: said_again(item) for key, item in value.items()}
         for leaf in LEAVES & set(members):
@@ -61,7 +61,7 @@ def _with_diffs_together(items: list[Any]) -> list[Any]:
         if key is None:
             together += diffs
             continue
-        merged = {"type": "diff", "changes": [change for diff in diffs for change in diff["changes"]]}
+        merged: dict[str, Any] = {"type": "diff", "changes": [change for diff in diffs for change in diff["changes"]]}
         texts = [diff["patch"]["text"] for diff in diffs if "patch" in diff]
         if texts:
             ended = [text if text.endswith("\n") else f"{text}\n" for text in texts[:-1]]
