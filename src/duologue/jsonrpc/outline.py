@@ -28,6 +28,11 @@ class Outline(Struct, gc=False):
     result: _Named | None | UnsetType = UNSET
 
     @property
+    def is_error(self) -> bool:
+        """Whether a response says that something failed."""
+        return self.result is UNSET
+
+    @property
     def session(self) -> str | None:
         """The session a request or notification is about."""
         return _session_of(self.params)

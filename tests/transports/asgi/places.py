@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+import httpx2
 from websockets.asyncio.client import ClientConnection, connect
 
 from duologue.transports.asgi.doors import Authenticate, Doors, one_token
@@ -157,3 +158,96 @@ class Counting(Echo):
             for number in range(message["params"]["to"]):
                 transport.send(b'{"jsonrpc":"2.0","method":"number","params":{"n":%d}}' % number)
         super().answer(transport, message)
+
+
+class Poster:
+    """A client over HTTP that writes its own requests."""
+
+    def __init__(self, client: httpx2.AsyncClient, place: Site) -> None:
+        self.client = client
+        self.url = place.http
+        self.id = ""
+
+    async def post(self, message: Json | bytes | str, session: str | None = None, **headers: str) -> httpx2.Response:
+        """Post one message on our connection."""
+        content = json.dumps(message) if isinstance(message, dict) else message
+        named = {"Acp-Connection-Id": self.id} if self.id else {}
+        if session is not None:
+            named["Acp-Session-Id"] = session
+        named = {"Content-Type": "application/json", **named, **{n.replace("_", "-"): v for n, v in headers.items()}}
+        return await self.client.post(self.url, content=content, headers=named)
+
+    async def initialize(self, meta: Json | None = None) -> Json:
+        params: Json = {"protocolVersion": 1, "clientCapabilities": {}}
+        if meta is not None:
+            params["_meta"] = meta
+        response = await self.post({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params})
+        assert response.status_code == 200, response.text
+        self.id = response.headers["Acp-Connection-Id"]
+        result: Json = response.json()["result"]
+        return result
+
+    @asynccontextmanager
+    async def listen(self, session: str | None = None, last: int | str | None = None) -> AsyncGenerator[Events]:
+        """The events of the connection, or of a session."""
+        headers = {"Accept": "text/event-stream", "Acp-Connection-Id": self.id}
+        if session is not None:
+            headers["Acp-Session-Id"] = session
+        if last is not None:
+            headers["Last-Event-ID"] = str(last)
+        async with self.client.stream("GET", self.url, headers=headers) as response:
+            yield Events(response)
+
+    async def delete(self) -> int:
+        response = await self.client.delete(self.url, headers={"Acp-Connection-Id": self.id})
+        return response.status_code
+
+
+class Events:
+    """One event stream."""
+
+    def __init__(self, response: httpx2.Response) -> None:
+        self.status = response.status_code
+        self.response = response
+        self.last = 0
+        self._lines = response.aiter_lines()
+
+    async def next(self) -> Json:
+        """The next message."""
+        message: Json = {}
+        async with asyncio.timeout(SECONDS):
+            async for line in self._lines:
+                if line.startswith("id: "):
+                    self.last = int(line[4:])
+                elif line.startswith("data: "):
+                    message = json.loads(line[6:])
+                elif not line and message:
+                    return message
+        raise EOFError
+
+    async def ended(self) -> bool:
+        """Whether the stream ends, with nothing more before its end."""
+        try:
+            await self.next()
+        except EOFError:
+            return True
+        return False
+
+
+@asynccontextmanager
+async def poster_to(place: Site, token: str | None = TOKEN, **headers: str) -> AsyncGenerator[Poster]:
+    """A client over HTTP."""
+    named = {**(bearer(token) if token is not None else {}), **headers}
+    async with httpx2.AsyncClient(headers=named, trust_env=False, timeout=SECONDS) as client:
+        yield Poster(client, place)
+
+
+async def raw(place: Site, request: bytes) -> bytes:
+    """What the server answers to these very bytes, until it closes."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", place.port)
+    async with asyncio.timeout(SECONDS):
+        writer.write(request)
+        try:
+            return await reader.read()
+        finally:
+            writer.close()

@@ -46,13 +46,16 @@ class Visitor:
 
 
 class Refusal(Exception):
-    """Not let in; the status and the reason to answer with."""
+    """Not let in; the status and the reason to answer with, and a JSON-RPC error for those who expect one."""
 
-    def __init__(self, status: int, reason: str, headers: dict[str, str] | None = None) -> None:
+    def __init__(
+        self, status: int, reason: str, headers: dict[str, str] | None = None, *, body: bytes | None = None
+    ) -> None:
         super().__init__(reason)
         self.status = status
         self.reason = reason
         self.headers = headers or {}
+        self.body = body
 
 
 def one_token(token: str, caller: str = "owner") -> Authenticate:

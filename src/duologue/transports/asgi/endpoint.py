@@ -7,7 +7,6 @@ import time
 from dataclasses import dataclass
 
 import msgspec
-from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.types import Message, Receive, Scope, Send
 from starlette.websockets import WebSocket
@@ -15,6 +14,7 @@ from starlette.websockets import WebSocket
 from duologue.transports.asgi.connections import Connections, ServableFor, new_id
 from duologue.transports.asgi.doors import Doors, Refusal, Visitor
 from duologue.transports.asgi.limits import Limits
+from duologue.transports.asgi.posting import Http
 from duologue.transports.asgi.sockets import Carrier
 
 __all__ = ["Endpoint"]
@@ -79,6 +79,8 @@ class Endpoint:
             _allow(scope, "GET")
             text = self.connections.numbers.page(self.connections.gauges)
             await PlainTextResponse(text, media_type="text/plain; version=0.0.4")(scope, receive, send)
+        elif path == PATH:
+            await Http(self.connections, visitor.caller, scope).answer(receive, send)
         else:
             raise Refusal(404, "there is nothing here; agents are at /acp")
 
@@ -113,7 +115,10 @@ def _allow(scope: Scope, *methods: str) -> None:
 
 async def refuse(scope: Scope, receive: Receive, send: Send, refusal: Refusal) -> None:
     """Say no, and why."""
-    response: Response = PlainTextResponse(f"{refusal.reason}\n", refusal.status, refusal.headers)
+    if refusal.body is None:
+        response: Response = PlainTextResponse(f"{refusal.reason}\n", refusal.status, refusal.headers)
+    else:
+        response = Response(refusal.body, refusal.status, refusal.headers, "application/json")
     if scope["type"] == "websocket":
         socket = WebSocket(scope, receive, send)
         await socket.receive()
@@ -121,7 +126,7 @@ async def refuse(scope: Scope, receive: Receive, send: Send, refusal: Refusal) -
         return
     # What is left of the request is not read: the client may not use this connection again.
     response.headers["Connection"] = "close"
-    await response(Request(scope).scope, receive, send)
+    await response(scope, receive, send)
 
 
 @dataclass

@@ -45,8 +45,8 @@ class Held(Transport):
         """Whether the client may still ask for something new."""
         self.is_resumable = False
         """The client knows how to come back."""
-        self.running: Unanswered[str | None] = Unanswered()
-        """The client's requests that the agent works on, each with its session."""
+        self.running: Unanswered[Outline] = Unanswered()
+        """The client's requests that the agent works on."""
         self.last_active = asyncio.get_running_loop().time()
         self.numbers = numbers
         self._first_id: Id | None = None
@@ -91,12 +91,12 @@ class Held(Transport):
             raise PeerTooSlow("the client reads too slowly")
 
     def _is_answer(self, frame: bytes, shape: Outline, id: Id) -> None:
-        session = self.running.answered(id)
+        request = self.running.answered(id)
         if not self.is_introduced and id == self._first_id:
             self.is_introduced = True
             self.introduce(frame)
         else:
-            self.route_answer(frame, shape, session)
+            self.route_answer(frame, shape, request)
         if self.on_answered is not None:
             self.on_answered()
 
@@ -127,7 +127,7 @@ class Held(Transport):
                 return
             if self._first_id is None:
                 self._first_id = shape.id
-            self.running.asked(shape.id, shape.session)
+            self.running.asked(shape.id, shape)
         if self.taker is not None and not self._arrived and self.taker([frame]):
             return
         self._arrived.append(frame)
@@ -201,8 +201,8 @@ class Held(Transport):
         """Send a request or notification of the agent."""
 
     @abstractmethod
-    def route_answer(self, frame: bytes, shape: Outline, session: str | None) -> None:
-        """Send an answer of the agent; `session` is that of the request."""
+    def route_answer(self, frame: bytes, shape: Outline, request: Outline | None) -> None:
+        """Send an answer of the agent to this request of the client."""
 
     @abstractmethod
     def wake(self) -> None:

@@ -63,7 +63,7 @@ class HeldSocket(Held):
             self.is_congested = True
         self.carrier.wakeup.set()
 
-    def route_answer(self, frame: bytes, shape: Outline, session: str | None) -> None:
+    def route_answer(self, frame: bytes, shape: Outline, request: Outline | None) -> None:
         self.route(frame, shape)
 
     def wake(self) -> None:

@@ -22,6 +22,7 @@ class Window:
         "_sent",
         "_sent_bytes",
         "_waiting",
+        "has_gap",
         "keeps",
         "last_taken",
         "waiting_bytes",
@@ -32,6 +33,8 @@ class Window:
         self.last_taken = 0
         """The number of the last frame that left."""
         self.waiting_bytes = 0
+        self.has_gap = False
+        """Something was dropped that was never sent."""
         self._max_bytes = max_bytes
         self._max_frames = max_frames
         self._waiting: deque[bytes] = deque()
@@ -91,6 +94,15 @@ class Window:
         while self.waiting_bytes > self._max_bytes or len(self._waiting) > self._max_frames:
             self.waiting_bytes -= len(self._waiting.popleft())
             self.last_taken += 1
+            self.has_gap = True
+
+    def forget(self) -> None:
+        """Begin anew with the next frame: whoever asked knows that something is missing."""
+        self.acknowledge(self.last_taken)
+        self.last_taken += len(self._waiting)
+        self._waiting.clear()
+        self.waiting_bytes = 0
+        self.has_gap = False
 
     @property
     def _first_sent(self) -> int:

@@ -1,0 +1,292 @@
+"""Streamable HTTP, from the agent to the client: an event stream for the connection, and one for each session."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+
+from starlette.types import Receive, Send
+
+from duologue.errors import ConnectionLost, InvalidRequest
+from duologue.jsonrpc.codec import serialize_error
+from duologue.jsonrpc.messages import Id
+from duologue.jsonrpc.outline import Outline, Unanswered
+from duologue.transports.asgi.doors import Refusal
+from duologue.transports.asgi.held import Held
+from duologue.transports.asgi.limits import Limits
+from duologue.transports.asgi.numbers import Numbers
+from duologue.transports.asgi.resuming import add_offer
+from duologue.transports.asgi.window import Window
+
+__all__ = ["HeldStreams", "Reader"]
+
+GATHERED = 64 * 1024
+"""Bytes of events that leave in one piece, more or less."""
+
+OPENING = ("session/load", "session/resume")
+HEADERS = [
+    (b"content-type", b"text/event-stream"),
+    (b"cache-control", b"no-cache, no-store"),
+    (b"x-accel-buffering", b"no"),  # nginx would wait for more
+]
+
+
+class Stream:
+    """What goes to one event stream, read or not."""
+
+    def __init__(self, limits: Limits) -> None:
+        self.window = Window(limits.window_bytes, limits.window_frames, keeps=True)
+        self.reader: Reader | None = None
+
+
+class HeldStreams(Held):
+    """A connection over HTTP: messages arrive one by one, and leave on streams."""
+
+    kind = "http"
+
+    def __init__(self, id: str, caller: str, limits: Limits, numbers: Numbers) -> None:
+        super().__init__(id, caller, limits, numbers)
+        self.sessions: set[str] = set()
+        """Those that the agent has introduced here."""
+        self.asked: Unanswered[str | None] = Unanswered()
+        """The agent's own requests, each with its session."""
+        self._welcome: asyncio.Future[bytes | None] = asyncio.get_running_loop().create_future()
+        self._streams: dict[str | None, Stream] = {}
+        self._congested: set[Stream] = set()
+        self._kept = 0
+        self._done: set[int] = set()
+        self._done_up_to = 0
+
+    @property
+    def queued(self) -> int:
+        return self._kept
+
+    async def welcome(self) -> bytes | None:
+        """The answer to `initialize`; `None` if the agent ended without one."""
+        return await self._welcome
+
+    # --- where the agent's words go
+
+    def introduce(self, frame: bytes) -> None:
+        if self.is_resumable:
+            frame = add_offer(frame, self.offer)
+            self.keep_for_a_while()
+        if not self._welcome.done():
+            self._welcome.set_result(frame)
+
+    def route(self, frame: bytes, shape: Outline | None) -> None:
+        session = None if shape is None else shape.session
+        if shape is not None and isinstance(shape.method, str) and isinstance(shape.id, (int, str)):
+            self.asked.asked(shape.id, session)
+        self._append(session, frame)
+
+    def route_answer(self, frame: bytes, shape: Outline, request: Outline | None) -> None:
+        if shape.made_session is not None:
+            self.sessions.add(shape.made_session)
+        session = None if request is None else request.session
+        if request is not None and session is not None and request.method in OPENING and not shape.is_error:
+            self.sessions.add(session)
+        is_for_all = request is not None and request.method == "session/load"
+        self._append(None if is_for_all else session, frame)
+
+    def _append(self, session: str | None, frame: bytes) -> None:
+        stream = self.stream(session)
+        if stream is None:
+            self.fail(ConnectionLost(f"more than {self.limits.streams} streams"))
+            return
+        stream.window.append(frame)
+        self._kept += len(frame)
+        if stream.reader is None:
+            before = stream.window.kept_bytes
+            stream.window.trim()
+            self._kept += stream.window.kept_bytes - before
+        else:
+            if stream.window.waiting_bytes > self.limits.write_ahead:
+                self._congested.add(stream)
+                self.is_congested = True
+            stream.reader.wakeup.set()
+        if self._kept > self.limits.queued_bytes:
+            for each in self._streams.values():
+                each.window.acknowledge(each.window.last_taken)
+            self.measure()
+
+    def measure(self) -> None:
+        """Windows have changed: add up again what is kept."""
+        self._kept = sum(stream.window.kept_bytes for stream in self._streams.values())
+
+    def kept_changed(self, difference: int) -> None:
+        """So much more is kept, or less."""
+        self._kept += difference
+
+    def stream(self, session: str | None) -> Stream | None:
+        """The stream of a session, or of the connection itself; `None` if there are too many."""
+        stream = self._streams.get(session)
+        if stream is None and len(self._streams) < self.limits.streams:
+            stream = self._streams[session] = Stream(self.limits)
+        return stream
+
+    # --- what the client posts
+
+    def is_new(self, number: int) -> bool:
+        """Whether the message of this number was not here before; from now on it was."""
+        if number <= self._done_up_to or number in self._done:
+            return False
+        self._done.add(number)
+        while self._done_up_to + 1 in self._done:
+            self._done_up_to += 1
+            self._done.discard(self._done_up_to)
+        return True
+
+    def answers(self, id: Id) -> str | None:
+        """The session of the agent's request that is answered here, if it has one."""
+        return self.asked.about(id)
+
+    # --- who reads
+
+    def relieved(self, stream: Stream) -> None:
+        """A stream flows again, or nobody reads it."""
+        self._congested.discard(stream)
+        if self.is_congested and not self._congested:
+            self.make_room()
+
+    def left(self, stream: Stream, reader: Reader) -> None:
+        """A reader is gone."""
+        if stream.reader is not reader:
+            return
+        stream.reader = None
+        stream.window.trim()
+        self.measure()
+        self.relieved(stream)
+        if self.is_resumable and not self.is_over and not any(each.reader for each in self._streams.values()):
+            self.keep_for_a_while()
+
+    def wake(self) -> None:
+        if not self._welcome.done():
+            self._welcome.set_result(None)
+        for stream in self._streams.values():
+            if stream.reader is not None:
+                stream.reader.wakeup.set()
+                if self.is_gone:
+                    stream.reader.make_way()
+
+    def check(self, now: float) -> None:
+        for stream in self._streams.values():
+            reader = stream.reader
+            since = None if reader is None else reader.blocked_since
+            if reader is not None and since is not None and now - since > self.limits.stall_seconds:
+                reader.leave()
+
+
+class Reader:
+    """One GET: reads a stream until either side leaves.
+
+    Args:
+        held: The connection.
+        stream: One of its streams.
+    """
+
+    def __init__(self, held: HeldStreams, stream: Stream) -> None:
+        self.wakeup = asyncio.Event()
+        self.blocked_since: float | None = None
+        """Since when the client takes nothing of what is being sent."""
+        self._held = held
+        self._stream = stream
+        self._loop = asyncio.get_running_loop()
+        self._scope: asyncio.Timeout | None = None
+
+    def begin(self, last_seen: str | None) -> None:
+        """Take the stream, from the first event that was not seen.
+
+        Raises:
+            Refusal: Somebody reads it, or something was missed for good.
+        """
+        stream, held = self._stream, self._held
+        if last_seen is None and stream.reader is not None:
+            raise Refusal(409, "this stream is being read already")
+        window = stream.window
+        if last_seen is None:
+            is_whole = not window.has_gap
+        else:
+            # Digits alone: `int` would take signs, blanks and underscores.
+            number = int(last_seen) if last_seen.isascii() and last_seen.isdigit() and len(last_seen) < 20 else -1
+            is_whole = number >= 0 and window.rewind(number)
+            held.numbers.resumed += is_whole
+        if not is_whole:
+            window.forget()
+            held.measure()
+            held.numbers.lost += 1
+            error = InvalidRequest("history lost, load the session")
+            raise Refusal(410, error.message, body=serialize_error(None, error))
+        held.measure()
+        before, stream.reader = stream.reader, self
+        if before is not None:
+            before.make_way()
+        held.keep_for_ever()
+
+    def leave(self) -> None:
+        """Stop reading, whatever is being sent."""
+        if self._scope is not None:
+            self._scope.reschedule(self._loop.time())
+
+    def make_way(self) -> None:
+        """Another reads on from here: end in good order, or at once if this one takes nothing."""
+        self.wakeup.set()
+        if self.blocked_since is not None:
+            self.leave()
+
+    async def run(self, receive: Receive, send: Send) -> None:
+        """Tell events until somebody leaves."""
+        await send({"type": "http.response.start", "status": 200, "headers": HEADERS})
+        try:
+            async with asyncio.timeout(None) as self._scope, asyncio.TaskGroup() as group:
+                telling = group.create_task(self._tell(send))
+                while (await receive())["type"] != "http.disconnect":
+                    pass
+                telling.cancel()
+        except TimeoutError:
+            pass  # told to leave
+        finally:
+            self._held.left(self._stream, self)
+
+    async def _tell(self, send: Send) -> None:
+        held = self._held
+        with suppress(OSError):
+            await send({"type": "http.response.body", "body": b":\n\n", "more_body": True})
+            while self._stream.reader is self:
+                events = self._gather()
+                if events:
+                    await self._write(send, events)
+                    if self._stream.window.waiting_bytes < held.limits.write_ahead // 2:
+                        held.relieved(self._stream)
+                elif held.is_finished or held.is_gone:
+                    break
+                else:
+                    await self._wait(send)
+            await send({"type": "http.response.body", "body": b""})
+        self.leave()
+
+    def _gather(self) -> bytes:
+        window = self._stream.window
+        events: list[bytes] = []
+        size = 0
+        before = window.kept_bytes
+        while size < GATHERED and (frame := window.take()) is not None:
+            if b"\n" in frame or b"\r" in frame:  # outside of strings only: blanks are as good
+                frame = frame.replace(b"\n", b" ").replace(b"\r", b" ")
+            events.append(b"id: %d\ndata: %b\n\n" % (window.last_taken, frame))
+            size += len(frame)
+        self._held.kept_changed(window.kept_bytes - before)
+        return b"".join(events)
+
+    async def _write(self, send: Send, events: bytes) -> None:
+        self.blocked_since = self._loop.time()
+        await send({"type": "http.response.body", "body": events, "more_body": True})
+        self.blocked_since = None
+
+    async def _wait(self, send: Send) -> None:
+        self.wakeup.clear()
+        try:
+            async with asyncio.timeout(self._held.limits.keepalive_seconds):
+                await self.wakeup.wait()
+        except TimeoutError:
+            await self._write(send, b":\n\n")
