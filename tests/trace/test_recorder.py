@@ -99,3 +99,22 @@ async def test_a_recorder_that_cannot_write_marks_a_gap_and_disturbs_nobody(tmp_
     recorder.close()
 
     assert recorder.lost > 0
+
+
+def test_a_recording_that_was_cut_off_can_be_gone_on_with(tmp_path: Path) -> None:
+    file = tmp_path / "run.acp"
+    for number in range(3):
+        with Recorder(file) as recorder:
+            recorder("in", json.dumps({"n": number, "text": "long enough to be cut"}).encode())
+        file.write_bytes(file.read_bytes()[:-10] if number == 1 else file.read_bytes())
+
+    assert [json.loads(bytes(entry.frame))["n"] for entry in read_recording(file) if entry.frame] == [0, 2]
+
+
+def test_no_other_file_is_appended_to(tmp_path: Path) -> None:
+    file = tmp_path / "notes.md"
+    file.write_text("mine")
+    with pytest.raises(FileExistsError, match="which is no recording"):
+        Recorder(file)
+
+    assert file.read_text() == "mine"

@@ -26,7 +26,19 @@ _duologue() {{
 }}
 complete -F _duologue duologue
 """
-FILE_OPTIONS = ("-f", "--file", "--image", "--cwd", "--rules", "--mcp", "--scenario", "--sessions", "-o", "--output")
+FILE_OPTIONS = (
+    "-f",
+    "--file",
+    "--image",
+    "--cwd",
+    "--rules",
+    "--mcp",
+    "--record",
+    "--scenario",
+    "--sessions",
+    "-o",
+    "--output",
+)
 
 
 def completion(arguments: argparse.Namespace) -> int:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from duologue.cli.codes import UsageError
 from duologue.cli.permitting import permissions_for
+from duologue.cli.recordings import recorder_for
 from duologue.cli.servers import mcp_servers
 from duologue.cli.targets import target_of
 from duologue.client.asking import Handler
@@ -42,16 +43,20 @@ async def connected(
     # Before anything is started for a command line that is wrong.
     mcp_servers(arguments.mcp)
     pairs(arguments.set, "--set")
-    async with connect(
-        target_of(arguments),
-        permissions=permissions_for(arguments, on_ask, on_denied),
-        workspace=Workspace(cwd),
-        terminals=terminals,
-        on_elicit=on_elicit,
-        env=pairs(arguments.env, "--env"),
-        timeout=max(INITIALIZE_SECONDS, seconds),
-    ) as agent:
-        yield agent
+    target, env = target_of(arguments), pairs(arguments.env, "--env")
+    permissions = permissions_for(arguments, on_ask, on_denied)
+    with recorder_for(arguments.record) as taps:
+        async with connect(
+            target,
+            permissions=permissions,
+            workspace=Workspace(cwd),
+            terminals=terminals,
+            on_elicit=on_elicit,
+            taps=taps,
+            env=env,
+            timeout=max(INITIALIZE_SECONDS, seconds),
+        ) as agent:
+            yield agent
 
 
 def _directory(named: str) -> Path:

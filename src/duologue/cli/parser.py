@@ -117,8 +117,9 @@ def _add_agent(commands: Commands) -> None:
 def _add_sessions(commands: Commands) -> None:
     sessions = commands.add_parser(
         "sessions",
-        help="list, show, search and export the sessions an agent keeps",
-        description=f"Look into the sessions an agent keeps; nothing is changed. {WHICH_AGENT}",
+        help="list, show, search and export sessions and recordings",
+        description="Look into the sessions an agent keeps, and into recordings made with `--record`; nothing is "
+        f"changed. {WHICH_AGENT}",
         epilog="example: duologue sessions search 'import cycle' --here",
     )
     sessions.add_argument(
@@ -128,8 +129,9 @@ def _add_sessions(commands: Commands) -> None:
         "what",
         nargs="?",
         metavar="ID|TEXT",
-        help="the session to show or export (its first signs do); the text to find",
+        help="the session or recording to show or export (its first signs do); the text to find",
     )
+    sessions.add_argument("--recordings", action="store_true", help="only recordings; no agent is started")
     sessions.add_argument("--here", action="store_true", help="only sessions of this directory")
     sessions.add_argument("--json", action="store_true", help="JSON, one object per line")
     sessions.add_argument("-o", "--output", metavar="FILE", help="write there instead of stdout")
@@ -195,6 +197,17 @@ def _add_session_options(parser: argparse.ArgumentParser) -> None:
         default=[],
         metavar="SERVER",
         help="give the agent an MCP server: NAME=COMMAND, NAME=URL, or a JSON file with `mcpServers`",
+    )
+    _add_record_option(group)
+
+
+def _add_record_option(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        *("--record",),
+        nargs="?",
+        const="",
+        metavar="FILE",
+        help="keep every message in this file, secrets removed; without FILE, where `duologue sessions` finds it",
     )
 
 

@@ -1,4 +1,4 @@
-"""`duologue sessions`: look into the sessions an agent keeps."""
+"""`duologue sessions`: look into the sessions an agent keeps, and into recordings."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import argparse
 import asyncio
 import contextlib
 import sys
-from collections.abc import AsyncGenerator, Generator, Iterator
+from collections.abc import AsyncIterator, Generator
 from pathlib import Path
 from typing import TextIO
 
@@ -14,13 +14,13 @@ import msgspec
 
 from duologue.cli.codes import UsageError, code_of_error
 from duologue.cli.opening import pairs
+from duologue.cli.recordings import known_recordings, named_recording, read
 from duologue.cli.run import login_advice
 from duologue.cli.targets import target_of
 from duologue.client.connect import connect
 from duologue.client.inert import inert
 from duologue.client.permissions import Permissions
 from duologue.client.remote import RemoteAgent
-from duologue.client.session import ClientSession
 from duologue.conversation.items import Item, Message, ToolCall
 from duologue.conversation.setup import SessionInfo
 from duologue.errors import AuthenticationRequired, DuologueError, MethodNotFound
@@ -57,60 +57,116 @@ def _output(path: str | None) -> Generator[TextIO]:
 
 
 async def _look(arguments: argparse.Namespace, out: TextIO) -> None:
+    where = _here(arguments)
+    is_one = arguments.action in ("show", "export")
+    recording = named_recording(arguments.what) if is_one else None
+    if recording is not None:
+        _show_recording(recording, out, arguments.json)
+        return
+    shelf = _Shelf(known_recordings(where), out, arguments.json)
+    if arguments.recordings:
+        await shelf.look(None, [], arguments)
+        return
     target = target_of(arguments)
     async with connect(target, permissions=Permissions(read="reject"), env=pairs(arguments.env, "--env")) as agent:
         if arguments.login is not None:
             await agent.login(arguments.login)
         try:
-            known = await agent.sessions(cwd=arguments.cwd if arguments.here else None)
+            known = await agent.sessions(cwd=where)
         except AuthenticationRequired as error:
             raise AuthenticationRequired(login_advice(agent, error)) from None
+        except MethodNotFound:
+            if not is_one:  # what there is besides
+                await shelf.look(None, [], arguments)
+            raise
         known.sort(key=lambda info: info.updated_at or "", reverse=True)
+        await shelf.look(agent, known, arguments)
+
+
+def _here(arguments: argparse.Namespace) -> str | None:
+    return str(Path(arguments.cwd).absolute()) if arguments.here else None
+
+
+class _Shelf:
+    """The sessions of an agent and the recordings, in one row."""
+
+    def __init__(self, recordings: dict[str, tuple[Path, SessionInfo]], out: TextIO, as_json: bool) -> None:
+        self._recordings = recordings
+        self._out = out
+        self._as_json = as_json
+
+    async def look(self, agent: RemoteAgent | None, known: list[SessionInfo], arguments: argparse.Namespace) -> None:
+        known = [*known, *(info for _, info in self._recordings.values())]
         match arguments.action:
             case "list":
-                _list(known, out, arguments.json)
+                self._list(known)
             case "search":
-                await _search(agent, known, arguments.what, out, arguments.json)
+                await self._search(agent, known, arguments.what)
             case _:
-                info = _chosen(known, arguments.what)
-                async with _loaded(agent, info) as session:
-                    as_json = arguments.json
-                    out.write(_json_of(session) if as_json else markdown_of(info, session.transcript.items))
+                await self._show(agent, _chosen(known, arguments.what))
 
+    def _list(self, known: list[SessionInfo]) -> None:
+        for info in known:
+            if self._as_json:
+                path = self._recordings.get(info.session_id, (None,))[0]
+                of_file = {} if path is None else {"recording": str(path)}
+                self._out.write(msgspec.json.encode({**msgspec.to_builtins(info), **of_file}).decode() + "\n")
+            else:
+                when = (info.updated_at or "")[:16].replace("T", " ")
+                line = f"{inert(info.session_id)}  {when:<16}  {inert(info.cwd)}  {inert(info.title or '')}"
+                self._out.write(line.rstrip() + "\n")
+        if not known and not self._as_json:
+            sys.stderr.write("no sessions\n")
 
-def _list(known: list[SessionInfo], out: TextIO, as_json: bool) -> None:
-    for info in known:
-        if as_json:
-            out.write(msgspec.json.encode(info).decode() + "\n")
+    async def _search(self, agent: RemoteAgent | None, known: list[SessionInfo], text: str) -> None:
+        """Every line of every session that has the text in it, whatever the case."""
+        for info in known:
+            async for item in self._items(agent, info):
+                for line in _lines_of(item):
+                    if text.casefold() in line.casefold():
+                        self._found(info, line)
+
+    def _found(self, info: SessionInfo, line: str) -> None:
+        if self._as_json:
+            found = {"session_id": info.session_id, "title": info.title, "line": line}
+            self._out.write(msgspec.json.encode(found).decode() + "\n")
         else:
-            when = (info.updated_at or "")[:16].replace("T", " ")
-            out.write(
-                f"{inert(info.session_id)}  {when:<16}  {inert(info.cwd)}  {inert(info.title or '')}".rstrip() + "\n"
-            )
-    if not known and not as_json:
-        sys.stderr.write("no sessions\n")
+            self._out.write(f"{inert(info.session_id)}: {inert(line.strip(), 500)}\n")
+
+    async def _show(self, agent: RemoteAgent | None, info: SessionInfo) -> None:
+        if info.session_id in self._recordings:
+            _show_recording(self._recordings[info.session_id][0], self._out, self._as_json)
+        else:
+            items = [item async for item in self._items(agent, info)]
+            self._out.write(_json_of(items) if self._as_json else markdown_of(info, items))
+
+    async def _items(self, agent: RemoteAgent | None, info: SessionInfo) -> AsyncIterator[Item]:
+        if info.session_id in self._recordings:
+            with contextlib.suppress(UsageError):  # one that cannot be read has nothing to say
+                for _, recorded in read(self._recordings[info.session_id][0]):
+                    for item in recorded.transcript.items:
+                        yield item
+        elif agent is not None:
+            async with await agent.load(info.session_id, info.cwd) as session:
+                for item in session.transcript.items:
+                    yield item
 
 
-async def _search(agent: RemoteAgent, known: list[SessionInfo], text: str, out: TextIO, as_json: bool) -> None:
-    """Every line of every session that has the text in it, whatever the case."""
-    for info in known:
-        async with _loaded(agent, info) as session:
-            for line in _lines_of(session.transcript.items):
-                if text.casefold() not in line.casefold():
-                    continue
-                if as_json:
-                    found = {"session_id": info.session_id, "title": info.title, "line": line}
-                    out.write(msgspec.json.encode(found).decode() + "\n")
-                else:
-                    out.write(f"{inert(info.session_id)}: {inert(line.strip(), 500)}\n")
+def _show_recording(path: Path, out: TextIO, as_json: bool) -> None:
+    sessions = read(path)
+    if not sessions:
+        raise UsageError(f"{path}: there is no session in this recording")
+    shown = (
+        _json_of(recorded.transcript.items) if as_json else markdown_of(info, recorded.transcript.items)
+        for info, recorded in sessions
+    )
+    out.write("".join(shown) if as_json else "\n".join(shown))
 
 
-def _lines_of(items: list[Item]) -> Iterator[str]:
-    for item in items:
-        if isinstance(item, Message):
-            yield from item.text.splitlines()
-        elif isinstance(item, ToolCall):
-            yield item.title
+def _lines_of(item: Item) -> list[str]:
+    if isinstance(item, Message):
+        return item.text.splitlines()
+    return [item.title] if isinstance(item, ToolCall) else []
 
 
 def _chosen(known: list[SessionInfo], wanted: str) -> SessionInfo:
@@ -121,15 +177,8 @@ def _chosen(known: list[SessionInfo], wanted: str) -> SessionInfo:
     return found[0]
 
 
-@contextlib.asynccontextmanager
-async def _loaded(agent: RemoteAgent, info: SessionInfo) -> AsyncGenerator[ClientSession]:
-    session = await agent.load(info.session_id, info.cwd)
-    async with session:
-        yield session
-
-
-def _json_of(session: ClientSession) -> str:
-    lines = [{"item": type(item).__name__, **msgspec.to_builtins(item)} for item in session.transcript.items]
+def _json_of(items: list[Item]) -> str:
+    lines = [{"item": type(item).__name__, **msgspec.to_builtins(item)} for item in items]
     return "".join(msgspec.json.encode(line).decode() + "\n" for line in lines)
 
 

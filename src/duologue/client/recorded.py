@@ -33,8 +33,12 @@ class RecordedSession:
     transcript: Transcript = field(default_factory=Transcript)
 
 
-def recorded_sessions(path: str | Path) -> list[RecordedSession]:
+def recorded_sessions(path: str | Path, *, prompts: int | None = None) -> list[RecordedSession]:
     """The sessions of a recording, in the order they were opened; what cannot be read of it is left out.
+
+    Args:
+        path: The file.
+        prompts: Read no further than to so many prompts.
 
     Raises:
         ValueError: This is no recording.
@@ -44,6 +48,8 @@ def recorded_sessions(path: str | Path) -> list[RecordedSession]:
     for entry in read_recording(path):
         if isinstance(entry.frame, Raw):
             folder.take(entry.dir, entry.frame)
+        if folder.prompts == prompts:
+            break
     return list(folder.sessions.values())
 
 
@@ -68,7 +74,7 @@ class _Folder:
         self.sessions: dict[str, RecordedSession] = {}
         self._opening: dict[tuple[str, int | str | None], str] = {}
         self._turns: dict[tuple[str, int | str | None], str] = {}
-        self._prompts = 0
+        self.prompts = 0
 
     def take(self, direction: str, frame: Raw) -> None:
         try:
@@ -92,9 +98,9 @@ class _Folder:
             case "session/prompt":
                 request = decode(v1.PromptRequest, params)
                 self._turns[direction, request_id] = request.session_id
-                self._prompts += 1
+                self.prompts += 1
                 for block in blocks_from_wire(request.prompt):
-                    chunk = MessageChunk(role="user", content=block, message_id=f"prompt-{self._prompts}")
+                    chunk = MessageChunk(role="user", content=block, message_id=f"prompt-{self.prompts}")
                     self._session(request.session_id).transcript.apply(chunk)
             case "session/update":
                 notification = decode(v1.SessionNotification, params)

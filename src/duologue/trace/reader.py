@@ -29,7 +29,7 @@ _decode = msgspec.json.Decoder(Entry).decode
 
 
 def read_recording(path: str | Path) -> Iterator[Entry]:
-    """The entries of a recording in order; a last line that was cut off ends it.
+    """The entries of a recording in order; a line that was cut off is left out.
 
     Raises:
         ValueError: This is no recording.
@@ -45,6 +45,6 @@ def read_recording(path: str | Path) -> Iterator[Entry]:
             try:
                 entry = _decode(line)
             except msgspec.MsgspecError:
-                return
+                continue
             if entry != Entry():  # another start: the file was appended to
                 yield entry

@@ -11,6 +11,7 @@ frames that could not be written. A file that was cut off anywhere is readable u
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import queue
@@ -29,6 +30,8 @@ __all__ = ["Recorder"]
 
 _log = logging.getLogger("duologue.trace")
 
+_HEAD = b'{"duologue":"recording"'
+
 MAX_WAITING_BYTES = 16 * 1024 * 1024
 """What may wait for a slow disk; more is left out, and the gap is marked."""
 
@@ -38,6 +41,9 @@ class Recorder:
 
     Args:
         path: The file; it is appended to, and only its owner may read it.
+
+    Raises:
+        OSError: It cannot be written, or is something else than a recording.
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -49,9 +55,12 @@ class Recorder:
         self._waiting_bytes = 0
         self._lock = threading.Lock()
         self._gap = 0
+        is_cut_off = _check(self.path)
         self._descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         os.fchmod(self._descriptor, 0o600)
         started = datetime.now(UTC).isoformat(timespec="milliseconds")
+        if is_cut_off:
+            os.write(self._descriptor, b"\n")
         self._write([{"duologue": "recording", "version": 1, "started": started}])
         self._writer = threading.Thread(target=self._run, name="duologue-recorder", daemon=True)
         self._writer.start()
@@ -103,6 +112,17 @@ class Recorder:
             with self._lock:
                 self._gap += 1
                 self.lost += 1
+
+
+def _check(path: Path) -> bool:
+    """Refuse to append to what is no recording; whether the last line of one that is there was cut off."""
+    if not path.is_file() or not path.stat().st_size:
+        return False
+    with path.open("rb") as file:
+        if not file.readline(len(_HEAD)).startswith(_HEAD):
+            raise FileExistsError(errno.EEXIST, "there is another file already, which is no recording", str(path))
+        file.seek(-1, os.SEEK_END)
+        return file.read(1) != b"\n"
 
 
 def _content(frame: bytes) -> dict[str, Any]:

@@ -1,0 +1,99 @@
+"""Recordings on the command line: `--record`, and what `duologue sessions` shows of them."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Generator
+from datetime import UTC, datetime
+from pathlib import Path
+
+from duologue.cli.codes import UsageError
+from duologue.client.recorded import RecordedSession, recorded_sessions
+from duologue.config.recordings import SUFFIX, find_recordings, new_recording
+from duologue.conversation.items import Message
+from duologue.conversation.setup import SessionInfo
+from duologue.trace.recorder import Recorder
+
+__all__ = ["known_recordings", "named_recording", "read", "recorder_for"]
+
+
+@contextlib.contextmanager
+def recorder_for(named: str | None) -> Generator[tuple[Recorder, ...]]:
+    """The recorder that `--record` asks for, if it does; without a name the file is told.
+
+    Raises:
+        UsageError: The file cannot be written.
+    """
+    if named is None:
+        yield ()
+        return
+    try:
+        recorder = Recorder(named or new_recording())
+    except OSError as error:
+        raise UsageError(f"--record {error.filename or named}: {error.strerror}") from None
+    if not named:
+        sys.stderr.write(f"recording to {recorder.path}\n")
+    with recorder:
+        yield (recorder,)
+    if recorder.lost:
+        sys.stderr.write(f"duologue: {recorder.lost} messages are missing in {recorder.path}\n")
+
+
+def known_recordings(cwd: str | None) -> dict[str, tuple[Path, SessionInfo]]:
+    """The recordings in the usual place by their names, newest first; those of a directory, if one is named."""
+    found = {path.name: (path, _info_of(path)) for path in find_recordings()}
+    return {name: (path, info) for name, (path, info) in found.items() if cwd is None or info.cwd == cwd}
+
+
+def named_recording(wanted: str) -> Path | None:
+    """The recording that is called exactly so: a file, or one in the usual place with or without its suffix."""
+    path = Path(wanted)
+    if path.suffix == SUFFIX and path.is_file():
+        return path
+    return next((path for path in find_recordings() if wanted in (path.name, path.stem)), None)
+
+
+def read(path: Path) -> list[tuple[SessionInfo, RecordedSession]]:
+    """The sessions of a recording.
+
+    Raises:
+        UsageError: It cannot be read.
+    """
+    try:
+        sessions = recorded_sessions(path)
+    except (OSError, ValueError) as error:
+        raise UsageError(str(error)) from None
+    when = _when(path)
+    return [
+        (
+            SessionInfo(
+                session_id=session.session_id,
+                cwd=session.cwd,
+                title=session.transcript.title or _first_words(session),
+                updated_at=when,
+            ),
+            session,
+        )
+        for session in sessions
+    ]
+
+
+def _info_of(path: Path) -> SessionInfo:
+    """A recording as a list shows it: by its name, where its first session worked and how that began."""
+    try:
+        first = next(iter(recorded_sessions(path, prompts=1)), None)
+        when = _when(path)
+    except (OSError, ValueError):
+        first, when = None, None
+    cwd, title = ("", None) if first is None else (first.cwd, first.transcript.title or _first_words(first))
+    return SessionInfo(session_id=path.name, cwd=cwd, title=title, updated_at=when)
+
+
+def _when(path: Path) -> str:
+    return datetime.fromtimestamp(path.stat().st_mtime, UTC).isoformat(timespec="seconds")
+
+
+def _first_words(session: RecordedSession) -> str | None:
+    prompts = (item.text for item in session.transcript.items if isinstance(item, Message) and item.role == "user")
+    return next((prompt.strip().partition("\n")[0] for prompt in prompts if prompt.strip()), None)
