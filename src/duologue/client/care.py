@@ -17,9 +17,9 @@ class Care:
 
     Attributes:
         way: How it is reached.
-        restart: Whether it is started again, and how often.
-        login: How to log in.
-        silence: Seconds without a sign of life after which a turn is given up, in two steps.
+        restart: Whether a lost agent is started again when it is next needed, and how often; without it, never.
+        login: Chooses among the ways to log in when the agent wants a login; without it, that is an error.
+        silence: Seconds after which a turn without a sign of life is told (`Silence`), then cancelled after as many.
     """
 
     way: Way

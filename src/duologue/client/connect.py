@@ -68,24 +68,14 @@ def connect(
 
     Args:
         target: What to reach.
-        permissions: Who may do what; without it files of the session's directories may be read, and no more.
-        workspace, terminals: The files and commands the agent may use through us; without them, none.
-        on_elicit, on_elicited: Answers questions to the user; is told which one was settled at its address.
-        on_login_status, on_stderr: Told of logins, and of what the agent's process writes to stderr.
-        handlers: Custom methods of ours, for the agent to call.
-        tools: Functions of ours that every session gets as an MCP server; see `duologue.client.tools`.
+        permissions, workspace, terminals: What it may do, and with which files and commands; without them, read.
+        on_elicit, …: Who is asked and told; see `Listeners`. What the agent's process writes goes to `on_stderr`.
+        handlers, tools: Methods of ours for the agent to call, and functions that every session gets as an MCP server.
         taps, record: Observers of every frame, and a file to keep them in, secrets removed.
-        info: Who we are.
+        info, timeout, versions: Who we are, seconds until it has to answer, and what we speak: `(1, 2)` adds a draft.
         cwd, env: Where a command is started, and variables to set for it on top of ours.
-        headers, token: How we show who we are to a server: headers of every request, and a bearer token. An address may
-            also end in `#token=…`.
-        tls: Whom to believe that they are the server: a context, a file of certificates beside those of the system, or
-            `False` for everybody.
-        timeout: Seconds until the agent must have answered.
-        login: Chooses among `agent.login_methods` when the agent wants a login; without it, that is an error.
-        restart: Whether an agent that is lost is started again when it is next needed, and how often.
-        silence: Seconds after which a turn without a sign of life is told (`Silence`), and then cancelled.
-        versions: Of the protocol; `(1, 2)` adds the draft of version 2, for agents that speak it.
+        headers, token, tls: How a server knows us, and how we know it; see `Visit`.
+        login, restart, silence: What to do about an agent that wants a login, is lost, or falls silent; see `Care`.
 
     Raises:
         StartError: There is no such command or server, or it never answered.

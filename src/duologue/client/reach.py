@@ -37,7 +37,14 @@ class Start:
 
 @dataclass(frozen=True)
 class Visit:
-    """How we show who we are to a server, and it to us."""
+    """How we show who we are to a server, and it to us.
+
+    Attributes:
+        headers: Of every request.
+        token: A bearer token; an address may also end in `#token=…`.
+        tls: Whom to believe that they are the server: a context, a file of certificates beside those of the system, or
+            `False` for everybody.
+    """
 
     headers: Mapping[str, str] | None = None
     token: str | None = None
