@@ -156,6 +156,7 @@ class AgentCore(Protocol):
         inserted: Callable[[str], Awaitable[None]] | None = None,
     ) -> PromptResult:
         """Until the turn has ended; `inserted` is awaited with the id of the user's message before it begins."""
+        ...
 
     def cancel(self, session_id: str) -> None: ...
 
