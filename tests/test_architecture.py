@@ -24,6 +24,8 @@ TASK_OWNERS = {
     "transports.process",
     "transports.lines",
     "transports.stdio",
+    "transports.websocket",
+    "transports.http",
     "transports.asgi.connections",
 }
 

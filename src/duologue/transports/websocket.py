@@ -127,6 +127,8 @@ class WebSocketTransport(Transport):
     def _counted(self, frame: bytes) -> bytes | None:
         if not self._greeting.is_over:
             return self._greeting.incoming(frame)
+        if self._greeting.terms is None:
+            return frame
         said = read_control(frame)
         if said is not None:
             self._heard(*said)
