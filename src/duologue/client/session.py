@@ -9,6 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypeVar
 
+from duologue.client.audience import Audience
 from duologue.client.prompts import Attachment, build_prompt
 from duologue.client.supervise import MODE, MODEL, STATES, Chosen, reopen
 from duologue.client.turn import ClientTurn
@@ -77,9 +78,7 @@ class ClientSession:
         self._waiting: list[ClientTurn] = []
         self._had_turn = False
         self._order = asyncio.Lock()
-        self._watchers: list[Callable[[Event], None]] = []
-        self._readers: list[asyncio.Queue[Event | None]] = []
-        self._is_silent = False
+        self._audience = Audience()
 
     def opened(self, state: Opened) -> None:
         """What the agent said of the session when it opened it; what it left out may have been told before."""
@@ -330,20 +329,11 @@ class ClientSession:
 
     def watch(self, watcher: Callable[[Event], None]) -> Callable[[], None]:
         """Be told of every event, in and between turns; call what is returned to stop."""
-        self._watchers.append(watcher)
-        return lambda: self._watchers.remove(watcher)
+        return self._audience.watch(watcher)
 
-    async def events(self) -> AsyncIterator[Event]:
-        """Every event from now on, in and between turns, until the session is closed or the agent is gone."""
-        if self._is_silent:
-            return
-        queue: asyncio.Queue[Event | None] = asyncio.Queue()
-        self._readers.append(queue)
-        try:
-            while (event := await queue.get()) is not None:
-                yield event
-        finally:
-            self._readers.remove(queue)
+    def events(self) -> AsyncIterator[Event]:
+        """Every event from now on, in and between turns, until the session is closed or the agent is gone for good."""
+        return self._audience.events()
 
     async def update(self, update: Update, raw: bytes) -> None:
         """Fold one update in and show it: to the turn that runs, and to those who watch."""
@@ -364,10 +354,7 @@ class ClientSession:
 
     async def show(self, event: Event) -> None:
         """Let everybody know who watches, and the turn that runs."""
-        for watcher in self._watchers:
-            watcher(event)
-        for reader in self._readers:
-            reader.put_nowait(event)
+        self._audience.tell(event)
         if self._turn is not None:
             await self._turn.deliver(event)
 
@@ -396,9 +383,7 @@ class ClientSession:
 
     def fall_silent(self) -> None:
         """Nothing more will be heard: whoever reads the events has read them all."""
-        self._is_silent = True
-        for reader in self._readers:
-            reader.put_nowait(None)
+        self._audience.dismiss()
 
     def said(self) -> str:
         """The last message of the agent, as plain text."""
