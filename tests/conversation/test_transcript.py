@@ -7,7 +7,17 @@ import time
 import pytest
 
 from duologue.conversation.content import Annotations, Content, ImageContent, TextContent
-from duologue.conversation.items import Compaction, Message, Plan, SessionMessage, Subagent, ToolCall, Usage
+from duologue.conversation.growing import TERMINAL_BYTES, GrowingTerminal
+from duologue.conversation.items import (
+    Compaction,
+    Message,
+    Plan,
+    SessionMessage,
+    Subagent,
+    Terminal,
+    ToolCall,
+    Usage,
+)
 from duologue.conversation.settings import Mode, Modes, Option, Setting
 from duologue.conversation.transcript import Transcript
 from duologue.conversation.updates import (
@@ -19,6 +29,7 @@ from duologue.conversation.updates import (
     FileChange,
     InfoChanged,
     Location,
+    MessageChanged,
     MessageChunk,
     ModeChanged,
     Notice,
@@ -29,13 +40,18 @@ from duologue.conversation.updates import (
     SessionMessageChanged,
     SessionMessageChunk,
     SettingsChanged,
+    StateChanged,
     SubagentChanged,
+    TerminalChanged,
+    TerminalOutputChunk,
     TerminalPart,
     ToolCallChanged,
+    ToolContentChunk,
     UnknownUpdate,
     Update,
     UsageChanged,
 )
+from duologue.conversation.work import TerminalExit, TerminalSize
 
 
 def folded(*updates: Update) -> Transcript:
@@ -251,3 +267,118 @@ def test_tool_calls_that_never_ended_are_closed_with_their_turn() -> None:
 
     assert [call.tool_call_id for call in closed] == ["open"]
     assert [call.status for call in transcript.tool_calls] == ["pending", "completed", "cancelled"]
+
+
+def test_a_whole_message_replaces_and_chunks_go_on_after_it() -> None:
+    transcript = folded(
+        said("draft", message_id="m"),
+        MessageChanged(role="agent", message_id="m", content=[TextContent("final")], meta={"a": 1, "b": 1}),
+        said(" word", message_id="m"),
+        MessageChanged(role="agent", message_id="m", meta={"a": None}),
+        MessageChanged(role="user", message_id="m", content=[TextContent("other")]),
+    )
+
+    assert transcript.messages == [
+        Message(role="agent", message_id="m", content=[TextContent("final word")], meta={"b": 1}),
+        Message(role="user", message_id="m", content=[TextContent("other")]),
+    ]
+    assert transcript.message("user", "m") == transcript.messages[1]
+    assert transcript.message("user", "n") is None
+
+
+def test_a_message_that_is_cleared_stays_where_it_was() -> None:
+    cleared = MessageChanged(role="agent", message_id="m", content=None, meta=None)
+    transcript = folded(said("a", message_id="m"), said("b", message_id="n"), cleared)
+
+    assert transcript.apply(cleared) == Message(role="agent", message_id="m", content=[])
+    assert [message.text for message in transcript.messages] == ["", "b"]
+
+
+def test_more_tool_content_comes_after_what_is_shown() -> None:
+    text, terminal = ContentPart(TextContent("x")), TerminalPart("t")
+    transcript = folded(
+        ToolContentChunk(tool_call_id="c", content=[text]),
+        ToolCallChanged(tool_call_id="c", status="paused", can_cancel=True, meta={"a": 1, "b": 1}),
+        ToolContentChunk(tool_call_id="c", content=[terminal]),
+        ToolCallChanged(tool_call_id="c", can_cancel=None, meta={"a": None}),
+    )
+
+    assert transcript.tool_calls == [
+        ToolCall(tool_call_id="c", status="paused", content=[text, terminal], meta={"b": 1})
+    ]
+    assert not transcript.tool_calls[0].is_over
+
+
+def test_a_terminal_is_patched_and_its_output_grows_until_it_is_told_anew() -> None:
+    size = TerminalSize(cols=80, rows=24)
+    transcript = folded(
+        TerminalOutputChunk(terminal_id="t", data=b"one "),
+        TerminalChanged(terminal_id="t", command="make", size=size, can_cancel=True, meta={"a": 1, "b": 1}),
+        TerminalOutputChunk(terminal_id="t", data=b"two\xff"),
+    )
+    running = Terminal(
+        terminal_id="t", command="make", output=b"one two\xff", size=size, can_cancel=True, meta={"a": 1, "b": 1}
+    )
+    assert transcript.terminals == [running]
+    assert running.text == "one two\ufffd"
+
+    ended = TerminalChanged(terminal_id="t", output=None, exit=TerminalExit(exit_code=1), can_cancel=None, size=None)
+    expected = Terminal(terminal_id="t", command="make", exit=TerminalExit(exit_code=1), meta={"a": 1, "b": 1})
+    assert transcript.apply(ended) == expected
+    assert transcript.terminal("t") == expected
+    assert transcript.terminal("unknown") is None
+    assert len(transcript) == 0
+
+
+def test_of_much_output_the_end_is_kept_from_the_beginning_of_a_character_on() -> None:
+    terminal = GrowingTerminal("t", limit=5)
+    terminal.append("aüü".encode())
+    assert not terminal.terminal.is_truncated
+    terminal.append(b"bc")
+    assert (terminal.terminal.text, terminal.terminal.is_truncated) == ("übc", True)
+    terminal.change(TerminalChanged(terminal_id="t", output=b"\x80" * 9))
+    assert (terminal.terminal.output, terminal.terminal.is_truncated) == (b"\x80" * 2, True)
+    terminal.change(TerminalChanged(terminal_id="t", output=b"ok"))
+    assert (terminal.terminal.output, terminal.terminal.is_truncated) == (b"ok", False)
+    nothing = GrowingTerminal("t", limit=0)
+    nothing.append(b"\x80")
+    assert nothing.terminal.output == b""
+
+
+def test_ten_thousand_pieces_of_output_cost_linear_time() -> None:
+    def fold(count: int) -> float:
+        chunks = [TerminalOutputChunk(terminal_id="t", data=b"x" * 200) for _ in range(count)]
+        began = time.perf_counter()
+        (terminal,) = folded(*chunks).terminals
+        assert len(terminal.output) == min(200 * count, TERMINAL_BYTES)
+        return time.perf_counter() - began
+
+    fold(100)
+    assert fold(40_000) < 40 * fold(4_000)  # linear is 10, quadratic is 100
+
+
+def test_a_state_is_the_last_one_said_and_no_history() -> None:
+    transcript = folded(StateChanged(state="running"), StateChanged(state="idle", stop_reason="end_turn"))
+
+    assert transcript.state == StateChanged(state="idle", stop_reason="end_turn")
+    assert (len(transcript), folded().state) == (0, None)
+
+
+def test_a_cost_that_is_not_said_is_as_it_was() -> None:
+    known = UsageChanged(used=1, size=9, cost=0.5, currency="EUR")
+
+    assert folded(known, UsageChanged(used=2, size=9)).usage == Usage(used=2, size=9, cost=0.5, currency="EUR")
+    assert folded(known, UsageChanged(used=2, size=9, cost=None)).usage == Usage(used=2, size=9)
+    assert folded(UsageChanged(used=2, size=9)).usage == Usage(used=2, size=9)
+
+
+def test_what_is_attached_to_a_compaction_is_patched_or_replaced() -> None:
+    def after(*changes: CompactionChanged) -> object:
+        (item,) = folded(*changes).items
+        return item.meta
+
+    first = CompactionChanged(compaction_id="c", status="in_progress", meta={"a": 1, "b": 1})
+    patch = CompactionChanged(compaction_id="c", status="completed", meta={"b": None, "c": 1})
+    whole = CompactionChanged(compaction_id="c", status="completed", meta={"c": 1}, replaces_meta=True)
+    assert after(first, patch) == {"a": 1, "c": 1}
+    assert after(first, whole) == {"c": 1}

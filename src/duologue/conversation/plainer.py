@@ -12,18 +12,16 @@
 
 from __future__ import annotations
 
-from zlib import crc32
-
 import msgspec
 from msgspec import UNSET
 
 from duologue.conversation.content import Content, TextContent
 from duologue.conversation.growing import joined
-from duologue.conversation.items import Message
 from duologue.conversation.transcript import Transcript
 from duologue.conversation.updates import (
     MessageChanged,
     MessageChunk,
+    Role,
     StateChanged,
     TerminalChanged,
     TerminalOutputChunk,
@@ -39,45 +37,58 @@ class Plainer:
     """One session, told plainly.
 
     Attributes:
-        transcript: The session as it stands after everything that was told.
+        heard: The session as it stands for who hears only this.
     """
 
-    def __init__(self, transcript: Transcript | None = None) -> None:
-        self.transcript = transcript or Transcript()
+    def __init__(self) -> None:
+        self.heard = Transcript()
+        self._names: dict[tuple[Role, str], str] = {}
 
     def tell(self, update: Update) -> list[Update]:
         """The same in plainer words."""
-        transcript = self.transcript
-        match update:
-            case MessageChanged():
-                before = transcript.message(update.role, update.message_id)
-                told: list[Update] = [*chunks_of(update, before)]
-            case ToolCallChanged():
-                is_new = update.is_new or transcript.tool_call(update.tool_call_id) is None
-                told = [msgspec.structs.replace(update, is_new=is_new)]
-            case ToolContentChunk():
-                call = transcript.tool_call(update.tool_call_id)
-                content = [*([] if call is None else call.content), *update.content]
-                told = [ToolCallChanged(tool_call_id=update.tool_call_id, content=content, is_new=call is None)]
-            case StateChanged() | TerminalChanged() | TerminalOutputChunk():
-                told = []
-            case _:
-                told = [update]
-        transcript.apply(update)
+        told = self._told(update)
+        for each in told:
+            self.heard.apply(each)
         return told
 
+    def _told(self, update: Update) -> list[Update]:
+        match update:
+            case MessageChanged():
+                return [*self._what_is_new(update)]
+            case MessageChunk(message_id=str() as message_id) if (update.role, message_id) in self._names:
+                return [msgspec.structs.replace(update, message_id=self._names[update.role, message_id])]
+            case ToolCallChanged(tool_call_id=tool_call_id):
+                is_new = self.heard.tool_call(tool_call_id) is None
+                return [msgspec.structs.replace(update, is_new=is_new)]
+            case ToolContentChunk(tool_call_id=tool_call_id):
+                call = self.heard.tool_call(tool_call_id)
+                content = [*([] if call is None else call.content), *update.content]
+                return [ToolCallChanged(tool_call_id=tool_call_id, content=content, is_new=call is None)]
+            case StateChanged() | TerminalChanged() | TerminalOutputChunk():
+                return []
+            case _:
+                return [update]
 
-def chunks_of(change: MessageChanged, before: Message | None = None) -> list[MessageChunk]:
-    """What a message that was so `before` has to say, in chunks, to be what it is now."""
-    if change.content is UNSET or not change.content:
-        return []
-    content = joined(change.content)
-    message_id = change.message_id
-    rest = content if before is None else _rest(before.content, content)
-    if rest is None:
-        rest = content
-        message_id = f"{message_id}~{crc32(msgspec.json.encode(content)):08x}"
-    return [MessageChunk(role=change.role, content=block, message_id=message_id) for block in rest]
+    def _what_is_new(self, change: MessageChanged) -> list[MessageChunk]:
+        """Chunks that make the message what it is now, or another message that is."""
+        key = (change.role, change.message_id)
+        message_id = self._names.get(key, change.message_id)
+        before = self.heard.message(change.role, message_id)
+        if change.content is UNSET or before is None:
+            return chunks_of(change, message_id)
+        content = joined(change.content or [])
+        rest = _rest(before.content, content)
+        if rest is None:
+            rest = content
+            message_id = self._names[key] = f"{message_id}~"
+        return chunks_of(msgspec.structs.replace(change, content=rest), message_id)
+
+
+def chunks_of(change: MessageChanged, message_id: str | None = None) -> list[MessageChunk]:
+    """A whole message in chunks, one for each block."""
+    content = change.content or []
+    message_id = change.message_id if message_id is None else message_id
+    return [MessageChunk(role=change.role, content=block, message_id=message_id) for block in content]
 
 
 def _rest(before: list[Content], after: list[Content]) -> list[Content] | None:
