@@ -6,9 +6,9 @@ import json
 from functools import cache
 from typing import Any
 
-from tests.schema.official import UNSTABLE
+from tests.schema.official import UNSTABLE, Official
 
-V1 = UNSTABLE["v1"]
+V1, V2 = UNSTABLE["v1"], UNSTABLE["v2"]
 
 LEGACY_FIELDS = {"models"}
 """Written for clients that know models as the schema of October 2025 had them; today's schema does not know them."""
@@ -18,10 +18,10 @@ MOST_JUDGED = 400
 
 
 @cache
-def definitions() -> dict[tuple[str, str], str]:
+def definitions(official: Official = V1) -> dict[tuple[str, str], str]:
     """The definition of each message by its method and kind: `request`, `response` or `notification`."""
     found: dict[tuple[str, str], str] = {}
-    for name, definition in V1.document["$defs"].items():
+    for name, definition in official.document["$defs"].items():
         method = definition.get("x-method")
         for kind in ("Request", "Response", "Notification"):
             if method is not None and name.endswith(kind):
@@ -29,24 +29,28 @@ def definitions() -> dict[tuple[str, str], str]:
     return found
 
 
-def methods_of(side: str, kind: str = "") -> set[str]:
+def methods_of(side: str, kind: str = "", official: Official = V1) -> set[str]:
     """The names of all messages that one side handles."""
     return {
         method
-        for (method, which), name in definitions().items()
-        if V1.document["$defs"][name]["x-side"] == side and which != "response" and kind in ("", which)
+        for (method, which), name in definitions(official).items()
+        if official.document["$defs"][name]["x-side"] == side and which != "response" and kind in ("", which)
     }
 
 
 class Judge:
     """A tap at the client's end of a connection.
 
+    Args:
+        official: The schema of the version that is spoken.
+
     Attributes:
         wire: Every message in order, with its direction: `in` is from the agent.
         complaints: What was wrong. A tap that raises changes nothing, so whoever calls the judge has to look here.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, official: Official = V1) -> None:
+        self._official = official
         self.complaints: list[str] = []
         self.wire: list[tuple[str, dict[str, Any]]] = []
         self._asked: dict[Any, str] = {}
@@ -85,16 +89,17 @@ class Judge:
         kind = "request" if "id" in message else "notification"
         method: str = message["method"]
         if not method.startswith("_"):
-            assert (method, kind) in definitions(), f"{method} is no {kind} of the protocol"
+            assert (method, kind) in definitions(self._official), f"{method} is no {kind} of the protocol"
             self._check_shape(method, kind, message["params"])
 
     def _check_shape(self, method: str, kind: str, value: Any) -> None:
         self._judged += 1
-        name = definitions().get((method, kind))
+        name = definitions(self._official).get((method, kind))
         if name is None or self._judged > MOST_JUDGED:
             return
-        assert V1.complaint(name, value) is None, f"{method} {kind}: {V1.complaint(name, value)}"
-        known = _properties(name)
+        complaint = self._official.complaint(name, value)
+        assert complaint is None, f"{method} {kind}: {complaint}"
+        known = _properties(self._official, name)
         if known is not None:
             assert set(value) - LEGACY_FIELDS <= known, f"{method} {kind} has fields that the schema does not know"
 
@@ -122,9 +127,9 @@ class Judge:
 
 
 @cache
-def _properties(name: str) -> set[str] | None:
+def _properties(official: Official, name: str) -> set[str] | None:
     """The fields at the root of a definition; `None` where it is a union of several shapes."""
-    definition = V1.document["$defs"][name]
+    definition = official.document["$defs"][name]
     if any(word in definition for word in ("anyOf", "oneOf", "allOf")):
         return None
     return set(definition.get("properties", {}))
