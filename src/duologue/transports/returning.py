@@ -254,6 +254,6 @@ class Patience:
         """
         deadline = time.monotonic() + min(grace, self.limit)
         longest = self.first
-        while time.monotonic() + (pause := random.uniform(0, longest)) < deadline:
-            yield pause
+        while (left := deadline - time.monotonic()) > 0:
+            yield min(random.uniform(0, longest), left)
             longest = min(2 * longest, self.longest)
