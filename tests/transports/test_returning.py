@@ -151,12 +151,14 @@ def test_a_window_holds_exactly_what_was_sent_and_not_acknowledged(steps: list[b
 
 def test_a_window_is_full_by_bytes_or_by_frames() -> None:
     large, many = Window(), Window()
-    large.put(b"x" * WINDOW_BYTES)
-    assert not large.is_full
-    large.put(b"x")
-    assert large.is_full
+    was_full: list[bool] = []
+    for frame in (b"x" * WINDOW_BYTES, b"x"):
+        large.put(frame)
+        was_full.append(large.is_full)
     for _ in range(WINDOW_FRAMES + 1):
+        was_full.append(many.is_full)
         many.put(b"")
+    assert was_full == [False, True] + [False] * (WINDOW_FRAMES + 1)
     assert many.is_full
 
 
