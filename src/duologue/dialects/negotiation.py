@@ -16,7 +16,7 @@ from duologue.dialects.v1.agent import V1AgentDialect
 from duologue.dialects.v1.client import V1AgentProxy
 from duologue.dialects.v1.service import V1ClientService
 from duologue.errors import InvalidParams, InvalidRequest, SpeaksVersion1, UnsupportedProtocolVersion
-from duologue.schema import v1
+from duologue.schema import legacy
 from duologue.schema.codec import decode
 
 if TYPE_CHECKING:
@@ -154,7 +154,7 @@ async def introduce(
             _log.warning("the agent speaks version 1 only, and does not know what this client can do for it")
             V1ClientService(core, ClientFeatures(), handlers)
             older = V1AgentProxy(connection)
-            return older, older.welcome(decode(v1.InitializeResponse, msgspec.json.encode(met.answer)))
+            return older, older.welcome(decode(legacy.InitializeResponse, msgspec.json.encode(met.answer)))
         except (UnsupportedProtocolVersion, InvalidParams, InvalidRequest):
             if 1 not in versions:
                 raise

@@ -1,22 +1,28 @@
-"""Model selection as the unstable schema of October 2025 had it, which agents in the field still speak.
+"""What earlier drafts had and agents in the field still speak: models to choose from, logins by the environment.
 
-Written by hand and kept apart: today's schema has config options instead. The generated results ignore the `models`
-they do not know; `models_of` finds them in the bytes as received, and the classes below can write them.
+Written by hand and kept apart: today's schema has config options instead of models. The generated results ignore what
+they do not know; `models_of` finds the models in the bytes as received, and the classes below can write them.
 """
 
 from __future__ import annotations
 
-from typing import ClassVar, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
 from msgspec import Raw
 
 from duologue.schema import v1
-from duologue.schema.base import JsonObject, Marks, Method, Model
+from duologue.schema.base import JsonObject, JsonValue, Marks, Method, Model
+from duologue.schema.choices import ByTag
 from duologue.schema.codec import decode_result
+from duologue.schema.primitives import settle_defaults
 
 __all__ = [
+    "INITIALIZE",
     "SESSION_SET_MODEL",
+    "AuthMethod",
+    "AuthMethodEnvVar",
     "ForkSessionResponse",
+    "InitializeResponse",
     "LoadSessionResponse",
     "ModelId",
     "ModelInfo",
@@ -111,3 +117,54 @@ def models_of(raw_result: bytes | Raw) -> SessionModelState | None:
         InvalidParams: The result is not an object at all.
     """
     return decode_result(_ModelsOnly, raw_result).models
+
+
+# --- logins by the environment, as the draft of early 2026 had them
+
+
+class AuthMethodEnvVar(Model, frozen=True, kw_only=True, tag_field="type", tag="env_var"):
+    """The `AuthMethod` whose `type` is `env_var`; the form of its variables has changed, so they are as they came."""
+
+    __marks__: ClassVar[Marks] = {"description": "E"}
+
+    id: v1.AuthMethodId
+    name: str
+    description: str | None = None
+    vars: JsonValue = None
+    var_name: JsonValue = None
+    var_names: JsonValue = None
+    link: JsonValue = None
+    meta: JsonObject | None = None
+
+
+if TYPE_CHECKING:
+    AuthMethod: TypeAlias = v1.AuthMethodTerminal | AuthMethodEnvVar | v1.AuthMethodAgent
+else:
+
+    class AuthMethod(ByTag):
+        """A way to log in, of any draft."""
+
+        tag = "type"
+        known = (v1.AuthMethodTerminal, AuthMethodEnvVar)
+        absent = v1.AuthMethodAgent
+        unknown = v1.AuthMethodAgent
+
+
+class InitializeResponse(Model, frozen=True, kw_only=True):
+    """Result of `initialize` with logins of every draft."""
+
+    __marks__: ClassVar[Marks] = v1.InitializeResponse.__marks__
+
+    protocol_version: v1.ProtocolVersion
+    agent_capabilities: v1.AgentCapabilities = v1.AgentCapabilities()
+    auth_methods: list[AuthMethod] = []  # noqa: RUF012 - a struct copies it
+    agent_info: v1.Implementation | None = None
+    meta: JsonObject | None = None
+
+    def __post_init__(self) -> None:
+        settle_defaults(self)
+
+
+INITIALIZE: Method[v1.InitializeRequest, InitializeResponse] = Method(
+    v1.INITIALIZE.name, v1.InitializeRequest, InitializeResponse, side=v1.INITIALIZE.side
+)

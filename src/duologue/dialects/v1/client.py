@@ -72,7 +72,7 @@ class V1AgentProxy(WireProxy):
             client_capabilities=client_features_to_wire(features),
             client_info=party_to_wire(info),
         )
-        answer = await self._connection.request(v1.INITIALIZE, request)
+        answer = await self._connection.request(legacy.INITIALIZE, request)
         if answer.protocol_version != 1:
             raise ProtocolViolation(
                 f"the agent speaks version {answer.protocol_version} of the protocol, and this client version 1; "
@@ -80,7 +80,7 @@ class V1AgentProxy(WireProxy):
             )
         return self.welcome(answer)
 
-    def welcome(self, answer: v1.InitializeResponse) -> Welcome:
+    def welcome(self, answer: legacy.InitializeResponse) -> Welcome:
         """The agent's half of the first exchange, as it was read."""
         return Welcome(
             info=party_from_wire(answer.agent_info),

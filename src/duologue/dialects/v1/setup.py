@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from duologue.conversation import setup as s
+from duologue.conversation.content import JsonObject
 from duologue.dialects.terms import AgentFeatures, ClientFeatures, LoginMethod
 from duologue.dialects.v1.content import blocks_from_wire, blocks_to_wire
-from duologue.schema import v1
+from duologue.schema import legacy, v1
 from duologue.schema.base import Other
 
 __all__ = [
@@ -160,7 +161,7 @@ def login_to_wire(method: LoginMethod) -> v1.AuthMethod:
     return v1.AuthMethodAgent(id=method.method_id, name=method.name, description=method.description, meta=method.meta)
 
 
-def login_from_wire(method: v1.AuthMethod) -> LoginMethod:
+def login_from_wire(method: legacy.AuthMethod) -> LoginMethod:
     is_terminal = isinstance(method, v1.AuthMethodTerminal)
     return LoginMethod(
         method_id=method.id,
@@ -169,8 +170,14 @@ def login_from_wire(method: v1.AuthMethod) -> LoginMethod:
         is_terminal=is_terminal,
         args=method.args if isinstance(method, v1.AuthMethodTerminal) else [],
         env=method.env if isinstance(method, v1.AuthMethodTerminal) else {},
+        other=_env_var_fields(method) if isinstance(method, legacy.AuthMethodEnvVar) else None,
         meta=method.meta,
     )
+
+
+def _env_var_fields(method: legacy.AuthMethodEnvVar) -> JsonObject:
+    fields: JsonObject = {"vars": method.vars, "varName": method.var_name, "varNames": method.var_names}
+    return {name: value for name, value in {**fields, "link": method.link}.items() if value is not None}
 
 
 def setup_from_wire(request: SetupRequest) -> s.SessionSetup:
