@@ -1,0 +1,68 @@
+"""An agent that wants a login. Speaks raw lines, and imports nothing of ours.
+
+    locked_agent.py DIRECTORY [FEATURE…] [--login WORD]
+
+It is logged in while DIRECTORY/key is there, or `LOCKED_KEY` is in its environment. Each run is written to
+DIRECTORY/runs, and what it hears to DIRECTORY/heard.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+PLACE = Path(sys.argv[1])
+METHODS = [
+    {"id": "shell", "name": "Shell", "type": "terminal", "args": ["--login", "now"], "env": {"COLOUR": "red"}},
+    {
+        "id": "older",
+        "name": "Older",
+        "_meta": {"terminal-auth": {"command": "tool", "args": ["login"], "env": {"A": "1"}}},
+    },
+    {"id": "key", "name": "Key", "type": "env_var", "vars": [{"name": "LOCKED_KEY"}]},
+]
+
+
+def answer(method: str) -> dict[str, Any]:
+    is_open = (PLACE / "key").exists() or "LOCKED_KEY" in os.environ
+    match method:
+        case "initialize":
+            sessions: dict[str, Any] = {name: {} for name in sys.argv[2:] if not name.startswith("-")}
+            capabilities = {"sessionCapabilities": sessions}
+            return {"result": {"protocolVersion": 1, "agentCapabilities": capabilities, "authMethods": METHODS}}
+        case "session/new" | "session/resume" | "session/prompt" if not is_open:
+            return {"error": {"code": -32000, "message": "who are you?"}}
+        case "session/new":
+            return {"result": {"sessionId": "s"}}
+        case "session/prompt":
+            return {"result": {"stopReason": "end_turn"}}
+        case _:
+            return {"result": {}}
+
+
+def main() -> None:
+    run = {"argv": sys.argv[1:], "colour": os.environ.get("COLOUR"), "key": os.environ.get("LOCKED_KEY")}
+    with (PLACE / "runs").open("a") as runs:
+        runs.write(json.dumps({**run, "pid": os.getpid()}) + "\n")
+    if "--login" in sys.argv:
+        if sys.stdin.isatty():
+            sys.stdout.write("Your name? ")
+            sys.stdout.flush()
+            if sys.stdin.readline().strip() != "Ada":
+                sys.exit(3)
+        (PLACE / "key").write_text("")
+        return
+    for line in sys.stdin:
+        with (PLACE / "heard").open("a") as heard:
+            heard.write(line)
+        message = json.loads(line)
+        if "id" in message:
+            sys.stdout.write(json.dumps({"jsonrpc": "2.0", "id": message["id"], **answer(message["method"])}) + "\n")
+            sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()
