@@ -21,7 +21,12 @@ pytestmark = pytest.mark.timeout(30)
 
 SECONDS = 0.1
 TOOL = {"sessionUpdate": "tool_call", "toolCallId": "t", "title": "Look", "status": "in_progress"}
-FORM: Json = {"mode": "form", "sessionId": "s1", "message": "?", "requestedSchema": {"type": "object", "properties": {}}}
+FORM: Json = {
+    "mode": "form",
+    "sessionId": "s1",
+    "message": "?",
+    "requestedSchema": {"type": "object", "properties": {}},
+}
 
 
 async def four_silences(agent: ScriptedAgent) -> bool:
