@@ -1,0 +1,1 @@
+"""The agent's side on the wire of version 2."""
