@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar, cast, get_type_hints
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar, Unpack, cast, get_type_hints
 
 from duologue.agent.link import Link
 from duologue.agent.permission import PERMISSION_SECONDS
@@ -31,7 +31,9 @@ from duologue.schema.base import Method, Notification
 from duologue.transports.base import Transport
 
 if TYPE_CHECKING:
+    from duologue.agent.web import RemoteOptions
     from duologue.store.base import Store
+    from duologue.transports.asgi.endpoint import Endpoint
 
 __all__ = ["Agent"]
 
@@ -232,14 +234,36 @@ class Agent(Generic[S]):
             await link.aclose()
             await dialect.aclose()
 
-    def serve(self) -> None:
-        """Talk to the client on this process's stdin and stdout until it leaves. Blocks."""
-        serve_stdio(self)
+    def serve(self, *, ws: int | None = None, http: int | None = None, **options: Unpack[RemoteOptions]) -> None:
+        """Talk to the client on this process's stdin and stdout until it leaves, or to many over the network. Blocks.
+
+        Args:
+            ws: The port to listen on; 0 lets the system choose. The address is printed, ready for use.
+            http: The same, with an address for streamable HTTP; one port serves both.
+            options: Who may reach it, and how: see `duologue.agent.web.Remote`. Needs the extra `remote`.
+        """
+        port = ws if ws is not None else http
+        if port is None:
+            serve_stdio(self)
+            return
+        from duologue.agent.web import Remote, serve_on_network
+
+        serve_on_network(self, Remote(**options), port=port, scheme="http" if ws is None else "ws")
+
+    def asgi(self, **options: Unpack[RemoteOptions]) -> Endpoint:
+        """This agent as a web application, for any ASGI server; it answers at `/acp`. Needs the extra `remote`.
+
+        Args:
+            options: Who may reach it: see `duologue.agent.web.Remote`.
+        """
+        from duologue.agent.web import Remote, application
+
+        return application(self, Remote(**options))
 
     def main(self) -> None:
         """Like `serve()`, but reads the command line first: `--help` says what there is."""
-        read_command_line(self.info)
-        self.serve()
+        chosen = read_command_line(self.info)
+        self.serve(ws=chosen.ws, http=chosen.http)
 
     @property
     def extension_names(self) -> list[str]:

@@ -94,9 +94,12 @@ def _leave(code: int) -> None:
     os._exit(code)
 
 
-def read_command_line(info: Party) -> None:
-    """The command line of an agent that is its own program: `--help`, `--version`, and nothing else yet."""
+def read_command_line(info: Party) -> argparse.Namespace:
+    """The command line of an agent that is its own program: where to talk, if not on stdin and stdout."""
     name = info.title or info.name
     parser = argparse.ArgumentParser(description=f"{name} {info.version}: an ACP agent. Start it from an editor.")
     parser.add_argument("--version", action="version", version=f"{info.name} {info.version}")
-    parser.parse_args()
+    places = parser.add_mutually_exclusive_group()
+    places.add_argument("--ws", type=int, metavar="PORT", help="serve on the network: WebSocket on this port")
+    places.add_argument("--http", type=int, metavar="PORT", help="serve on the network: streamable HTTP on this port")
+    return parser.parse_args()

@@ -36,8 +36,8 @@ class SqliteStore(Store):
 
     def __init__(self, path: str | Path) -> None:
         super().__init__()
-        self._directory = Path(path)
-        self._locks = self._directory / "locks"
+        self.directory = Path(path)
+        self._locks = self.directory / "locks"
         self._database: Database | None = None
         # One thread: SQLite blocks, the event loop must not, and what is asked first is done first.
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="duologue-store")
@@ -133,20 +133,20 @@ class SqliteStore(Store):
             StoreError: The store is closed.
         """
         if self._is_closed:
-            raise StoreError(f"the store in {self._directory} is closed")
+            raise StoreError(f"the store in {self.directory} is closed")
         loop = asyncio.get_running_loop()
         return loop.run_in_executor(self._thread, lambda: self._run(call, *args, **kwargs))
 
     def _run(self, call: Callable[Concatenate[Database, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
-        with reported(self._directory):
+        with reported(self.directory):
             if self._database is None:
-                self._database = Database(self._directory)
+                self._database = Database(self.directory)
                 make_private_directory(self._locks)
             return call(self._database, *args, **kwargs)
 
     def _close_database(self) -> None:
         if self._database is not None:
-            with reported(self._directory):
+            with reported(self.directory):
                 self._database.close()
 
 

@@ -20,7 +20,7 @@ from duologue.transports.base import Servable, Transport
 
 Json: TypeAlias = dict[str, Any]
 
-TOKEN = "the token of the tests"
+TOKEN = "the-token-of-the-tests"
 WISH = {"duologue/resume": {"version": 1}}
 SECONDS = 10.0
 

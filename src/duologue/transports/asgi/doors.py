@@ -200,7 +200,7 @@ def _token(scope: Scope, headers: Headers) -> str | None:
         tokens = [name.removeprefix(TOKEN_SUBPROTOCOL) for name in protocols if name.startswith(TOKEN_SUBPROTOCOL)]
         return tokens[0] if len(tokens) == 1 and len(tokens[0]) <= MAX_TOKEN_CHARS else None
     scheme, _, token = given[0].partition(" ") if len(given) == 1 else ("", "", "")
-    return token if scheme.lower() == "bearer" and 0 < len(token) <= MAX_TOKEN_CHARS else None
+    return token if scheme.lower() == "bearer" and 0 < len(token) <= MAX_TOKEN_CHARS and " " not in token else None
 
 
 def _subprotocol(scope: Scope) -> str | None:

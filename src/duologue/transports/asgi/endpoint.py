@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 import msgspec
@@ -31,9 +32,17 @@ class Endpoint:
         servable_for: The agent for a caller.
         doors: Who may come in.
         limits: What they may take.
+        on_close: Called when the server has ended, after the last agent.
     """
 
-    def __init__(self, servable_for: ServableFor, doors: Doors, limits: Limits) -> None:
+    def __init__(
+        self,
+        servable_for: ServableFor,
+        doors: Doors,
+        limits: Limits,
+        on_close: Callable[[], Awaitable[None]] | None = None,
+    ) -> None:
+        self._on_close = on_close
         self._servable_for = servable_for
         self._doors = doors
         self.limits = limits
@@ -63,6 +72,8 @@ class Endpoint:
         while (await receive())["type"] != "lifespan.shutdown":
             await send({"type": "lifespan.startup.complete"})
         await self.connections.aclose()
+        if self._on_close is not None:
+            await self._on_close()
         await send({"type": "lifespan.shutdown.complete"})
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send, visit: Visit) -> None:

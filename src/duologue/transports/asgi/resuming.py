@@ -9,7 +9,9 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
-from msgspec import Raw, Struct, field
+from msgspec import Struct, field
+
+from duologue.transports.splicing import add_meta, take_meta
 
 __all__ = ["Received", "Resume", "add_offer", "lost", "received", "resumed", "said", "take_wish"]
 
@@ -17,8 +19,14 @@ KEY = "duologue/resume"
 SHORT = 2048
 """Bytes of the longest word for it: a connection id and numbers."""
 
-_decode_members = msgspec.json.Decoder(dict[str, Raw]).decode
 _encode = msgspec.json.encode
+
+
+class _Wish(Struct, frozen=True):
+    version: int = 0
+
+
+_decode_wish = msgspec.json.Decoder(_Wish).decode
 
 
 class Resume(Struct, frozen=True, tag_field="method", tag="_duologue/resume"):
@@ -77,32 +85,13 @@ def take_wish(frame: bytes) -> tuple[bytes, bool]:
     """An `initialize` request without the wish to be able to come back, and whether it had one."""
     if KEY.encode() not in frame:
         return frame, False
+    rest, wish = take_meta(frame, "params", KEY)
     try:
-        message = _decode_members(frame)
-        params = _decode_members(message["params"])
-        meta = _decode_members(params["_meta"])
-        wish = msgspec.json.decode(meta.pop(KEY), type=dict[str, Any])
-    except (KeyError, msgspec.MsgspecError):
-        return frame, False
-    if meta:
-        params["_meta"] = Raw(_encode(meta))
-    else:
-        del params["_meta"]
-    message["params"] = Raw(_encode(params))
-    return _encode(message), wish.get("version") == 1
+        return rest, wish is not None and _decode_wish(wish).version == 1
+    except msgspec.MsgspecError:
+        return rest, False
 
 
 def add_offer(frame: bytes, offer: dict[str, Any]) -> bytes:
     """A response to `initialize` that says how the client can come back; an error answer stays what it is."""
-    message = _decode_members(frame)
-    if "result" not in message:
-        return frame
-    try:
-        result = _decode_members(message["result"])
-        meta = _decode_members(result["_meta"]) if "_meta" in result else {}
-    except msgspec.MsgspecError:
-        return frame  # no object where one is due: the client will say so
-    meta[KEY] = Raw(_encode({"version": 1, **offer}))
-    result["_meta"] = Raw(_encode(meta))
-    message["result"] = Raw(_encode(result))
-    return _encode(message)
+    return add_meta(frame, "result", KEY, _encode({"version": 1, **offer})) or frame
