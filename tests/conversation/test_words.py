@@ -54,6 +54,12 @@ def test_the_roots_of_a_session_begin_with_its_directory() -> None:
     assert setup.roots == ["/a", "/b"]
 
 
+def test_a_server_is_shown_without_its_secrets() -> None:
+    server = StdioMcpServer(name="s", command="/bin/s", env={"TOKEN": "hush"})
+
+    assert repr(server) == "StdioMcpServer(name='s', command='/bin/s', args=[], env={'TOKEN': '…'}, meta=None)"
+
+
 def test_a_setting_knows_all_its_choices_and_can_be_set_to_another() -> None:
     small, large = Option("s", "Small"), Option("l", "Large")
     setting = Setting(setting_id="m", name="Model", options=[small], groups=[OptionGroup("g", "More", [large])])

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import secrets
 
-import msgspec
-
 from duologue.conversation.updates import (
     CompactionChanged,
     CompactionChunk,
@@ -52,11 +50,9 @@ class MessageIds:
 
     def fill(self, update: Update) -> Update:
         """The same update; a chunk of a message has an id now."""
+        if isinstance(update, MessageChunk):  # as good as every update of a long answer
+            return self._chunk(update)
         match update:
-            case MessageChunk(message_id=None):
-                return msgspec.structs.replace(update, message_id=self._nameless(update.role))
-            case MessageChunk(role=role, message_id=str() as message_id):
-                self._note(role, message_id)
             case MessageChanged():
                 self._note(update.role, update.message_id)
             case ToolCallChanged() | ToolContentChunk():
@@ -68,6 +64,13 @@ class MessageIds:
             case _:
                 pass
         return update
+
+    def _chunk(self, chunk: MessageChunk) -> MessageChunk:
+        if chunk.message_id is not None:
+            self._note(chunk.role, chunk.message_id)
+            return chunk
+        message_id = self._nameless(chunk.role)
+        return MessageChunk(role=chunk.role, content=chunk.content, message_id=message_id, meta=chunk.meta)
 
     def _nameless(self, role: Role) -> str:
         if role != self._open_role:

@@ -12,10 +12,10 @@ __all__ = ["blocks_from_wire", "blocks_to_wire", "from_wire", "to_wire"]
 def to_wire(block: c.Content) -> v2.ContentBlock:
     """One block as it is written."""
     match block:
-        case c.TextContent(text=text, annotations=None, meta=meta):
-            return v2.TextContent(text=text, meta=meta)
         case c.TextContent():
-            return v2.TextContent(text=block.text, annotations=_hints_to_wire(block.annotations), meta=block.meta)
+            hints = block.annotations
+            annotations = None if hints is None else _hints_to_wire(hints)
+            return v2.TextContent(text=block.text, annotations=annotations, meta=block.meta)
         case c.ImageContent():
             return v2.ImageContent(
                 data=block.data,

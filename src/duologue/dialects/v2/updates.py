@@ -74,8 +74,8 @@ def update_to_wire(update: u.Update) -> v2.SessionUpdate:
         ValueError: It is a chunk of a message without an id.
     """
     match update:
-        case u.MessageChunk(message_id=str() as message_id):
-            return _CHUNKS[update.role](content=to_wire(update.content), message_id=message_id, meta=plain(update.meta))
+        case u.MessageChunk():
+            return _chunk_to_wire(update)
         case u.ToolCallChanged():
             return tool_to_wire(update)
         case u.ToolContentChunk():
@@ -91,10 +91,18 @@ def update_to_wire(update: u.Update) -> v2.SessionUpdate:
             return _MESSAGES[update.role](message_id=update.message_id, content=content, meta=update.meta)
         case u.UnknownUpdate():
             return Other(update.tag, update.fields)
-        case u.MessageChunk():
-            raise ValueError("a chunk of version 2 belongs to a message with an id")
         case _:
             return _rarer_to_wire(update)
+
+
+def _chunk_to_wire(chunk: u.MessageChunk) -> v2.SessionUpdate:
+    if chunk.message_id is None:
+        raise ValueError("a chunk of version 2 belongs to a message with an id")
+    return _CHUNKS[chunk.role](
+        content=to_wire(chunk.content),
+        message_id=chunk.message_id,
+        meta=None if chunk.meta is UNSET else chunk.meta,
+    )
 
 
 def _rarer_to_wire(update: u.Update) -> v2.SessionUpdate:
