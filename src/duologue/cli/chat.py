@@ -14,7 +14,6 @@ from duologue.cli.codes import Code, UsageError, code_of_error
 from duologue.cli.editing import Editor, editor_for
 from duologue.cli.forms import TerminalForm
 from duologue.cli.interrupts import Interrupts
-from duologue.cli.kept import KeptTerminals
 from duologue.cli.opening import apply_settings, change_mode, change_setting, close_session, connected, open_session
 from duologue.cli.permitting import wants_to_ask
 from duologue.cli.reading import LineReader, terminal_to_ask
@@ -26,7 +25,8 @@ from duologue.client.inert import inert
 from duologue.client.permissions import Question
 from duologue.client.remote import RemoteAgent
 from duologue.client.session import ClientSession
-from duologue.dialects.terms import Elicitation, ElicitationAnswer, TerminalOutput
+from duologue.client.terminals import Terminals
+from duologue.dialects.terms import Elicitation, ElicitationAnswer
 from duologue.errors import AuthenticationRequired, ConnectionLost, DuologueError
 from duologue.events import Commands, Event, SettingsSwitched, Title, Usage
 
@@ -50,8 +50,8 @@ class _Chat:
     def __init__(self, arguments: argparse.Namespace) -> None:
         self._arguments = arguments
         self._cwd = Path(arguments.cwd).absolute()
-        self._terminals = KeptTerminals()
-        self._screen = Screen(sys.stdout, sys.stderr, self._cwd, self._terminal_output)
+        self._terminals = Terminals()
+        self._screen = Screen(sys.stdout, sys.stderr, self._cwd, self._terminals, self._may_show_output)
         self._reader = LineReader(sys.stdin.fileno())
         self._editor: Editor = editor_for(self._reader, lambda before: offers(self._session, self._cwd, before))
         self._session: ClientSession | None = None
@@ -235,8 +235,9 @@ class _Chat:
         self._say("cancelling; Ctrl-C once more leaves at once\n")
         self._session.agent.tasks.start(self._session.cancel())
 
-    def _terminal_output(self, terminal_id: str) -> TerminalOutput | None:
-        return None if self._session is None else self._terminals.last_output(self._session.id, terminal_id)
+    def _may_show_output(self) -> bool:
+        """Not into the line that somebody types."""
+        return not self._editor.is_reading
 
     def _say(self, text: str) -> None:
         sys.stderr.write(text)

@@ -14,15 +14,14 @@ from duologue.cli.codes import Code, UsageError, code_of_error, code_of_stop
 from duologue.cli.forms import TerminalForm
 from duologue.cli.interrupts import Interrupts, leave_now
 from duologue.cli.jsonlines import JsonLines
-from duologue.cli.kept import KeptTerminals
 from duologue.cli.opening import apply_settings, close_session, connected, open_session
 from duologue.cli.permitting import wants_to_ask
 from duologue.cli.reading import LineReader, terminal_to_ask
 from duologue.cli.show import Report, Screen, Shown
 from duologue.client.remote import RemoteAgent
 from duologue.client.session import ClientSession
+from duologue.client.terminals import Terminals
 from duologue.client.turn import ClientTurn
-from duologue.dialects.terms import TerminalOutput
 from duologue.errors import AuthenticationRequired, DuologueError, InvalidParams
 from duologue.events import Event, Media, Text
 
@@ -51,11 +50,9 @@ class _Run:
         self._arguments = arguments
         self._prompt = prompt
         self._cwd = Path(arguments.cwd).absolute()
-        self._terminals = KeptTerminals()
+        self._terminals = Terminals()
         self._shown: Shown = (
-            JsonLines(sys.stdout)
-            if arguments.json
-            else Screen(sys.stdout, sys.stderr, self._cwd, self._terminal_output)
+            JsonLines(sys.stdout) if arguments.json else Screen(sys.stdout, sys.stderr, self._cwd, self._terminals)
         )
         self._agent: RemoteAgent | None = None
         self._session: ClientSession | None = None
@@ -192,9 +189,6 @@ class _Run:
         if self._arguments.json:
             sys.stderr.write(f"duologue: {text}\n")
         return code
-
-    def _terminal_output(self, terminal_id: str) -> TerminalOutput | None:
-        return None if self._session is None else self._terminals.last_output(self._session.id, terminal_id)
 
 
 def login_advice(agent: RemoteAgent | None, error: AuthenticationRequired) -> str:

@@ -9,12 +9,15 @@ from typing import Protocol, TextIO
 
 from duologue.cli.codes import Code
 from duologue.cli.diffs import MOST_LINES, diff_lines
+from duologue.cli.live import MOST_LINES as MOST_OUTPUT_LINES
+from duologue.cli.live import LiveOutput, lines_of
 from duologue.cli.words import harmless, has_colour, words_for
 from duologue.client.inert import inert
+from duologue.client.terminals import Terminals
 from duologue.conversation import items
 from duologue.conversation.content import AudioContent, Content, ImageContent, Resource, ResourceLink, TextContent
 from duologue.conversation.updates import ContentPart, FileChange, PlanEntry, TerminalPart, ToolContent
-from duologue.dialects.terms import TerminalOutput, TokenUsage
+from duologue.dialects.terms import TokenUsage
 from duologue.events import (
     Compaction,
     Event,
@@ -38,8 +41,6 @@ MARKS = {"pending": "○", "in_progress": "◐", "completed": "●", "failed": "
 TOOL_COLOURS = {"completed": GREEN, "failed": RED, "cancelled": DIM}
 PLAN_MARKS = {"pending": "☐", "in_progress": "◐", "completed": "☑"}
 SEVERITIES = {"error": RED, "warning": YELLOW}
-MOST_OUTPUT_LINES = 20
-"""Lines of a command's output that are shown: its end, where the result stands."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,14 +81,24 @@ class Screen:
     Args:
         out, talk: Where the agent's words go, and everything else.
         cwd: Paths are shown as seen from here.
-        output_of: What a terminal said.
+        terminals: Where the commands run that tool calls show.
+        may_show_output: Whether what they print can be shown now, in between.
     """
 
-    def __init__(self, out: TextIO, talk: TextIO, cwd: Path, output_of: Callable[[str], TerminalOutput | None]) -> None:
+    def __init__(
+        self,
+        out: TextIO,
+        talk: TextIO,
+        cwd: Path,
+        terminals: Terminals,
+        may_show_output: Callable[[], bool] = lambda: True,
+    ) -> None:
         self._words = words_for(out)
         self._talk = talk
         self._cwd = cwd
-        self._output_of = output_of
+        self._terminals = terminals
+        self._may_show_output = may_show_output
+        self._outputs: dict[str, LiveOutput] = {}
         self._has_colour = has_colour(talk)
         self._states: dict[str, tuple[str, str]] = {}
         self._diffs: dict[tuple[str, str], FileChange] = {}
@@ -197,12 +208,19 @@ class Screen:
         title = inert(call.title) or inert(call.tool_call_id)
         before = self._states.get(call.tool_call_id)
         self._states[call.tool_call_id] = (call.status, title)
-        if before is None or before[1] != title or (before[0] != call.status and call.is_over):
+        is_news = before is None or before[1] != title or (before[0] != call.status and call.is_over)
+        terminals = [part.terminal_id for part in call.content if isinstance(part, TerminalPart)]
+        if call.is_over:
+            self._end_outputs(terminals)
+        if is_news:
             colour = TOOL_COLOURS.get(call.status, CYAN)
             self._line(f"{MARKS.get(call.status, '·')} {inert(call.kind)}: {title}", colour)
-            if call.is_over:
-                for part in call.content:
-                    self._part(call, part)
+        for terminal_id in terminals:
+            self._watch_output(terminal_id)
+        if is_news and call.is_over:
+            self._end_outputs(terminals)
+            for part in call.content:
+                self._part(call, part)
 
     def _part(self, call: ToolCall, part: ToolContent) -> None:
         match part:
@@ -210,7 +228,7 @@ class Screen:
                 if call.status == "completed":
                     self._diff(call.tool_call_id, part)
             case TerminalPart():
-                self._terminal(part.terminal_id)
+                self._end_of_command(part.terminal_id)
             case ContentPart(content=TextContent(text=text)) if call.status == "failed" or call.kind == "execute":
                 self._block(text)
             case _:
@@ -227,16 +245,24 @@ class Screen:
         if len(lines) > MOST_LINES:
             self._line(f"    … {len(lines) - MOST_LINES} more lines", DIM)
 
-    def _terminal(self, terminal_id: str) -> None:
-        said = self._output_of(terminal_id)
-        if said is None:
-            return
-        self._block(said.output)
-        if said.exit is not None and said.exit.exit_code != 0:
+    def _watch_output(self, terminal_id: str) -> None:
+        if terminal_id not in self._outputs:
+            self._outputs[terminal_id] = LiveOutput(
+                self._terminals, terminal_id, lambda line: self._line(f"    {line}", DIM), self._may_show_output
+            )
+
+    def _end_outputs(self, terminals: list[str]) -> None:
+        for terminal_id in terminals:
+            if terminal_id in self._outputs:
+                self._outputs[terminal_id].end()
+
+    def _end_of_command(self, terminal_id: str) -> None:
+        said = self._terminals.shown(terminal_id)
+        if said is not None and said.exit is not None and said.exit.exit_code != 0:
             self._line(f"    ended with {said.exit.signal or f'code {said.exit.exit_code}'}", RED)
 
     def _block(self, text: str) -> None:
-        lines = text.strip("\n").splitlines()
+        lines = lines_of(text.strip("\n"))
         if len(lines) > MOST_OUTPUT_LINES:
             self._line(f"    … {len(lines) - MOST_OUTPUT_LINES} lines before", DIM)
         for line in lines[-MOST_OUTPUT_LINES:]:
