@@ -74,15 +74,16 @@ class CuttingProxy:
     Attributes:
         cuts: How often something was cut.
         is_down: New connections are refused by cutting them at once.
+        server_port: Where the server is.
     """
 
-    def __init__(self, port: int) -> None:
+    def __init__(self, server_port: int = 0) -> None:
         self.port = 0
+        self.server_port = server_port
         self.cuts = 0
         self.is_down = False
         self.after_bytes: Callable[[], int] | None = None
         """Asked for each connection: how many bytes of the server may pass before it is cut."""
-        self._server_port = port
         self._writers: set[asyncio.StreamWriter] = set()
 
     @asynccontextmanager
@@ -108,7 +109,7 @@ class CuttingProxy:
         if self.is_down:
             writer.transport.abort()
             return
-        there, back = await asyncio.open_connection("127.0.0.1", self._server_port)
+        there, back = await asyncio.open_connection("127.0.0.1", self.server_port)
         self._writers |= {writer, back}
         limit = None if self.after_bytes is None else self.after_bytes()
         try:

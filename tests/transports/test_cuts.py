@@ -1,0 +1,84 @@
+"""Our client and our server with a wire between them that is cut again and again, in the middle of everything."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from duologue import Agent, Permissions, Turn, connect
+from duologue.client.remote import RemoteAgent
+from duologue.transports.address import Address
+from duologue.transports.returning import Patience
+from duologue.transports.websocket import WebSocketTransport
+from tests.transports.asgi.places import TOKEN, site
+from tests.transports.wsserver import CuttingProxy
+
+SECONDS = 60.0
+QUICK = Patience(first=0.005, longest=0.05, limit=SECONDS)
+
+
+def chatty(pieces: int) -> Agent[Any]:
+    """An agent that says a lot, uses tools and asks before each of them."""
+    agent = Agent[Any]("chatty")
+
+    @agent.on_prompt
+    async def answer(turn: Turn[Any]) -> None:
+        for number in range(pieces):
+            await turn.say(f"{number} ")
+            if number % 100 == 50:
+                async with turn.tool(f"Tool {number}", kind="edit") as tool:
+                    allowed = await tool.allow()
+                    await turn.say("yes " if allowed else "no ")
+            if number % 10 == 0:
+                await asyncio.sleep(0)
+
+    return agent
+
+
+@asynccontextmanager
+async def through_a_proxy(
+    agent: Agent[Any], after_bytes: Callable[[], int] | None = None
+) -> AsyncGenerator[tuple[CuttingProxy, Callable[[], WebSocketTransport]]]:
+    """A server, a wire to it that can be cut, and the way through that."""
+    async with CuttingProxy().running() as proxy, site(agent, hosts=[f"127.0.0.1:{proxy.port}"]) as place:
+        proxy.server_port = place.port
+        proxy.after_bytes = after_bytes
+
+        def transport() -> WebSocketTransport:
+            return WebSocketTransport(Address.of(f"ws://127.0.0.1:{proxy.port}", token=TOKEN), patience=QUICK)
+
+        yield proxy, transport
+
+
+async def told(agent: RemoteAgent, place: Path) -> tuple[str, list[str]]:
+    """What was said in one turn, and the tools that were used."""
+    async with agent.session(place) as session:
+        turn = await session.prompt("talk")
+        return turn.text, [f"{tool.title}: {tool.status}" for tool in turn.tool_calls]
+
+
+@pytest.mark.fault("REC-08", "REC-02", "REC-04", "REC-05")
+async def test_a_turn_that_is_cut_again_and_again_is_the_same_as_one_that_is_not(
+    tmp_path: Path, chaos_factor: int, record_property: Any
+) -> None:
+    cuts = 10 * chaos_factor
+    record_property("count", cuts)
+    pieces = 60 * cuts
+    chance = random.Random(5)
+    async with asyncio.timeout(SECONDS * chaos_factor):
+        async with through_a_proxy(chatty(pieces)) as (_, transport):
+            async with connect(transport(), permissions=Permissions(edit="allow")) as agent:
+                uncut = await told(agent, tmp_path)
+        async with through_a_proxy(chatty(pieces), lambda: chance.randrange(2000, 15_000)) as (proxy, transport):
+            wire = transport()
+            async with connect(wire, permissions=Permissions(edit="allow")) as agent:
+                assert await told(agent, tmp_path) == uncut
+            assert proxy.cuts >= cuts
+            assert wire.returns >= cuts
+    assert len(uncut[0].split()) > pieces
