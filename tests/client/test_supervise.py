@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import signal
+import subprocess
 import sys
 from pathlib import Path
 
@@ -144,6 +145,14 @@ async def test_a_command_that_is_gone_is_not_tried_again(tmp_path: Path) -> None
         await agent.connection.wait_closed()
         with pytest.raises(CommandNotFound, match="no such file"):
             await agent.new(tmp_path)
+
+
+def test_the_example_of_a_steady_client_runs() -> None:
+    program = Path(__file__).parents[2] / "examples" / "steady_client.py"
+    ended = subprocess.run([sys.executable, program], capture_output=True, text=True, timeout=30, check=False)
+
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert "lost: exit code 3\nlogging in: Log in\nYou said: and after" in ended.stdout
 
 
 # --- in memory
