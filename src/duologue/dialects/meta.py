@@ -16,14 +16,23 @@ from __future__ import annotations
 from collections.abc import Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TypeVar
+from typing import Any, TypeVar, cast
 
 import msgspec
 
 from duologue.conversation.content import JsonObject
 from duologue.schema.base import Model
 
-__all__ = ["Attached", "RequestMeta", "answering", "attach", "current_attachment", "current_request", "with_meta"]
+__all__ = [
+    "Attached",
+    "RequestMeta",
+    "answering",
+    "attach",
+    "current_attachment",
+    "current_request",
+    "with_attachment",
+    "with_meta",
+]
 
 M = TypeVar("M", bound=Model)
 
@@ -93,3 +102,13 @@ def with_meta(model: M, meta: JsonObject) -> M:
     """The same message with this attached as well."""
     own: JsonObject = getattr(model, "meta", None) or {}
     return msgspec.structs.replace(model, meta={**own, **meta}) if meta else model
+
+
+def with_attachment(params: Any, attached: Attached) -> Any:
+    """Parameters with what is attached; those of custom methods may be anything, and may have no place for it."""
+    if isinstance(params, Model) and "meta" in params.__struct_fields__:
+        return with_meta(params, attached.sent)
+    if isinstance(params, dict):
+        fields = cast("JsonObject", params)
+        return {**fields, "_meta": {**fields.get("_meta", {}), **attached.sent}} if attached.sent else fields
+    return params

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from collections.abc import Callable
+from typing import Any, ClassVar, TypeVar, cast
 
 import msgspec
 
 from duologue.conversation.content import JsonObject
 from duologue.dialects.contract import AgentProxy
+from duologue.dialects.meta import current_attachment, with_attachment
 from duologue.dialects.terms import Account, LoginStatus, Provider
 from duologue.errors import MethodNotFound
 from duologue.runtime.connection import Connection
 from duologue.schema.base import Method, Notification
 
 __all__ = ["WireProxy", "status_from_wire"]
+
+P = TypeVar("P")
+R = TypeVar("R")
 
 
 class WireProxy(AgentProxy):
@@ -25,8 +30,29 @@ class WireProxy(AgentProxy):
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
+    async def _request(
+        self,
+        method: Method[P, R],
+        params: P,
+        *,
+        arrived: Callable[[R], None] | None = None,
+        late: Callable[[R], object] | None = None,
+    ) -> R:
+        attached = current_attachment()
+        if attached is None:
+            return await self._connection.request(method, params, arrived=arrived, late=late)
+        with_it = with_attachment(params, attached)
+        answer = await self._connection.request(method, with_it, arrived=arrived, late=late)
+        is_plain = isinstance(answer, dict)
+        attached.received = cast("JsonObject", answer).get("_meta") if is_plain else getattr(answer, "meta", None)
+        return answer
+
+    async def _notify(self, notification: Notification[P], params: P) -> None:
+        attached = current_attachment()
+        await self._connection.notify(notification, params if attached is None else with_attachment(params, attached))
+
     async def _ask(self, method: Method[Any, Any], params: Any) -> Any:
-        return await self._connection.request(method, params)
+        return await self._request(method, params)
 
     # --- login
 
@@ -100,7 +126,7 @@ class WireProxy(AgentProxy):
         message = schema.MessageMcpNotification(
             server_id=server_id, request_id=request_id, method=method, params=params
         )
-        await self._connection.notify(schema.MCP_MESSAGE_NOTIFICATION, message)
+        await self._notify(schema.MCP_MESSAGE_NOTIFICATION, message)
 
     async def call_extension(self, name: str, params: Any, result: Any) -> Any:
         if not name.startswith("_"):
@@ -112,7 +138,7 @@ class WireProxy(AgentProxy):
         if not name.startswith("_"):
             raise MethodNotFound(f"custom notifications begin with an underscore: {name}")
         notification: Notification[Any] = Notification(name, object, side="agent")
-        await self._connection.notify(notification, params)
+        await self._notify(notification, params)
 
 
 def status_from_wire(status: Any) -> LoginStatus:

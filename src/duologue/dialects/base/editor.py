@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar, TypeVar, cast
+from typing import Any, ClassVar, TypeVar
 
 import msgspec
 
 from duologue.conversation.content import JsonObject
 from duologue.conversation.setup import Party
 from duologue.dialects.contract import Editor
-from duologue.dialects.meta import Attached, current_attachment, with_meta
+from duologue.dialects.meta import current_attachment, with_attachment
 from duologue.dialects.terms import ClientFeatures, Elicitation, ElicitationAnswer, LoginStatus
 from duologue.errors import MethodNotFound
 from duologue.runtime.connection import Connection
-from duologue.schema.base import Method, Model, Notification
+from duologue.schema.base import Method, Notification
 from duologue.schema.codec import decode
 
 __all__ = ["WireEditor", "accounts_to_wire"]
@@ -42,13 +42,13 @@ class WireEditor(Editor):
         attached = current_attachment()
         if attached is None:
             return await self._connection.request(method, params, late=late)
-        answer = await self._connection.request(method, _attach_to(params, attached), late=late)
+        answer = await self._connection.request(method, with_attachment(params, attached), late=late)
         attached.received = getattr(answer, "meta", None)
         return answer
 
     async def _notify(self, notification: Notification[P], params: P) -> None:
         attached = current_attachment()
-        await self._connection.notify(notification, params if attached is None else _attach_to(params, attached))
+        await self._connection.notify(notification, params if attached is None else with_attachment(params, attached))
 
     async def elicit(self, question: Elicitation) -> ElicitationAnswer:
         schema = self.schema
@@ -108,16 +108,6 @@ class WireEditor(Editor):
             raise MethodNotFound(f"custom notifications begin with an underscore: {name}")
         notification: Notification[Any] = Notification(name, object)
         await self._notify(notification, params)
-
-
-def _attach_to(params: Any, attached: Attached) -> Any:
-    """Parameters of custom methods may be anything; to those that have no place for it, nothing is attached."""
-    if isinstance(params, Model) and "meta" in params.__struct_fields__:
-        return with_meta(params, attached.sent)
-    if isinstance(params, dict):
-        fields = cast("JsonObject", params)
-        return {**fields, "_meta": {**fields.get("_meta", {}), **attached.sent}}
-    return params
 
 
 def accounts_to_wire(schema: Any, status: LoginStatus) -> Any:

@@ -72,7 +72,7 @@ class V1AgentProxy(WireProxy):
             client_capabilities=client_features_to_wire(features),
             client_info=party_to_wire(info),
         )
-        answer = await self._connection.request(legacy.INITIALIZE, request)
+        answer = await self._request(legacy.INITIALIZE, request)
         if answer.protocol_version != 1:
             raise ProtocolViolation(
                 f"the agent speaks version {answer.protocol_version} of the protocol, and this client version 1; "
@@ -91,10 +91,10 @@ class V1AgentProxy(WireProxy):
     # --- login
 
     async def login(self, method_id: str) -> None:
-        await self._connection.request(v1.AUTHENTICATE, v1.AuthenticateRequest(method_id=method_id))
+        await self._request(v1.AUTHENTICATE, v1.AuthenticateRequest(method_id=method_id))
 
     async def logout(self) -> None:
-        await self._connection.request(v1.LOGOUT, v1.LogoutRequest())
+        await self._request(v1.LOGOUT, v1.LogoutRequest())
 
     # --- sessions
 
@@ -106,11 +106,11 @@ class V1AgentProxy(WireProxy):
 
     async def load_session(self, session_id: str, setup: SessionSetup) -> Opened:
         request = v1.LoadSessionRequest(session_id=session_id, **_setup_fields(setup))
-        return _opened(await self._connection.request(_LOAD, request), session_id)
+        return _opened(await self._request(_LOAD, request), session_id)
 
     async def resume_session(self, session_id: str, setup: SessionSetup) -> Opened:
         request = v1.ResumeSessionRequest(session_id=session_id, **_setup_fields(setup))
-        return _opened(await self._connection.request(_RESUME, request), session_id)
+        return _opened(await self._request(_RESUME, request), session_id)
 
     async def fork_session(
         self,
@@ -129,7 +129,7 @@ class V1AgentProxy(WireProxy):
         arrived: Callable[[Opened], None],
         late: Callable[[Opened], object],
     ) -> Opened:
-        answer = await self._connection.request(
+        answer = await self._request(
             method, request, arrived=lambda found: arrived(_opened(found)), late=lambda found: late(_opened(found))
         )
         return _opened(answer)
@@ -138,28 +138,28 @@ class V1AgentProxy(WireProxy):
         self, cwd: str | None, cursor: str | None, archived: str | None
     ) -> tuple[list[SessionInfo], str | None]:
         request = v1.ListSessionsRequest(cwd=cwd, cursor=cursor, archived=archived)
-        answer = await self._connection.request(v1.SESSION_LIST, request)
+        answer = await self._request(v1.SESSION_LIST, request)
         return [info_from_wire(info) for info in answer.sessions], answer.next_cursor
 
     # --- the turn
 
     async def prompt(self, session_id: str, prompt: list[Content], meta: JsonObject | None) -> PromptResult:
         request = v1.PromptRequest(session_id=session_id, prompt=blocks_to_wire(prompt), meta=meta)
-        answer = await self._connection.request(v1.SESSION_PROMPT, request)
+        answer = await self._request(v1.SESSION_PROMPT, request)
         return PromptResult(stop_reason=answer.stop_reason, usage=_usage_from_wire(answer.usage), meta=answer.meta)
 
     async def cancel(self, session_id: str) -> None:
-        await self._connection.notify(v1.SESSION_CANCEL, v1.CancelNotification(session_id=session_id))
+        await self._notify(v1.SESSION_CANCEL, v1.CancelNotification(session_id=session_id))
 
     # --- settings
 
     async def set_mode(self, session_id: str, mode_id: str) -> None:
         request = v1.SetSessionModeRequest(session_id=session_id, mode_id=mode_id)
-        await self._connection.request(v1.SESSION_SET_MODE, request)
+        await self._request(v1.SESSION_SET_MODE, request)
 
     async def set_model(self, session_id: str, model_id: str) -> None:
         request = legacy.SetSessionModelRequest(session_id=session_id, model_id=model_id)
-        await self._connection.request(legacy.SESSION_SET_MODEL, request)
+        await self._request(legacy.SESSION_SET_MODEL, request)
 
     async def set_setting(self, session_id: str, setting_id: str, value: str | bool) -> list[Setting]:
         request: v1.SetSessionConfigOptionRequest
@@ -167,7 +167,7 @@ class V1AgentProxy(WireProxy):
             request = v1.SetSessionConfigOptionBoolean(session_id=session_id, config_id=setting_id, value=value)
         else:
             request = v1.SetSessionConfigOptionId(session_id=session_id, config_id=setting_id, value=value)
-        answer = await self._connection.request(v1.SESSION_SET_CONFIG_OPTION, request)
+        answer = await self._request(v1.SESSION_SET_CONFIG_OPTION, request)
         return [setting_from_wire(option) for option in answer.config_options]
 
 

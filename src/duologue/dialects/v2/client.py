@@ -81,7 +81,7 @@ class V2AgentProxy(WireProxy):
         request = v2.InitializeRequest(
             protocol_version=2, info=party_to_wire(info), capabilities=client_features_to_wire(features)
         )
-        answer = await self._connection.request(_INITIALIZE, request)
+        answer = await self._request(_INITIALIZE, request)
         version = answer.get("protocolVersion")
         if version == 1:
             raise SpeaksVersion1("the agent speaks version 1 of the protocol, and was addressed in version 2", answer)
@@ -100,10 +100,10 @@ class V2AgentProxy(WireProxy):
     # --- login
 
     async def login(self, method_id: str) -> None:
-        await self._connection.request(v2.AUTH_LOGIN, v2.LoginAuthRequest(method_id=method_id))
+        await self._request(v2.AUTH_LOGIN, v2.LoginAuthRequest(method_id=method_id))
 
     async def logout(self) -> None:
-        await self._connection.request(v2.AUTH_LOGOUT, v2.LogoutAuthRequest())
+        await self._request(v2.AUTH_LOGOUT, v2.LogoutAuthRequest())
 
     # --- sessions
 
@@ -120,7 +120,7 @@ class V2AgentProxy(WireProxy):
 
     async def _resume(self, session_id: str, setup: SessionSetup, replay: v2.ReplayFromStart | None) -> Opened:
         request = v2.ResumeSessionRequest(session_id=session_id, replay_from=replay, **_setup_fields(setup))
-        return _opened(await self._connection.request(v2.SESSION_RESUME, request), session_id)
+        return _opened(await self._request(v2.SESSION_RESUME, request), session_id)
 
     async def fork_session(
         self,
@@ -139,7 +139,7 @@ class V2AgentProxy(WireProxy):
         arrived: Callable[[Opened], None],
         late: Callable[[Opened], object],
     ) -> Opened:
-        answer = await self._connection.request(
+        answer = await self._request(
             method, request, arrived=lambda found: arrived(_opened(found)), late=lambda found: late(_opened(found))
         )
         return _opened(answer)
@@ -148,7 +148,7 @@ class V2AgentProxy(WireProxy):
         self, cwd: str | None, cursor: str | None, archived: str | None
     ) -> tuple[list[SessionInfo], str | None]:
         request = v2.ListSessionsRequest(cwd=cwd, cursor=cursor, archived=archived)
-        answer = await self._connection.request(v2.SESSION_LIST, request)
+        answer = await self._request(v2.SESSION_LIST, request)
         return [info_from_wire(info) for info in answer.sessions], answer.next_cursor
 
     # --- the turn
@@ -159,7 +159,7 @@ class V2AgentProxy(WireProxy):
         waiting.append(turn)
         try:
             request = v2.PromptRequest(session_id=session_id, prompt=blocks_to_wire(prompt), meta=meta)
-            await self._connection.request(v2.SESSION_PROMPT, request, arrived=lambda _: turn.inserted())
+            await self._request(v2.SESSION_PROMPT, request, arrived=lambda _: turn.inserted())
             return _result(await self._end_of(turn))
         finally:
             waiting.remove(turn)
@@ -185,15 +185,15 @@ class V2AgentProxy(WireProxy):
             turns[0].on_state(update)
 
     async def cancel(self, session_id: str) -> None:
-        await self._connection.notify(v2.SESSION_CANCEL, v2.CancelSessionNotification(session_id=session_id))
+        await self._notify(v2.SESSION_CANCEL, v2.CancelSessionNotification(session_id=session_id))
 
     async def cancel_tool_call(self, session_id: str, tool_call_id: str) -> None:
         request = v2.CancelToolCallRequest(session_id=session_id, tool_call_id=tool_call_id)
-        await self._connection.request(v2.TOOL_CALL_CANCEL, request)
+        await self._request(v2.TOOL_CALL_CANCEL, request)
 
     async def cancel_terminal(self, session_id: str, terminal_id: str) -> None:
         request = v2.CancelTerminalRequest(session_id=session_id, terminal_id=terminal_id)
-        await self._connection.request(v2.TERMINAL_CANCEL, request)
+        await self._request(v2.TERMINAL_CANCEL, request)
 
     # --- settings
 
@@ -203,7 +203,7 @@ class V2AgentProxy(WireProxy):
             request = v2.SetSessionConfigOptionBoolean(session_id=session_id, config_id=setting_id, value=value)
         else:
             request = v2.SetSessionConfigOptionId(session_id=session_id, config_id=setting_id, value=value)
-        answer = await self._connection.request(v2.SESSION_SET_CONFIG_OPTION, request)
+        answer = await self._request(v2.SESSION_SET_CONFIG_OPTION, request)
         return [setting_from_wire(option) for option in answer.config_options]
 
 
