@@ -6,6 +6,7 @@ import asyncio
 import errno
 import fcntl
 import os
+import sys
 
 import pytest
 
@@ -82,6 +83,24 @@ async def test_closing_a_reader_wakes_its_thread() -> None:
         await ear.is_gone.wait()
     os.close(write_end)
     assert ear.told == []
+
+
+async def test_a_reader_that_is_paused_and_closed_while_it_reads_ends_whoever_comes_first() -> None:
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)  # so that the two threads meet in every order
+    try:
+        for _ in range(300):
+            read_end, write_end = os.pipe()
+            os.write(write_end, b"some")
+            ear = Ear()
+            reader = ThreadReader(read_end, ear)
+            reader.pause_reading()
+            reader.close()
+            async with asyncio.timeout(5):
+                await ear.is_gone.wait()
+            os.close(write_end)
+    finally:
+        sys.setswitchinterval(interval)
 
 
 async def test_a_reader_reports_what_broke() -> None:

@@ -63,7 +63,6 @@ class ThreadReader(asyncio.ReadTransport):
                 data = os.read(self._fd, CHUNK)
                 if not data:
                     break
-                self._may_read.clear()
                 self._loop.call_soon_threadsafe(self._deliver, data)
         except OSError as failure:
             error = failure
@@ -77,6 +76,8 @@ class ThreadReader(asyncio.ReadTransport):
 
     def _wait_for_input(self) -> bool:
         self._may_read.wait()
+        # Taken back before anything else is looked at: whatever `close` says from here on is heard the next time.
+        self._may_read.clear()
         if sys.platform != "win32" and not self._is_closing:
             poll = select.poll()
             poll.register(self._fd, select.POLLIN)
