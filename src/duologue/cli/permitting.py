@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import argparse
 import shlex
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from duologue.cli.codes import UsageError
@@ -82,9 +84,18 @@ def permissions_for(
         permissions = WatchedPermissions.from_file(*files, defaults=kept, on_ask=on_ask, **(words or {}))
     except (ValueError, OSError) as error:
         raise UsageError(str(error)) from None
+    _warn_of_powerless(arguments)
     permissions.on_denied = on_denied
     # What is remembered for one agent counts for no other.
     return permissions.for_agent(arguments.agent or shlex.join(arguments.command_line) or BUILTIN)
+
+
+def _warn_of_powerless(arguments: argparse.Namespace) -> None:
+    """Rules that an agent can write allow nothing; whoever wrote them would wonder why."""
+    here = Path(arguments.cwd).resolve()
+    for named in arguments.rules:
+        if Path(named).expanduser().resolve().is_relative_to(here):
+            sys.stderr.write(f"duologue: --rules {named}: inside {here}, where the agent works, rules allow nothing\n")
 
 
 def _words_of_flags(arguments: argparse.Namespace) -> dict[str, Any] | None:
