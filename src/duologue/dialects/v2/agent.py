@@ -40,7 +40,7 @@ class V2AgentDialect(AgentDialect):
 
     def __init__(self, core: AgentCore, handlers: Handlers) -> None:
         super().__init__(core, handlers)
-        self._turns: dict[str, set[asyncio.Task[PromptResult]]] = {}
+        self._turns: dict[str, dict[asyncio.Task[PromptResult], _Insertion]] = {}
 
     async def _initialize(self, context: Context, params: v2.InitializeRequest) -> v2.InitializeResponse:
         client = party_from_wire(params.info)
@@ -148,23 +148,36 @@ class V2AgentDialect(AgentDialect):
 
     async def _prompt(self, context: Context, params: v2.PromptRequest) -> v2.PromptResponse:
         """Answered once the prompt is in the conversation; the turn goes on after that."""
-        insertion = _Insertion(self._editor, params.session_id, blocks_from_wire(params.prompt))
+        turns = self._turns.setdefault(params.session_id, {})
+        insertion = _Insertion(self._editor, params.session_id, blocks_from_wire(params.prompt), list(turns))
         turn = self._tasks.start(self._turn(context, insertion, params.meta))
-        self._turns.setdefault(params.session_id, set()).add(turn)
+        turns[turn] = insertion
         turn.add_done_callback(lambda _: self._forget_turn(params.session_id, turn))
         try:
             ends: set[asyncio.Future[Any]] = {turn, insertion.message_id}
             await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
         except asyncio.CancelledError:
             turn.cancel()
-            raise
+            if not insertion.message_id.done():
+                insertion.is_withdrawn = True
+                raise
+            # Too late: the message is in the conversation, and its client hears so, and that the work was cancelled.
+            task = asyncio.current_task()
+            assert task is not None
+            task.uncancel()
         if not insertion.message_id.done():
             turn.result()  # why not, if there is a reason
             raise RequestCancelled("cancelled before it was inserted")
         context.after_response(insertion.was_answered)
         return v2.PromptResponse(message_id=insertion.message_id.result())
 
+    async def _cancel(self, context: Context, params: v2.CancelSessionNotification) -> None:
+        for insertion in self._turns.get(params.session_id, {}).values():
+            insertion.is_withdrawn = True  # a prompt that came right before may not have reached the agent yet
+        await super()._cancel(context, params)
+
     async def _turn(self, context: Context, insertion: _Insertion, meta: JsonObject | None) -> PromptResult:
+        insertion.check()
         try:
             result = await self._core.prompt(insertion.session_id, insertion.prompt, meta, insertion.insert)
         except Exception as error:
@@ -177,7 +190,7 @@ class V2AgentDialect(AgentDialect):
 
     def _forget_turn(self, session_id: str, turn: asyncio.Task[PromptResult]) -> None:
         running = self._turns[session_id]
-        running.discard(turn)
+        del running[turn]
         if not running:
             del self._turns[session_id]
         if not turn.cancelled():
@@ -204,11 +217,22 @@ class V2AgentDialect(AgentDialect):
 
 class _Insertion:
     """A prompt on its way into the conversation, and what its client hears of it: the answer, that work begins, and
-    that it has ended, in this order."""
+    that it has ended, in this order.
 
-    def __init__(self, editor: V2Editor, session_id: str, prompt: list[Content]) -> None:
+    Args:
+        editor: The client.
+        session_id: Of the conversation.
+        prompt: What is to be inserted.
+        before: The turns in front of it; that they have ended is told before anything of this one.
+    """
+
+    def __init__(
+        self, editor: V2Editor, session_id: str, prompt: list[Content], before: list[asyncio.Task[PromptResult]]
+    ) -> None:
         self.session_id = session_id
         self.prompt = prompt
+        self.is_withdrawn = False
+        self._before = before
         self.message_id: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._editor = editor
         self._answered = asyncio.Event()
@@ -216,8 +240,17 @@ class _Insertion:
 
     async def insert(self, message_id: str) -> None:
         """The prompt's turn has come."""
+        if unfinished := [turn for turn in self._before if not turn.done()]:
+            await asyncio.wait(unfinished)
+        self._before.clear()
+        self.check()
         self.message_id.set_result(message_id)
         await self._begin()
+
+    def check(self) -> None:
+        """Raise `RequestCancelled` if the client does not want it any more."""
+        if self.is_withdrawn:
+            raise RequestCancelled("cancelled before it was inserted")
 
     async def was_answered(self) -> None:
         """The client has the id of its message."""
