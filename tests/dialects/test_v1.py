@@ -8,7 +8,24 @@ from typing import Any
 import msgspec
 import pytest
 
-from duologue.conversation.updates import UnknownUpdate, decode_update, encode_update
+from duologue.conversation.content import TextContent
+from duologue.conversation.updates import (
+    CompactionChanged,
+    MessageChanged,
+    PlanChanged,
+    PlanEntry,
+    StateChanged,
+    TerminalChanged,
+    TerminalOutputChunk,
+    TerminalPart,
+    ToolCallChanged,
+    ToolContentChunk,
+    UnknownUpdate,
+    Update,
+    UsageChanged,
+    decode_update,
+    encode_update,
+)
 from duologue.dialects.v1 import content, setup, updates
 from duologue.dialects.v1.settings import modes_from_wire, modes_to_wire, setting_from_wire, setting_to_wire
 from duologue.schema import v1
@@ -89,3 +106,48 @@ def test_modes_and_options_mean_the_same_after_the_round_trip() -> None:
             assert canonical(setting_to_wire(setting_from_wire(option))) == canonical(option)
             seen += 1
     assert seen
+
+
+@pytest.mark.parametrize(
+    ("update", "wire"),
+    [
+        (StateChanged(state="idle", stop_reason="end_turn"), None),
+        (TerminalChanged(terminal_id="x", output=b"hi"), None),
+        (TerminalOutputChunk(terminal_id="x", data=b"hi"), None),
+        (MessageChanged(role="agent", message_id="m", content=[TextContent("hi")]), None),
+        (
+            ToolContentChunk(tool_call_id="t", content=[TerminalPart("x")]),
+            {
+                "sessionUpdate": "tool_call_update",
+                "toolCallId": "t",
+                "content": [{"type": "terminal", "terminalId": "x"}],
+            },
+        ),
+        (
+            ToolCallChanged(tool_call_id="t", status="paused", can_cancel=True),
+            {"sessionUpdate": "tool_call_update", "toolCallId": "t", "status": "in_progress"},
+        ),
+        (
+            ToolCallChanged(tool_call_id="t", status="cancelled"),
+            {"sessionUpdate": "tool_call_update", "toolCallId": "t", "status": "failed"},
+        ),
+        (
+            PlanChanged(entries=[PlanEntry("a"), PlanEntry("b", "cancelled")]),
+            {"sessionUpdate": "plan", "entries": [{"content": "a", "priority": "medium", "status": "pending"}]},
+        ),
+        (UsageChanged(used=1, size=2), {"sessionUpdate": "usage_update", "used": 1, "size": 2}),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_what_version_2_adds_has_the_best_form_there_is_or_none(update: Update, wire: Any) -> None:
+    told = updates.update_to_wire(update)
+
+    assert (None if told is None else canonical(told)) == wire
+
+
+def test_what_is_attached_to_a_compaction_replaces_what_was() -> None:
+    wire = {"sessionUpdate": "compaction_update", "compactionId": "c", "status": "completed", "_meta": {"k": 1}}
+    frame = msgspec.json.encode({"sessionId": "s", "update": wire})
+    meaning = updates.update_from_wire(decode(v1.SessionNotification, frame).update)
+
+    assert meaning == CompactionChanged(compaction_id="c", status="completed", meta={"k": 1}, replaces_meta=True)

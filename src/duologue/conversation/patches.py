@@ -33,7 +33,7 @@ def git_patch(change: FileChange) -> str | None:
     if change.file_type not in (None, "text", "symlink") or change.other is not None:
         return None
     kind, old, new = change.kind, change.old_text, change.new_text
-    old_path = change.old_path or change.path
+    old_path = change.path if change.old_path is None else change.old_path
     head = [f"diff --git {quoted(old_path)} {quoted(change.path)}"]
     mode = "120000" if change.file_type == "symlink" else "100644"
     if kind == "add" and new is not None:
@@ -115,7 +115,7 @@ def split_patch(patch: str, changes: Sequence[FileChange]) -> list[str | None]:
 
 
 def _headers(change: FileChange) -> set[str]:
-    old, new = change.old_path or change.path, change.path
+    old, new = change.path if change.old_path is None else change.old_path, change.path
     return {f"diff --git {quoted(old, all_bytes=each)} {quoted(new, all_bytes=each)}" for each in (True, False)}
 
 

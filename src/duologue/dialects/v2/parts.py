@@ -98,7 +98,7 @@ def _change_to_wire(change: u.FileChange) -> v2.DiffChange:
         "meta": change.meta,
     }
     if kind in _TWO_PATHS:
-        return _TWO_PATHS[kind](old_path=change.old_path or change.path, **fields)
+        return _TWO_PATHS[kind](old_path=change.path if change.old_path is None else change.old_path, **fields)
     return _ONE_PATH.get(kind, v2.DiffModify)(**fields)
 
 
