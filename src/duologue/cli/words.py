@@ -16,6 +16,9 @@ __all__ = ["Words", "harmless", "has_colour", "words_for"]
 REFRESHES_PER_SECOND = 8
 """How often a growing paragraph is drawn: it looks alive, and costs little over ssh."""
 
+ECHO_WIDTH = 3
+"""Columns left free while drawing: a terminal writes `^C` there, and in the next line nobody would take it back."""
+
 MOST_WAITING = 100_000
 """Characters of one paragraph that are kept to be drawn whole."""
 
@@ -106,9 +109,12 @@ class RenderedWords(Words):
             self._live.start()
 
     def _drawn(self) -> RenderableType:
+        from rich.constrain import Constrain
         from rich.markdown import Markdown
 
-        return Markdown(harmless(self._waiting)) if not self._is_ending else ""
+        if self._is_ending:
+            return ""
+        return Constrain(Markdown(harmless(self._waiting)), max(1, self._console.width - ECHO_WIDTH))
 
     def _render(self, paragraph: str) -> None:
         from rich.markdown import Markdown

@@ -1,0 +1,31 @@
+"""The agent's words on a terminal."""
+
+from __future__ import annotations
+
+import io
+import re
+
+import pytest
+
+from duologue.cli.words import ECHO_WIDTH, RenderedWords
+
+
+class _Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_growing_paragraph_leaves_room_for_what_the_terminal_echoes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A `^C` that wraps into the next line would leave the draft on the screen for good."""
+    monkeypatch.setenv("COLUMNS", "40")
+    monkeypatch.setenv("TERM", "xterm")
+    out = _Terminal()
+    words = RenderedWords(out)
+    words.write("word " * 30)
+    draft = out.getvalue()
+    words.pause()
+
+    widths = [len(line) for line in re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]|\r", "", draft).splitlines()]
+    assert len(widths) > 3
+    assert max(widths) == 40 - ECHO_WIDTH
+    assert max(len(line) for line in out.getvalue()[len(draft) :].splitlines()) >= 40
