@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+import threading
 
 import pytest
 
@@ -11,8 +12,20 @@ from duologue.cli.words import ECHO_WIDTH, RenderedWords
 
 
 class _Terminal(io.StringIO):
+    """A terminal that notices when something is drawn."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.drawn = threading.Event()
+
     def isatty(self) -> bool:
         return True
+
+    def write(self, text: str) -> int:
+        written = super().write(text)
+        if "word" in text:
+            self.drawn.set()
+        return written
 
 
 def test_a_growing_paragraph_leaves_room_for_what_the_terminal_echoes(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -22,6 +35,7 @@ def test_a_growing_paragraph_leaves_room_for_what_the_terminal_echoes(monkeypatc
     out = _Terminal()
     words = RenderedWords(out)
     words.write("word " * 30)
+    assert out.drawn.wait(10)
     draft = out.getvalue()
     words.pause()
 
