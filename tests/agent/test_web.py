@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
+import asyncio
 import re
 import signal
-import subprocess
 import sys
 import textwrap
+from asyncio.subprocess import PIPE
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -196,21 +196,20 @@ async def test_a_program_serves_on_the_network_if_it_is_told_to(option: str, tmp
         agent.main()
         """)
     )
-    process = subprocess.Popen(
-        [sys.executable, str(program), option, "0"], stderr=subprocess.PIPE, text=True, env=dict(os.environ)
-    )
+    process = await asyncio.create_subprocess_exec(sys.executable, str(program), option, "0", stderr=PIPE)
     assert process.stderr is not None
     try:
-        with process.stderr:
-            line = process.stderr.readline()
+        async with asyncio.timeout(20):
+            line = (await process.stderr.readline()).decode()
             found = re.fullmatch(r"echo is at ((?:ws|http)://127\.0\.0\.1:\d+/acp#token=[\w-]{43})\n", line)
             assert found, line
             async with connect(found[1]) as agent:
                 turn = await (await agent.new("/")).prompt("hi")
             process.send_signal(signal.SIGTERM)
-            code = process.wait(10)
+            code = await process.wait()
     finally:
-        process.kill()
-        process.wait()
+        if process.returncode is None:
+            process.kill()
+        await process.communicate()
 
     assert (turn.text, code) == ("hi", 0)

@@ -16,6 +16,7 @@ MODULES = {
     "run": ("duologue.cli.run", "run"),
     "chat": ("duologue.cli.chat", "chat"),
     "agent": ("duologue.builtin.agent", "main"),
+    "serve": ("duologue.cli.serve", "serve"),
     "sessions": ("duologue.cli.sessions", "sessions"),
     "agents": ("duologue.cli.agents", "agents"),
     "doctor": ("duologue.cli.doctor", "doctor"),
@@ -54,7 +55,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _problem(chosen: argparse.Namespace, has_command: bool) -> str | None:
     """What is wrong with a command line, as far as single arguments cannot tell."""
-    takes_agent = chosen.command in ("run", "chat", "sessions")
+    takes_agent = chosen.command in ("run", "chat", "serve", "sessions")
     if has_command and not takes_agent:
         return f"{chosen.command} takes no command after `--`"
     if has_command and not chosen.command_line:

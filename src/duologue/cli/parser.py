@@ -53,6 +53,7 @@ def _make() -> tuple[argparse.ArgumentParser, Commands]:
     _add_run(commands)
     _add_chat(commands)
     _add_agent(commands)
+    _add_serve(commands)
     _add_sessions(commands)
     _add_agents(commands)
     _add_doctor(commands)
@@ -112,6 +113,56 @@ def _add_agent(commands: Commands) -> None:
     agent.add_argument("--sessions", metavar="DIR", help="keep sessions here (default: the user's data directory)")
     agent.add_argument("--login", action="store_true", help="refuse sessions until the client has logged in")
     agent.add_argument("--debug", action="store_true", help="put the text of unexpected errors into answers")
+
+
+def _add_serve(commands: Commands) -> None:
+    serve = commands.add_parser(
+        "serve",
+        help="put an agent on the network, for those who know a token",
+        description=f"Serve an agent over WebSocket and HTTP. {WHICH_AGENT} The address is printed once, with a token "
+        "that is made for it. Only this machine can reach it, unless you say otherwise; beyond it a token and TLS are "
+        "demanded.",
+        epilog="example: duologue serve --port 8765 -- gemini --acp",
+    )
+    serve.add_argument("--agent", metavar="NAME", help="an agent by name; `duologue agents` lists them")
+    serve.add_argument("--cwd", metavar="DIR", default=".", help="where the agent is started (default: here)")
+    serve.add_argument("--env", action="append", default=[], metavar="NAME=VALUE", help="set a variable for the agent")
+    serve.add_argument("--shared", action="store_true", help="one process for all connections, not one for each")
+    place = serve.add_argument_group("where")
+    place.add_argument("--host", default="127.0.0.1", metavar="ADDRESS", help="listen here (default: 127.0.0.1)")
+    place.add_argument(
+        "--port", type=int, default=0, metavar="PORT", help="listen on this port (default: any free one)"
+    )
+    place.add_argument("--tls-cert", metavar="FILE", help="speak TLS with this certificate (PEM)")
+    place.add_argument("--tls-key", metavar="FILE", help="its private key, if that is in a file of its own")
+    place.add_argument("--behind-tls-proxy", action="store_true", help="a proxy in front speaks TLS")
+    place.add_argument(
+        *("--behind-proxy",),
+        action="append",
+        default=[],
+        metavar="ADDRESS",
+        help="believe what a proxy at this address says about where requests come from",
+    )
+    who = serve.add_argument_group("who")
+    who.add_argument("--token", metavar="TOKEN", help="the token to ask for (or: the variable DUOLOGUE_TOKEN)")
+    who.add_argument(
+        "--dangerously-without-token", action="store_true", help="let everybody in who can reach it; never do this"
+    )
+    who.add_argument("--allow-host", action="append", default=[], metavar="NAME", help="another name of this server")
+    who.add_argument(
+        "--allow-origin", action="append", default=[], metavar="ORIGIN", help="a web page that may connect"
+    )
+    times = serve.add_argument_group("how long")
+    times.add_argument(
+        "--idle", type=_seconds, default=3600.0, metavar="SECONDS", help="end what rests (default: 3600)"
+    )
+    times.add_argument(
+        "--grace", type=_seconds, default=120.0, metavar="SECONDS", help="wait for who was cut off (default: 120)"
+    )
+    times.add_argument(
+        "--drain", type=_seconds, default=30.0, metavar="SECONDS", help="let turns end when stopped (default: 30)"
+    )
+    serve.add_argument("--access-log", action="store_true", help="a line of JSON on stderr for each request")
 
 
 def _add_sessions(commands: Commands) -> None:
@@ -197,6 +248,12 @@ def _add_session_options(parser: argparse.ArgumentParser) -> None:
         default=[],
         metavar="SERVER",
         help="give the agent an MCP server: NAME=COMMAND, NAME=URL, or a JSON file with `mcpServers`",
+    )
+    group.add_argument(
+        *("--silence",),
+        type=_seconds,
+        metavar="SECONDS",
+        help="say when an agent gives no sign of life for so long, and cancel after twice as long",
     )
     _add_record_option(group)
 

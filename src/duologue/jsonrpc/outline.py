@@ -119,6 +119,10 @@ class Unanswered(Generic[T]):
         """All of them, oldest first."""
         return list(self._requests.items())
 
+    def values(self) -> list[T]:
+        """What is remembered of each."""
+        return list(self._requests.values())
+
     def clear(self) -> None:
         """No answer matters any more."""
         self._requests.clear()

@@ -15,7 +15,7 @@ from duologue.jsonrpc.outline import Unanswered, outline
 from duologue.relay.restraint import Restraint
 from duologue.transports.base import Transport
 
-__all__ = ["OpenProcess", "Pipe", "as_line", "explain"]
+__all__ = ["OpenProcess", "Pipe", "as_line", "explain", "refuse"]
 
 _log = logging.getLogger("duologue.relay")
 

@@ -12,7 +12,7 @@ from duologue.transports.asgi.limits import Limits
 from duologue.transports.base import Transport
 from tests.transports.asgi.places import TOKEN, WISH, Echo, Json, Poster, poster_to, raw, site
 
-NEW = {"jsonrpc": "2.0", "id": 1, "method": "session/new", "params": {"cwd": "/", "mcpServers": []}}
+NEW: Json = {"jsonrpc": "2.0", "id": 1, "method": "session/new", "params": {"cwd": "/", "mcpServers": []}}
 
 
 def request(id: int, method: str, **params: object) -> Json:

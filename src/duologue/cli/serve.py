@@ -1,0 +1,123 @@
+"""`duologue serve`: any agent on the network, behind a token."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import logging
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from duologue.cli.codes import Code, UsageError
+from duologue.cli.opening import pairs
+from duologue.cli.targets import target_of
+from duologue.errors import StartError
+from duologue.relay.pipe import OpenProcess, Pipe
+from duologue.relay.restraint import Restraint
+from duologue.relay.shared import Shared
+from duologue.transports.base import Servable
+from duologue.transports.process import ProcessTransport
+
+if TYPE_CHECKING:
+    from duologue.transports.asgi.endpoint import Endpoint
+    from duologue.transports.asgi.running import Place
+
+__all__ = ["serve"]
+
+
+def serve(arguments: argparse.Namespace) -> int:
+    """Serve until a signal says to stop."""
+    try:
+        from duologue.transports.asgi.running import Place, new_token, run
+    except ImportError as error:
+        sys.stderr.write(f"duologue serve needs {error.name}; install the extra: pip install 'duologue[remote]'\n")
+        return Code.USAGE
+    try:
+        given = None if arguments.dangerously_without_token else arguments.token or os.environ.get("DUOLOGUE_TOKEN")
+        # One that was given is known; one that is made here is told, this once.
+        made = new_token() if not given and not arguments.dangerously_without_token else None
+        place = Place(
+            host=arguments.host,
+            port=arguments.port,
+            certificate=arguments.tls_cert,
+            key=arguments.tls_key,
+            has_token=not arguments.dangerously_without_token,
+            is_behind_tls=arguments.behind_tls_proxy,
+        )
+        place.check()
+        app = _endpoint(arguments, place, given or made)
+        if arguments.access_log:
+            _log_access()
+
+        def started(port: int) -> None:
+            sys.stdout.write(f"{place.url(port, 'ws', made)}\n")
+            sys.stdout.flush()
+
+        return asyncio.run(run(app, place, started, drain_seconds=arguments.drain))
+    except (StartError, UsageError) as error:
+        sys.stderr.write(f"duologue serve: {error}\n")
+        return Code.USAGE if isinstance(error, UsageError) else Code.AGENT_ERROR
+
+
+def _endpoint(arguments: argparse.Namespace, place: Place, token: str | None) -> Endpoint:
+    from duologue.transports.asgi.doors import Doors, one_token
+    from duologue.transports.asgi.endpoint import Endpoint
+    from duologue.transports.asgi.limits import Limits
+
+    if token is not None and (not token.isascii() or not token.isprintable() or " " in token):
+        raise UsageError("a token consists of visible ASCII characters")
+    limits = Limits(idle_seconds=arguments.idle, grace_seconds=arguments.grace)
+    doors = Doors(
+        None if token is None else one_token(token),
+        limits,
+        hosts=(*place.names, *arguments.allow_host),
+        origins=arguments.allow_origin,
+        trusted_proxies=arguments.behind_proxy,
+        is_behind_tls=arguments.behind_tls_proxy,
+    )
+    return Endpoint(_agents(_opener(arguments), arguments.shared), doors, limits)
+
+
+def _agents(open_process: OpenProcess, is_shared: bool) -> Callable[[str], Servable]:
+    """Callers never share a process."""
+    restraint = Restraint()
+    if not is_shared:
+        pipe = Pipe(open_process, restraint)
+        return lambda caller: pipe
+    shared: dict[str, Shared] = {}
+    return lambda caller: shared.setdefault(caller, Shared(open_process, restraint))
+
+
+def _opener(arguments: argparse.Namespace) -> OpenProcess:
+    """How the agent is started: by what was typed here, and nothing a client says."""
+    cwd = Path(arguments.cwd).absolute()
+    if not cwd.is_dir():
+        raise UsageError(f"--cwd {arguments.cwd}: there is no such directory")
+    target = target_of(arguments)
+    env = pairs(arguments.env, "--env")
+    if isinstance(target, Mapping) and "command" in target:
+        command = [str(target["command"]), *map(str, target.get("args", ()))]
+        env = {**{str(name): str(value) for name, value in dict(target.get("env", {})).items()}, **env}
+    elif isinstance(target, Sequence) and not isinstance(target, str):
+        command = list(target)
+    else:
+        raise UsageError("only commands can be served, not agents that are on the network already")
+    return lambda: ProcessTransport(command, cwd=cwd, env=env, on_stderr=_show)
+
+
+def _show(data: bytes) -> None:
+    """What agents write to stderr is for whoever looks after the server."""
+    sys.stderr.buffer.write(data)
+    sys.stderr.flush()
+
+
+def _log_access() -> None:
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(logging.Formatter("%(message)s"))
+    access = logging.getLogger("duologue.access")
+    access.addHandler(handler)
+    access.setLevel(logging.INFO)
+    access.propagate = False

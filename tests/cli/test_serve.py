@@ -1,0 +1,162 @@
+"""`duologue serve`, as a program."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import signal
+import sys
+from asyncio.subprocess import PIPE, Process
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from duologue import connect
+from duologue.client.session import ClientSession
+from duologue.errors import InitializeTimeout
+from tests.cli.program import PROGRAM, duologue, environment
+
+SECONDS = 20.0
+BUILTIN = [*PROGRAM, "agent"]
+
+
+@dataclass
+class Server:
+    """A server that runs."""
+
+    url: str
+    process: Process
+
+    async def stop(self) -> tuple[int, str]:
+        """Its exit code, and what it wrote to stderr."""
+        self.process.send_signal(signal.SIGTERM)
+        async with asyncio.timeout(SECONDS):
+            _, said = await self.process.communicate()
+        return self.process.returncode or 0, said.decode()
+
+
+@asynccontextmanager
+async def served(home: Path, *arguments: str, **env: str) -> AsyncGenerator[Server]:
+    process = await asyncio.create_subprocess_exec(
+        *PROGRAM, "serve", *arguments, stdout=PIPE, stderr=PIPE, cwd=home, env=environment(home, **env)
+    )
+    assert process.stdout is not None
+    try:
+        async with asyncio.timeout(SECONDS):
+            url = (await process.stdout.readline()).decode().strip()
+        yield Server(url, process)
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.communicate()
+
+
+@pytest.mark.parametrize("shared", [[], ["--shared"]])
+@pytest.mark.parametrize("scheme", ["ws", "http"])
+async def test_a_command_is_served_to_whoever_has_the_address(tmp_path: Path, shared: list[str], scheme: str) -> None:
+    async with served(tmp_path, *shared, "--", *BUILTIN) as server:
+        assert re.fullmatch(r"ws://127\.0\.0\.1:\d+/acp#token=[\w-]{43}", server.url)
+        url = server.url.replace("ws:", f"{scheme}:")
+        async with connect(url) as one, connect(url) as other:
+            first, second = await one.new(tmp_path), await other.new(tmp_path)
+            turns = await asyncio.gather(_say(first, "hello"), _say(second, "hello"))
+        code, _ = await server.stop()
+
+    assert turns == ["end_turn", "end_turn"]
+    assert code == 0
+
+
+async def _say(session: ClientSession, text: str) -> str | None:
+    return (await session.prompt(text)).stop_reason
+
+
+async def test_a_given_token_is_not_printed_and_works(tmp_path: Path) -> None:
+    async with served(tmp_path, DUOLOGUE_TOKEN="from-the-environment") as server:
+        assert "#" not in server.url
+        async with connect(server.url, token="from-the-environment") as agent:
+            await agent.new(tmp_path)
+
+
+async def test_the_access_log_is_json_and_has_no_secrets(tmp_path: Path) -> None:
+    async with served(tmp_path, "--access-log") as server:
+        base, _, token = server.url.replace("ws:", "http:").partition("/acp#token=")
+        async with httpx2.AsyncClient(trust_env=False) as client:
+            await client.get(f"{base}/metrics?token={token}")
+            await client.get(f"{base}/metrics?x={token}", headers={"Authorization": f"Bearer {token}"})
+        _, said = await server.stop()
+
+    lines = [json.loads(line) for line in said.splitlines()]
+    assert [(line["path"], line["status"], line["caller"]) for line in lines] == [
+        ("/metrics", 401, None),
+        ("/metrics", 200, "owner"),
+    ]
+    assert token not in said
+
+
+@pytest.mark.fault("HTT-05")
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["--host", "0.0.0.0"], "without TLS"),
+        (["--host", "::"], "without TLS"),
+        (["--host", "192.0.2.1", "--dangerously-without-token", "--behind-tls-proxy"], "without a token"),
+        (["--host", "0.0.0.0", "--tls-cert", "nowhere.pem"], "nowhere.pem"),
+        (["--port", "1", "--host", "192.0.2.1", "--behind-tls-proxy"], "cannot listen"),
+    ],
+)
+def test_what_is_not_safe_does_not_start(tmp_path: Path, arguments: list[str], told: str) -> None:
+    ended = duologue(tmp_path, "serve", *arguments)
+
+    assert ended.returncode == 1
+    assert told in ended.stderr
+    assert ended.stdout == ""
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--agent", "nobody"],
+        ["--token", "with blanks"],
+        ["--cwd", "nowhere"],
+        ["--agent", "builtin", "--", "x"],
+        ["--env", "x"],
+    ],
+)
+def test_a_wrong_command_line_is_told(tmp_path: Path, arguments: list[str]) -> None:
+    assert duologue(tmp_path, "serve", *arguments).returncode == 2
+
+
+@pytest.mark.fault("GWY-13")
+async def test_being_told_to_stop_lets_a_turn_end(tmp_path: Path) -> None:
+    async with served(tmp_path, "--", *BUILTIN) as server:
+        async with connect(server.url) as agent:
+            session = await agent.new(tmp_path)
+            turn = session.prompt("/stream 30 100")
+            async for _ in turn:
+                break
+            server.process.send_signal(signal.SIGTERM)
+            ended = await turn
+            async with asyncio.timeout(SECONDS):
+                code = await server.process.wait()
+
+    assert (ended.stop_reason, code) == ("end_turn", 0)
+
+
+async def test_no_process_is_left(tmp_path: Path) -> None:
+    async with served(tmp_path, "--", sys.executable, "-c", _SLEEPER, str(tmp_path / "pid")) as server:
+        with pytest.raises(InitializeTimeout):
+            async with connect(server.url, timeout=1):
+                pass
+        await server.stop()
+
+    with pytest.raises(ProcessLookupError):
+        os.kill(int((tmp_path / "pid").read_text()), 0)
+
+
+_SLEEPER = "import os, sys, time; open(sys.argv[1], 'w').write(str(os.getpid())); time.sleep(60)"
