@@ -222,11 +222,13 @@ class Calls:
 
 
 def read_object(kind: Any, raw: Raw | UnsetType) -> Any:
-    """Params or a result as `kind`; absent and null stand for an empty object.
+    """Params or a result as `kind`; absent and null stand for an empty object. `Raw` takes what is there as it is.
 
     Raises:
         InvalidParams: It does not fit; the message names the place.
     """
+    if kind is Raw:
+        return raw
     if raw is UNSET or raw == _NULL:
         raw = _EMPTY
     try:

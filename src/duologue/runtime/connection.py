@@ -166,6 +166,13 @@ class Connection:
         """The request that comes first may come again, until another one comes."""
         self._peer.repeats_first = True
 
+    async def catch_up(self, session_id: str | None) -> None:
+        """Until the notifications of this session that have arrived are handled; a request may have overtaken some."""
+        if self._lanes.has_backlog(session_id):
+            caught_up = asyncio.Event()
+            self._lanes.put_release(session_id, asyncio.Event.set, caught_up)
+            await caught_up.wait()
+
     def error_for(self, raised: BaseException, method: str) -> RequestError:
         """What the peer is told of an exception that ended something it asked for with `method`."""
         return self._requests.error_for(raised, method)

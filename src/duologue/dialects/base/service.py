@@ -6,8 +6,10 @@ from typing import Any, ClassVar
 
 import msgspec
 
+from duologue.conversation.updates import Update
 from duologue.dialects.base.client import status_from_wire
 from duologue.dialects.contract import ClientCore
+from duologue.dialects.meta import answering, with_meta
 from duologue.dialects.terms import ClientFeatures, Elicitation, PermissionOption
 from duologue.errors import InvalidParams
 from duologue.runtime.handlers import Context, Handlers
@@ -34,10 +36,25 @@ class ClientService:
             self._answer(schema.ELICITATION_CREATE, self._elicit)
 
     def _answer(self, method: Method[Any, Any], handler: Any) -> None:
-        self._handlers.on(method)(handler)
+        """Let whoever answers see what came with a request, and add to the answer."""
+
+        async def handle(context: Context, params: Any) -> Any:
+            with answering(context.method, params.meta) as request:
+                result = await handler(context, params)
+                return with_meta(result, request.answer) if request.answer else result
+
+        self._handlers.on(method)(handle)
 
     def _tell(self, notification: Notification[Any], handler: Any) -> None:
         self._handlers.on(notification)(handler)
+
+    async def _heard(self, context: Context, params: Any, update: Update) -> None:
+        """Hand an update to the core, which sees what came with it, if anything did."""
+        if params.meta is None:
+            await self._core.update(params.session_id, update, context.raw)
+            return
+        with answering(context.method, params.meta):
+            await self._core.update(params.session_id, update, context.raw)
 
     def _options(self, params: Any) -> list[PermissionOption]:
         return [

@@ -21,22 +21,21 @@ class V1ClientService(ClientService):
 
     def __init__(self, core: ClientCore, features: ClientFeatures, handlers: Handlers) -> None:
         super().__init__(core, features, handlers)
-        on = handlers.on
-        on(v1.SESSION_UPDATE)(self._update)
-        on(v1.SESSION_REQUEST_PERMISSION)(self._ask_permission)
+        handlers.on(v1.SESSION_UPDATE)(self._update)
+        self._answer(v1.SESSION_REQUEST_PERMISSION, self._ask_permission)
         if features.reads_files:
-            on(v1.FS_READ_TEXT_FILE)(self._read_file)
+            self._answer(v1.FS_READ_TEXT_FILE, self._read_file)
         if features.writes_files:
-            on(v1.FS_WRITE_TEXT_FILE)(self._write_file)
+            self._answer(v1.FS_WRITE_TEXT_FILE, self._write_file)
         if features.terminals:
-            on(v1.TERMINAL_CREATE)(self._create_terminal)
-            on(v1.TERMINAL_OUTPUT)(self._terminal_output)
-            on(v1.TERMINAL_WAIT_FOR_EXIT)(self._wait_for_exit)
-            on(v1.TERMINAL_KILL)(self._kill_terminal)
-            on(v1.TERMINAL_RELEASE)(self._release_terminal)
+            self._answer(v1.TERMINAL_CREATE, self._create_terminal)
+            self._answer(v1.TERMINAL_OUTPUT, self._terminal_output)
+            self._answer(v1.TERMINAL_WAIT_FOR_EXIT, self._wait_for_exit)
+            self._answer(v1.TERMINAL_KILL, self._kill_terminal)
+            self._answer(v1.TERMINAL_RELEASE, self._release_terminal)
 
     async def _update(self, context: Context, params: v1.SessionNotification) -> None:
-        await self._core.update(params.session_id, update_from_wire(params.update), context.raw)
+        await self._heard(context, params, update_from_wire(params.update))
 
     async def _ask_permission(
         self, context: Context, params: v1.RequestPermissionRequest

@@ -34,11 +34,11 @@ class V2ClientService(ClientService):
         super().__init__(core, features, handlers)
         self._proxy = proxy
         handlers.on(v2.SESSION_UPDATE)(self._update)
-        handlers.on(v2.SESSION_REQUEST_PERMISSION)(self._ask_permission)
+        self._answer(v2.SESSION_REQUEST_PERMISSION, self._ask_permission)
 
     async def _update(self, context: Context, params: v2.UpdateSessionNotification) -> None:
         update = update_from_wire(params.update)
-        await self._core.update(params.session_id, update, context.raw)
+        await self._heard(context, params, update)
         if isinstance(update, StateChanged):
             self._proxy.on_state(params.session_id, update)
 
