@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +14,16 @@ import pytest
 from duologue import Agent, Permissions, Turn, connect
 from duologue.client.remote import RemoteAgent
 from duologue.transports.address import Address
+from duologue.transports.asgi.doors import Doors, one_token
+from duologue.transports.asgi.endpoint import Endpoint
+from duologue.transports.asgi.limits import Limits
+from duologue.transports.asgi.running import Place, serving
 from duologue.transports.returning import Patience
 from duologue.transports.websocket import WebSocketTransport
-from tests.transports.asgi.places import TOKEN, site
 from tests.transports.wsserver import CuttingProxy
 
 SECONDS = 60.0
+TOKEN = "token-of-the-tests"
 QUICK = Patience(first=0.005, longest=0.05, limit=SECONDS)
 
 
@@ -46,8 +50,10 @@ async def through_a_proxy(
     agent: Agent[Any], after_bytes: Callable[[], int] | None = None
 ) -> AsyncGenerator[tuple[CuttingProxy, Callable[[], WebSocketTransport]]]:
     """A server, a wire to it that can be cut, and the way through that."""
-    async with CuttingProxy().running() as proxy, site(agent, hosts=[f"127.0.0.1:{proxy.port}"]) as place:
-        proxy.server_port = place.port
+    async with AsyncExitStack() as stack, CuttingProxy().running() as proxy:
+        doors = Doors(one_token(TOKEN), Limits(), hosts=[f"127.0.0.1:{proxy.port}"])
+        app = Endpoint(lambda _: agent, doors, Limits())
+        proxy.server_port = await stack.enter_async_context(serving(app, Place(), drain_seconds=0.0))
         proxy.after_bytes = after_bytes
 
         def transport() -> WebSocketTransport:
