@@ -142,6 +142,13 @@ def test_an_empty_file_that_came_is_empty_and_a_hunk_says_how_long_it_is() -> No
     assert texts_of_patch(hunk) == ("a\n\n", "\n")
 
 
+def test_changes_of_one_file_have_a_section_each() -> None:
+    first, second, third = (f"diff --git /a /a\n@@ -1 +1 @@\n-{n}\n+{n}{n}\n" for n in "123")
+    changes = [FileChange("/a"), FileChange("/b"), FileChange("/a")]
+
+    assert split_patch(first + second + third, changes) == [first + third, None, second]
+
+
 def test_no_part_of_a_patch_is_lost() -> None:
     changes = [FileChange("/a"), FileChange("/ü", old_path="/o"), FileChange("/c")]
     section = "diff --git /o /ü\nrename from /o\n"

@@ -135,7 +135,8 @@ class Turn(Generic[S]):
         """How full the context is, and what the session has cost so far: in dollars, unless `currency` is given."""
         if cost is not None and currency is None:
             currency = "USD"
-        await self.update(UsageChanged(used=used, size=size, cost=cost, currency=currency))
+        known_cost = UNSET if cost is None else cost
+        await self.update(UsageChanged(used=used, size=size, cost=known_cost, currency=currency))
 
     async def notice(self, title: str, *, severity: str = "info", description: str | None = None) -> None:
         """Something to see now that is no part of the conversation; clients that do not know notices see nothing."""

@@ -102,13 +102,14 @@ def _escaped(character: str, all_bytes: bool) -> str:
 def split_patch(patch: str, changes: Sequence[FileChange]) -> list[str | None]:
     """What of the patch is about which change, in the order of the changes; nothing of it is lost.
 
-    What is about none of them stays with what stands before it.
+    Two changes of one file have a section each; what is about none of them stays with what stands before it.
     """
     found: list[list[str]] = [[] for _ in changes]
     place = 0
     for section in _SECTION.split(patch):
         header = section.partition("\n")[0].rstrip("\r")
-        place = next((i for i, change in enumerate(changes) if header in _headers(change)), place)
+        places = [number for number, change in enumerate(changes) if header in _headers(change)]
+        place = next((number for number in places if not found[number]), places[0] if places else place)
         if section or not patch:
             found[place].append(section)
     return ["".join(sections) if sections else None for sections in found]

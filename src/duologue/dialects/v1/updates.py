@@ -147,7 +147,7 @@ def _rarer_from_wire(update: Any) -> u.Update:
             return u.UsageChanged(
                 used=update.used,
                 size=update.size,
-                cost=None if cost is None else cost.amount,
+                cost=UNSET if cost is None else cost.amount,
                 currency=None if cost is None else cost.currency,
                 meta=meta,
             )
