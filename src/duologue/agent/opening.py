@@ -152,7 +152,7 @@ class Opening:
     async def _replay(self, session: Session[Any], keeping: Keeping) -> None:
         """Tell all that was said. The title is the one in the list, which the user may have changed since."""
         is_titled = session.title is None
-        async for update in keeping.replay():
+        async for update in self._editor.replayed(keeping.replay()):
             if isinstance(update, _SAID_IN_THE_ANSWER):
                 continue
             if isinstance(update, InfoChanged):

@@ -7,7 +7,7 @@ called by the agent's side. Neither knows which version is spoken.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, Protocol
 
 from duologue.conversation.content import Content, JsonObject
@@ -47,6 +47,10 @@ class Editor(ABC):
     @abstractmethod
     async def update(self, session_id: str, update: Update) -> None:
         """Tell the client what happens; what it did not ask for (notices, compaction, …) is left out."""
+
+    def replayed(self, updates: AsyncIterator[Update]) -> AsyncIterator[Update]:
+        """The past of a session, as this client is to be told of it."""
+        return updates
 
     @abstractmethod
     async def work_in_background(self, session_id: str, work: list[BackgroundWork]) -> None:

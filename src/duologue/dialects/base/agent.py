@@ -16,7 +16,7 @@ from duologue.dialects.terms import AgentFeatures
 from duologue.errors import MethodNotFound
 from duologue.runtime.handlers import Context, Handlers
 from duologue.runtime.tasks import TaskScope
-from duologue.schema.base import Method, Notification
+from duologue.schema.base import Method, Notification, Other
 
 __all__ = ["AgentDialect", "Row"]
 
@@ -85,7 +85,8 @@ class AgentDialect(ABC):
         """Let the agent see what came with a request, before and while it is handled, and add to the answer."""
 
         async def handle(context: Context, params: Any) -> Any:
-            with answering(context.method, params.meta) as request:
+            attached = params.get("_meta") if isinstance(params, Other) else params.meta
+            with answering(context.method, attached) as request:
                 self._core.requested(request)
                 result = await handler(context, params)
                 return with_meta(result, request.answer) if request.answer and result is not None else result

@@ -115,6 +115,8 @@ class V2AgentDialect(AgentDialect):
         return v2.ForkSessionResponse(session_id=opened.session_id, **_state_of(opened))
 
     def _follow_up(self, context: Context, session_id: str) -> None:
+        self._editor.opened(session_id)
+
         async def introduce() -> None:
             with suppress(ConnectionLost):
                 await self._core.introduced(session_id)
@@ -125,24 +127,32 @@ class V2AgentDialect(AgentDialect):
         found, cursor = await self._core.list_sessions(params.cwd, params.cursor, params.archived or "exclude")
         return v2.ListSessionsResponse(sessions=[info_to_wire(info) for info in found], next_cursor=cursor)
 
+    async def _status(self, context: Context, params: v2.SessionStatusRequest) -> v2.SessionStatusResponse:
+        status = await self._core.session_status(params.session_id)
+        return v2.SessionStatusResponse(status=status, state=self._editor.state_of(params.session_id))
+
     async def _close(self, context: Context, params: v2.CloseSessionRequest) -> v2.CloseSessionResponse:
         with suppress(ResourceNotFound):  # what is not open is as good as closed
             await self._core.close_session(params.session_id)
-        await self._end_turns(params.session_id)
-        self._editor.forget(params.session_id)
+        await self._ended(params.session_id)
         return v2.CloseSessionResponse()
 
     async def _delete(self, context: Context, params: v2.DeleteSessionRequest) -> v2.DeleteSessionResponse:
         await self._core.delete_session(params.session_id)
-        await self._end_turns(params.session_id)
-        self._editor.forget(params.session_id)
+        await self._ended(params.session_id)
         return v2.DeleteSessionResponse()
 
-    async def _end_turns(self, session_id: str) -> None:
-        """The session has ended, and so has every turn of it; that they did is told before anything else."""
+    async def _archive(self, context: Context, params: v2.ArchiveSessionRequest) -> v2.ArchiveSessionResponse:
+        await self._core.archive_session(params.session_id, True)
+        await self._ended(params.session_id)
+        return v2.ArchiveSessionResponse()
+
+    async def _ended(self, session_id: str) -> None:
+        """The session is over, and so is every turn of it; that they are is told before anything else."""
         turns = self._turns.get(session_id)
         if turns:
             await asyncio.wait(turns)
+        self._editor.forget(session_id)
 
     # --- the turn
 

@@ -5,7 +5,7 @@ Version 2 has no files and no terminals of the client; the agent's side falls ba
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any, ClassVar, NoReturn
 
@@ -31,6 +31,8 @@ from duologue.dialects.terms import (
     TerminalExit,
     TerminalOutput,
 )
+from duologue.dialects.v2.replay import in_whole_messages
+from duologue.dialects.v2.states import state_to_wire
 from duologue.dialects.v2.updates import permission_subject, update_to_wire
 from duologue.dialects.v2.work import Work
 from duologue.errors import MethodNotFound, RequestError
@@ -59,6 +61,13 @@ class V2Editor(WireEditor):
                 wire = update_to_wire(ids.fill(update))
                 await self._notify(v2.SESSION_UPDATE, v2.UpdateSessionNotification(session_id=session_id, update=wire))
 
+    def replayed(self, updates: AsyncIterator[Update]) -> AsyncIterator[Update]:
+        return in_whole_messages(updates)
+
+    def opened(self, session_id: str) -> None:
+        """The session is open, and does nothing yet."""
+        self._work_of(session_id)
+
     def forget(self, session_id: str) -> None:
         """The session is closed."""
         self._ids.pop(session_id, None)
@@ -68,6 +77,15 @@ class V2Editor(WireEditor):
 
     def _work_of(self, session_id: str) -> Work:
         return self._work.setdefault(session_id, Work())
+
+    def state_of(self, session_id: str) -> v2.WorkState | None:
+        """What the session is doing, if it is open here."""
+        work = self._work.get(session_id)
+        if work is None:
+            return None
+        told = state_to_wire(work.state())
+        assert isinstance(told, v2.WorkState), "work has known states only"
+        return v2.WorkState(state=told.state, background=told.background)
 
     async def tell_state(self, session_id: str) -> None:
         """What the session is doing now."""
