@@ -122,6 +122,7 @@ async def _listen(poster: Poster) -> int:
 
 
 async def test_a_caller_finds_the_sessions_of_yesterday(tmp_path: Path) -> None:
+    listed: list[Json] = []
     for _ in range(2):
         async with (
             online(builtin_agent(tmp_path), authenticate=USERS.get) as place,

@@ -68,7 +68,7 @@ async def test_a_command_is_served_to_whoever_has_the_address(tmp_path: Path, sh
             turns = await asyncio.gather(_say(first, "hello"), _say(second, "hello"))
         code, _ = await server.stop()
 
-    assert turns == ["end_turn", "end_turn"]
+    assert list(turns) == ["end_turn", "end_turn"]
     assert code == 0
 
 
