@@ -126,6 +126,13 @@ def test_a_command_line_that_makes_no_sense_starts_nothing(
         (["run", "hi", "--rules", "absent.toml"], "absent.toml"),
         (["run", "hi", "--mcp", "absent.json"], "absent.json"),
         (["run", "hi", "--mcp", "it=no-such-command"], "there is no command 'no-such-command'"),
+        (["run", "hi", "--mcp", "it=/no/such/command"], "there is no command '/no/such/command'"),
+        (["run", "hi", "--mcp", "it="], "say NAME=COMMAND"),
+        (["run", "hi", "--mcp", "it='"], "No closing quotation"),
+        (
+            ["run", "hi", "--mcp", "it=https://h", "--", *ODD_AGENT, "plain"],
+            "cannot reach the MCP server 'it' over HTTP",
+        ),
         (["run", "-f", "absent.txt"], "cannot read the prompt from absent.txt: No such file"),
     ],
 )
@@ -190,6 +197,15 @@ def test_an_mcp_server_is_offered_to_the_agent(tmp_path: Path) -> None:
     ended = duologue(tmp_path, "run", "/session", "--mcp", "near=cat -u", "--mcp", "servers.json")
 
     assert "near, remote" in ended.stdout
+
+
+def test_an_mcp_server_of_the_configuration_is_offered_by_its_name(tmp_path: Path) -> None:
+    config = tmp_path / "config" / "duologue" / "config.toml"
+    config.parent.mkdir(parents=True)
+    config.write_text('[mcp_servers.mine]\ncommand = "cat"\n[mcp_servers.other]\ncommand = "cat"\n')
+    ended = duologue(tmp_path, "run", "/session", "--mcp", "mine")
+
+    assert "| MCP servers | mine |" in ended.stdout
 
 
 def test_a_session_goes_on_by_its_id_and_as_the_newest_of_its_directory(tmp_path: Path) -> None:

@@ -247,7 +247,7 @@ def _add_session_options(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="SERVER",
-        help="give the agent an MCP server: NAME=COMMAND, NAME=URL, or a JSON file with `mcpServers`",
+        help="give the agent an MCP server: NAME=COMMAND, NAME=URL, a JSON file, or a name of the configuration",
     )
     group.add_argument(
         *("--silence",),

@@ -1,4 +1,4 @@
-"""MCP servers as a command line names them: `NAME=COMMAND`, `NAME=URL`, or a JSON file with `mcpServers`."""
+"""MCP servers as a command line names them: `NAME=COMMAND`, `NAME=URL`, a JSON file with `mcpServers`, or a name."""
 
 from __future__ import annotations
 
@@ -6,71 +6,51 @@ import shlex
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
-
-import msgspec
 
 from duologue.cli.codes import UsageError
-from duologue.conversation.setup import HttpMcpServer, McpServer, SseMcpServer, StdioMcpServer
+from duologue.client.tools import with_absolute_command
+from duologue.config.servers import ServerConfig, named_servers, read_servers
+from duologue.conversation.setup import McpServer, StdioMcpServer
 
 __all__ = ["mcp_servers"]
 
 
-class _Named(msgspec.Struct):
-    """One server of the file that editors and agents share."""
-
-    command: str | None = None
-    args: list[str] = []
-    env: dict[str, str] = {}
-    url: str | None = None
-    headers: dict[str, str] = {}
-    type: str | None = None
-
-
-class _File(msgspec.Struct, rename={"servers": "mcpServers"}):
-    servers: dict[str, _Named]
-
-
 def mcp_servers(given: Sequence[str]) -> list[McpServer]:
-    """The servers these arguments name.
+    """The servers these arguments name, ready to be given to a session.
 
     Raises:
-        UsageError: One of them names none.
+        UsageError: One of them names none, or a command that is not there.
     """
-    return [server for argument in given for server in _servers_of(argument)]
+    return [_found(server) for argument in given for server in _servers_of(argument)]
 
 
 def _servers_of(argument: str) -> list[McpServer]:
     name, equals, what = argument.partition("=")
-    if not equals or "/" in name:
-        return _from_file(Path(argument))
-    if what.startswith(("http://", "https://")):
-        return [_server(name, _Named(url=what))]
-    words = shlex.split(what)
-    if not words:
-        raise UsageError(f"--mcp {argument}: say NAME=COMMAND, NAME=URL, or a JSON file with `mcpServers`")
-    return [_server(name, _Named(command=words[0], args=words[1:]))]
-
-
-def _from_file(path: Path) -> list[McpServer]:
     try:
-        found = msgspec.json.decode(path.read_bytes(), type=_File).servers
+        if not equals or "/" in name:
+            return _named(argument) or read_servers(argument)
+        if what.startswith(("http://", "https://")):
+            return [ServerConfig(url=what).named(name)]
+        command, *args = shlex.split(what)
     except OSError as error:
-        raise UsageError(f"--mcp {path}: {error.strerror}") from None
-    except msgspec.MsgspecError as error:
-        raise UsageError(f"--mcp {path}: {error}") from None
-    return [_server(name, server) for name, server in found.items()]
+        raise UsageError(f"--mcp {argument}: {error.strerror}") from None
+    except ValueError as error:
+        wrong = str(error) if what.strip() or not equals else "say NAME=COMMAND, NAME=URL, a name, or a JSON file"
+        raise UsageError(f"--mcp {argument}: {wrong}") from None
+    return [ServerConfig(command=command, args=args).named(name)]
 
 
-def _server(name: str, server: _Named) -> McpServer:
-    if server.url is not None:
-        kind: type[Any] = SseMcpServer if server.type == "sse" else HttpMcpServer
-        made: McpServer = kind(name=name, url=server.url, headers=server.headers)
-        return made
-    if server.command is None:
-        raise UsageError(f"the MCP server {name!r} has neither a command nor an address")
-    # protocol/v1/session-setup: the path of the command is absolute.
-    command = shutil.which(server.command)
-    if command is None:
-        raise UsageError(f"the MCP server {name!r}: there is no command {server.command!r}")
-    return StdioMcpServer(name=name, command=str(Path(command).absolute()), args=server.args, env=server.env)
+def _named(argument: str) -> list[McpServer]:
+    """The server of the configuration file with that name; a file of the same name wins."""
+    if "/" in argument or Path(argument).exists():
+        return []
+    server = named_servers().get(argument)
+    return [] if server is None else [server]
+
+
+def _found(server: McpServer) -> McpServer:
+    if not isinstance(server, StdioMcpServer):
+        return server
+    if shutil.which(server.command) is None:
+        raise UsageError(f"the MCP server {server.name!r}: there is no command {server.command!r}")
+    return with_absolute_command(server)

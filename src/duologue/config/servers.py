@@ -1,0 +1,86 @@
+"""The user's MCP servers: `[mcp_servers.NAME]` of the configuration file, or a JSON file as editors share it.
+
+[mcp_servers.git]
+command = "mcp-server-git"
+args = ["--repository", "."]
+env = { LOG = "1" }
+
+[mcp_servers.docs]
+url = "https://docs.example.com/mcp"
+headers = { Authorization = "Bearer …" }
+type = "http"
+"""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+import msgspec
+
+from duologue.config.agents import config_file
+from duologue.conversation.setup import HttpMcpServer, McpServer, SseMcpServer, StdioMcpServer
+
+__all__ = ["ServerConfig", "named_servers", "read_servers"]
+
+
+class ServerConfig(msgspec.Struct, kw_only=True):
+    """One server as a file names it: a command, or an address (`type = "sse"` for the older transport)."""
+
+    command: str | None = None
+    args: list[str] = []
+    env: dict[str, str] = {}
+    url: str | None = None
+    headers: dict[str, str] = {}
+    type: str | None = None
+
+    def named(self, name: str) -> McpServer:
+        """The server, as a session takes it.
+
+        Raises:
+            ValueError: It has neither a command nor an address.
+        """
+        if self.url is not None:
+            kind = SseMcpServer if self.type == "sse" else HttpMcpServer
+            return kind(name=name, url=self.url, headers=self.headers)
+        if self.command is None:
+            raise ValueError(f"the MCP server {name!r} has neither a command nor an address")
+        return StdioMcpServer(name=name, command=self.command, args=self.args, env=self.env)
+
+
+class _Shared(msgspec.Struct, rename={"servers": "mcpServers"}):
+    servers: dict[str, ServerConfig]
+
+
+class _Own(msgspec.Struct):
+    mcp_servers: dict[str, ServerConfig] = {}
+
+
+def read_servers(path: str | Path) -> list[McpServer]:
+    """The servers of a JSON file with `mcpServers`.
+
+    Raises:
+        ValueError: It is none; the message says where it is wrong.
+        OSError: It cannot be read.
+    """
+    try:
+        found = msgspec.json.decode(Path(path).read_bytes(), type=_Shared).servers
+    except msgspec.MsgspecError as error:
+        raise ValueError(str(error)) from None
+    return [server.named(name) for name, server in found.items()]
+
+
+def named_servers() -> dict[str, McpServer]:
+    """The servers of the configuration file by name; none if there is no file.
+
+    Raises:
+        ValueError: The file says something else; the message names it.
+    """
+    path = config_file()
+    try:
+        found = msgspec.convert(tomllib.loads(path.read_text("utf-8")), _Own).mcp_servers
+        return {name: server.named(name) for name, server in found.items()}
+    except FileNotFoundError:
+        return {}
+    except (ValueError, msgspec.ValidationError) as error:
+        raise ValueError(f"{path}: {error}") from None
