@@ -58,7 +58,11 @@ class WireClient:
     async def read(self) -> None:
         """Until the agent leaves."""
         with suppress(ConnectionLost):
-            while await self.reads.wait() and (frames := await self._wire.receive()):
+            while True:
+                await self.reads.wait()
+                frames = await self._wire.receive()
+                if not frames:
+                    return
                 for frame in frames:
                     self.judge("in", frame)
                     self._take(json.loads(frame))
@@ -71,9 +75,10 @@ class WireClient:
                 waiting.set_result(message)
         elif "id" in message:
             self.asked.append(message)
-            answer = self.answers.get(message["method"], lambda _: None)(message["params"])
-            if answer is not None:
-                self.write(id=message["id"], **answer)
+            answer = self.answers.get(message["method"])
+            said = None if answer is None else answer(message["params"])
+            if said is not None:
+                self.write(id=message["id"], **said)
 
     # --- writing
 
@@ -144,11 +149,15 @@ class WireClient:
 
     # --- what came
 
+    async def until_more(self) -> None:
+        """Until something comes."""
+        self._news.clear()
+        await self._news.wait()
+
     async def until(self, is_so: Callable[[], object]) -> None:
         """Looked at whenever something came."""
         while not is_so():
-            self._news.clear()
-            await self._news.wait()
+            await self.until_more()
 
     async def until_asked(self, method: str) -> Json:
         """The next question of the agent that has no answer yet."""
