@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from duologue.conversation.content import TextContent
+from duologue.conversation.settings import Setting
 from duologue.conversation.updates import (
     CompactionChanged,
     MessageChanged,
@@ -151,3 +152,9 @@ def test_what_is_attached_to_a_compaction_replaces_what_was() -> None:
     meaning = updates.update_from_wire(decode(v1.SessionNotification, frame).update)
 
     assert meaning == CompactionChanged(compaction_id="c", status="completed", meta={"k": 1}, replaces_meta=True)
+
+
+def test_an_unknown_setting_that_came_by_version_2_has_the_id_this_one_asks_for() -> None:
+    setting = Setting(setting_id="h", name="Heat", kind="_dial", other={"type": "_dial", "configId": "h", "name": "H"})
+
+    assert canonical(setting_to_wire(setting)) == {"type": "_dial", "name": "H", "id": "h"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from duologue.conversation.settings import Mode, Modes, Option, OptionGroup, Setting
 from duologue.schema import legacy, v1
-from duologue.schema.base import Other
+from duologue.schema.base import JsonObject, Other
 
 __all__ = [
     "models_from_wire",
@@ -19,7 +19,7 @@ __all__ = [
 def setting_to_wire(setting: Setting) -> v1.SessionConfigOption:
     """One configuration option as it is written."""
     if setting.other is not None:
-        return Other(setting.kind, setting.other)
+        return Other(setting.kind, _named(setting, setting.other))
     if setting.kind == "boolean":
         return v1.SessionConfigBoolean(
             id=setting.setting_id,
@@ -101,6 +101,13 @@ def modes_from_wire(modes: v1.SessionModeState | None) -> Modes | None:
         return None
     available = [Mode(mode.id, mode.name, mode.description, mode.meta) for mode in modes.available_modes]
     return Modes(modes.current_mode_id, available, modes.meta)
+
+
+def _named(setting: Setting, other: JsonObject) -> JsonObject:
+    """A setting of an unknown type that came by version 2 has its id under another name."""
+    if "id" in other:
+        return other
+    return {**{key: value for key, value in other.items() if key != "configId"}, "id": setting.setting_id}
 
 
 def _option_to_wire(option: Option) -> v1.SessionConfigSelectOption:
