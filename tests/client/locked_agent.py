@@ -26,6 +26,11 @@ METHODS = [
 ]
 
 
+def send(**message: Any) -> None:
+    sys.stdout.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
+    sys.stdout.flush()
+
+
 def answer(method: str) -> dict[str, Any]:
     is_open = (PLACE / "key").exists() or "LOCKED_KEY" in os.environ
     match method:
@@ -38,6 +43,8 @@ def answer(method: str) -> dict[str, Any]:
         case "session/new":
             return {"result": {"sessionId": "s"}}
         case "session/prompt":
+            said = {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": "welcome"}}
+            send(method="session/update", params={"sessionId": "s", "update": said})
             return {"result": {"stopReason": "end_turn"}}
         case _:
             return {"result": {}}
@@ -60,8 +67,7 @@ def main() -> None:
             heard.write(line)
         message = json.loads(line)
         if "id" in message:
-            sys.stdout.write(json.dumps({"jsonrpc": "2.0", "id": message["id"], **answer(message["method"])}) + "\n")
-            sys.stdout.flush()
+            send(id=message["id"], **answer(message["method"]))
 
 
 if __name__ == "__main__":

@@ -41,6 +41,10 @@ def prompt(session_id: str, text: str) -> dict[str, Any]:
         die("out of memory")
     if text == "hang":
         sys.stdin.read()
+    if text == "wait":
+        while "session/cancel" not in sys.stdin.readline():
+            pass
+        return {"stopReason": "cancelled"}
     return {"stopReason": "end_turn"}
 
 

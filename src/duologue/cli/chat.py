@@ -14,10 +14,11 @@ from duologue.cli.codes import Code, UsageError, code_of_error
 from duologue.cli.editing import Editor, editor_for
 from duologue.cli.forms import TerminalForm
 from duologue.cli.interrupts import Interrupts
+from duologue.cli.logins import login_advice, terminal_login
 from duologue.cli.opening import apply_settings, change_mode, change_setting, close_session, connected, open_session
 from duologue.cli.permitting import wants_to_ask
 from duologue.cli.reading import LineReader, terminal_to_ask
-from duologue.cli.run import login_advice
+from duologue.cli.servers import mcp_servers
 from duologue.cli.show import Report, Screen
 from duologue.client.asking import Handler
 from duologue.client.desk import Answerer
@@ -27,7 +28,7 @@ from duologue.client.remote import RemoteAgent
 from duologue.client.session import ClientSession
 from duologue.client.terminals import Terminals
 from duologue.dialects.terms import Elicitation, ElicitationAnswer
-from duologue.errors import AuthenticationRequired, ConnectionLost, DuologueError
+from duologue.errors import AuthenticationRequired, ConnectionLost, CrashLoop, DuologueError, SessionLost
 from duologue.events import Commands, Event, SettingsSwitched, Title, Usage
 
 __all__ = ["chat"]
@@ -76,7 +77,13 @@ class _Chat:
         on_ask = None if reader is None else self._between(TerminalAsker(reader, self._screen))
         on_elicit = None if reader is None else self._form(TerminalForm(reader, self._screen))
         async with connected(
-            self._arguments, self._terminals, on_ask=on_ask, on_denied=self._screen.denied, on_elicit=on_elicit
+            self._arguments,
+            self._terminals,
+            on_ask=on_ask,
+            on_denied=self._screen.denied,
+            on_elicit=on_elicit,
+            login=terminal_login(self._reader, self._screen, self._editor.suspended) if _is_watched() else None,
+            restart=_is_watched(),
         ) as agent:
             agent.on_session = self._opened
             await self._open(agent)
@@ -110,8 +117,12 @@ class _Chat:
                     await self._local(agent, line[1:])
                 elif line.strip():
                     await self._turn(line)
-            except ConnectionLost:
-                raise
+            except ConnectionLost as error:
+                if isinstance(error, CrashLoop) or not _is_watched():
+                    raise
+                self._screen.error(f"{error}\nit is started again with your next line", code_of_error(error))
+            except SessionLost as error:
+                self._screen.error(f"{error}; `:new` begins another", code_of_error(error))
             except (DuologueError, UsageError) as error:
                 self._screen.error(str(error), code_of_error(error))
 
@@ -149,7 +160,7 @@ class _Chat:
                 told = (f"  /{inert(each.name)}  {inert(each.description)}\n" for each in session.commands)
                 self._say("".join(told) or "this agent offers no commands\n")
             case "new":
-                await self._change_session(await agent.new(self._cwd))
+                await self._change_session(await agent.new(self._cwd, mcp_servers=mcp_servers(self._arguments.mcp)))
             case "sessions":
                 for info in await agent.sessions(cwd=self._cwd):
                     self._say(f"  {inert(info.session_id)}  {inert(info.title or '')}\n")
@@ -188,7 +199,7 @@ class _Chat:
             raise UsageError(f"{'no' if not found else 'more than one'} session begins with {wanted!r}")
         session_id, cwd = found[0].session_id, found[0].cwd
         how = agent.load if agent.features.load else agent.resume
-        await self._change_session(await how(session_id, cwd))
+        await self._change_session(await how(session_id, cwd, mcp_servers=mcp_servers(self._arguments.mcp)))
 
     async def _change_session(self, session: ClientSession) -> None:
         if self._session is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from enum import IntEnum
 
 from duologue.errors import (
+    AgentSilent,
     AuthenticationRequired,
     MessageTooLarge,
     ProtocolViolation,
@@ -39,7 +40,7 @@ MEANINGS = {
     Code.REFUSED: "the agent refused",
     Code.LIMIT: "the agent ran into a limit of tokens or requests",
     Code.DENIED: "the turn ended, but something the agent asked for was not permitted",
-    Code.TIMEOUT: "the time was up",
+    Code.TIMEOUT: "the time was up, or the agent gave no sign of life",
     Code.LOGIN: "the agent wants a login first",
     Code.PROTOCOL: "the agent broke the protocol, or speaks another version of it",
     Code.NOTHING_SAID: "the turn ended and the agent had said nothing",
@@ -70,7 +71,7 @@ def code_of_error(error: Exception) -> Code:
     match error:
         case UsageError():
             return Code.USAGE
-        case TimeoutError():
+        case TimeoutError() | AgentSilent():
             return Code.TIMEOUT
         case AuthenticationRequired():
             return Code.LOGIN

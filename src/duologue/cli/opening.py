@@ -16,11 +16,12 @@ from duologue.cli.targets import target_of
 from duologue.client.asking import Handler
 from duologue.client.connect import INITIALIZE_SECONDS, connect
 from duologue.client.desk import Answerer
+from duologue.client.login import Login
 from duologue.client.remote import RemoteAgent
 from duologue.client.session import ClientSession
 from duologue.client.terminals import Terminals
 from duologue.client.workspace import Workspace
-from duologue.errors import DuologueError, InvalidParams, MethodNotFound
+from duologue.errors import DuologueError, InvalidParams, MethodNotFound, ResourceNotFound
 
 __all__ = ["apply_settings", "change_mode", "change_setting", "close_session", "connected", "open_session", "pairs"]
 
@@ -36,6 +37,8 @@ async def connected(
     on_ask: Handler | None,
     on_denied: Callable[[str], None],
     on_elicit: Answerer | None = None,
+    login: Login | None = None,
+    restart: bool = False,
     seconds: float = 0.0,
 ) -> AsyncGenerator[RemoteAgent]:
     """The agent that was asked for, with the files and commands it may use."""
@@ -54,6 +57,9 @@ async def connected(
             on_elicit=on_elicit,
             taps=taps,
             env=env,
+            login=login,
+            restart=restart,
+            silence=arguments.silence,
             timeout=max(INITIALIZE_SECONDS, seconds),
         ) as agent:
             yield agent
@@ -96,7 +102,7 @@ async def open_session(
         if agent.features.resume and not (is_replayed and agent.features.load):
             return await agent.resume(wanted, arguments.cwd, mcp_servers=servers)
         return await agent.load(wanted, arguments.cwd, mcp_servers=servers)
-    except (MethodNotFound, InvalidParams) as error:
+    except (MethodNotFound, InvalidParams, ResourceNotFound) as error:
         raise UsageError(str(error)) from None
 
 

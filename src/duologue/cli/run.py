@@ -7,6 +7,7 @@ import asyncio
 import os
 import sys
 import time
+from contextlib import nullcontext
 from pathlib import Path
 
 from duologue.cli.asking import TerminalAsker
@@ -14,10 +15,12 @@ from duologue.cli.codes import Code, UsageError, code_of_error, code_of_stop
 from duologue.cli.forms import TerminalForm
 from duologue.cli.interrupts import Interrupts, leave_now
 from duologue.cli.jsonlines import JsonLines
+from duologue.cli.logins import login_advice, terminal_login
 from duologue.cli.opening import apply_settings, close_session, connected, open_session
 from duologue.cli.permitting import wants_to_ask
 from duologue.cli.reading import LineReader, terminal_to_ask
 from duologue.cli.show import Report, Screen, Shown
+from duologue.client.login import Login
 from duologue.client.remote import RemoteAgent
 from duologue.client.session import ClientSession
 from duologue.client.terminals import Terminals
@@ -25,7 +28,7 @@ from duologue.client.turn import ClientTurn
 from duologue.errors import AuthenticationRequired, DuologueError, InvalidParams
 from duologue.events import Event, Media, Text
 
-__all__ = ["login_advice", "run"]
+__all__ = ["run"]
 
 GRACE_SECONDS = 5.0
 """How long after its time an agent may take to end; then it is ended."""
@@ -91,10 +94,14 @@ class _Run:
                 on_ask=None if reader is None else TerminalAsker(reader, self._shown),
                 on_denied=self._deny,
                 on_elicit=None if reader is None else TerminalForm(reader, self._shown),
+                login=self._login(terminal) if has_person and terminal is not None else None,
                 seconds=arguments.timeout or 0.0,
             ) as self._agent:
                 self._agent.on_session = self._opened
                 return await self._converse(self._agent)
+
+    def _login(self, terminal: int) -> Login:
+        return terminal_login(LineReader(terminal), self._shown, nullcontext)
 
     async def _converse(self, agent: RemoteAgent) -> Code:
         self._is_replaying = bool(self._arguments.session or self._arguments.continue_)
@@ -189,13 +196,6 @@ class _Run:
         if self._arguments.json:
             sys.stderr.write(f"duologue: {text}\n")
         return code
-
-
-def login_advice(agent: RemoteAgent | None, error: AuthenticationRequired) -> str:
-    """What to do about an agent that wants a login."""
-    methods = [] if agent is None else agent.login_methods
-    ways = "".join(f"\n  --login {each.method_id}: {each.name}" for each in methods if not each.is_terminal)
-    return f"the agent wants a login first: {error}{ways}"
 
 
 def _prompt_of(arguments: argparse.Namespace) -> str:

@@ -13,9 +13,9 @@ from typing import TextIO
 import msgspec
 
 from duologue.cli.codes import UsageError, code_of_error
+from duologue.cli.logins import login_advice
 from duologue.cli.opening import pairs
 from duologue.cli.recordings import known_recordings, named_recording, read
-from duologue.cli.run import login_advice
 from duologue.cli.targets import target_of
 from duologue.client.connect import connect
 from duologue.client.inert import inert

@@ -26,6 +26,7 @@ from duologue.events import (
     ModeSwitched,
     Notice,
     Plan,
+    Silence,
     Subagent,
     Text,
     Thought,
@@ -177,6 +178,8 @@ class Screen:
             case Subagent():
                 state = (event.state or {}).get("state", "")
                 self._line(f"subagent {inert(event.title or event.session_id)}: {inert(str(state))}", DIM)
+            case Silence():
+                self._line(f"no sign of life for {event.seconds:g} s", YELLOW)
             case Unknown():
                 self._line(f"[{inert(event.tag or '?')}: an update this version does not know]", DIM)
             case UserText():

@@ -178,10 +178,12 @@ def find(methods: Sequence[LoginMethod], method_id: str) -> LoginMethod:
 def describe(method: LoginMethod, way: Way | None = None) -> str:
     """A method in one line, and what it asks of the user."""
     told = inert(method.name) + (f", {inert(method.description)}" if method.description else "")
-    if method.is_terminal or _foreign_program(method) is not None:
-        has_program = way is not None and way.command is not None
-        shown = f": {inert(shlex.join(program_for(way, method).argv))}" if way is not None and has_program else ""
-        return f"{told} (in a terminal{shown})"
+    foreign = None if method.is_terminal else _foreign_program(method)
+    if foreign is not None:
+        return f"{told} (in a terminal: {inert(shlex.join([foreign.command, *foreign.args]))})"
+    if method.is_terminal:
+        argv = None if way is None or way.command is None else program_for(way, method).argv
+        return f"{told} (in a terminal{'' if argv is None else f': {inert(shlex.join(argv))}'})"
     wanted = _wanted_variables(method)
     return told if wanted is None else f"{told} (by the environment: {_listed(wanted.needed)})"
 
@@ -259,7 +261,7 @@ async def on_own_terminal(program: LoginProgram) -> int:
     """Run it where the user of this program is.
 
     Raises:
-        InvalidParams: There is no terminal.
+        AuthenticationRequired: There is no terminal, or no such program.
     """
     with _terminal() as terminal:
         try:
@@ -267,7 +269,7 @@ async def on_own_terminal(program: LoginProgram) -> int:
                 *program.argv, env=program.env, cwd=program.cwd, stdin=terminal, stdout=terminal, stderr=terminal
             )
         except OSError as error:
-            raise InvalidParams(f"cannot run {program.argv[0]!r}: {error.strerror}") from error
+            raise AuthenticationRequired(f"cannot run {program.argv[0]!r}: {error.strerror}") from error
         try:
             return await process.wait()
         finally:
@@ -294,7 +296,7 @@ def _terminal() -> Generator[int | None]:
     try:
         descriptor = os.open("/dev/tty", os.O_RDWR | getattr(os, "O_CLOEXEC", 0))
     except OSError:
-        raise InvalidParams("this login needs a terminal, and there is none here") from None
+        raise AuthenticationRequired("this login needs a terminal, and there is none here") from None
     try:
         yield descriptor
     finally:
