@@ -18,6 +18,7 @@ from duologue import Agent, Settings, Turn
 from duologue.builtin.agent import builtin_agent
 from duologue.client.connect import connect
 from duologue.client.permissions import Permissions
+from duologue.client.reach import Start, Visit
 from duologue.client.terminals import Terminals
 from duologue.conversation.setup import HttpMcpServer, SessionSetup, SseMcpServer, StdioMcpServer
 from duologue.dialects.terms import Elicitation, ElicitationAnswer
@@ -25,6 +26,7 @@ from duologue.errors import DuologueError, RequestError
 from duologue.schema import v1
 from duologue.trace.recorder import Recorder
 from duologue.trace.redaction import redact, redact_broken
+from duologue.transports.address import Address
 from tests.client.scripted import Json, ScriptedAgent, error, result
 from tests.trace.canaries import Canaries
 
@@ -162,6 +164,16 @@ async def test_commands_and_the_decisions_about_them(written: Written, canaries:
 
 
 @pytest.mark.fault("LOG-04")
+async def test_the_name_an_agent_is_remembered_by(written: Written, canaries: Canaries, tmp_path: Path) -> None:
+    cwd = str(tmp_path)
+    rules = Permissions(read="allow", audit=written.decisions.append)
+    for _ in range(EACH):
+        agent = rules.for_agent(f"agent --api-key {canaries()} --model m")
+        await agent.check_read("s", cwd, f"{cwd}/a.txt", resolved=f"{cwd}/a.txt", roots=[cwd])
+    assert {decision["agent"] for decision in written.decisions} == {"agent --api-key ••• --model m"}
+
+
+@pytest.mark.fault("LOG-04")
 async def test_errors_of_an_agents_own_code_are_answered_without_their_text(
     written: Written, canaries: Canaries, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -219,7 +231,12 @@ def test_objects_that_are_shown(written: Written, canaries: Canaries) -> None:
         v1.McpServerHttp(name="h", url="https://h", headers=headers),
     ]
     shown = [SessionSetup(cwd="/", mcp_servers=[stdio, http, sse]), v1.NewSessionRequest(cwd="/", mcp_servers=servers)]
-    written.errors += [repr(shown), str(shown), f"{shown}"]
+    ways = [
+        Start(env=canaries.some(EACH)),
+        Visit(headers=canaries.some(EACH), token=canaries()),
+        Address.of(f"https://h/acp#token={canaries()}", headers=canaries.some(EACH)),
+    ]
+    written.errors += [repr(shown), str(shown), f"{shown}", repr(ways), str(ways)]
     assert "NAME7" in written.errors[0]
 
 

@@ -27,6 +27,7 @@ from duologue.conversation.items import ToolCall
 from duologue.conversation.updates import Location
 from duologue.dialects.terms import PermissionOption
 from duologue.errors import InvalidRequest
+from duologue.trace.redaction import redact
 
 __all__ = ["Permissions", "Question"]
 
@@ -149,7 +150,7 @@ class Permissions:
     def for_agent(self, name: str) -> Self:
         """The same rules and the same user for one agent more; what is said to one does not count for another."""
         other = copy.copy(self)
-        other._agent = name
+        other._agent = redact(name)  # a command line, perhaps with a key in it, and this is written down
         other._turns, other._open = {}, {}
         return other
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -31,7 +31,7 @@ class Start:
     """How a command is started."""
 
     cwd: str | Path | None = None
-    env: Mapping[str, str] | None = None
+    env: Mapping[str, str] | None = field(default=None, repr=False)  # keys are in there
     on_stderr: Callable[[bytes], None] | None = None
 
 
@@ -46,8 +46,8 @@ class Visit:
             `False` for everybody.
     """
 
-    headers: Mapping[str, str] | None = None
-    token: str | None = None
+    headers: Mapping[str, str] | None = field(default=None, repr=False)
+    token: str | None = field(default=None, repr=False)
     tls: Trust = None
 
 

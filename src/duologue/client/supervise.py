@@ -37,6 +37,7 @@ from duologue.errors import (
     SessionLost,
 )
 from duologue.runtime.connection import Connection
+from duologue.runtime.log import shorten
 from duologue.runtime.tasks import TaskScope
 
 if TYPE_CHECKING:
@@ -146,7 +147,9 @@ class Lifeline:
             except (ConnectionLost, InitializeTimeout) as error:
                 self._cause = error
                 continue
-            _log.warning("the agent was lost and is there again: %s", self._cause or "it closed the connection")
+            _log.warning(
+                "the agent was lost and is there again: %s", shorten(self._cause or "it closed the connection")
+            )
             return
 
     async def _rest(self, seconds: float) -> None:

@@ -323,7 +323,7 @@ class HttpTransport(Transport):
             error = {"code": code, "message": message} | ({} if data is None else {"data": data})
             self._hand_over(msgspec.json.encode({"jsonrpc": "2.0", "id": shape.id, "error": error}))
         elif isinstance(shape.method, str):
-            _log.warning("the server did not take %s: %s", shape.method, message)
+            _log.warning("the server did not take %s: %a", shape.method, message)
         else:
             raise ConnectionLost(f"the server did not take our answer: {message}")
 
