@@ -35,7 +35,8 @@ def parts_to_wire(parts: list[u.ToolContent]) -> list[v2.ToolCallContent]:
     for _, run in groupby(parts, _belonging):
         together = list(run)
         changes = [part for part in together if isinstance(part, u.FileChange)]
-        written += [_diff_to_wire(changes)] if changes else [_part_to_wire(part) for part in together]
+        written += [_diff_to_wire(changes)] if changes else []
+        written += [_part_to_wire(part) for part in together if not isinstance(part, u.FileChange)]
     return written
 
 
@@ -62,7 +63,7 @@ def _belonging(part: u.ToolContent) -> tuple[bool, JsonObject | None, str | None
     return False, None, None
 
 
-def _part_to_wire(part: u.ToolContent) -> v2.ToolCallContent:
+def _part_to_wire(part: u.ContentPart | u.TerminalPart | u.UnknownPart) -> v2.ToolCallContent:
     match part:
         case u.ContentPart():
             return v2.Content(content=to_wire(part.content), meta=part.meta)
@@ -70,8 +71,6 @@ def _part_to_wire(part: u.ToolContent) -> v2.ToolCallContent:
             return v2.Terminal(terminal_id=part.terminal_id, meta=part.meta)
         case u.UnknownPart():
             return Other(part.fields.get("type"), part.fields)
-        case u.FileChange():
-            return _diff_to_wire([part])
 
 
 def _diff_to_wire(changes: list[u.FileChange]) -> v2.Diff:
