@@ -184,7 +184,7 @@ const initialize = () => ({
   authMethods: [{ id: "token", name: "Token" }],
 });
 
-agent()
+const app = agent()
   .onRequest("initialize", initialize)
   .onRequest("authenticate", () => {
     loggedIn = true;
@@ -207,5 +207,11 @@ agent()
   })
   .onRequest("session/prompt", prompt)
   .onNotification("session/cancel", ({ params }) => find(params.sessionId).cancel?.())
-  .onRequest("_interop/echo", (params) => params, ({ params }) => params)
-  .connect(ndJsonStream(Writable.toWeb(process.stdout), Readable.toWeb(process.stdin)));
+  .onRequest("_interop/echo", (params) => params, ({ params }) => params);
+
+if (process.argv.includes("--listen")) {
+  const { listen } = await import("./listening.mjs");
+  await listen(app);
+} else {
+  app.connect(ndJsonStream(Writable.toWeb(process.stdout), Readable.toWeb(process.stdin)));
+}

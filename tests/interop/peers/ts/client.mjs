@@ -1,5 +1,5 @@
-// A client on the TypeScript SDK. Each line it reads is a play: an agent to start and steps to do. Each line it prints is
-// what it saw of one.
+// A client on the TypeScript SDK. Each line it reads is a play: an agent to start, or its address, and steps to do. Each
+// line it prints is what it saw of one.
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { createInterface } from "node:readline";
@@ -11,11 +11,14 @@ class Player {
   constructor(play) {
     Object.assign(this, play);
     this.asked = [];
+    this.seen = [];
     this.updates = [];
+    this.said = {};
   }
 
   async update({ params, agent }) {
     this.updates.push(params.update);
+    this.said[params.sessionId] = (this.said[params.sessionId] ?? "") + (params.update.content?.text ?? "");
     if (params.update.sessionUpdate !== this.cancelAt) return;
     this.cancelAt = undefined;
     await agent.notify("session/cancel", { sessionId: this.sessionId });
@@ -74,6 +77,13 @@ class Player {
         const prompt = [{ type: "text", text }];
         return agent.request("session/prompt", { sessionId: sessionId ?? this.sessionId, prompt });
       },
+      crowd: async (count, text) => {
+        const each = Array.from({ length: count });
+        const opened = await Promise.all(each.map(() => agent.request("session/new", { cwd, mcpServers: [] })));
+        const prompt = [{ type: "text", text }];
+        await Promise.all(opened.map(({ sessionId }) => agent.request("session/prompt", { sessionId, prompt })));
+        return { said: opened.map(({ sessionId }) => this.said[sessionId]) };
+      },
       load: () => agent.request("session/load", reopen()),
       resume: () => agent.request("session/resume", reopen()),
       list: () => agent.request("session/list", { cwd }),
@@ -90,22 +100,41 @@ class Player {
 
   async play(agent) {
     const verbs = this.verbs(agent);
-    const seen = [];
     for (const [verb, ...args] of this.steps) {
       const step = { updates: (this.updates = []) };
+      this.seen.push(step);
       try {
         step.result = (await verbs[verb](...args)) ?? {};
       } catch ({ code, message, data }) {
         step.error = { code, message, data };
       }
-      seen.push(step);
     }
-    return { steps: seen, asked: this.asked };
+    return { steps: this.seen, asked: this.asked };
+  }
+
+  // What a transport should keep to itself would show among what the agent asked.
+  watch({ readable, writable }) {
+    const look = (message, controller) => {
+      if (message.method?.startsWith("_duologue/")) this.asked.push({ method: message.method, params: message.params });
+      controller.enqueue(message);
+    };
+    return { writable, readable: readable.pipeThrough(new TransformStream({ transform: look })) };
   }
 }
 
-for await (const line of createInterface({ input: process.stdin })) {
-  const player = new Player(JSON.parse(line));
+async function remotely(player) {
+  const { dial } = await import("./network.mjs");
+  const stream = player.watch(await dial(player.url, player.headers));
+  try {
+    return await player.app().connectWith(stream, (agent) => player.play(agent));
+  } catch (error) {
+    // The way to the agent is closed: whatever should have come next failed, and so did the rest.
+    const failed = { updates: [], error: { message: `${error}` } };
+    return { steps: [...player.seen.filter(({ result, error }) => result ?? error), failed], asked: player.asked };
+  }
+}
+
+async function locally(player) {
   const [program, ...args] = player.command;
   const child = spawn(program, args, { stdio: ["pipe", "pipe", "inherit"] });
   const stream = ndJsonStream(Writable.toWeb(child.stdin), Readable.toWeb(child.stdout));
@@ -113,5 +142,10 @@ for await (const line of createInterface({ input: process.stdin })) {
   const exit = once(child, "exit");
   child.stdin.end();
   await exit;
-  console.log(JSON.stringify(seen));
+  return seen;
+}
+
+for await (const line of createInterface({ input: process.stdin })) {
+  const player = new Player(JSON.parse(line));
+  console.log(JSON.stringify(await (player.url ? remotely : locally)(player)));
 }

@@ -1,0 +1,144 @@
+"""Our client reaches agents behind the other SDKs' own servers, over WebSocket and over HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from duologue import Permissions, Workspace, connect
+from duologue.client.remote import RemoteAgent
+from duologue.client.session import ClientSession
+from duologue.client.turn import ClientTurn
+from duologue.errors import RequestError
+from duologue.events import Text
+from duologue.runtime.handlers import Context, Handlers
+from duologue.schema.base import Method, Model
+from tests.interop.remote import install_server, listening
+from tests.interop.sdks import OFFICIAL_NEXT, TYPESCRIPT, Sdk
+
+pytestmark = [pytest.mark.interop, pytest.mark.timeout(180)]  # the first test of each SDK installs it
+
+MEGABYTES = 2_000_000
+LONGEST_SECONDS = 50.0
+
+
+class Ping(Model, frozen=True, kw_only=True):
+    greeting: str
+
+
+class Pong(Model, frozen=True, kw_only=True):
+    heard: str
+
+
+@pytest.fixture(scope="session", params=[TYPESCRIPT, OFFICIAL_NEXT])
+def server_sdk(request: pytest.FixtureRequest) -> Sdk:
+    return install_server(request.param)
+
+
+@pytest.fixture(params=["ws", "http"])
+async def url(request: pytest.FixtureRequest, server_sdk: Sdk) -> AsyncIterator[str]:
+    async with listening(server_sdk) as port:
+        yield f"{request.param}://127.0.0.1:{port}/acp"
+
+
+@asynccontextmanager
+async def reached(url: str, **services: Any) -> AsyncGenerator[RemoteAgent]:
+    async with asyncio.timeout(LONGEST_SECONDS), connect(url, **services) as agent:
+        yield agent
+
+
+@asynccontextmanager
+async def talking(url: str, place: Path, **services: Any) -> AsyncGenerator[ClientSession]:
+    async with reached(url, **services) as agent, agent.session(place) as session:
+        yield session
+
+
+async def finished(turn: ClientTurn) -> None:
+    await turn
+
+
+async def test_the_agent_introduces_itself_and_its_session(url: str, tmp_path: Path) -> None:
+    async with reached(url) as agent, agent.session(tmp_path) as session:
+        assert agent.info is not None
+        assert agent.info.name == "interop"
+        assert session.modes is not None
+        assert [mode.mode_id for mode in session.modes.available] == ["ask", "code"]
+
+
+async def test_a_stream_of_chunks_arrives_whole_and_in_order(url: str, tmp_path: Path) -> None:
+    async with talking(url, tmp_path) as session:
+        async with session.prompt("stream 500") as turn:
+            pieces = [event.text async for event in turn if isinstance(event, Text)]
+        assert pieces == [f"{number} " for number in range(500)]
+        assert turn.stop_reason == "end_turn"
+
+
+async def test_files_and_permissions_are_asked_for_and_answered(url: str, tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("one\ntwo\nthree\n")
+    async with talking(url, tmp_path, workspace=Workspace(), permissions=Permissions(edit="allow")) as session:
+        assert (await session.ask(f"read {tmp_path}/notes.txt")).rstrip("\n") == "two"
+        assert await session.ask(f"write {tmp_path}/new.txt hello") == "written"
+        assert await session.ask("permission") == "id-reject_once"  # nobody was there to ask
+    assert (tmp_path / "new.txt").read_text() == "hello"
+
+
+async def test_a_turn_is_cancelled_and_its_last_words_are_heard(url: str, tmp_path: Path) -> None:
+    async with talking(url, tmp_path) as session:
+        began = asyncio.Event()
+        session.watch(lambda event: began.set())
+        turn = session.prompt("wait")
+        async with asyncio.TaskGroup() as group:
+            group.create_task(finished(turn))
+            await began.wait()
+            await session.cancel()
+        assert (turn.stop_reason, turn.text) == ("cancelled", "waiting no more")
+        assert await session.ask("echo and on") == "and on"
+
+
+async def test_two_sessions_of_one_connection_do_not_mix(url: str, tmp_path: Path) -> None:
+    async with reached(url) as agent, agent.session(tmp_path) as one, agent.session(tmp_path) as other:
+        said = await asyncio.gather(one.ask("stream 100"), other.ask("echo me"))
+        assert said == ["".join(f"{number} " for number in range(100)), "me"]
+
+
+async def test_a_session_is_loaded_with_all_that_was_said_before_loading_returns(url: str, tmp_path: Path) -> None:
+    async with reached(url) as agent:
+        session = await agent.new(tmp_path)
+        await session.prompt("stream 50")
+        await session.aclose()
+        loaded = await agent.load(session.id, tmp_path)
+        assert [message.role for message in loaded.transcript.messages] == ["user", "agent"]
+        assert len(loaded.said().split()) == 50
+
+
+async def test_settings_lists_and_custom_methods_work_both_ways(url: str, tmp_path: Path) -> None:
+    handlers = Handlers()
+
+    @handlers.on(Method("_interop/ping", Ping, Pong))
+    async def ping(context: Context, params: Ping) -> Pong:
+        return Pong(heard=params.greeting)
+
+    async with reached(url, handlers=handlers) as agent, agent.session(tmp_path) as session:
+        await session.set_mode("code")
+        assert [each.session_id for each in await agent.sessions()] == [session.id]
+        assert await agent.call("_interop/echo", {"deep": [1, None]}) == {"deep": [1, None]}
+        assert (await session.ask("ping")).replace(" ", "") == '{"heard":"hello"}'
+
+
+async def test_megabytes_go_both_ways_in_one_message(url: str, tmp_path: Path) -> None:
+    async with talking(url, tmp_path) as session:
+        assert len(await session.ask(f"big {MEGABYTES}")) == MEGABYTES
+        assert await session.ask("echo " + "y" * MEGABYTES) == "y" * MEGABYTES
+
+
+async def test_an_error_arrives_whole_and_the_connection_lives_on(url: str, tmp_path: Path) -> None:
+    async with talking(url, tmp_path) as session:
+        with pytest.raises(RequestError, match="as you wish") as caught:
+            await session.prompt("error")
+        assert (caught.value.code, caught.value.data) == (-32050, {"asked": True})
+        assert await session.ask("echo still here") == "still here"
