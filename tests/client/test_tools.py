@@ -18,10 +18,13 @@ from duologue.builtin.agent import builtin_agent
 from duologue.client import blocking
 from duologue.client.connect import connect
 from duologue.client.permissions import Permissions
+from duologue.client.reach import Start, Way
 from duologue.client.remote import RemoteAgent
+from duologue.client.tools import lent
 from duologue.conversation.setup import AcpMcpServer, HttpMcpServer, StdioMcpServer
-from duologue.errors import InvalidParams
-from duologue.mcp.toolserver import ToolServer
+from duologue.dialects.terms import AgentFeatures
+from duologue.errors import AgentExited, InvalidParams, StartError
+from duologue.mcp.toolserver import OfferedServers, ToolServer
 from tests.client.modest import ModestAgent
 from tests.client.scripted import ScriptedAgent
 
@@ -136,6 +139,45 @@ def test_the_examples_for_clients_run(example: str, said: str) -> None:
 
     assert (ended.returncode, ended.stderr) == (0, "")
     assert said in ended.stdout
+
+
+async def test_an_agent_that_is_started_again_has_the_tools_again(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "duologue.cli.main", "agent", "--sessions", str(tmp_path / "kept")]
+    async with (
+        asyncio.timeout(30),
+        connect(command, tools=[where_am_i], permissions=YES, restart=True) as agent,
+        agent.session(tmp_path) as session,
+    ):
+        with pytest.raises(AgentExited):
+            await session.prompt("/crash")
+        assert f"process {os.getpid()}" in await session.ask("/mcp editor where_am_i")
+
+
+@pytest.mark.parametrize(
+    ("target", "is_elsewhere"),
+    [
+        ("wss://agents.example.com", True),
+        ("http://192.0.2.1:8080/acp", True),
+        ({"url": "https://agents.example.com"}, True),
+        ("ws://127.0.0.1:9", False),
+        ("http://localhost:9", False),
+        ("http://[::1]:9", False),
+        ("gemini --acp", False),
+        (["gemini"], False),
+        ({"command": "gemini"}, False),
+    ],
+)
+async def test_an_address_of_this_machine_is_near(target: Any, is_elsewhere: bool) -> None:
+    assert Way(target, Start()).is_elsewhere == is_elsewhere
+
+
+async def test_to_another_machine_tools_are_lent_over_the_connection_or_not_at_all() -> None:
+    tools, offered = ToolServer([open_tabs]), OfferedServers()
+    async with lent(tools, AgentFeatures(mcp_acp=True, mcp_http=True), offered, is_near=False) as server:
+        assert isinstance(server, AcpMcpServer)
+    with pytest.raises(StartError, match="on another machine"):
+        async with lent(tools, AgentFeatures(mcp_http=True), offered, is_near=False):
+            pass
 
 
 # --- servers of the user's configuration

@@ -102,7 +102,8 @@ async def _connected(
     try:
         await agent.life.open()
         if tools is not None:
-            agent.lent.append(await lending.enter_async_context(lent(tools, agent.features, desk.offered)))
+            is_near = not care.way.is_elsewhere
+            agent.lent.append(await lending.enter_async_context(lent(tools, agent.features, desk.offered, is_near)))
         yield agent
     finally:
         await desk.aclose()

@@ -10,10 +10,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
+from urllib.parse import urlsplit
 
 from duologue.errors import StartError
 from duologue.runtime.tasks import TaskScope
-from duologue.transports.address import Trust
+from duologue.transports.address import Trust, is_loopback
 from duologue.transports.base import Servable, Transport
 from duologue.transports.memory import memory_pair
 from duologue.transports.process import ProcessTransport
@@ -88,6 +89,11 @@ class Way:
     def can_be_taken_again(self) -> bool:
         """A transport that was handed to us is used up after its end."""
         return not isinstance(self._target, Transport)
+
+    @property
+    def is_elsewhere(self) -> bool:
+        """The agent may be on another machine, where nothing is reached that we have on loopback."""
+        return self._remote is not None and not is_loopback(urlsplit(self._remote.url).hostname or "")
 
     @property
     def command(self) -> list[str] | None:

@@ -54,8 +54,16 @@ def as_tool_server(tools: Tools) -> ToolServer | None:
 
 
 @asynccontextmanager
-async def lent(tools: ToolServer, features: AgentFeatures, offered: OfferedServers) -> AsyncGenerator[McpServer]:
+async def lent(
+    tools: ToolServer, features: AgentFeatures, offered: OfferedServers, is_near: bool = True
+) -> AsyncGenerator[McpServer]:
     """Serve the tools in the best way an agent takes; yields how they are named to it.
+
+    Args:
+        tools: The functions.
+        features: What the agent can do.
+        offered: What is reached over its connection.
+        is_near: Whether the agent is on this machine.
 
     Raises:
         StartError: They cannot be served in that way here.
@@ -67,6 +75,10 @@ async def lent(tools: ToolServer, features: AgentFeatures, offered: OfferedServe
         finally:
             offered.withdraw(named)
         return
+    if not is_near:
+        raise StartError(
+            "tools can be lent to an agent on another machine over ACP only, and this one does not take it"
+        )
     ready: asyncio.Future[McpServer] = asyncio.get_running_loop().create_future()
     leave = asyncio.Event()
     tasks = TaskScope()

@@ -13,7 +13,7 @@ from urllib.parse import SplitResult, parse_qs, urlsplit
 
 from duologue.errors import StartError
 
-__all__ = ["Address", "Trust", "is_remote"]
+__all__ = ["Address", "Trust", "is_loopback", "is_remote"]
 
 _log = logging.getLogger("duologue.transports")
 
@@ -62,7 +62,7 @@ class Address:
         if parts.username is not None or parts.password is not None:
             raise StartError("a password in an address ends up in logs; send it in a header")
         plain = _PLAIN[parts.scheme]
-        if "Authorization" in sent and plain == "http" and not _is_loopback(parts.hostname or ""):
+        if "Authorization" in sent and plain == "http" and not is_loopback(parts.hostname or ""):
             _log.warning(
                 "the token for %s leaves this machine unencrypted; wss:// or https:// would hide it", parts.netloc
             )
@@ -116,7 +116,8 @@ def _sendable(token: str) -> str:
     return token
 
 
-def _is_loopback(host: str) -> bool:
+def is_loopback(host: str) -> bool:
+    """Whether that is this very machine, by its address or by the one name that says so."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
