@@ -1,0 +1,205 @@
+"""Both ends of one bridge and what lies between them: the sessions, what runs, and how it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.metadata
+import logging
+from collections.abc import Awaitable
+from contextlib import suppress
+from contextvars import Context as Variables
+from typing import TypeVar
+
+from duologue.conversation.content import JsonObject
+from duologue.conversation.setup import Party, SessionSetup
+from duologue.dialects.contract import AgentProxy, ClientCore, Editor
+from duologue.dialects.meta import attach, current_request
+from duologue.dialects.negotiation import introduce
+from duologue.dialects.terms import AgentFeatures, ClientFeatures, Welcome
+from duologue.errors import ConnectionLost, DuologueError, InternalError, ProtocolViolation, StartError
+from duologue.relay.bridge.losses import Losses
+from duologue.relay.bridge.passing import pass_extensions, passing_on
+from duologue.relay.bridge.session import BridgedSession
+from duologue.relay.pipe import OpenProcess, explain
+from duologue.runtime.connection import Connection
+from duologue.runtime.handlers import Handlers
+from duologue.runtime.tasks import TaskScope
+
+__all__ = ["Between"]
+
+_log = logging.getLogger("duologue.relay")
+
+T = TypeVar("T")
+
+LAST_ANSWERS = 1.5
+"""Seconds for the editor to hear that nothing will come of what it asked: each call on a lost agent ends in one."""
+
+
+class Between:
+    """What the two sides of a bridge share.
+
+    Args:
+        open_agent: The way to the agent.
+        agent_version: What it speaks.
+
+    Attributes:
+        near: The connection to the editor, once there is one.
+        sessions: Those that were opened here, or that the agent told of.
+        closed: Those that were closed here and that the agent could not be told of.
+        losses: What could not be passed on.
+        is_over: The agent is gone, or never came.
+    """
+
+    def __init__(self, open_agent: OpenProcess, agent_version: int) -> None:
+        self.agent_version = agent_version
+        self.near: Connection | None = None
+        self.sessions: dict[str, BridgedSession] = {}
+        self.closed: set[str] = set()
+        self.losses = Losses()
+        self.features = AgentFeatures()
+        self.tasks = TaskScope()
+        self.is_over = asyncio.Event()
+        self._open_agent = open_agent
+        self._editor: Editor | None = None
+        self._proxy: AgentProxy | None = None
+        self._far: Connection | None = None
+        self._asking = 0
+        self._all_answered = asyncio.Event()
+
+    @property
+    def editor(self) -> Editor:
+        """The editor, as it is spoken to."""
+        assert self._editor is not None, "nothing comes before initialize"
+        return self._editor
+
+    @property
+    def proxy(self) -> AgentProxy:
+        """The agent, as it is spoken to."""
+        assert self._proxy is not None, "nothing comes before initialize"
+        return self._proxy
+
+    @property
+    def far(self) -> Connection | None:
+        """The connection to the agent, once there is one."""
+        return self._far
+
+    # --- the agent comes and goes
+
+    async def dial(self, core: ClientCore, client: Party | None, features: ClientFeatures, editor: Editor) -> Welcome:
+        """Reach the agent and exchange first words with it, as the editor has done here.
+
+        Raises:
+            InternalError: There is no agent, or none that speaks the version that was promised.
+        """
+        await self._hang_up()
+        self._editor = editor
+        request = current_request()
+        # What the agent says later has nothing to do with the request that is being answered here.
+        dialing = Variables().run(self.tasks.start, self._dial(core, client, features, request.received or {}))
+        try:
+            welcome, received = await dialing
+        except (StartError, ConnectionLost, ProtocolViolation) as error:
+            _log.error("no agent for an editor: %s", error)
+            self.is_over.set()
+            raise InternalError(f"no agent: {explain(error)}") from error
+        finally:
+            dialing.cancel()
+        request.answer.update(received or {})
+        self.features = welcome.features
+        return welcome
+
+    async def _dial(
+        self, core: ClientCore, client: Party | None, features: ClientFeatures, meta: JsonObject
+    ) -> tuple[Welcome, JsonObject | None]:
+        handlers = Handlers()
+        pass_extensions(handlers, lambda: self.near)
+        connection = Connection(self._open_agent(), handlers, skips_noise=True)
+        await connection.__aenter__()
+        self._far = connection
+        us = client or Party("duologue", importlib.metadata.version("duologue"))
+        try:
+            with attach(meta) as attached:
+                self._proxy, welcome = await introduce(
+                    connection, core, us, features, (self.agent_version,), can_start_over=True
+                )
+        except BaseException:
+            await connection.aclose()
+            raise
+        self.tasks.start(self._watch(connection))
+        return welcome, attached.received
+
+    async def _watch(self, connection: Connection) -> None:
+        """An agent that ends by itself ends everything, once the editor has heard that nothing more will come."""
+        await connection.wait_closed()
+        if connection is not self._far or self.near is None or self.near.is_closed:
+            return
+        _log.error("an agent ended before its editor: %s", explain(connection.cause))
+        with suppress(TimeoutError):
+            async with asyncio.timeout(LAST_ANSWERS):
+                while self._asking:
+                    self._all_answered.clear()
+                    await self._all_answered.wait()
+        self.is_over.set()
+
+    async def _hang_up(self) -> None:
+        far, self._far = self._far, None
+        self.sessions.clear()
+        if far is not None:
+            await far.aclose()
+
+    async def aclose(self) -> None:
+        """End the agent, and what was done between the two."""
+        await self._hang_up()
+        await self.tasks.cancel(1.0)
+
+    # --- calls of the agent
+
+    async def ask(self, answer: Awaitable[T]) -> T:
+        """What the agent answers.
+
+        Raises:
+            RequestError: The agent's error, as it is; or that it is gone.
+        """
+        self._asking += 1
+        try:
+            with passing_on():
+                return await answer
+        except ConnectionLost as lost:
+            raise InternalError(f"the agent is gone: {explain(lost)}") from lost
+        except ProtocolViolation as bad:
+            raise InternalError(f"the agent's answer makes no sense: {bad}") from bad
+        finally:
+            self._asking -= 1
+            if not self._asking:
+                self._all_answered.set()
+
+    async def stop(self, session_id: str) -> None:
+        """Ask the agent to end what runs in a session."""
+        with suppress(ConnectionLost):
+            await self.proxy.cancel(session_id)
+
+    async def close_unwanted(self, session_id: str) -> None:
+        """A session was opened although nobody waits for it any more."""
+        self.sessions.pop(session_id, None)
+        if self.features.close:
+            with suppress(DuologueError):
+                await self.proxy.close_session(session_id)
+
+    # --- sessions
+
+    def session(self, session_id: str) -> BridgedSession:
+        """The session of this name; agents also tell of sessions that they start themselves."""
+        session = self.sessions.get(session_id)
+        return self.opening(session_id, None) if session is None else session
+
+    def opening(self, session_id: str, setup: SessionSetup | None) -> BridgedSession:
+        """A session is being opened; nothing is known of it yet."""
+        self.closed.discard(session_id)
+        session = self.sessions[session_id] = BridgedSession(session_id, self, setup)
+        return session
+
+    def forget(self, session_id: str) -> None:
+        """A session is no more."""
+        session = self.sessions.pop(session_id, None)
+        if session is not None:
+            session.turns.abandon()

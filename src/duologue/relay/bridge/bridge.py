@@ -1,0 +1,66 @@
+"""An agent of one version, served in another.
+
+    bridge = Bridge(lambda: ProcessTransport(["some-agent"]), version=1, agent_version=2)
+    await bridge.serve_on(StdioTransport())
+
+Each editor gets an agent of its own. When one of the two ends, so does the other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from duologue.dialects.negotiation import AgentSide, check_versions
+from duologue.relay.bridge.between import Between
+from duologue.relay.bridge.core import BridgeCore
+from duologue.relay.bridge.passing import pass_extensions
+from duologue.relay.pipe import OpenProcess
+from duologue.runtime.connection import Connection, Tap
+from duologue.runtime.handlers import Handlers
+from duologue.runtime.tasks import TaskScope
+from duologue.transports.base import Transport
+
+__all__ = ["Bridge"]
+
+
+class Bridge:
+    """Serves an agent to editors that speak another version of the protocol.
+
+    Args:
+        open_agent: Makes the transport to an agent, not yet entered.
+        version: What the editors speak.
+        agent_version: What the agent speaks.
+
+    Raises:
+        ValueError: There is no such version.
+    """
+
+    def __init__(self, open_agent: OpenProcess, *, version: int, agent_version: int) -> None:
+        check_versions((version, agent_version))
+        self._open_agent = open_agent
+        self._version = version
+        self._agent_version = agent_version
+
+    async def serve_on(self, transport: Transport, *, taps: tuple[Tap, ...] = ()) -> None:
+        """Talk to one editor until it leaves, or its agent does."""
+        handlers = Handlers()
+        between = Between(self._open_agent, self._agent_version)
+        dialect = AgentSide(BridgeCore(between), handlers, (self._version,))
+        pass_extensions(handlers, lambda: between.far)
+        try:
+            async with Connection(transport, handlers, first="initialize", taps=taps) as near:
+                between.near = near
+                await _until_one_ends(near, between)
+        finally:
+            await between.aclose()
+            await dialect.aclose()
+
+
+async def _until_one_ends(near: Connection, between: Between) -> None:
+    tasks = TaskScope()
+    ends: set[asyncio.Task[Any]] = {tasks.start(near.wait_closed()), tasks.start(between.is_over.wait())}
+    try:
+        await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        await tasks.cancel(1.0)

@@ -1,0 +1,220 @@
+"""One session between two versions: what is known of it here, and what its editor is told."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import msgspec
+from msgspec import UNSET, Struct, structs
+
+from duologue.conversation.content import TextContent
+from duologue.conversation.growing import patched_meta
+from duologue.conversation.items import Compaction
+from duologue.conversation.plainer import Plainer
+from duologue.conversation.setup import SessionInfo, SessionSetup
+from duologue.conversation.transcript import Transcript
+from duologue.conversation.updates import (
+    CommandsChanged,
+    CompactionChanged,
+    ContentPart,
+    InfoChanged,
+    MessageChanged,
+    MessageChunk,
+    ModeChanged,
+    Notice,
+    SettingsChanged,
+    StateChanged,
+    TerminalChanged,
+    TerminalOutputChunk,
+    ToolCallChanged,
+    ToolContent,
+    Update,
+    UsageChanged,
+)
+from duologue.relay.bridge.panel import Panel
+from duologue.relay.bridge.passing import passing_on
+from duologue.relay.bridge.plainly import Plainly
+from duologue.relay.bridge.screens import Screens
+from duologue.relay.bridge.turns import Turns
+
+if TYPE_CHECKING:
+    from duologue.relay.bridge.between import Between
+
+__all__ = ["BridgedSession"]
+
+T = TypeVar("T")
+
+STATES = (CommandsChanged, ModeChanged, SettingsChanged, InfoChanged, UsageChanged, Notice)
+"""What replaces what was there; all else would be there twice if it were told twice."""
+
+
+class _Question(Struct):
+    """What a question of version 2 says beside the tool call that it is about."""
+
+    title: str | None = None
+    description: str | None = None
+
+
+class _Asked(Struct):
+    params: _Question
+
+
+class BridgedSession:
+    """A session as a bridge sees it.
+
+    Attributes:
+        id: Its name, the same on both sides.
+        setup: What it was opened with, if it was opened here.
+        panel: What can be set in it.
+        turns: The prompts on their way.
+        is_silent: The agent tells what it said before, and its editor does not want to hear it.
+    """
+
+    def __init__(self, session_id: str, between: Between, setup: SessionSetup | None = None) -> None:
+        self.id = session_id
+        self.setup = setup
+        self.panel = Panel(session_id)
+        self.is_silent = False
+        self._between = between
+        self.turns = Turns(between.tasks, lambda: between.stop(session_id))
+        self._transcript = Transcript()
+        self._questions: set[asyncio.Task[Any]] = set()
+        self._screens: Screens | None = None
+        self._plainly: Plainly | None = None
+        editor = between.editor
+        if not editor.features.shows_terminals and between.agent_version > 1:
+            self._screens = Screens(self._transcript, self._tell, between.tasks)
+            self._plainly = Plainly(session_id, editor, Plainer(), self._screens, between.losses)
+
+    @property
+    def info(self) -> SessionInfo | None:
+        """The session as a list shows it, if it was opened here."""
+        if self.setup is None:
+            return None
+        transcript = self._transcript
+        return SessionInfo(
+            session_id=self.id,
+            cwd=self.setup.cwd,
+            additional_directories=self.setup.additional_directories,
+            title=transcript.title,
+            updated_at=transcript.updated_at,
+        )
+
+    # --- what the agent tells
+
+    async def hear(self, update: Update) -> None:
+        """Pass on what the agent says."""
+        if self.is_silent and not isinstance(update, STATES):
+            return
+        # The editor has the prompt already: whoever echoes it would have it shown twice.
+        if isinstance(update, MessageChunk | MessageChanged) and update.role == "user" and self.turns.are_running:
+            return
+        match update:
+            case StateChanged():
+                await self._hear_state(update)
+            case ModeChanged():
+                await self._hear_all(self.panel.mode_changed(update))
+            case SettingsChanged():
+                await self._hear_all(self.panel.settings_changed(update))
+            case _:
+                await self._hear_all([update])
+
+    async def _hear_all(self, updates: list[Update]) -> None:
+        for update in updates:
+            for told in await self._in_its_words(update):
+                await self._tell(told)
+            if self._screens is not None and isinstance(update, TerminalChanged | TerminalOutputChunk):
+                await self._screens.changed(update.terminal_id)
+
+    async def _in_its_words(self, update: Update) -> list[Update]:
+        if isinstance(update, CompactionChanged):
+            update = self._compaction(update)
+        if not isinstance(update, MessageChunk | MessageChanged):  # nobody asks here what was said
+            self._transcript.apply(update)
+        return [update] if self._plainly is None else await self._plainly.tell(update)
+
+    async def _hear_state(self, state: StateChanged) -> None:
+        """The dialect of the editor tells states itself, because it knows of the prompts; it needs the rest."""
+        if state.background is None:
+            return
+        await self._between.editor.work_in_background(self.id, state.background)
+        if self._plainly is not None and state.background:
+            await self._between.losses.tell("background", self._between.editor, self.id)
+
+    def _compaction(self, change: CompactionChanged) -> CompactionChanged:
+        """Version 1 replaces what is attached to a compaction, version 2 patches it key by key."""
+        items = self._transcript.items
+        known = [item for item in items if isinstance(item, Compaction) and item.compaction_id == change.compaction_id]
+        before = known[0].meta if known else None
+        if not isinstance(change.meta, dict) or before is None:
+            return change
+        if change.replaces_meta and self._plainly is None:
+            return structs.replace(change, meta={**dict.fromkeys(before), **change.meta}, replaces_meta=False)
+        if not change.replaces_meta and self._plainly is not None:
+            return structs.replace(change, meta=patched_meta(before, change.meta), replaces_meta=True)
+        return change
+
+    async def _tell(self, update: Update) -> None:
+        with passing_on():
+            await self._between.editor.update(self.id, update)
+
+    async def catch_up(self) -> None:
+        """Tell what waits to be told."""
+        if self._screens is not None:
+            await self._screens.catch_up()
+
+    # --- what the agent asks
+
+    async def question(self, tool: ToolCallChanged, raw: bytes) -> ToolCallChanged:
+        """What a permission question is about, so that the user sees all of it."""
+        transcript = self._transcript
+        known = transcript.tool_call(tool.tool_call_id)
+        transcript.apply(tool)
+        if self._plainly is None:
+            needs_title = not tool.title and known is not None and known.title
+            return structs.replace(tool, title=known.title) if known is not None and needs_title else tool
+        words = _words(tool, raw)
+        if words:
+            content: list[ToolContent] = tool.content if isinstance(tool.content, list) else []
+            if tool.content is UNSET and known is not None:
+                content = known.content
+            tool = structs.replace(tool, content=[ContentPart(TextContent(words)), *content])
+        asked = await self._plainly.fit(tool)
+        assert isinstance(asked, ToolCallChanged), "a tool call stays one"
+        return asked
+
+    async def ask(self, question: Coroutine[Any, Any, T]) -> T | None:
+        """Ask the user; nothing if the turn was cancelled meanwhile."""
+        asking = self._between.tasks.start(question)
+        self._questions.add(asking)
+        try:
+            await asyncio.wait({asking})
+            return None if asking.cancelled() else asking.result()
+        except asyncio.CancelledError:
+            asking.cancel()
+            raise
+        finally:
+            self._questions.discard(asking)
+
+    def cancel(self) -> None:
+        """The user ends what runs."""
+        # protocol/v1/prompt-turn, Cancellation: the client MUST answer the permission requests still pending. Clients
+        # of later versions wait to be told, one by one.
+        if self._between.agent_version == 1:
+            for asking in self._questions:
+                asking.cancel()
+        self.turns.cancel()
+
+
+def _words(tool: ToolCallChanged, raw: bytes) -> str:
+    """What a question says beside its tool call, unless the tool call says the same."""
+    asked = msgspec.json.decode(raw, type=_Asked).params
+    title = asked.title if asked.title != tool.title else None
+    words = "\n\n".join(part for part in (title, asked.description) if part)
+    parts = tool.content if isinstance(tool.content, list) else []
+    texts = [
+        part.content.text for part in parts if isinstance(part, ContentPart) and isinstance(part.content, TextContent)
+    ]
+    return "" if words in texts else words
