@@ -33,19 +33,21 @@ _decoders: dict[Any, Callable[[Any], Any]] = {}
 class Call:
     """One request of ours in flight; `late` is called with a result that nobody waits for any more."""
 
-    __slots__ = ("arrived", "future", "id", "is_abandoned", "late", "method", "session_id")
+    __slots__ = ("arrived", "future", "id", "is_abandoned", "late", "method", "released", "session_id")
 
     def __init__(
         self,
         method: Method[Any, Any],
         session_id: str | None,
         arrived: Callable[[Any], None] | None,
+        released: Callable[[Any], None] | None,
         late: Callable[[Any], object] | None,
         future: asyncio.Future[Any],
     ) -> None:
         self.method = method
         self.session_id = session_id
         self.arrived = arrived
+        self.released = released
         self.late = late
         self.future = future
         self.id: Id = 0
@@ -58,6 +60,8 @@ class Call:
             if self.future.cancelled() and error is None:
                 self.came_late(result)
         elif error is None:
+            if self.released is not None:
+                self.released(result)
             self.future.set_result(result)
         else:
             self.future.set_exception(error)
@@ -105,6 +109,7 @@ class Calls:
         method: Method[Any, Any],
         params: Any,
         arrived: Callable[[Any], None] | None,
+        released: Callable[[Any], None] | None,
         late: Callable[[Any], object] | None,
     ) -> Call:
         """Account for a request that is about to be sent.
@@ -120,7 +125,7 @@ class Calls:
                     f"the handler of {occupied_by} awaits {method.name} of the same session {session_id!r}, whose "
                     f"answer is released only after that handler has returned; start it in a task of its own instead"
                 )
-        call = Call(method, session_id, arrived, late, self._loop.create_future())
+        call = Call(method, session_id, arrived, released, late, self._loop.create_future())
         self._open.add(call)
         if session_id is not None:
             self._arrivals.naming(session_id)

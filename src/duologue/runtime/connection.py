@@ -185,6 +185,7 @@ class Connection:
         params: P,
         *,
         arrived: Callable[[R], None] | None = None,
+        released: Callable[[R], None] | None = None,
         late: Callable[[R], object] | None = None,
     ) -> R:
         """Ask the peer and wait for its answer. Cancelling the wait tells the peer.
@@ -193,6 +194,8 @@ class Connection:
             method: What to ask.
             params: With what.
             arrived: Called with the result the moment it is read, before anything else of its session is handled.
+            released: Called with the result where it stands among the notifications of its session: what came before
+                it has been handled, and what comes behind it has not.
             late: Called with a result that comes although the wait was cancelled: it may have to be undone.
 
         Raises:
@@ -207,7 +210,7 @@ class Connection:
             await self._calls.slot()
             if self._is_over:
                 raise self.lost()
-        call = self._calls.start(method, params, arrived, late)
+        call = self._calls.start(method, params, arrived, released, late)
         try:
             call.id, frame = self._peer.request(method.name, params, call)
             self._outgoing.send(frame)

@@ -36,13 +36,14 @@ class WireProxy(AgentProxy):
         params: P,
         *,
         arrived: Callable[[R], None] | None = None,
+        released: Callable[[R], None] | None = None,
         late: Callable[[R], object] | None = None,
     ) -> R:
         attached = current_attachment()
+        sent = params if attached is None else with_attachment(params, attached)
+        answer = await self._connection.request(method, sent, arrived=arrived, released=released, late=late)
         if attached is None:
-            return await self._connection.request(method, params, arrived=arrived, late=late)
-        with_it = with_attachment(params, attached)
-        answer = await self._connection.request(method, with_it, arrived=arrived, late=late)
+            return answer
         is_plain = isinstance(answer, dict)
         attached.received = cast("JsonObject", answer).get("_meta") if is_plain else getattr(answer, "meta", None)
         return answer

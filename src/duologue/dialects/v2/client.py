@@ -41,22 +41,55 @@ _INITIALIZE: Method[Any, dict[str, Any]] = Method("initialize", object, dict[str
 """Read as it comes: an agent may answer in an older version, whose answer looks different."""
 
 
+EARLY_SECONDS = 1.0
+"""An agent that says all of a turn before it answers the prompt says nothing more; so long it may begin after all."""
+
+
 class _Turn:
-    """A prompt of ours, from its sending to the idle state that ends it."""
+    """A prompt of ours, from its sending to the idle state that ends it.
+
+    Before the prompt is inserted, an idle state is the end of something else, unless its agent tells things in the
+    wrong order. If our message was told before it, that is certain; if not, it is so when nothing begins any more.
+
+    Attributes:
+        early: The idle state before the insertion that may turn out to be the end.
+    """
 
     def __init__(self) -> None:
         self.ended: asyncio.Future[StateChanged] = asyncio.get_running_loop().create_future()
+        self.early: StateChanged | None = None
         self._is_inserted = False
-        self._has_run = False
+        self._echoes: set[str] = set()
+        self._echoes_before: set[str] = set()
 
-    def inserted(self) -> None:
+    def inserted(self, message_id: str) -> None:
+        """What was told before the answer has been seen, and nothing of what is told after it."""
         self._is_inserted = True
+        if self.early is not None and message_id in self._echoes_before:
+            self.end(self.early)
+
+    def on_echo(self, message_id: str) -> None:
+        """A message of the user was told."""
+        self._echoes.add(message_id)
 
     def on_state(self, update: StateChanged) -> None:
-        """Only an idle state after the work began is its end; what came before is about something else."""
-        if update.state == "running":
-            self._has_run = True
-        elif update.state == "idle" and (self._is_inserted or self._has_run) and not self.ended.done():
+        """What the session does now."""
+        if update.state != "idle":
+            self.early = None
+        elif self._is_inserted:
+            self.end(update)
+        elif update.stop_reason is not None:
+            self.early = update
+            self._echoes_before = set(self._echoes)
+
+    def end_early(self) -> None:
+        """Nothing began any more."""
+        if self.early is not None:
+            self.end(self.early)
+
+    def end(self, update: StateChanged) -> None:
+        """The first end counts."""
+        if not self.ended.done():
             self.ended.set_result(update)
 
 
@@ -159,7 +192,7 @@ class V2AgentProxy(WireProxy):
         waiting.append(turn)
         try:
             request = v2.PromptRequest(session_id=session_id, prompt=blocks_to_wire(prompt), meta=meta)
-            await self._request(v2.SESSION_PROMPT, request, arrived=lambda _: turn.inserted())
+            await self._request(v2.SESSION_PROMPT, request, released=lambda answer: turn.inserted(answer.message_id))
             return _result(await self._end_of(turn))
         finally:
             waiting.remove(turn)
@@ -171,6 +204,9 @@ class V2AgentProxy(WireProxy):
         closed = self._tasks.start(self._connection.wait_closed())
         try:
             ends: set[asyncio.Future[Any]] = {turn.ended, closed}
+            if turn.early is not None:
+                await asyncio.wait(ends, timeout=EARLY_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+                turn.end_early()
             await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
         finally:
             closed.cancel()
@@ -183,6 +219,12 @@ class V2AgentProxy(WireProxy):
         turns = self._turns.get(session_id)
         if turns:
             turns[0].on_state(update)
+
+    def on_echo(self, session_id: str, message_id: str) -> None:
+        """The session tells a message of the user."""
+        turns = self._turns.get(session_id)
+        if turns:
+            turns[0].on_echo(message_id)
 
     async def cancel(self, session_id: str) -> None:
         await self._notify(v2.SESSION_CANCEL, v2.CancelSessionNotification(session_id=session_id))

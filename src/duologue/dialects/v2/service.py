@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from duologue.conversation.updates import StateChanged
+from duologue.conversation.updates import MessageChanged, MessageChunk, StateChanged
 from duologue.dialects.base.service import ClientService
 from duologue.dialects.contract import ClientCore
 from duologue.dialects.terms import ClientFeatures
@@ -39,8 +39,13 @@ class V2ClientService(ClientService):
     async def _update(self, context: Context, params: v2.UpdateSessionNotification) -> None:
         update = update_from_wire(params.update)
         await self._heard(context, params, update)
-        if isinstance(update, StateChanged):
-            self._proxy.on_state(params.session_id, update)
+        match update:
+            case StateChanged():
+                self._proxy.on_state(params.session_id, update)
+            case MessageChanged(role="user") | MessageChunk(role="user", message_id=str()):
+                self._proxy.on_echo(params.session_id, str(update.message_id))
+            case _:
+                pass
 
     async def _ask_permission(
         self, context: Context, params: v2.RequestPermissionRequest

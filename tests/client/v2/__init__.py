@@ -1,0 +1,1 @@
+"""The client's side on the wire of version 2."""
