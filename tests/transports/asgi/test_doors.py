@@ -15,7 +15,7 @@ from duologue.errors import StartError
 from duologue.transports.asgi.doors import Doors, Failures
 from duologue.transports.asgi.limits import Limits
 from duologue.transports.asgi.running import Place
-from tests.transports.asgi.places import TOKEN, Echo, Site, bearer, poster_to, raw, site, socket_to
+from tests.transports.asgi.places import TOKEN, Echo, Json, Site, bearer, poster_to, raw, site, socket_to
 
 BODY = json.dumps({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {}})
 FOREIGN_HOSTS = [
@@ -243,15 +243,16 @@ async def test_forms_and_preflights_of_foreign_pages_change_nothing(kind: str) -
 @pytest.mark.fault("WSK-02")
 async def test_sockets_are_refused_before_the_upgrade() -> None:
     async with site(Echo()) as place:
-        for options, expected in (
+        refused: list[tuple[Json, int]] = [
             ({"origin": "https://evil.example"}, 403),
             ({"origin": "null"}, 403),
             ({"additional_headers": {}}, 401),
             ({"uri": f"ws://evil.example:{place.port}/acp", "host": "127.0.0.1", "port": place.port}, 403),
             ({"additional_headers": bearer("wrong")}, 401),
-        ):
+        ]
+        for options, expected in refused:
             with pytest.raises(InvalidStatus) as refusal:
-                async with socket_to(place, **options):  # type: ignore[arg-type]
+                async with socket_to(place, **options):
                     pass
             assert refusal.value.response.status_code == expected
 
@@ -357,6 +358,6 @@ def test_a_place_knows_its_address(place: Place, url: str, names: tuple[str, ...
 
 
 def test_a_request_of_no_known_origin_has_no_address() -> None:
-    scope = {"type": "http", "headers": [], "client": None}
+    scope: Json = {"type": "http", "headers": [], "client": None}
 
     assert Doors(None, Limits()).address(scope) == "unknown"

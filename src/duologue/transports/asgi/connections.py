@@ -65,6 +65,10 @@ class Connections:
             self._sweep_later()
         return held
 
+    def all(self) -> list[Held]:
+        """Those that are open."""
+        return list(self._held.values())
+
     def find(self, id: str, caller: str) -> Held | None:
         """A connection of this caller; that of another looks like none."""
         held = self._held.get(id)
@@ -90,7 +94,7 @@ class Connections:
 
     def _sweep(self) -> None:
         now = asyncio.get_running_loop().time()
-        for held in list(self._held.values()):
+        for held in self.all():
             if held.is_idle(now):
                 held.end(GOING_AWAY, is_gone=False)
             else:
@@ -128,7 +132,7 @@ class Connections:
         if self._sweeper is not None:
             self._sweeper.cancel()
             self._sweeper = None
-        for held in list(self._held.values()):
+        for held in self.all():
             held.end(GOING_AWAY, is_gone=False)
         if self._tasks:
             _, stuck = await asyncio.wait(self._tasks, timeout=END_SECONDS)
