@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from duologue import Agent, Settings, Turn
 from duologue.builtin.agent import builtin_agent
 from duologue.client.connect import connect
 from duologue.client.permissions import Permissions
@@ -50,6 +51,29 @@ async def test_every_session_is_there_as_its_client_saw_it(tmp_path: Path) -> No
     assert [_seen(session) for session in recorded] == [_seen(session) for session in live]
     assert [session.transcript.title for session in recorded] == [session.title for session in live]
     assert len(_seen(recorded[0])) > 5
+
+
+async def test_version_2_is_read_as_well(tmp_path: Path) -> None:
+    agent = Agent("both", version="1", settings=Settings, versions=(1, 2))
+
+    @agent.on_prompt
+    async def answer(turn: Turn[Settings]) -> None:
+        async with turn.tool("Look", kind="search"):
+            await turn.say(f"heard {turn.text}")
+
+    async with (
+        asyncio.timeout(20),
+        connect(agent, versions=(1, 2), record=tmp_path / "run.acp") as remote,
+        remote.session(tmp_path) as session,
+    ):
+        assert remote.proxy.version == 2
+        for prompt in ("one", "two"):
+            await session.prompt(prompt)
+        live = _seen(session)
+
+    (recorded,) = recorded_sessions(tmp_path / "run.acp")
+    assert _seen(recorded) == live
+    assert live[0] == ("user", "one")
 
 
 async def test_a_session_that_is_loaded_again_is_told_once(tmp_path: Path) -> None:

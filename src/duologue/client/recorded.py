@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeAlias
 
 from msgspec import UNSET, Raw, Struct, UnsetType
 
+from duologue.conversation.content import Content
 from duologue.conversation.transcript import Transcript
-from duologue.conversation.updates import MessageChunk, Update
-from duologue.dialects.v1.content import blocks_from_wire
-from duologue.dialects.v1.updates import permission_tool_from_wire, update_from_wire
+from duologue.conversation.updates import MessageChanged, MessageChunk, Update
+from duologue.dialects.overheard import ends_turn, overhear
 from duologue.errors import InvalidParams
-from duologue.schema import v1
 from duologue.schema.codec import decode
 from duologue.trace.reader import read_recording
 
@@ -60,6 +61,14 @@ class _Message(Struct):
     result: Raw | UnsetType = UNSET
 
 
+_Asked: TypeAlias = tuple[str, int | str | None]
+"""The direction and the id of a request."""
+
+
+class _Welcome(Struct, rename="camel"):
+    protocol_version: int | None = None
+
+
 class _Where(Struct, rename="camel"):
     """What every request about a session says, and every answer that opens one."""
 
@@ -72,54 +81,60 @@ class _Folder:
 
     def __init__(self) -> None:
         self.sessions: dict[str, RecordedSession] = {}
-        self._opening: dict[tuple[str, int | str | None], str] = {}
-        self._turns: dict[tuple[str, int | str | None], str] = {}
         self.prompts = 0
+        self._version = 1
+        self._opening: dict[_Asked, str] = {}
+        self._prompted: dict[_Asked, str] = {}
+        self._busy: set[str] = set()
 
     def take(self, direction: str, frame: Raw) -> None:
         try:
             message = decode(_Message, frame)
             if message.method is None:
-                self._answer("out" if direction == "in" else "in", message)
+                self._answer(("out" if direction == "in" else "in", message.id), message.result)
             elif isinstance(message.params, Raw):
-                self._said(direction, message.method, message.id, message.params)
+                self._said((direction, message.id), message.method, message.params)
         except InvalidParams:
             return  # recordings hold what was sent, also what should not have been
 
-    def _said(self, direction: str, method: str, request_id: int | str | None, params: Raw) -> None:
-        match method:
-            case "session/new" | "session/fork":
-                self._opening[direction, request_id] = decode(_Where, params).cwd
-            case "session/load" | "session/resume":
-                where = decode(_Where, params)
-                if method == "session/load":
-                    self.sessions.pop(where.session_id, None)  # all of it will be told again
-                self._session(where.session_id, where.cwd)
-            case "session/prompt":
-                request = decode(v1.PromptRequest, params)
-                self._turns[direction, request_id] = request.session_id
-                self.prompts += 1
-                for block in blocks_from_wire(request.prompt):
-                    chunk = MessageChunk(role="user", content=block, message_id=f"prompt-{self.prompts}")
-                    self._session(request.session_id).transcript.apply(chunk)
-            case "session/update":
-                notification = decode(v1.SessionNotification, params)
-                self._update(notification.session_id, update_from_wire(notification.update))
-            case "session/request_permission":
-                question = decode(v1.RequestPermissionRequest, params)
-                self._update(question.session_id, permission_tool_from_wire(question.tool_call))
-            case _:
-                pass
+    def _said(self, asked: _Asked, method: str, params: Raw) -> None:
+        if method in ("session/new", "session/fork"):
+            self._opening[asked] = decode(_Where, params).cwd
+        elif method in ("session/load", "session/resume"):
+            where = decode(_Where, params)
+            if method == "session/load":
+                self.sessions.pop(where.session_id, None)  # all of it will be told again
+            self._session(where.session_id, where.cwd)
+        elif (said := overhear(self._version, method, params)) is not None:
+            if said.prompt:
+                self._prompted[asked] = said.session_id
+                self._prompt(said.session_id, said.prompt)
+            if said.update is not None:
+                self._update(said.session_id, said.update)
 
-    def _answer(self, asked: str, message: _Message) -> None:
-        self._turns.pop((asked, message.id), None)
-        cwd = self._opening.pop((asked, message.id), None)
-        if cwd is not None and isinstance(message.result, Raw):
-            self._session(decode(_Where, message.result).session_id, cwd)
+    def _answer(self, asked: _Asked, result: Raw | UnsetType) -> None:
+        cwd, prompted = self._opening.pop(asked, None), self._prompted.pop(asked, None)
+        if prompted is not None and ends_turn(self._version, answered="session/prompt"):
+            self._busy.discard(prompted)
+        if not isinstance(result, Raw):
+            return
+        if cwd is not None:
+            self._session(decode(_Where, result).session_id, cwd)
+        elif (version := decode(_Welcome, result).protocol_version) is not None:
+            self._version = version
+
+    def _prompt(self, session_id: str, prompt: Sequence[Content]) -> None:
+        self.prompts += 1
+        self._busy.add(session_id)
+        for block in prompt:
+            chunk = MessageChunk(role="user", content=block, message_id=f"prompt-{self.prompts}")
+            self._session(session_id).transcript.apply(chunk)
 
     def _update(self, session_id: str, update: Update) -> None:
-        is_echo = isinstance(update, MessageChunk) and update.role == "user" and session_id in self._turns.values()
-        if not is_echo:  # what was prompted is there already
+        if ends_turn(self._version, update=update):
+            self._busy.discard(session_id)
+        is_echo = isinstance(update, MessageChunk | MessageChanged) and update.role == "user"
+        if not is_echo or session_id not in self._busy:  # what was prompted is there already
             self._session(session_id).transcript.apply(update)
 
     def _session(self, session_id: str, cwd: str = "") -> RecordedSession:
