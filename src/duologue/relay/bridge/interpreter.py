@@ -1,0 +1,177 @@
+"""An agent in the version that is wished for: as it is if it speaks that, across a bridge if it does not.
+
+Nobody knows beforehand what an agent speaks. It is asked with the editor's own first message: if the answer is in the
+version that is wished for, frames pass untouched from there on, that answer included; if not, the agent is started
+again, and a bridge stands between the two.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextlib import suppress
+from typing import Self
+
+import msgspec
+from msgspec import Struct
+
+from duologue.dialects.negotiation import KNOWN, check_versions
+from duologue.errors import ConnectionLost, DuologueError, StartError
+from duologue.jsonrpc.messages import Id
+from duologue.jsonrpc.outline import outline
+from duologue.relay.bridge.bridge import Bridge
+from duologue.relay.pipe import OpenProcess, Pipe, as_line
+from duologue.runtime.tasks import TaskScope
+from duologue.transports.base import Transport
+
+__all__ = ["Interpreter"]
+
+_log = logging.getLogger("duologue.relay")
+
+
+class _Welcome(Struct, rename="camel"):
+    protocol_version: int
+
+
+class _Answer(Struct):
+    result: _Welcome
+
+
+_decode_answer = msgspec.json.Decoder(_Answer).decode
+
+
+class Interpreter:
+    """Serves an agent to editors of one version, whatever it speaks itself.
+
+    Args:
+        open_agent: Makes the transport to a fresh agent, not yet entered.
+        version: What the editors speak.
+
+    Raises:
+        ValueError: There is no such version.
+    """
+
+    def __init__(self, open_agent: OpenProcess, version: int) -> None:
+        (self._version,) = check_versions((version,))
+        self._open_agent = open_agent
+
+    async def serve_on(self, transport: Transport) -> None:
+        """Talk to one editor until it leaves, or its agent does."""
+        async with transport:
+            frames = await transport.receive()
+            if not frames:
+                return
+            editor = _Begun(transport, frames)
+            agent = await self._agent_for(editor, frames[0])
+            if editor.has_left:
+                return
+            if agent is not None:
+                await Pipe(lambda: agent).serve_on(editor.after_first())
+                return
+            other = next(known for known in KNOWN if known != self._version)
+            await Bridge(self._open_agent, version=self._version, agent_version=other).serve_on(editor)
+
+    async def _agent_for(self, editor: _Begun, first: bytes) -> _Begun | None:
+        """An agent that has answered the editor in its version, if it does."""
+        shape = outline(first)
+        if shape is None or shape.method != "initialize" or not isinstance(shape.id, (int, str)):
+            return None
+        agent = _Begun(self._open_agent(), [])
+        asking = TaskScope()
+        try:
+            await agent.open()
+            agent.send(as_line(first))
+            answer = asking.start(_answer(agent, shape.id))
+            await editor.listen_until(answer)
+            is_right = answer.done() and _version_of(answer.result()) == self._version
+        except (StartError, ConnectionLost):
+            is_right = False  # the bridge says what is wrong, in an answer
+        except BaseException:
+            await agent.aclose()
+            raise
+        finally:
+            await asking.cancel(1.0)
+        if is_right:
+            return agent
+        await agent.aclose()
+        return None
+
+
+async def _answer(agent: _Begun, id: Id) -> bytes | None:
+    """What the agent answers; nothing if it ends before it does."""
+    with suppress(DuologueError):
+        while frames := await agent.receive_more():
+            for frame in frames:
+                shape = outline(frame)
+                if shape is not None and not isinstance(shape.method, str) and shape.id == id:
+                    return frame
+    return None
+
+
+def _version_of(answer: bytes | None) -> int | None:
+    try:
+        return None if answer is None else _decode_answer(answer).result.protocol_version
+    except msgspec.MsgspecError:
+        return None
+
+
+class _Begun(Transport):
+    """A transport that is open already, and from which something was received that is received once more.
+
+    Attributes:
+        has_left: Nothing more will come.
+    """
+
+    def __init__(self, transport: Transport, received: list[bytes]) -> None:
+        self.has_left = False
+        self._transport = transport
+        self._received = received
+
+    async def open(self) -> None:
+        await self._transport.__aenter__()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    def after_first(self) -> Self:
+        """The first frame has had its answer."""
+        del self._received[0]
+        return self
+
+    async def receive_more(self) -> list[bytes]:
+        """What arrives next; it is received once more later."""
+        frames = await self._transport.receive()
+        self._received += frames
+        return frames
+
+    async def listen_until(self, event: asyncio.Task[bytes | None]) -> None:
+        """Keep what arrives until this is done, or nothing arrives any more."""
+        tasks = TaskScope()
+        try:
+            while not event.done() and not self.has_left:
+                arriving = tasks.start(self.receive_more())
+                await asyncio.wait((arriving, event), return_when=asyncio.FIRST_COMPLETED)
+                self.has_left = arriving.done() and not arriving.result()
+        finally:
+            await tasks.cancel(1.0)
+
+    @property
+    def queued(self) -> int:
+        return self._transport.queued
+
+    async def receive(self) -> list[bytes]:
+        if self._received:
+            frames, self._received = self._received, []
+            return frames
+        return await self._transport.receive()
+
+    def send(self, frame: bytes) -> None:
+        self._transport.send(frame)
+        self.is_congested = self._transport.is_congested
+
+    async def drain(self) -> None:
+        await self._transport.drain()
+        self.is_congested = self._transport.is_congested
+
+    async def aclose(self) -> None:
+        await self._transport.aclose()
