@@ -28,7 +28,8 @@ def agents(arguments: argparse.Namespace) -> int:
         sys.stdout.write("".join(f"{agent.name}\n" for agent in found))
     elif arguments.json:
         for agent in found:
-            line = {"name": agent.name, "source": agent.source, "command": agent.command_line}
+            way = {"command": agent.command_line} if agent.url is None else {"url": agent.url}
+            line = {"name": agent.name, "source": agent.source, **way}
             sys.stdout.write(msgspec.json.encode(line).decode() + "\n")
     else:
         _show(found)
@@ -38,6 +39,6 @@ def agents(arguments: argparse.Namespace) -> int:
 def _show(found: list[NamedAgent]) -> None:
     width = max(len(agent.name) for agent in found)
     for agent in found:
-        command = "duologue agent" if agent.name == BUILTIN else shlex.join(agent.command_line)
+        command = "duologue agent" if agent.name == BUILTIN else agent.url or shlex.join(agent.command_line)
         sys.stdout.write(f"{agent.name:<{width}}  {SOURCES[agent.source]:<13}  {command}\n")
     sys.stderr.write(f'\nMore of them go into {config_file()}:\n\n[agents.mine]\ncommand = "my-agent"\nargs = []\n')

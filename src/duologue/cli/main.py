@@ -17,6 +17,7 @@ MODULES = {
     "chat": ("duologue.cli.chat", "chat"),
     "agent": ("duologue.builtin.agent", "main"),
     "serve": ("duologue.cli.serve", "serve"),
+    "connect": ("duologue.cli.connect", "connect"),
     "sessions": ("duologue.cli.sessions", "sessions"),
     "agents": ("duologue.cli.agents", "agents"),
     "doctor": ("duologue.cli.doctor", "doctor"),

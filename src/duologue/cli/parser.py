@@ -54,6 +54,7 @@ def _make() -> tuple[argparse.ArgumentParser, Commands]:
     _add_chat(commands)
     _add_agent(commands)
     _add_serve(commands)
+    _add_connect(commands)
     _add_sessions(commands)
     _add_agents(commands)
     _add_doctor(commands)
@@ -165,6 +166,18 @@ def _add_serve(commands: Commands) -> None:
     serve.add_argument("--access-log", action="store_true", help="a line of JSON on stderr for each request")
 
 
+def _add_connect(commands: Commands) -> None:
+    connect = commands.add_parser(
+        "connect",
+        help="a remote agent as a local command, for editors",
+        description="Pass everything between stdin and stdout here and an agent behind an address. Give this command "
+        "to an editor that only starts commands. A broken connection is taken up again where the server allows it.",
+        epilog="example: duologue connect wss://agents.example.com/acp",
+    )
+    connect.add_argument("url", metavar="URL", help="ws://, wss://, http:// or https://, as `duologue serve` prints it")
+    _add_remote_options(connect)
+
+
 def _add_sessions(commands: Commands) -> None:
     sessions = commands.add_parser(
         "sessions",
@@ -229,10 +242,20 @@ def _add_completion(commands: Commands) -> None:
 
 def _add_agent_options(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("the agent")
-    group.add_argument("--agent", metavar="NAME", help="an agent by name; `duologue agents` lists them")
+    group.add_argument("--agent", metavar="NAME|URL", help="an agent by name (`duologue agents` lists them) or address")
     group.add_argument("--cwd", metavar="DIR", default=".", help="where the agent works (default: here)")
     group.add_argument("--env", action="append", default=[], metavar="NAME=VALUE", help="set a variable for the agent")
     group.add_argument("--login", metavar="METHOD", help="log in by this method of the agent first")
+    _add_remote_options(parser)
+
+
+def _add_remote_options(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("the server, if the agent is behind one")
+    group.add_argument("--token", metavar="TOKEN", help="who we are (or: DUOLOGUE_TOKEN, or #token=… in the address)")
+    group.add_argument("--header", action="append", default=[], metavar="NAME: VALUE", help="send a header")
+    trust = group.add_mutually_exclusive_group()
+    trust.add_argument("--ca", metavar="FILE", help="trust these certificates (PEM), too")
+    trust.add_argument("--insecure", action="store_true", help="believe every server; anybody may listen")
 
 
 def _add_session_options(parser: argparse.ArgumentParser) -> None:

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import argparse
-import shlex
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from duologue.cli.codes import UsageError
+from duologue.cli.targets import name_of
 from duologue.client.asking import Handler
 from duologue.client.effects import KINDS
 from duologue.client.permissions import Permissions, Question
-from duologue.config.agents import BUILTIN
 from duologue.config.permissions import rules_files, state_folder
 from duologue.errors import InvalidRequest
 
@@ -87,7 +86,7 @@ def permissions_for(
     _warn_of_powerless(arguments)
     permissions.on_denied = on_denied
     # What is remembered for one agent counts for no other.
-    return permissions.for_agent(arguments.agent or shlex.join(arguments.command_line) or BUILTIN)
+    return permissions.for_agent(name_of(arguments))
 
 
 def _warn_of_powerless(arguments: argparse.Namespace) -> None:

@@ -1,14 +1,22 @@
-"""Which agent a command line means: a command after `--`, a name, or the built-in one."""
+"""Which agent a command line means: a command after `--`, an address, a name, or the built-in one."""
 
 from __future__ import annotations
 
 import argparse
+import os
+import shlex
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urlsplit
 
 from duologue.cli.codes import UsageError
 from duologue.client.connect import Target
 from duologue.config.agents import BUILTIN, find_agents
+from duologue.transports.address import is_remote
 
-__all__ = ["target_of"]
+__all__ = ["name_of", "remote_config", "target_of"]
+
+TOKEN_VARIABLE = "DUOLOGUE_TOKEN"  # noqa: S105  # its name, not its value
 
 
 def target_of(arguments: argparse.Namespace) -> Target:
@@ -20,9 +28,46 @@ def target_of(arguments: argparse.Namespace) -> Target:
     """
     if arguments.command_line:
         return list(arguments.command_line)
-    agents = find_agents()
     name = arguments.agent or BUILTIN
+    if is_remote(name):
+        return remote_config({"url": name}, arguments)
+    agents = find_agents()
     if name not in agents:
         known = ", ".join(agents)
-        raise UsageError(f"there is no agent called {name!r} (there are: {known}); or give a command after `--`")
-    return agents[name].config
+        raise UsageError(
+            f"there is no agent called {name!r} (there are: {known}); or give an address, or a command after `--`"
+        )
+    config = agents[name].config
+    return remote_config(config, arguments) if "url" in config else config
+
+
+def remote_config(config: Mapping[str, Any], arguments: argparse.Namespace) -> Mapping[str, Any]:
+    """An agent behind an address with what the command line says about it.
+
+    Raises:
+        UsageError: That makes no sense.
+    """
+    headers = {**config.get("headers", {})}
+    for given in getattr(arguments, "header", []):
+        name, colon, value = given.partition(":")
+        if not colon or not name.strip() or not (given.isprintable() and given.isascii()):
+            raise UsageError("--header: say NAME: VALUE")
+        headers[name.strip()] = value.strip()
+    changed = {**config, "headers": headers}
+    token = getattr(arguments, "token", None) or os.environ.get(TOKEN_VARIABLE)
+    has_own = "token" in config or "token=" in urlsplit(str(config["url"])).fragment
+    if token and (getattr(arguments, "token", None) or not has_own):
+        changed["token"] = token
+    if getattr(arguments, "insecure", False):
+        changed["ca"] = False
+    elif getattr(arguments, "ca", None):
+        changed["ca"] = arguments.ca
+    return changed
+
+
+def name_of(arguments: argparse.Namespace) -> str:
+    """What tells agents apart where answers are remembered; never a token."""
+    agent: str | None = arguments.agent
+    if agent and is_remote(agent):
+        return urlsplit(agent)._replace(fragment="").geturl()
+    return agent or shlex.join(arguments.command_line) or BUILTIN

@@ -4,6 +4,11 @@
 command = "gemini"
 args = ["--acp"]
 env = { LOG = "1" }
+
+[agents.team]
+url = "wss://agents.example.com/acp"
+headers = { X-Team = "blue" }
+ca = "/etc/ssl/our-own.pem"
 """
 
 from __future__ import annotations
@@ -15,6 +20,7 @@ import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
+from urllib.parse import urlsplit
 
 from msgspec import Struct
 
@@ -47,7 +53,7 @@ class NamedAgent(Struct, frozen=True, kw_only=True):
 
     Attributes:
         source: Who names it: the configuration file (`config`), its being on PATH (`path`), or duologue (`builtin`).
-        config: How it is started; what `connect()` takes.
+        config: How it is started or reached; what `connect()` takes.
     """
 
     name: str
@@ -55,9 +61,19 @@ class NamedAgent(Struct, frozen=True, kw_only=True):
     config: Mapping[str, Any]
 
     @property
+    def url(self) -> str | None:
+        """Where it is, if it is behind an address; without a token."""
+        url = self.config.get("url")
+        return None if url is None else urlsplit(str(url))._replace(fragment="").geturl()
+
+    @property
     def command_line(self) -> list[str]:
-        """The command and its arguments."""
-        return [str(self.config.get("command", "")), *map(str, self.config.get("args", ()))]
+        """The command and its arguments; empty for an agent behind an address."""
+        return (
+            []
+            if self.url is not None
+            else [str(self.config.get("command", "")), *map(str, self.config.get("args", ()))]
+        )
 
 
 def config_file() -> Path:
@@ -110,7 +126,7 @@ def _checked(agents: object, path: Path) -> dict[str, Mapping[str, Any]]:
         raise StartError(f"{path}: `agents` is no table")
     checked: dict[str, Mapping[str, Any]] = {}
     for name, config in agents.items():  # pyright: ignore[reportUnknownVariableType]
-        if not isinstance(config, dict) or not isinstance(config.get("command"), str):  # pyright: ignore[reportUnknownMemberType]
-            raise StartError(f"{path}: the agent {name!r} needs a `command`")
+        if not isinstance(config, dict) or not any(isinstance(config.get(key), str) for key in ("command", "url")):  # pyright: ignore[reportUnknownMemberType]
+            raise StartError(f"{path}: the agent {name!r} needs a `command` or a `url`")
         checked[str(name)] = config  # pyright: ignore[reportUnknownArgumentType]
     return checked

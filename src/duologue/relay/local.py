@@ -1,0 +1,108 @@
+"""A remote agent as a local command: what an editor writes to our stdin the agent reads, and back, byte for byte."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from duologue.errors import ConnectionLost, DuologueError, InternalError, StartError
+from duologue.jsonrpc.codec import serialize_error
+from duologue.jsonrpc.outline import Unanswered, outline
+from duologue.relay.pipe import as_line, refuse
+from duologue.transports.base import Transport
+
+__all__ = ["Extension"]
+
+LINGER_SECONDS = 0.5
+"""For what is being answered when the editor closes our stdin: as long as an agent of its own would get."""
+
+
+class Extension:
+    """Lengthens the wire of an editor to an agent somewhere else.
+
+    Args:
+        open_remote: Makes the transport to the agent, not yet entered.
+
+    Attributes:
+        failure: Why the agent could not be reached, or was lost; None if the editor left first.
+    """
+
+    def __init__(self, open_remote: Callable[[], Transport]) -> None:
+        self.failure: DuologueError | None = None
+        self._open_remote = open_remote
+        self._unanswered: Unanswered[None] = Unanswered()
+        self._all_answered = asyncio.Event()
+
+    async def serve_on(self, transport: Transport) -> None:
+        """Pass frames between an editor and the agent until one of them leaves; an editor always gets its answers."""
+        async with transport:
+            try:
+                remote = self._open_remote()
+                await remote.__aenter__()
+            except StartError as error:
+                self.failure = error
+                await refuse(transport, InternalError(str(error)))
+                return
+            try:
+                await self._join(transport, remote)
+            finally:
+                await remote.aclose()
+            if self.failure is not None:
+                self._answer_all(transport, InternalError(f"the agent is lost: {self.failure}"))
+
+    async def _join(self, transport: Transport, remote: Transport) -> None:
+        async with asyncio.TaskGroup() as group:
+            there = group.create_task(self._pass_on(transport, remote))
+            back = group.create_task(self._pass_back(remote, transport))
+            await asyncio.wait((there, back), return_when=asyncio.FIRST_COMPLETED)
+            if back.done():
+                self.failure = back.result()
+            there.cancel()
+            back.cancel()
+
+    async def _pass_on(self, transport: Transport, remote: Transport) -> None:
+        """From the editor to the agent, until the editor has left and has its answers."""
+        while frames := await transport.receive():
+            for frame in frames:
+                shape = outline(frame)
+                if shape is not None and isinstance(shape.method, str) and isinstance(shape.id, (int, str)):
+                    self._unanswered.asked(shape.id, None)
+                try:
+                    remote.send(frame)
+                except ConnectionLost:
+                    await asyncio.Event().wait()  # the other direction says why, and ends everything
+            if remote.is_congested:
+                await remote.drain()
+        try:
+            async with asyncio.timeout(LINGER_SECONDS):
+                while len(self._unanswered):
+                    self._all_answered.clear()
+                    await self._all_answered.wait()
+        except TimeoutError:
+            pass
+
+    async def _pass_back(self, remote: Transport, transport: Transport) -> DuologueError:
+        """From the agent to the editor, until the agent is gone; why it is."""
+        while True:
+            try:
+                frames = await remote.receive()
+            except DuologueError as error:
+                return error
+            if not frames:
+                return ConnectionLost("the server ended the connection")
+            for frame in frames:
+                transport.send(as_line(frame))
+                shape = outline(frame)
+                if shape is not None and not isinstance(shape.method, str) and isinstance(shape.id, (int, str)):
+                    self._unanswered.answered(shape.id)
+                    self._all_answered.set()
+            if transport.is_congested:
+                await transport.drain()
+
+    def _answer_all(self, transport: Transport, error: InternalError) -> None:
+        ids = [id for id, _ in self._unanswered.items()]
+        try:
+            for id in ids:
+                transport.send(serialize_error(id, error))
+        except ConnectionLost:
+            pass
