@@ -13,11 +13,13 @@ from collections.abc import Iterator
 import msgspec
 
 from duologue.cli.codes import Code
+from duologue.cli.targets import name_of, remote_config
 from duologue.cli.words import has_colour
 from duologue.client.connect import connect
 from duologue.client.inert import inert
 from duologue.config.agents import NamedAgent, config_file, find_agents
-from duologue.errors import AuthenticationRequired, CommandNotFound, DuologueError, StartError
+from duologue.errors import AuthenticationRequired, CommandNotFound, DuologueError, StartError, Unreachable
+from duologue.transports.address import is_remote
 
 __all__ = ["doctor"]
 
@@ -89,7 +91,7 @@ def _configuration(arguments: argparse.Namespace) -> Iterator[Finding]:
         )
     else:
         yield Finding(what="config", state="ok", told=str(path))
-    if arguments.agent is not None and arguments.agent not in agents:
+    if arguments.agent is not None and arguments.agent not in agents and not is_remote(arguments.agent):
         fix = f"one of: {', '.join(agents)}"
         yield Finding(what=arguments.agent, state="broken", told="there is no agent of this name", fix=fix)
 
@@ -100,6 +102,9 @@ async def _check_agents(arguments: argparse.Namespace) -> list[Finding]:
     except StartError:
         return []
     chosen = [agent for agent in agents if arguments.agent in (None, agent.name)]
+    if arguments.agent is not None and is_remote(arguments.agent):
+        config = remote_config({"url": arguments.agent}, arguments)
+        chosen.append(NamedAgent(name=name_of(arguments), source="config", config=config))
     return await asyncio.gather(*(_check_agent(agent, arguments.timeout) for agent in chosen))
 
 
@@ -117,6 +122,9 @@ async def _check_agent(agent: NamedAgent, seconds: float) -> Finding:
         return Finding(what=what, state="broken", told=str(error), fix="install it, or correct its `command`")
     except AuthenticationRequired as error:
         return Finding(what=what, state="broken", told=str(error), fix="log in with its own command first")
+    except Unreachable as error:
+        fix = "give the right token" if error.status in (401, 403) else "correct its `url`, or start the server"
+        return Finding(what=what, state="broken", told=inert(str(error), 600), fix=fix)
     except DuologueError as error:
         fix = "start it by hand; it may want a login, a download or another argument"
         return Finding(what=what, state="broken", told=inert(str(error), 600), fix=fix)

@@ -221,7 +221,7 @@ def _add_doctor(commands: Commands) -> None:
         description="Check this installation, the configuration file, and that each agent starts and answers. "
         "The exit code is 1 if something needs fixing.",
     )
-    doctor.add_argument("--agent", metavar="NAME", help="check only this agent")
+    doctor.add_argument("--agent", metavar="NAME|URL", help="check only this agent")
     doctor.add_argument(
         "--timeout", type=_seconds, default=15.0, metavar="SECONDS", help="for each agent (default: 15)"
     )
