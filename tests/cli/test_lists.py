@@ -44,6 +44,16 @@ def test_help_loads_nothing_of_the_library() -> None:
     assert ended.stdout.endswith("[]\n")
 
 
+def test_a_run_loads_nothing_that_it_does_not_use() -> None:
+    program = (
+        "import sys; import duologue.cli.run, duologue.cli.chat\n"
+        "print([name for name in ('mcp', 'rich', 'starlette', 'duologue.schema.v2') if name in sys.modules])"
+    )
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=20, check=True)
+
+    assert ended.stdout == "[]\n"
+
+
 # --- sessions
 
 

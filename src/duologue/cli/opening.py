@@ -5,12 +5,12 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, Callable, Sequence
+import sys
+from collections.abc import AsyncGenerator, Callable, Generator, Sequence
 from pathlib import Path
 
 from duologue.cli.codes import UsageError
 from duologue.cli.permitting import permissions_for
-from duologue.cli.recordings import recorder_for
 from duologue.cli.servers import mcp_servers
 from duologue.cli.targets import target_of
 from duologue.client.asking import Handler
@@ -21,7 +21,9 @@ from duologue.client.remote import RemoteAgent
 from duologue.client.session import ClientSession
 from duologue.client.terminals import Terminals
 from duologue.client.workspace import Workspace
+from duologue.config.recordings import new_recording
 from duologue.errors import DuologueError, InvalidParams, MethodNotFound, ResourceNotFound
+from duologue.trace.recorder import Recorder
 
 __all__ = ["apply_settings", "change_mode", "change_setting", "close_session", "connected", "open_session", "pairs"]
 
@@ -48,7 +50,7 @@ async def connected(
     pairs(arguments.set, "--set")
     target, env = target_of(arguments), pairs(arguments.env, "--env")
     permissions = permissions_for(arguments, on_ask, on_denied)
-    with recorder_for(arguments.record) as taps:
+    with _recorder(arguments.record) as taps:
         async with connect(
             target,
             permissions=permissions,
@@ -63,6 +65,28 @@ async def connected(
             timeout=max(INITIALIZE_SECONDS, seconds),
         ) as agent:
             yield agent
+
+
+@contextlib.contextmanager
+def _recorder(named: str | None) -> Generator[tuple[Recorder, ...]]:
+    """The recorder that `--record` asks for, if it does; without a name the file is told.
+
+    Raises:
+        UsageError: The file cannot be written.
+    """
+    if named is None:
+        yield ()
+        return
+    try:
+        recorder = Recorder(named or new_recording())
+    except OSError as error:
+        raise UsageError(f"--record {error.filename or named}: {error.strerror}") from None
+    if not named:
+        sys.stderr.write(f"recording to {recorder.path}\n")
+    with recorder:
+        yield (recorder,)
+    if recorder.lost:
+        sys.stderr.write(f"duologue: {recorder.lost} messages are missing in {recorder.path}\n")
 
 
 def _directory(named: str) -> Path:

@@ -1,43 +1,17 @@
-"""Recordings on the command line: `--record`, and what `duologue sessions` shows of them."""
+"""What `duologue sessions` shows of recordings."""
 
 from __future__ import annotations
 
-import contextlib
-import sys
-from collections.abc import Generator
 from datetime import UTC, datetime
 from pathlib import Path
 
 from duologue.cli.codes import UsageError
 from duologue.client.recorded import RecordedSession, recorded_sessions
-from duologue.config.recordings import SUFFIX, find_recordings, new_recording
+from duologue.config.recordings import SUFFIX, find_recordings
 from duologue.conversation.items import Message
 from duologue.conversation.setup import SessionInfo
-from duologue.trace.recorder import Recorder
 
-__all__ = ["known_recordings", "named_recording", "read", "recorder_for"]
-
-
-@contextlib.contextmanager
-def recorder_for(named: str | None) -> Generator[tuple[Recorder, ...]]:
-    """The recorder that `--record` asks for, if it does; without a name the file is told.
-
-    Raises:
-        UsageError: The file cannot be written.
-    """
-    if named is None:
-        yield ()
-        return
-    try:
-        recorder = Recorder(named or new_recording())
-    except OSError as error:
-        raise UsageError(f"--record {error.filename or named}: {error.strerror}") from None
-    if not named:
-        sys.stderr.write(f"recording to {recorder.path}\n")
-    with recorder:
-        yield (recorder,)
-    if recorder.lost:
-        sys.stderr.write(f"duologue: {recorder.lost} messages are missing in {recorder.path}\n")
+__all__ = ["known_recordings", "named_recording", "read"]
 
 
 def known_recordings(cwd: str | None) -> dict[str, tuple[Path, SessionInfo]]:
