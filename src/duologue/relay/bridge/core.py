@@ -177,7 +177,11 @@ class BridgeCore:
             await self._between.losses.tell("stop reason", self._between.editor, session_id)
             return PromptResult(stop_reason="end_turn", usage=result.usage, meta=result.meta)
 
-        return await session.turns.run(send, inserted)
+        session.prompts.append(prompt)
+        try:
+            return await session.turns.run(send, inserted)
+        finally:
+            session.prompts.remove(prompt)
 
     def _check(self, session: BridgedSession, prompt: list[Content]) -> None:
         features = self._between.features

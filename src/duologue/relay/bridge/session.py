@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 from msgspec import UNSET, Struct, structs
 
-from duologue.conversation.content import TextContent
-from duologue.conversation.growing import patched_meta
+from duologue.conversation.content import Content, TextContent
+from duologue.conversation.growing import joined, patched_meta
 from duologue.conversation.items import Compaction
 from duologue.conversation.plainer import Plainer
 from duologue.conversation.setup import SessionInfo, SessionSetup
@@ -69,6 +69,7 @@ class BridgedSession:
         setup: What it was opened with, if it was opened here.
         panel: What can be set in it.
         turns: The prompts on their way.
+        prompts: What the editor has said in the turns that run.
         is_silent: The agent tells what it said before, and its editor does not want to hear it.
     """
 
@@ -76,7 +77,9 @@ class BridgedSession:
         self.id = session_id
         self.setup = setup
         self.panel = Panel(session_id)
+        self.prompts: list[list[Content]] = []
         self.is_silent = False
+        self._echoes: set[str | None] = set()
         self._between = between
         self.turns = Turns(between.tasks, lambda: between.stop(session_id))
         self._transcript = Transcript()
@@ -108,8 +111,7 @@ class BridgedSession:
         """Pass on what the agent says."""
         if self.is_silent and not isinstance(update, STATES):
             return
-        # The editor has the prompt already: whoever echoes it would have it shown twice.
-        if isinstance(update, MessageChunk | MessageChanged) and update.role == "user" and self.turns.are_running:
+        if isinstance(update, MessageChunk | MessageChanged) and update.role == "user" and self._is_echo(update):
             return
         match update:
             case StateChanged():
@@ -120,6 +122,15 @@ class BridgedSession:
                 await self._hear_all(self.panel.settings_changed(update))
             case _:
                 await self._hear_all([update])
+
+    def _is_echo(self, update: MessageChunk | MessageChanged) -> bool:
+        """Whether the editor has said this itself: it would be shown twice."""
+        if isinstance(update, MessageChunk):
+            return update.message_id in self._echoes or any(update.content in prompt for prompt in self.prompts)
+        is_echo = isinstance(update.content, list) and joined(update.content) in map(joined, self.prompts)
+        if is_echo:
+            self._echoes.add(update.message_id)
+        return is_echo or update.message_id in self._echoes
 
     async def _hear_all(self, updates: list[Update]) -> None:
         for update in updates:
