@@ -53,7 +53,9 @@ def speaking(version: int, handler: Any = None, **options: Any) -> Agent[Any]:
 
 
 @asynccontextmanager
-async def across(agent: Servable, version: int, agent_version: int, **options: Any) -> AsyncGenerator[RemoteAgent]:
+async def across(
+    agent: Servable, version: int, agent_version: int, *, but: tuple[str, ...] = (), **options: Any
+) -> AsyncGenerator[RemoteAgent]:
     """An agent behind a bridge; whatever the editor is told is held against the schema, and nothing stays behind.
 
     Messages with one of the words `but` may break the schema, because the agent means them to.
