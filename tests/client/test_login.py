@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from duologue.client import blocking
 from duologue.client.connect import connect
 from duologue.client.login import Login, LoginProgram
 from duologue.client.supervise import Restart
@@ -270,6 +271,15 @@ async def test_a_restarted_agent_that_wants_a_login_gets_it_before_its_session_g
 
 async def agent_ok(params: Json) -> Json:
     return result()
+
+
+def test_the_same_works_without_an_event_loop(tmp_path: Path) -> None:
+    async def run(program: LoginProgram) -> int:
+        process = await asyncio.create_subprocess_exec(*program.argv, env=program.env, stdin=asyncio.subprocess.DEVNULL)
+        return await process.wait()
+
+    with blocking.connect(locked(tmp_path), login=Login("shell", run)) as agent, agent.session(tmp_path) as session:
+        assert session.ask("hello") == "welcome"
 
 
 # --- by the environment

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from duologue.client import blocking
 from duologue.client.connect import connect
 from duologue.client.permissions import Permissions, Question
 from duologue.client.session import ClientSession
@@ -145,6 +146,14 @@ async def test_a_command_that_is_gone_is_not_tried_again(tmp_path: Path) -> None
         await agent.connection.wait_closed()
         with pytest.raises(CommandNotFound, match="no such file"):
             await agent.new(tmp_path)
+
+
+def test_a_lost_agent_comes_back_without_an_event_loop_too(tmp_path: Path) -> None:
+    with blocking.connect(mortal(tmp_path, "resume"), restart=QUICK, silence=60) as agent:
+        with agent.session(tmp_path) as session:
+            with pytest.raises(AgentExited, match="out of memory"):
+                session.prompt("die").wait()
+            assert session.ask("go on") == "go on;"
 
 
 def test_the_example_of_a_steady_client_runs() -> None:

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from duologue.client.connect import connect
+from duologue.client.permissions import Permissions, Question
+from duologue.client.turn import ClientTurn
+from duologue.client.workspace import Workspace
+from duologue.errors import ConnectionLost
 from tests.client.scripted import Json, ScriptedAgent, result
 
 pytestmark = pytest.mark.timeout(30)
@@ -75,3 +80,48 @@ async def test_the_end_of_a_question_at_an_address_is_told(tmp_path: Path) -> No
         await session.prompt("go")
         await remote.call("_ping", {})
     assert told == ["e1"]
+
+
+@pytest.mark.fault("CAN-07")
+@pytest.mark.parametrize("end", ["timeout", "crash"])
+async def test_an_answer_to_a_question_that_is_over_has_no_effect(tmp_path: Path, end: str) -> None:
+    asked: asyncio.Queue[Question] = asyncio.Queue()
+
+    async def think_about_it(question: Question) -> None:
+        asked.put_nowait(question)
+        await asyncio.Event().wait()
+
+    async def write(params: Json) -> Json:
+        if len(agent.calls("session/prompt")) > 1:
+            return result(stopReason="end_turn")
+        content = {"sessionId": "s1", "path": str(tmp_path / "new"), "content": "x"}
+        answers.append(await agent.ask("fs/write_text_file", content))
+        return result(stopReason="end_turn")
+
+    answers: list[Json] = []
+    agent = ScriptedAgent({"sessionCapabilities": {"resume": {}}}, prompt=write)
+    rules = Permissions(on_ask=think_about_it, timeout=0.1 if end == "timeout" else 60)
+    async with (
+        asyncio.timeout(5),
+        connect(agent, permissions=rules, workspace=Workspace(tmp_path), restart=True) as remote,
+    ):
+        session = await remote.new(tmp_path)
+        turn = session.prompt("go")
+        running = asyncio.ensure_future(ended(turn))
+        question = await asked.get()
+        if end == "crash":
+            await agent.transport.aclose()
+        await running
+        assert question.allow(always=True) is False
+        assert (await session.prompt("again")).stop_reason == "end_turn"
+    assert ["error" in answer for answer in answers] == ([] if end == "crash" else [True])
+    assert files_in(tmp_path) == []
+
+
+async def ended(turn: ClientTurn) -> None:
+    with suppress(ConnectionLost):
+        await turn
+
+
+def files_in(place: Path) -> list[str]:
+    return [path.name for path in place.iterdir()]
