@@ -1,32 +1,60 @@
-"""`duologue connect`: a remote agent as a local command, for editors that only start commands."""
+"""`duologue connect`: a remote agent, or one of another version, as a local command for editors that start commands."""
 
 from __future__ import annotations
 
 import argparse
+import logging
 import sys
 
 from duologue.agent.stdio import serve_stdio
 from duologue.cli.codes import Code, UsageError
 from duologue.cli.targets import remote_config
 from duologue.errors import StartError
+from duologue.relay.bridge.interpreter import Interpreter
 from duologue.relay.local import Extension
+from duologue.relay.pipe import OpenProcess
+from duologue.transports.process import ProcessTransport
 from duologue.transports.remote import Remote
 
 __all__ = ["connect"]
+
+VERSIONS = {"v1": 1, "v2": 2}
 
 
 def connect(arguments: argparse.Namespace) -> int:
     """Pass frames until the editor leaves, or the agent is lost."""
     try:
-        remote = Remote.of(remote_config({"url": arguments.url}, arguments))
-        if remote is None:
-            raise UsageError("an address begins with ws://, wss://, http:// or https://")
+        open_agent = _way(arguments)
     except (StartError, UsageError) as error:
         sys.stderr.write(f"duologue connect: {error}\n")
         return int(Code.USAGE)
-    extension = Extension(remote.open)
-    serve_stdio(extension)
-    if extension.failure is not None:
-        sys.stderr.write(f"duologue connect: {extension.failure}\n")
+    version = arguments.speaks
+    relay = Extension(open_agent) if version is None else Interpreter(open_agent, VERSIONS[version])
+    _show_warnings()
+    serve_stdio(relay)
+    if relay.failure is not None:
+        sys.stderr.write(f"duologue connect: {relay.failure}\n")
         return int(Code.AGENT_ERROR)
     return int(Code.ENDED)
+
+
+def _way(arguments: argparse.Namespace) -> OpenProcess:
+    if arguments.command_line:
+        return lambda: ProcessTransport(arguments.command_line, on_stderr=_show)
+    remote = Remote.of(remote_config({"url": arguments.url}, arguments))
+    if remote is None:
+        raise UsageError("an address begins with ws://, wss://, http:// or https://")
+    return remote.open
+
+
+def _show(data: bytes) -> None:
+    """What a command writes to its stderr, people look for in ours."""
+    sys.stderr.buffer.write(data)
+    sys.stderr.flush()
+
+
+def _show_warnings() -> None:
+    """Say what cannot be passed on between the versions."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(logging.Formatter("duologue connect: %(message)s"))
+    logging.getLogger("duologue.relay").addHandler(handler)

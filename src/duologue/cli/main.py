@@ -57,12 +57,14 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _problem(chosen: argparse.Namespace, has_command: bool) -> str | None:
     """What is wrong with a command line, as far as single arguments cannot tell."""
     takes_agent = chosen.command in ("run", "chat", "serve", "sessions")
-    if has_command and not takes_agent:
+    if has_command and not takes_agent and chosen.command != "connect":
         return f"{chosen.command} takes no command after `--`"
     if has_command and not chosen.command_line:
         return "there is no command after `--`"
     if takes_agent and chosen.command_line and chosen.agent is not None:
         return "an agent is either a name (`--agent`) or a command after `--`, not both"
+    if chosen.command == "connect" and (chosen.url is None) != has_command:
+        return "connect needs an address, or a command after `--`, and not both"
     if chosen.command == "run" and (chosen.prompt is None) == (chosen.prompt_file is None):
         return "run needs a prompt, or `-f FILE` (`-f -` for stdin), and not both"
     if chosen.command == "sessions" and (chosen.what is None) != (chosen.action == "list"):

@@ -29,6 +29,7 @@ The Agent Client Protocol in Python: agents and clients that talk.
 """
 WIDTH = 78
 """What fits on every terminal."""
+V2 = "speak version 2 of the protocol, a draft, if the agent does"
 WHICH_AGENT = "The agent is a command after `--`, a name (`--agent`), or the built-in one."
 
 
@@ -113,6 +114,7 @@ def _add_agent(commands: Commands) -> None:
     agent.add_argument("--scenario", metavar="FILE", help="play a scripted conversation (TOML or YAML)")
     agent.add_argument("--sessions", metavar="DIR", help="keep sessions here (default: the user's data directory)")
     agent.add_argument("--login", action="store_true", help="refuse sessions until the client has logged in")
+    agent.add_argument("--v2", action="store_true", help="serve version 2 of the protocol, a draft, beside version 1")
     agent.add_argument("--debug", action="store_true", help="put the text of unexpected errors into answers")
 
 
@@ -169,12 +171,16 @@ def _add_serve(commands: Commands) -> None:
 def _add_connect(commands: Commands) -> None:
     connect = commands.add_parser(
         "connect",
-        help="a remote agent as a local command, for editors",
-        description="Pass everything between stdin and stdout here and an agent behind an address. Give this command "
-        "to an editor that only starts commands. A broken connection is taken up again where the server allows it.",
-        epilog="example: duologue connect wss://agents.example.com/acp",
+        help="a remote agent, or one of another version, as a local command for editors",
+        description="Pass everything between stdin and stdout here and an agent behind an address, or a command after "
+        "`--`. Give this command to an editor that only starts commands. A broken connection is taken up again where "
+        "the server allows it. With `--as`, an agent that speaks another version of the protocol is translated.",
+        epilog="examples: duologue connect wss://agents.example.com/acp; duologue connect --as v1 -- newer-agent",
     )
-    connect.add_argument("url", metavar="URL", help="ws://, wss://, http:// or https://, as `duologue serve` prints it")
+    connect.add_argument(
+        "url", nargs="?", metavar="URL", help="ws://, wss://, http:// or https://, as `duologue serve` prints it"
+    )
+    connect.add_argument("--as", dest="speaks", choices=("v1", "v2"), help="the version that the editor speaks")
     _add_remote_options(connect)
 
 
@@ -225,6 +231,7 @@ def _add_doctor(commands: Commands) -> None:
     doctor.add_argument(
         "--timeout", type=_seconds, default=15.0, metavar="SECONDS", help="for each agent (default: 15)"
     )
+    doctor.add_argument("--v2", action="store_true", help=V2)
     doctor.add_argument("--json", action="store_true", help="JSON, one finding per line")
 
 
@@ -243,6 +250,7 @@ def _add_completion(commands: Commands) -> None:
 def _add_agent_options(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("the agent")
     group.add_argument("--agent", metavar="NAME|URL", help="an agent by name (`duologue agents` lists them) or address")
+    group.add_argument("--v2", action="store_true", help=V2)
     group.add_argument("--cwd", metavar="DIR", default=".", help="where the agent works (default: here)")
     group.add_argument("--env", action="append", default=[], metavar="NAME=VALUE", help="set a variable for the agent")
     group.add_argument("--login", metavar="METHOD", help="log in by this method of the agent first")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import importlib.metadata
-import logging
 from collections.abc import Awaitable
 from contextlib import suppress
 from contextvars import Context as Variables
@@ -27,8 +26,6 @@ from duologue.runtime.tasks import TaskScope
 
 __all__ = ["Between"]
 
-_log = logging.getLogger("duologue.relay")
-
 T = TypeVar("T")
 
 LAST_ANSWERS = 1.5
@@ -48,6 +45,7 @@ class Between:
         closed: Those that were closed here and that the agent could not be told of.
         losses: What could not be passed on.
         is_over: The agent is gone, or never came.
+        failure: Why.
     """
 
     def __init__(self, open_agent: OpenProcess, agent_version: int) -> None:
@@ -59,6 +57,7 @@ class Between:
         self.features = AgentFeatures()
         self.tasks = TaskScope()
         self.is_over = asyncio.Event()
+        self.failure: DuologueError | None = None
         self._open_agent = open_agent
         self._editor: Editor | None = None
         self._proxy: AgentProxy | None = None
@@ -99,7 +98,7 @@ class Between:
         try:
             welcome, received = await dialing
         except (StartError, ConnectionLost, ProtocolViolation) as error:
-            _log.error("no agent for an editor: %s", error)
+            self.failure = error
             self.is_over.set()
             raise InternalError(f"no agent: {explain(error)}") from error
         finally:
@@ -133,7 +132,7 @@ class Between:
         await connection.wait_closed()
         if connection is not self._far or self.near is None or self.near.is_closed:
             return
-        _log.error("an agent ended before its editor: %s", explain(connection.cause))
+        self.failure = connection.lost()
         with suppress(TimeoutError):
             async with asyncio.timeout(LAST_ANSWERS):
                 while self._asking:

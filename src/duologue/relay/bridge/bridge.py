@@ -12,6 +12,7 @@ import asyncio
 from typing import Any
 
 from duologue.dialects.negotiation import AgentSide, check_versions
+from duologue.errors import DuologueError
 from duologue.relay.bridge.between import Between
 from duologue.relay.bridge.core import BridgeCore
 from duologue.relay.bridge.passing import pass_extensions
@@ -32,11 +33,15 @@ class Bridge:
         version: What the editors speak.
         agent_version: What the agent speaks.
 
+    Attributes:
+        failure: Why an agent could not be reached, or was lost; None if its editor left first.
+
     Raises:
         ValueError: There is no such version.
     """
 
     def __init__(self, open_agent: OpenProcess, *, version: int, agent_version: int) -> None:
+        self.failure: DuologueError | None = None
         check_versions((version, agent_version))
         self._open_agent = open_agent
         self._version = version
@@ -52,6 +57,7 @@ class Bridge:
             async with Connection(transport, handlers, first="initialize", taps=taps) as near:
                 between.near = near
                 await _until_one_ends(near, between)
+                self.failure = between.failure
         finally:
             await between.aclose()
             await dialect.aclose()

@@ -20,7 +20,8 @@ from duologue.errors import ConnectionLost, DuologueError, StartError
 from duologue.jsonrpc.messages import Id
 from duologue.jsonrpc.outline import outline
 from duologue.relay.bridge.bridge import Bridge
-from duologue.relay.pipe import OpenProcess, Pipe, as_line
+from duologue.relay.local import Extension
+from duologue.relay.pipe import OpenProcess, as_line
 from duologue.runtime.tasks import TaskScope
 from duologue.transports.base import Transport
 
@@ -47,11 +48,15 @@ class Interpreter:
         open_agent: Makes the transport to a fresh agent, not yet entered.
         version: What the editors speak.
 
+    Attributes:
+        failure: Why the agent could not be reached, or was lost; None if the editor left first.
+
     Raises:
         ValueError: There is no such version.
     """
 
     def __init__(self, open_agent: OpenProcess, version: int) -> None:
+        self.failure: DuologueError | None = None
         (self._version,) = check_versions((version,))
         self._open_agent = open_agent
 
@@ -65,11 +70,13 @@ class Interpreter:
             agent = await self._agent_for(editor, frames[0])
             if editor.has_left:
                 return
-            if agent is not None:
-                await Pipe(lambda: agent).serve_on(editor.after_first())
-                return
             other = next(known for known in KNOWN if known != self._version)
-            await Bridge(self._open_agent, version=self._version, agent_version=other).serve_on(editor)
+            relay: Extension | Bridge = Bridge(self._open_agent, version=self._version, agent_version=other)
+            if agent is not None:
+                relay = Extension(lambda: agent)
+                editor.drop_first()
+            await relay.serve_on(editor)
+            self.failure = relay.failure
 
     async def _agent_for(self, editor: _Begun, first: bytes) -> _Begun | None:
         """An agent that has answered the editor in its version, if it does."""
@@ -133,10 +140,9 @@ class _Begun(Transport):
     async def __aenter__(self) -> Self:
         return self
 
-    def after_first(self) -> Self:
+    def drop_first(self) -> None:
         """The first frame has had its answer."""
         del self._received[0]
-        return self
 
     async def receive_more(self) -> list[bytes]:
         """What arrives next; it is received once more later."""
