@@ -59,7 +59,7 @@ class Endpoint:
         if scope["type"] == "lifespan":
             await self._live(receive, send)
             return
-        visit = Visit(scope, self._doors.address(scope))
+        visit = Visit(scope.get("method", "GET"), scope["path"][:200], self._doors.address(scope))
         try:
             await self._answer(scope, receive, visit.watch(send), visit)
         except Refusal as refusal:
@@ -144,7 +144,8 @@ async def refuse(scope: Scope, receive: Receive, send: Send, refusal: Refusal) -
 class Visit:
     """One line of the access log. Addresses are logged without what follows the path, tokens not at all."""
 
-    scope: Scope
+    method: str
+    path: str
     address: str
     caller: str | None = None
     status: int = 0
@@ -171,8 +172,8 @@ class Visit:
         line = {
             "address": self.address,
             "caller": self.caller,
-            "method": self.scope.get("method", "GET"),
-            "path": self.scope["path"][:200],
+            "method": self.method,
+            "path": self.path,
             "status": self.status,
             "seconds": round(time.monotonic() - self.began, 3),
         }

@@ -76,6 +76,12 @@ class GuardedWebSocket(WebSocketsSansIOProtocol):
         if self.close_timer is None:
             self.transport.abort()
 
+    def start_keepalive(self) -> None:
+        """Thousands of connections may rest here: let go of how each of them began."""
+        super().start_keepalive()
+        del self.request, self.response
+        self.scope["headers"] = []
+
     def handle_ping(self) -> None:
         super().handle_ping()
         if self.transport.get_write_buffer_size() > MAX_UNREAD and not self.writable.is_set():

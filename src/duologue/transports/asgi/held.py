@@ -12,6 +12,7 @@ from duologue.jsonrpc.messages import Id
 from duologue.jsonrpc.outline import Outline, Unanswered, outline
 from duologue.transports.asgi.limits import Limits
 from duologue.transports.asgi.numbers import Numbers
+from duologue.transports.asgi.signals import Signal
 from duologue.transports.base import Transport
 
 __all__ = ["Held"]
@@ -54,9 +55,9 @@ class Held(Transport):
         self._failure: ConnectionLost | None = None
         self._arrived: list[bytes] = []
         self._arrived_bytes = 0
-        self._arrival = asyncio.Event()
-        self._taken = asyncio.Event()
-        self._room = asyncio.Event()
+        self._arrival = Signal()
+        self._taken = Signal()
+        self._room = Signal()
         self._grace: asyncio.TimerHandle | None = None
         self.on_answered: Callable[[], None] | None = None
         """Called after each answer of the agent, while somebody waits for the last one."""
@@ -69,11 +70,10 @@ class Held(Transport):
                 raise self._failure.with_traceback(None)
             if self.is_over:
                 return []
-            self._arrival.clear()
             await self._arrival.wait()
         frames, self._arrived = self._arrived, []
         self._arrived_bytes = 0
-        self._taken.set()
+        self._taken.give()
         return frames
 
     def send(self, frame: bytes) -> None:
@@ -102,7 +102,6 @@ class Held(Transport):
 
     async def drain(self) -> None:
         while self.is_congested and not self.is_gone:
-            self._room.clear()
             await self._room.wait()
         if self.is_gone:
             raise self._failure or ConnectionLost("the client is gone")
@@ -132,12 +131,11 @@ class Held(Transport):
             return
         self._arrived.append(frame)
         self._arrived_bytes += len(frame)
-        self._arrival.set()
+        self._arrival.give()
 
     async def until_taken(self) -> None:
         """Wait until the agent has taken enough for more to arrive."""
         while self._arrived_bytes > self.limits.read_ahead and not self.is_over:
-            self._taken.clear()
             await self._taken.wait()
 
     def end(self, code: int = 1000, *, is_gone: bool = True) -> None:
@@ -150,8 +148,8 @@ class Held(Transport):
             self.is_over = True
             self.close_code = code
             self.keep_for_ever()
-            self._arrival.set()
-            self._taken.set()
+            self._arrival.give()
+            self._taken.give()
 
     def fail(self, failure: ConnectionLost, code: int = 1008) -> None:
         """It cannot go on, and this is why."""
@@ -162,7 +160,7 @@ class Held(Transport):
     def make_room(self) -> None:
         """The agent may send on."""
         self.is_congested = False
-        self._room.set()
+        self._room.give()
 
     def keep_for_a_while(self) -> None:
         """Nobody is there: end, unless somebody comes back in time."""

@@ -15,6 +15,7 @@ from duologue.transports.asgi.held import Held
 from duologue.transports.asgi.limits import Limits
 from duologue.transports.asgi.numbers import Numbers
 from duologue.transports.asgi.resuming import Received, Resume, add_offer, lost, received, resumed, said, take_wish
+from duologue.transports.asgi.signals import Signal
 from duologue.transports.asgi.window import Window
 
 __all__ = ["Carrier", "HeldSocket"]
@@ -61,7 +62,7 @@ class HeldSocket(Held):
             return
         if self.window.waiting_bytes > self.limits.write_ahead:
             self.is_congested = True
-        self.carrier.wakeup.set()
+        self.carrier.wakeup.give()
 
     def route_answer(self, frame: bytes, shape: Outline, request: Outline | None) -> None:
         self.route(frame, shape)
@@ -71,7 +72,7 @@ class HeldSocket(Held):
             return
         if self.is_gone and self.carrier.blocked_since is not None:
             self.carrier.cut()
-        self.carrier.wakeup.set()
+        self.carrier.wakeup.give()
 
     def check(self, now: float) -> None:
         carrier = self.carrier
@@ -138,7 +139,7 @@ class Carrier:
     """
 
     def __init__(self, receive: Receive, send: Send, connections: Connections, caller: str) -> None:
-        self.wakeup = asyncio.Event()
+        self.wakeup = Signal()
         self.blocked_since: float | None = None
         """Since when the client takes nothing of what is being sent."""
         self._receive = receive
@@ -182,12 +183,12 @@ class Carrier:
     def close(self, code: int) -> None:
         """Leave the connection to another socket."""
         self._close_code = code
-        self.wakeup.set()
+        self.wakeup.give()
 
     def say(self, words: bytes) -> None:
         """Send something about the connection itself, before anything of the agent."""
         self._first_words.append(words)
-        self.wakeup.set()
+        self.wakeup.give()
 
     # --- the first message
 
@@ -256,7 +257,7 @@ class Carrier:
             held.deliver(frame, outline(frame))
         else:
             held.window.append(serialize_error(None, InvalidRequest(f"{name!r} is there twice")))
-            self.wakeup.set()
+            self.wakeup.give()
 
     async def _next(self) -> bytes | None:
         """The next text; `None` when there will be no more."""
@@ -290,7 +291,6 @@ class Carrier:
                     await self._shut(held.close_code, "")
                     return
                 else:
-                    self.wakeup.clear()
                     await self.wakeup.wait()
 
     async def _send_text(self, frame: bytes) -> None:

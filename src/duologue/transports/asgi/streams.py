@@ -16,6 +16,7 @@ from duologue.transports.asgi.held import Held
 from duologue.transports.asgi.limits import Limits
 from duologue.transports.asgi.numbers import Numbers
 from duologue.transports.asgi.resuming import add_offer
+from duologue.transports.asgi.signals import Signal
 from duologue.transports.asgi.window import Window
 
 __all__ = ["HeldStreams", "Reader"]
@@ -104,7 +105,7 @@ class HeldStreams(Held):
             if stream.window.waiting_bytes > self.limits.write_ahead:
                 self._congested.add(stream)
                 self.is_congested = True
-            stream.reader.wakeup.set()
+            stream.reader.wakeup.give()
         if self._kept > self.limits.queued_bytes:
             for each in self._streams.values():
                 each.window.acknowledge(each.window.last_taken)
@@ -165,7 +166,7 @@ class HeldStreams(Held):
             self._welcome.set_result(None)
         for stream in self._streams.values():
             if stream.reader is not None:
-                stream.reader.wakeup.set()
+                stream.reader.wakeup.give()
                 if self.is_gone:
                     stream.reader.make_way()
 
@@ -186,7 +187,7 @@ class Reader:
     """
 
     def __init__(self, held: HeldStreams, stream: Stream) -> None:
-        self.wakeup = asyncio.Event()
+        self.wakeup = Signal()
         self.blocked_since: float | None = None
         """Since when the client takes nothing of what is being sent."""
         self._held = held
@@ -230,7 +231,7 @@ class Reader:
 
     def make_way(self) -> None:
         """Another reads on from here: end in good order, or at once if this one takes nothing."""
-        self.wakeup.set()
+        self.wakeup.give()
         if self.blocked_since is not None:
             self.leave()
 
@@ -284,7 +285,6 @@ class Reader:
         self.blocked_since = None
 
     async def _wait(self, send: Send) -> None:
-        self.wakeup.clear()
         try:
             async with asyncio.timeout(self._held.limits.keepalive_seconds):
                 await self.wakeup.wait()
