@@ -19,7 +19,7 @@ def test_a_person_sees_the_output_of_a_command_before_it_ends(tmp_path: Path, co
     prompt = f"/run sh -c '{WAITING}'"
     with terminal(tmp_path, *([command, "--yes"] if command == "chat" else [command, prompt, "--yes"])) as person:
         if command == "chat":
-            person.until(":help lists")
+            person.until("›")
             person.type(f"{prompt}\r")
         person.until("○ execute")
         assert "second\n" not in person.until("\n    first\n")

@@ -83,7 +83,7 @@ def test_a_chat_is_recorded(tmp_path: Path) -> None:
 def test_a_chat_on_a_terminal_says_where_it_is_recorded(tmp_path: Path) -> None:
     with terminal(tmp_path, "chat", "--record") as screen:
         screen.until("recording to ")
-        screen.until(":help lists")
+        screen.until("›")
         screen.type("\x04")
         assert screen.wait() == 0
     assert len(_kept(tmp_path)) == 1
