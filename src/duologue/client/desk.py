@@ -6,9 +6,9 @@ Nothing is done for an agent that was not advertised, and nothing without the pe
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from duologue.client.permissions import Permissions, Question
 from duologue.client.terminals import Terminals
@@ -149,14 +149,16 @@ class Desk:
 
     # --- what the agent says and asks
 
-    async def update(self, session_id: str, update: Update, raw: bytes) -> None:
+    def update(self, session_id: str, update: Update, raw: bytes) -> Coroutine[Any, Any, None]:
         session = self.sessions.get(session_id)
         if session is None:
-            self.lost_updates += 1
-            _log.debug("an update for a session nobody knows")
-            return
+            return self._lose()
         self.signs.heard(session_id)
-        await session.update(update, raw)
+        return session.update(update, raw)
+
+    async def _lose(self) -> None:
+        self.lost_updates += 1
+        _log.debug("an update for a session nobody knows")
 
     async def ask_permission(
         self, session_id: str, tool: ToolCallChanged, options: list[PermissionOption], raw: bytes

@@ -339,6 +339,16 @@ class ClientSession:
         """Fold one update in and show it: to the turn that runs, and to those who watch."""
         if self.is_replaying and not isinstance(update, STATES):
             return
+        turn = self._turn
+        if turn is not None and type(update) is MessageChunk and update.role != "user":
+            # Most of what an agent ever says takes the short way.
+            self.transcript.apply(update)
+            event = event_of(update, None, raw)
+            self._audience.tell(event)
+            turn.note(event)
+            if turn.is_read:
+                await turn.deliver(event)
+            return
         is_echo = self._turn is not None and isinstance(update, MessageChunk | MessageChanged) and update.role == "user"
         changed = None if is_echo else self.transcript.apply(update)  # what we sent is in the transcript already
         is_of_a_turn = isinstance(update, MessageChunk | ToolCallChanged | PlanChanged)
@@ -356,6 +366,7 @@ class ClientSession:
         """Let everybody know who watches, and the turn that runs."""
         self._audience.tell(event)
         if self._turn is not None:
+            self._turn.note(event)
             await self._turn.deliver(event)
 
     # --- the end

@@ -53,7 +53,7 @@ class ClientTurn:
         self._tool_calls: dict[str, ToolCall] = {}
         self._plan: Plan | None = None
         self._events: deque[Event] = deque()
-        self._is_read = False
+        self.is_read = False
         self._something: asyncio.Event = asyncio.Event()
         self._room: asyncio.Event = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -82,12 +82,12 @@ class ClientTurn:
     @property
     def is_behind(self) -> bool:
         """Its reader has more to read than may wait, and the agent waits for that."""
-        return self._is_read and len(self._events) >= MAX_WAITING_EVENTS
+        return self.is_read and len(self._events) >= MAX_WAITING_EVENTS
 
     # --- using it
 
     async def __aenter__(self) -> Self:
-        self._is_read = True
+        self.is_read = True
         self._start()
         return self
 
@@ -100,7 +100,7 @@ class ClientTurn:
         await self._finish(raises=kind is None)
 
     def __aiter__(self) -> AsyncIterator[Event]:
-        self._is_read = True
+        self.is_read = True
         self._start()
         return self._iterate()
 
@@ -151,8 +151,8 @@ class ClientTurn:
 
     # --- what the session does with it
 
-    async def deliver(self, event: Event) -> None:
-        """One event of this turn; waits while its reader is behind."""
+    def note(self, event: Event) -> None:
+        """One event of this turn, for what will have come of it."""
         match event:
             case Text():
                 self._texts.setdefault(event.message_id, []).append(event.text)
@@ -164,10 +164,13 @@ class ClientTurn:
                 self._plan = event
             case _:
                 pass
+
+    async def deliver(self, event: Event) -> None:
+        """The same for its reader; waits while that is behind."""
         while self.is_behind:
             self._room.clear()
             await self._room.wait()
-        if self._is_read:
+        if self.is_read:
             self._events.append(event)
             self._something.set()
 
@@ -188,7 +191,7 @@ class ClientTurn:
 
     def _stop_reading(self) -> None:
         """Nobody looks any more: the lane must not wait for a reader that has gone."""
-        self._is_read = False
+        self.is_read = False
         self._events.clear()
         self._room.set()
 

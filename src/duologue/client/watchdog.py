@@ -10,6 +10,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Generator
 from contextlib import contextmanager
+from time import monotonic
 from typing import TYPE_CHECKING
 
 from duologue.client.terminals import Terminals
@@ -31,7 +32,7 @@ class Signs:
 
     def heard(self, session_id: str) -> None:
         """The agent has said something about this session."""
-        self._heard[session_id] = asyncio.get_running_loop().time()
+        self._heard[session_id] = monotonic()
 
     @contextmanager
     def waits(self, session_id: str | None) -> Generator[None]:
@@ -48,7 +49,7 @@ class Signs:
         """When it was last heard of; now, while it waits for us."""
         if self._waiting[session_id] or self._waiting[None]:
             self.heard(session_id)
-        return self._heard.setdefault(session_id, asyncio.get_running_loop().time())
+        return self._heard.setdefault(session_id, monotonic())
 
     def forget(self, session_id: str) -> None:
         """The session is over."""
@@ -71,13 +72,12 @@ class Watchdog:
 
     async def watch(self, turn: ClientTurn) -> None:
         """Until it has to be given up; whoever ends the turn ends this, too."""
-        loop = asyncio.get_running_loop()
         self._signs.heard(turn.session.id)
         told_since: float | None = None
         while True:
             last = self._last_sign(turn)
             is_told = last == told_since
-            rest = last + self._seconds * (2 if is_told else 1) - loop.time()
+            rest = last + self._seconds * (2 if is_told else 1) - monotonic()
             if rest > 0:
                 await asyncio.sleep(rest)
             elif not is_told:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from typing import Any, ClassVar, TypeVar
 
 import msgspec
@@ -46,9 +46,9 @@ class WireEditor(Editor):
         attached.received = getattr(answer, "meta", None)
         return answer
 
-    async def _notify(self, notification: Notification[P], params: P) -> None:
+    def _notify(self, notification: Notification[P], params: P) -> Coroutine[Any, Any, None]:
         attached = current_attachment()
-        await self._connection.notify(notification, params if attached is None else with_attachment(params, attached))
+        return self._connection.notify(notification, params if attached is None else with_attachment(params, attached))
 
     async def elicit(self, question: Elicitation) -> ElicitationAnswer:
         schema = self.schema

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Coroutine
 from typing import Any, ClassVar
 
 import msgspec
@@ -48,11 +49,13 @@ class ClientService:
     def _tell(self, notification: Notification[Any], handler: Any) -> None:
         self._handlers.on(notification)(handler)
 
-    async def _heard(self, context: Context, params: Any, update: Update) -> None:
+    def _heard(self, context: Context, params: Any, update: Update) -> Coroutine[Any, Any, None]:
         """Hand an update to the core, which sees what came with it, if anything did."""
         if params.meta is None:
-            await self._core.update(params.session_id, update, context.raw)
-            return
+            return self._core.update(params.session_id, update, context.raw)
+        return self._heard_with_meta(context, params, update)
+
+    async def _heard_with_meta(self, context: Context, params: Any, update: Update) -> None:
         with answering(context.method, params.meta):
             await self._core.update(params.session_id, update, context.raw)
 

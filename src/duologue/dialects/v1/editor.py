@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from typing import Any, ClassVar
 
 from duologue.conversation.content import JsonObject
@@ -11,6 +11,7 @@ from duologue.conversation.updates import (
     CompactionChanged,
     CompactionChunk,
     MessageChanged,
+    MessageChunk,
     Notice,
     PlanChanged,
     PlanRemoved,
@@ -28,7 +29,7 @@ from duologue.dialects.terms import (
     TerminalExit,
     TerminalOutput,
 )
-from duologue.dialects.v1.updates import permission_tool, update_to_wire
+from duologue.dialects.v1.updates import chunk_to_wire, permission_tool, update_to_wire
 from duologue.schema import v1
 
 __all__ = ["V1Editor"]
@@ -39,7 +40,13 @@ class V1Editor(WireEditor):
 
     schema: ClassVar[Any] = v1
 
-    async def update(self, session_id: str, update: Update) -> None:
+    def update(self, session_id: str, update: Update) -> Coroutine[Any, Any, None]:
+        if type(update) is MessageChunk:  # most of what an agent ever says takes the short way
+            chunk = chunk_to_wire(update)
+            return self._notify(v1.SESSION_UPDATE, v1.SessionNotification(session_id=session_id, update=chunk))
+        return self._update(session_id, update)
+
+    async def _update(self, session_id: str, update: Update) -> None:
         update = self._fit(update)
         if not self._is_wanted(update):
             return

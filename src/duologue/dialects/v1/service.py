@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Coroutine
 from typing import Any, ClassVar
 
 from duologue.dialects.base.service import ClientService
@@ -34,8 +35,8 @@ class V1ClientService(ClientService):
             self._answer(v1.TERMINAL_KILL, self._kill_terminal)
             self._answer(v1.TERMINAL_RELEASE, self._release_terminal)
 
-    async def _update(self, context: Context, params: v1.SessionNotification) -> None:
-        await self._heard(context, params, update_from_wire(params.update))
+    def _update(self, context: Context, params: v1.SessionNotification) -> Coroutine[Any, Any, None]:
+        return self._heard(context, params, update_from_wire(params.update))
 
     async def _ask_permission(
         self, context: Context, params: v1.RequestPermissionRequest

@@ -37,9 +37,7 @@ def update_to_wire(update: u.Update) -> v1.SessionUpdate | None:
     """One update as it is written; nothing if this version has no words for it."""
     match update:
         case u.MessageChunk():
-            return _CHUNKS[update.role](
-                content=to_wire(update.content), message_id=update.message_id, meta=_plain(update.meta)
-            )
+            return chunk_to_wire(update)
         case u.ToolCallChanged(is_new=True):
             return v1.ToolCall(**_tool_fields(update, title=update.title or ""))
         case u.ToolCallChanged():
@@ -60,6 +58,11 @@ def update_to_wire(update: u.Update) -> v1.SessionUpdate | None:
             return Other(update.tag, update.fields)
         case _:
             return _rarer_to_wire(update)
+
+
+def chunk_to_wire(chunk: u.MessageChunk) -> v1.SessionUpdate:
+    """A piece of a message as it is written."""
+    return _CHUNKS[chunk.role](content=to_wire(chunk.content), message_id=chunk.message_id, meta=_plain(chunk.meta))
 
 
 def _rarer_to_wire(update: u.Update) -> v1.SessionUpdate | None:

@@ -5,7 +5,7 @@ Version 2 has no files and no terminals of the client; the agent's side falls ba
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any, ClassVar, NoReturn
 
@@ -52,14 +52,14 @@ class V2Editor(WireEditor):
         self._ids: dict[str, MessageIds] = {}
         self._work: dict[str, Work] = {}
 
-    async def update(self, session_id: str, update: Update) -> None:
-        match update:
-            case ModeChanged() | SettingsChanged(settings=[]):
-                return  # modes are settings, and those are told whole
-            case _:
-                ids = self._ids.setdefault(session_id, MessageIds())
-                wire = update_to_wire(ids.fill(update))
-                await self._notify(v2.SESSION_UPDATE, v2.UpdateSessionNotification(session_id=session_id, update=wire))
+    def update(self, session_id: str, update: Update) -> Coroutine[Any, Any, None]:
+        if isinstance(update, ModeChanged) or (isinstance(update, SettingsChanged) and not update.settings):
+            return _nothing()  # modes are settings, and those are told whole
+        ids = self._ids.get(session_id)
+        if ids is None:
+            ids = self._ids[session_id] = MessageIds()
+        wire = update_to_wire(ids.fill(update))
+        return self._notify(v2.SESSION_UPDATE, v2.UpdateSessionNotification(session_id=session_id, update=wire))
 
     def replayed(self, updates: AsyncIterator[Update]) -> AsyncIterator[Update]:
         return in_whole_messages(updates)
@@ -189,3 +189,7 @@ class V2Editor(WireEditor):
 
     def _refuse(self, what: str) -> NoReturn:
         raise MethodNotFound(f"clients of version 2 have no {what} for agents")
+
+
+async def _nothing() -> None:
+    """Nothing is said."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Coroutine
 from typing import Any, ClassVar
 
 import msgspec
 
-from duologue.conversation.updates import MessageChanged, MessageChunk, StateChanged
+from duologue.conversation.updates import MessageChanged, MessageChunk, StateChanged, Update
 from duologue.dialects.base.service import ClientService
 from duologue.dialects.contract import ClientCore
 from duologue.dialects.terms import ClientFeatures
@@ -36,8 +37,13 @@ class V2ClientService(ClientService):
         handlers.on(v2.SESSION_UPDATE)(self._update)
         self._answer(v2.SESSION_REQUEST_PERMISSION, self._ask_permission)
 
-    async def _update(self, context: Context, params: v2.UpdateSessionNotification) -> None:
+    def _update(self, context: Context, params: v2.UpdateSessionNotification) -> Coroutine[Any, Any, None]:
         update = update_from_wire(params.update)
+        if isinstance(update, MessageChunk) and update.role != "user":  # most of all takes the short way
+            return self._heard(context, params, update)
+        return self._heard_and_noted(context, params, update)
+
+    async def _heard_and_noted(self, context: Context, params: v2.UpdateSessionNotification, update: Update) -> None:
         await self._heard(context, params, update)
         match update:
             case StateChanged():
