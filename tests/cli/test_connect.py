@@ -1,0 +1,106 @@
+"""`duologue connect`, and addresses for the other commands, as programs."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from duologue import connect
+from tests.cli.program import PROGRAM, duologue, environment
+from tests.cli.test_serve import served
+
+INITIALIZE = '{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":1}}\n'
+
+KEEPER = """
+import sys
+with open(sys.argv[1], "wb") as kept:
+    for line in sys.stdin.buffer:
+        kept.write(line)
+        kept.flush()
+        if b'"id"' in line:
+            sys.stdout.buffer.write(line.replace(b'"method":"initialize","params"', b'"result"'))
+            sys.stdout.flush()
+"""
+
+
+def test_an_address_that_makes_no_sense_is_a_mistake_in_the_command_line(tmp_path: Path) -> None:
+    for url in ("gemini", "ftp://host", "ws://host?token=secret", "ws://user:secret@host"):
+        ended = duologue(tmp_path, "connect", url)
+        assert ended.returncode == 2
+        assert "secret" not in ended.stderr
+    assert duologue(tmp_path, "connect", "ws://h", "--header", "nonsense").returncode == 2
+
+
+def test_a_server_that_is_not_there_is_told_on_both_ways_out(tmp_path: Path) -> None:
+    for scheme in ("ws", "http"):
+        ended = duologue(tmp_path, "connect", f"{scheme}://127.0.0.1:1", said=INITIALIZE)
+        assert ended.returncode == 1
+        assert f"cannot reach {scheme}://127.0.0.1:1/acp" in ended.stderr
+        answer = json.loads(ended.stdout)
+        assert (answer["id"], answer["error"]["code"]) == (1, -32603)
+
+
+@pytest.mark.parametrize("scheme", ["ws", "http"])
+async def test_every_command_takes_an_address_for_an_agent(tmp_path: Path, scheme: str) -> None:
+    async with served(tmp_path, "--", *PROGRAM, "agent") as server:
+        url = scheme + server.url.removeprefix("ws")
+        ran = await asyncio.to_thread(duologue, tmp_path, "run", "/echo hello", "--agent", url)
+        looked = await asyncio.to_thread(duologue, tmp_path, "doctor", "--agent", url, "--json")
+        address, _, token = url.partition("#token=")
+        listed = await asyncio.to_thread(duologue, tmp_path, "sessions", "--agent", address, "--token", token)
+        known = await asyncio.to_thread(duologue, tmp_path, "sessions", "--agent", address, DUOLOGUE_TOKEN=token)
+        refused = await asyncio.to_thread(duologue, tmp_path, "run", "hello", "--agent", address)
+    assert ran.returncode == 0
+    assert "You said: hello" in ran.stdout
+    assert json.loads(looked.stdout.splitlines()[-1])["state"] == "ok"
+    assert (listed.returncode, known.returncode) == (0, 0)
+    assert refused.returncode == 1
+    assert "does it want a token?" in refused.stderr
+    assert token not in ran.stderr + looked.stdout + looked.stderr
+
+
+async def test_a_named_agent_may_be_behind_an_address(tmp_path: Path) -> None:
+    config = tmp_path / "config.toml"
+    async with served(tmp_path, "--", *PROGRAM, "agent") as server:
+        config.write_text(f'[agents.team]\nurl = "{server.url}"\n')
+        there = str(config)
+        asked = ["run", "/echo hi", "--agent", "team"]
+        ran = await asyncio.to_thread(duologue, tmp_path, *asked, DUOLOGUE_CONFIG=there)
+        listed = await asyncio.to_thread(duologue, tmp_path, "agents", "--json", DUOLOGUE_CONFIG=there)
+    assert ran.returncode == 0
+    assert "You said: hi" in ran.stdout
+    lines = [json.loads(line) for line in listed.stdout.splitlines()]
+    [team] = [line for line in lines if line["name"] == "team"]
+    assert team["url"] == server.url.partition("#")[0]  # the token is nobody's business
+
+
+@pytest.mark.parametrize("scheme", ["ws", "http"])
+async def test_an_editor_talks_through_both_programs_to_an_agent_as_if_it_had_started_it(
+    tmp_path: Path, scheme: str
+) -> None:
+    async with served(tmp_path, "--", *PROGRAM, "agent") as server:
+        url = scheme + server.url.removeprefix("ws")
+        command = [*PROGRAM, "connect", url]
+        async with asyncio.timeout(20), connect(command, env=environment(tmp_path)) as agent:
+            async with agent.session(tmp_path) as session:
+                assert "You said: through two programs" in await session.ask("/echo through two programs")
+                turn = await session.prompt("/stream 200")
+                assert turn.stop_reason == "end_turn"
+
+
+async def test_the_frames_are_the_same_at_both_ends_of_both_programs(tmp_path: Path) -> None:
+    kept = tmp_path / "kept"
+    said = [
+        INITIALIZE.encode(),
+        b'{"jsonrpc":"2.0","id":"a","method":"b","params":{"n":12345678901234567890.10,"text":"\xf0\x9f\x8e\x88"}}\n',
+        b'{ "jsonrpc" : "2.0" , "id" : 7, "method":"c" }\n',
+    ]
+    async with served(tmp_path, "--", sys.executable, "-c", KEEPER, str(kept)) as server:
+        ended = await asyncio.to_thread(duologue, tmp_path, "connect", server.url, said=b"".join(said))
+    assert ended.returncode == 0
+    assert kept.read_bytes() == b"".join(said)
+    assert ended.stdout.encode() == b"".join(said).replace(b'"method":"initialize","params"', b'"result"')
