@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -16,6 +17,8 @@ from duologue.runtime.tasks import TaskScope
 from duologue.transports.base import Servable, Transport
 from duologue.transports.memory import memory_pair
 from tests.agent.judge import V1, V2, Judge
+from tests.agent.v2.wire import WireClient
+from tests.client.scripted import Json, ScriptedAgent, result
 
 SECONDS = 10.0
 BOTH_WAYS = [(1, 2), (2, 1)]
@@ -69,3 +72,62 @@ async def across(
         yield remote
     await way.tasks.settle()
     assert [each for each in judge.complaints if not any(word in each for word in but)] == []
+
+
+class NewerAgent(ScriptedAgent):
+    """Answers a prompt of version 2 when it is inserted, and tells what it is told to after that.
+
+    Attributes:
+        turn: The updates of each turn, the state that ends it among them.
+    """
+
+    def __init__(self, capabilities: Json | None = None) -> None:
+        super().__init__()
+        who = {"name": "far", "version": "1"}
+        self.welcome = {"protocolVersion": 2, "info": who, "capabilities": capabilities or {"session": {}}}
+        self.turn: list[Json] = []
+        self.answers["session/prompt"] = self._insert
+
+    async def _insert(self, params: Json) -> Json:
+        return result(messageId="m1")
+
+    async def _answer(self, message: Json) -> None:
+        await super()._answer(message)
+        if message["method"] == "session/prompt":
+            self.update(*self.turn)
+
+    def tells(self, *told: Json, **end: Any) -> None:
+        """Have turns in which this is told."""
+        idle = {"sessionUpdate": "state_update", "state": "idle", "stopReason": "end_turn", **end}
+        self.turn = [{"sessionUpdate": "state_update", "state": "running"}, *told, idle]
+
+
+@asynccontextmanager
+async def wire_across(agent: Servable, version: int, agent_version: int) -> AsyncGenerator[WireClient]:
+    """A client made of nothing but messages, before a bridge; it leaves at the end, and nothing stays behind."""
+    way = Near(agent)
+    near, far = memory_pair()
+    client = WireClient(near)
+    client.judge = Judge(V1 if version == 1 else V2)
+    bridge = Bridge(way.open, version=version, agent_version=agent_version)
+    async with asyncio.timeout(SECONDS):
+        serving = [way.tasks.start(bridge.serve_on(far)), way.tasks.start(client.read())]
+        yield client
+        await client.hang_up()
+        await asyncio.gather(*serving)
+        await way.tasks.settle()
+    assert client.judge.complaints == []
+
+
+async def introduce(client: WireClient, version: int, **capabilities: Any) -> Json:
+    """The first exchange in either version."""
+    if version == 2:
+        return await client.initialize(**capabilities)
+    return await client.ask("initialize", protocolVersion=1, clientCapabilities=capabilities)
+
+
+async def opened(client: WireClient, version: int, **capabilities: Any) -> str:
+    """The first exchange, and a session."""
+    await introduce(client, version, **capabilities)
+    more = {"mcpServers": []} if version == 1 else {}
+    return str((await client.ask("session/new", cwd="/tmp", **more))["sessionId"])
