@@ -10,16 +10,13 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypeVar
 
 from duologue.client.audience import Audience
+from duologue.client.known import Known
 from duologue.client.prompts import Attachment, build_prompt
 from duologue.client.supervise import MODE, MODEL, STATES, Chosen, reopen
 from duologue.client.turn import ClientTurn
-from duologue.conversation.content import Content, JsonObject, TextContent
-from duologue.conversation.items import Usage
-from duologue.conversation.settings import Modes, Setting
+from duologue.conversation.content import Content, JsonObject
 from duologue.conversation.setup import SessionSetup
-from duologue.conversation.transcript import Transcript
 from duologue.conversation.updates import (
-    Command,
     Location,
     MessageChanged,
     MessageChunk,
@@ -28,7 +25,6 @@ from duologue.conversation.updates import (
     ToolCallChanged,
     Update,
 )
-from duologue.conversation.work import BackgroundWork
 from duologue.dialects.contract import AgentProxy
 from duologue.dialects.terms import Opened
 from duologue.errors import ConnectionLost, InvalidParams, MethodNotFound, ResourceNotFound, SessionLost
@@ -42,14 +38,13 @@ __all__ = ["ClientSession"]
 T = TypeVar("T")
 
 
-class ClientSession:
+class ClientSession(Known):
     """One conversation with an agent.
 
     Attributes:
         id: The agent's name for it.
         agent: Whose it is.
         setup: What it was opened with.
-        transcript: Everything said and done so far.
         following: Where the agent works, last it said.
         is_interrupted: The agent was lost in the middle of a turn.
         is_replaying: The agent tells what it said before; it was heard already.
@@ -59,11 +54,11 @@ class ClientSession:
     """
 
     def __init__(self, agent: RemoteAgent, session_id: str, setup: SessionSetup) -> None:
+        super().__init__()
         self.id = session_id
         self.agent = agent
         self.setup = setup
         self.cwd = Path(setup.cwd)
-        self.transcript = Transcript()
         self.following: Location | None = None
         self.is_open = True
         self.is_interrupted = False
@@ -71,9 +66,8 @@ class ClientSession:
         self.lost: str | None = None
         self.late_updates = 0
         self._line = agent.lines
-        self._returning = asyncio.Lock()
+        self._returning: asyncio.Task[None] | None = None
         self.chosen = Chosen(self)
-        self._models: Setting | None = None
         self._turn: ClientTurn | None = None
         self._waiting: list[ClientTurn] = []
         self._had_turn = False
@@ -99,36 +93,6 @@ class ClientSession:
     # --- what is known
 
     @property
-    def title(self) -> str | None:
-        return self.transcript.title
-
-    @property
-    def commands(self) -> list[Command]:
-        """The slash commands the agent offers."""
-        return self.transcript.commands
-
-    @property
-    def usage(self) -> Usage | None:
-        """How full the context is, and what the session has cost."""
-        return self.transcript.usage
-
-    @property
-    def settings(self) -> list[Setting]:
-        """Everything that can be set, with its value."""
-        return self.transcript.settings
-
-    @property
-    def modes(self) -> Modes | None:
-        """The modes; settings of category `mode` count, and win over what older agents say."""
-        return self.transcript.modes_shown
-
-    @property
-    def models(self) -> Setting | None:
-        """The models: the setting of category `model`, or what older agents say."""
-        found = next((each for each in self.settings if each.category == "model"), None)
-        return found or self._models
-
-    @property
     def is_busy(self) -> bool:
         """A turn is running."""
         return self._turn is not None
@@ -145,12 +109,6 @@ class ClientSession:
         if told is not None:
             return told.state
         return "running" if self.is_busy else "idle"
-
-    @property
-    def background(self) -> list[BackgroundWork]:
-        """What goes on beside the turn, as far as the agent tells: those of version 2 may."""
-        told = self.transcript.state
-        return [] if told is None else told.background or []
 
     # --- prompting
 
@@ -204,7 +162,10 @@ class ClientSession:
             self._turn.is_cancelling = True
         # protocol/v1/prompt-turn, Cancellation: the client MUST answer the permission requests still pending.
         self.agent.desk.cancel_questions(self.id)
-        await self.agent.proxy.cancel(self.id)
+        if self._turn is not None and not self._turn.is_sent:
+            self._turn.give_up()  # the agent is being started again or logged in to, and has not heard of it
+        else:
+            await self.agent.proxy.cancel(self.id)
 
     async def cancel_tool_call(self, tool_call_id: str) -> None:
         """Cancel one tool call and nothing else, where the agent lets us (`tool_call.can_cancel`)."""
@@ -313,17 +274,21 @@ class ClientSession:
         Raises:
             SessionLost: That cannot be.
         """
-        async with self._returning:
-            if self._line == self.agent.lines:
-                return
-            self._must_be_open()
-            try:
-                await reopen(self)
-            except SessionLost as error:
-                self.lost, self.is_open = str(error), False
-                self.fall_silent()
-                await self.agent.forget(self)
-                raise
+        while self._line != self.agent.lines:
+            if self._returning is None or self._returning.done():
+                self._returning = self.agent.tasks.start(self._reopen())
+            # Whoever gives up waiting leaves a session that is half open: that is brought to its end.
+            await asyncio.shield(self._returning)
+
+    async def _reopen(self) -> None:
+        self._must_be_open()
+        try:
+            await reopen(self)
+        except SessionLost as error:
+            self.lost, self.is_open = str(error), False
+            self.fall_silent()
+            await self.agent.forget(self)
+            raise
 
     # --- watching
 
@@ -395,8 +360,3 @@ class ClientSession:
     def fall_silent(self) -> None:
         """Nothing more will be heard: whoever reads the events has read them all."""
         self._audience.dismiss()
-
-    def said(self) -> str:
-        """The last message of the agent, as plain text."""
-        spoken = [message for message in self.transcript.messages if message.role == "agent"]
-        return "".join(block.text for block in spoken[-1].content if isinstance(block, TextContent)) if spoken else ""

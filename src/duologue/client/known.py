@@ -1,0 +1,65 @@
+"""What a client knows of a session, and nobody has to be asked for."""
+
+from __future__ import annotations
+
+from duologue.conversation.content import TextContent
+from duologue.conversation.items import Usage
+from duologue.conversation.settings import Modes, Setting
+from duologue.conversation.transcript import Transcript
+from duologue.conversation.updates import Command
+from duologue.conversation.work import BackgroundWork
+
+__all__ = ["Known"]
+
+
+class Known:
+    """What the agent has told of a session so far.
+
+    Attributes:
+        transcript: Everything said and done so far.
+    """
+
+    def __init__(self) -> None:
+        self.transcript = Transcript()
+        self._models: Setting | None = None
+
+    @property
+    def title(self) -> str | None:
+        return self.transcript.title
+
+    @property
+    def commands(self) -> list[Command]:
+        """The slash commands the agent offers."""
+        return self.transcript.commands
+
+    @property
+    def usage(self) -> Usage | None:
+        """How full the context is, and what the session has cost."""
+        return self.transcript.usage
+
+    @property
+    def settings(self) -> list[Setting]:
+        """Everything that can be set, with its value."""
+        return self.transcript.settings
+
+    @property
+    def modes(self) -> Modes | None:
+        """The modes; settings of category `mode` count, and win over what older agents say."""
+        return self.transcript.modes_shown
+
+    @property
+    def models(self) -> Setting | None:
+        """The models: the setting of category `model`, or what older agents say."""
+        found = next((each for each in self.settings if each.category == "model"), None)
+        return found or self._models
+
+    @property
+    def background(self) -> list[BackgroundWork]:
+        """What goes on beside the turn, as far as the agent tells: those of version 2 may."""
+        told = self.transcript.state
+        return [] if told is None else told.background or []
+
+    def said(self) -> str:
+        """The last message of the agent, as plain text."""
+        spoken = [message for message in self.transcript.messages if message.role == "agent"]
+        return "".join(block.text for block in spoken[-1].content if isinstance(block, TextContent)) if spoken else ""
