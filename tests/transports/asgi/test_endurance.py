@@ -6,10 +6,10 @@ import asyncio
 import gc
 import json
 import os
+import socket as sockets
 import struct
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
-from socket import socket as BareSocket
 from typing import Any
 
 import pytest
@@ -372,24 +372,23 @@ async def test_idle_connections_are_cheap(chaos_factor: int, record_property: An
     """The clients are bare sockets, which take next to nothing of the same process."""
     count = 500 if chaos_factor == 1 else 5000
     async with site(builtin_agent()) as place:
-        sockets = [await bare_socket(place) for _ in range(20)]
+        clients = [await bare_socket(place) for _ in range(20)]
         gc.collect()
         before = _resident()
-        for _ in range(count):
-            sockets.append(await bare_socket(place))
+        clients += [await bare_socket(place) for _ in range(count)]
         gc.collect()
         each = (_resident() - before) / count
-        for client in sockets:
+        for client in clients:
             client.close()
     record_property("count", count)
 
     assert each <= 64 * 1024
 
 
-async def bare_socket(place: Site) -> BareSocket:
+async def bare_socket(place: Site) -> sockets.socket:
     """A WebSocket that has said `initialize` and heard the answer."""
     loop = asyncio.get_running_loop()
-    client = BareSocket()
+    client = sockets.socket()
     client.setblocking(False)
     async with asyncio.timeout(SECONDS):
         await loop.sock_connect(client, ("127.0.0.1", place.port))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import msgspec
 from starlette.responses import PlainTextResponse, Response
@@ -61,7 +61,7 @@ class Endpoint:
             return
         visit = Visit(scope.get("method", "GET"), scope["path"][:200], self._doors.address(scope))
         try:
-            await self._answer(scope, receive, visit.watch(send), visit)
+            await self._answer(scope, receive, send, visit)
         except Refusal as refusal:
             self.connections.numbers.refused[refusal.status] += 1
             await refuse(scope, receive, visit.watch(send), refusal)
@@ -76,8 +76,9 @@ class Endpoint:
             await self._on_close()
         await send({"type": "lifespan.shutdown.complete"})
 
-    async def _answer(self, scope: Scope, receive: Receive, send: Send, visit: Visit) -> None:
+    async def _answer(self, scope: Scope, receive: Receive, straight: Send, visit: Visit) -> None:
         path = _path(scope)
+        send = visit.watch(straight)
         if path == "/health" and scope["type"] == "http":
             self._doors.check_name(scope)
             await self._health(scope, receive, send)
@@ -85,7 +86,9 @@ class Endpoint:
         visitor = await self._doors.enter(scope)
         visit.caller = visitor.caller
         if path == PATH and scope["type"] == "websocket":
-            await self._carry(visitor, receive, send)
+            visit.status = 101
+            # Nobody watches each message of a socket: there are many.
+            await self._carry(visitor, receive, straight)
         elif path == "/metrics" and scope["type"] == "http":
             _allow(scope, "GET")
             text = self.connections.numbers.page(self.connections.gauges)
@@ -149,17 +152,14 @@ class Visit:
     address: str
     caller: str | None = None
     status: int = 0
-    began: float = 0.0
+    began: float = field(default_factory=time.monotonic)
 
     def watch(self, send: Send) -> Send:
         """The same way out, with an eye on the status."""
-        self.began = time.monotonic()
 
         async def watched(message: Message) -> None:
             kind = message["type"]
-            if kind == "websocket.accept":
-                self.status = 101
-            elif kind.endswith("response.start"):
+            if kind.endswith("response.start"):
                 self.status = message["status"]
             await send(message)
 

@@ -1,4 +1,4 @@
-"""Waking up who waits. An `asyncio.Event` holds a queue for those who might; thousands of resting connections feel it."""
+"""Waking up who waits. An `asyncio.Event` holds a queue for those who might, which thousands of connections feel."""
 
 from __future__ import annotations
 
