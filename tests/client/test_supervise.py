@@ -18,6 +18,7 @@ from duologue.client.permissions import Permissions, Question
 from duologue.client.session import ClientSession
 from duologue.client.supervise import Restart
 from duologue.client.terminals import Terminals
+from duologue.client.turn import ClientTurn
 from duologue.conversation.setup import StdioMcpServer
 from duologue.errors import AgentExited, CommandNotFound, ConnectionLost, CrashLoop, SessionLost
 from duologue.events import Commands, Event, Text
@@ -361,7 +362,9 @@ async def test_leaving_while_an_agent_is_being_started_again_leaves_nothing(tmp_
     died = asyncio.Event()
     policy = Restart(pause=60)
     async with asyncio.timeout(20):
-        async with connect(mortal(tmp_path), restart=policy, on_stderr=lambda _: died.set()) as agent:
+        async with connect(
+            mortal(tmp_path), restart=policy, on_stderr=lambda data: died.set() if data else None
+        ) as agent:
             os.kill(int(pids(tmp_path)[0]), signal.SIGKILL)
             await agent.connection.wait_closed()
             (tmp_path / "fatal").write_text("no")
@@ -370,6 +373,57 @@ async def test_leaving_while_an_agent_is_being_started_again_leaves_nothing(tmp_
         with pytest.raises(ConnectionLost):
             await waiting
     assert [pid for pid in pids(tmp_path) if is_running(pid)] == []
+
+
+async def test_a_turn_that_waits_for_a_restart_can_be_cancelled(tmp_path: Path) -> None:
+    died = asyncio.Event()
+    policy = Restart(pause=60)
+    async with (
+        asyncio.timeout(20),
+        connect(
+            mortal(tmp_path, "resume"), restart=policy, on_stderr=lambda data: died.set() if data else None
+        ) as agent,
+    ):
+        session = await agent.new(tmp_path)
+        os.kill(int(pids(tmp_path)[0]), signal.SIGKILL)
+        await agent.connection.wait_closed()
+        (tmp_path / "fatal").write_text("no")
+        turn = session.prompt("go")
+        running = asyncio.ensure_future(finished(turn))
+        await died.wait()
+        await session.cancel()
+        await running
+        assert turn.stop_reason == "cancelled"
+
+
+async def finished(turn: ClientTurn) -> None:
+    await turn
+
+
+async def test_a_session_whose_return_nobody_awaits_comes_back_once(tmp_path: Path) -> None:
+    async def resume(params: Json) -> Json:
+        asked.set()
+        await go_on.wait()
+        return result()
+
+    asked, go_on = asyncio.Event(), asyncio.Event()
+    agent = ScriptedAgent(RESUMES)
+    agent.answers["session/resume"] = resume
+    async with asyncio.timeout(5), connect(agent, restart=QUICK) as remote:
+        session = await remote.new(tmp_path)
+        await agent.transport.aclose()
+        await remote.connection.wait_closed()
+        first = session.prompt("one")
+        running = asyncio.ensure_future(finished(first))
+        await asked.wait()
+        await first.cancel()
+        await running
+        assert first.stop_reason == "cancelled"
+        second = asyncio.ensure_future(finished(session.prompt("two")))
+        go_on.set()
+        await second
+    assert len(agent.calls("session/resume")) == 1
+    assert [call["prompt"][0]["text"] for call in agent.calls("session/prompt")] == ["two"]
 
 
 async def test_only_what_can_be_reached_again_can_be_restarted() -> None:

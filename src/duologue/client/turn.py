@@ -37,6 +37,7 @@ class ClientTurn:
         usage: The tokens it used up, if the agent counts them.
         error: Why it failed, if it did.
         is_cancelling: The agent was asked to end it.
+        is_sent: The agent has it, and has not answered yet.
     """
 
     def __init__(self, session: ClientSession, prompt: list[Content], meta: JsonObject | None) -> None:
@@ -47,6 +48,7 @@ class ClientTurn:
         self.meta: JsonObject | None = None
         self.error: BaseException | None = None
         self.is_cancelling = False
+        self.is_sent = False
         self._verdict: DuologueError | None = None
         self._meta = meta
         self._texts: dict[str | None, list[str]] = {}
@@ -228,10 +230,11 @@ class ClientTurn:
 
     async def _send(self, proxy: AgentProxy) -> PromptResult:
         agent = self.session.agent
-        self.session.is_replaying = False
+        self.session.is_replaying, self.is_sent = False, True
         watch = None if agent.watchdog is None else agent.tasks.start(agent.watchdog.watch(self))
         try:
             return await proxy.prompt(self.session.id, self.prompt, self._meta)
         finally:
+            self.is_sent = False
             if watch is not None:
                 watch.cancel()
