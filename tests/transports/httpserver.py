@@ -1,0 +1,138 @@
+"""A server over HTTP that a test controls down to the bytes of each event stream."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from starlette.types import Receive, Scope, Send
+
+from duologue.mcp.loopback import serve_on_loopback
+from duologue.transports.address import Address
+
+Json: TypeAlias = dict[str, Any]
+
+END: None = None
+"""In place of bytes: the server ends the stream."""
+
+
+@dataclass
+class Asked:
+    """One request."""
+
+    method: str
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def message(self) -> Json:
+        message: Json = json.loads(self.body)
+        return message
+
+    @property
+    def session(self) -> str | None:
+        return self.headers.get("acp-session-id")
+
+
+Answer: TypeAlias = tuple[int, dict[str, str], bytes]
+
+
+@dataclass
+class Fake:
+    """Answers `initialize`, says 202 to all else, and streams what a test puts into the queues.
+
+    Attributes:
+        terms: What it grants to those who return; nothing, if None.
+        asked: Every request, in the order it came.
+        on_post, on_get: May answer in its place.
+    """
+
+    terms: Json | None = None
+    headers: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
+    asked: list[Asked] = field(default_factory=list[Asked])
+    on_post: Callable[[Asked], Answer | None] = lambda asked: None
+    on_get: Callable[[Asked], Answer | None] = lambda asked: None
+    queues: dict[str | None, asyncio.Queue[bytes | None]] = field(
+        default_factory=dict[str | None, asyncio.Queue[bytes | None]]
+    )
+
+    def stream(self, session: str | None = None) -> asyncio.Queue[bytes | None]:
+        """What goes to the connection's stream, or to a session's."""
+        return self.queues.setdefault(session, asyncio.Queue())
+
+    def tell(self, message: Json, session: str | None = None, number: int | None = None, **fields: object) -> None:
+        """Put one event into a stream."""
+        named = {**({} if number is None else {"id": number}), **fields}
+        head = "".join(f"{name}: {value}\n" for name, value in named.items())
+        self.stream(session).put_nowait(f"{head}data: {json.dumps(message)}\n\n".encode())
+
+    def posts(self) -> list[Asked]:
+        """What was posted after `initialize`."""
+        return [each for each in self.asked if each.method == "POST"][1:]
+
+    def gets(self, session: str | None = None) -> list[Asked]:
+        """How often a stream was asked for."""
+        return [each for each in self.asked if each.method == "GET" and each.session == session]
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return
+        headers = {name.decode(): value.decode() for name, value in scope["headers"]}
+        asked = Asked(scope["method"], headers, await _body(receive))
+        self.asked.append(asked)
+        if asked.method == "GET":
+            given = self.on_get(asked)
+            if given is None:
+                await self._stream(asked, send)
+                return
+        else:
+            given = self.on_post(asked) if asked.method == "POST" else None
+        await self._answer(send, given or self._usual(asked))
+
+    def _usual(self, asked: Asked) -> Answer:
+        if asked.method == "POST" and asked.message.get("method") == "initialize":
+            result: Json = {"protocolVersion": 1}
+            if self.terms is not None:
+                result["_meta"] = {"duologue/resume": self.terms}
+            body = json.dumps({"jsonrpc": "2.0", "id": asked.message["id"], "result": result}).encode()
+            return 200, {"content-type": "application/json", "acp-connection-id": "c-1"}, body
+        return 202, {}, b""
+
+    async def _answer(self, send: Send, answer: Answer) -> None:
+        status, headers, body = answer
+        pairs = [(name.encode(), value.encode()) for name, value in [*headers.items(), *self.headers]]
+        await send({"type": "http.response.start", "status": status, "headers": pairs})
+        await send({"type": "http.response.body", "body": body})
+
+    async def _stream(self, asked: Asked, send: Send) -> None:
+        headers = [(b"content-type", b"text/event-stream")]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": b":\n\n", "more_body": True})
+        queue = self.stream(asked.session)
+        while (data := await queue.get()) is not END:
+            await send({"type": "http.response.body", "body": data, "more_body": True})
+        await send({"type": "http.response.body", "body": b""})
+
+
+async def _body(receive: Receive) -> bytes:
+    body = bytearray()
+    while True:
+        message = await receive()
+        body += message.get("body", b"")
+        if not message.get("more_body"):
+            return bytes(body)
+
+
+@asynccontextmanager
+async def serving(fake: Fake) -> AsyncGenerator[Address]:
+    """The address of such a server; its streams end with it."""
+    async with serve_on_loopback(fake) as base:
+        try:
+            yield Address.of(f"{base}/acp")
+        finally:
+            for queue in fake.queues.values():
+                queue.put_nowait(END)

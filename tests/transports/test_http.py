@@ -1,0 +1,532 @@
+"""The client's side of streamable HTTP: what it posts where, what it makes of answers, and how it returns."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from duologue.errors import ConnectionLost, HistoryLost, MessageTooLarge, PeerTooSlow, Unreachable
+from duologue.transports.address import Address
+from duologue.transports.http import HttpTransport
+from duologue.transports.returning import Patience
+from tests.transports.httpserver import END, Answer, Asked, Fake, Json, serving
+from tests.transports.waiting import until
+from tests.transports.wsserver import CuttingProxy
+
+INITIALIZE = b'{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":1}}'
+TERMS = {"version": 1, "connectionId": "c-1", "graceSeconds": 30}
+QUICK = Patience(first=0.01, longest=0.05, limit=5.0)
+
+
+class Client:
+    """A transport with messages for frames."""
+
+    def __init__(self, transport: HttpTransport) -> None:
+        self.transport = transport
+        self._waiting: list[bytes] = []
+
+    def send(self, **message: Any) -> None:
+        self.transport.send(json.dumps({"jsonrpc": "2.0", **message}).encode())
+
+    async def next(self) -> Json:
+        while not self._waiting:
+            self._waiting += await self.transport.receive()
+            assert self._waiting, "nothing more will come"
+        message: Json = json.loads(self._waiting.pop(0))
+        return message
+
+
+@asynccontextmanager
+async def opened(fake: Fake, patience: Patience = QUICK, **options: Any) -> AsyncGenerator[Client]:
+    """A client after its first exchange."""
+    async with asyncio.timeout(20), serving(fake) as address:
+        async with HttpTransport(address, patience=patience, **options) as transport:
+            client = Client(transport)
+            transport.send(INITIALIZE)
+            assert await client.next() == {"jsonrpc": "2.0", "id": 0, "result": {"protocolVersion": 1}}
+            yield client
+
+
+def prompt(id: int | str = 1, session: str = "s-1") -> Json:
+    return {"id": id, "method": "session/prompt", "params": {"sessionId": session}}
+
+
+async def test_the_first_exchange_is_a_post_and_the_last_a_delete() -> None:
+    fake = Fake()
+    async with opened(fake) as client:
+        await until(lambda: len(fake.gets()) == 1)
+        client.send(method="hello")
+    first, *_, last = fake.asked
+    assert (first.method, first.headers["content-type"]) == ("POST", "application/json")
+    assert first.message["params"]["_meta"] == {"duologue/resume": {"version": 1}}
+    assert "acp-connection-id" not in first.headers
+    assert (last.method, last.headers["acp-connection-id"]) == ("DELETE", "c-1")
+    [hello] = fake.posts()
+    assert (hello.message["method"], hello.headers["acp-connection-id"]) == ("hello", "c-1")
+    assert "duologue-message" not in hello.headers
+
+
+async def test_what_is_sent_arrives_in_order() -> None:
+    fake = Fake()
+    async with opened(fake) as client:
+        for number in range(20):
+            client.send(method=f"m{number}")
+    assert [each.message["method"] for each in fake.posts()] == [f"m{number}" for number in range(20)]
+
+
+async def test_a_session_is_heard_before_anything_is_said_in_it() -> None:
+    fake = Fake()
+    async with opened(fake) as client:
+        client.send(**prompt())
+        fake.tell({"jsonrpc": "2.0", "id": 1, "result": {}}, "s-1")
+        assert (await client.next())["id"] == 1
+    methods = [(each.method, each.session) for each in fake.asked if each.session == "s-1"]
+    assert methods == [("GET", "s-1"), ("POST", "s-1")]
+
+
+async def test_a_new_session_is_listened_to_as_soon_as_it_is_known() -> None:
+    fake = Fake()
+    async with opened(fake) as client:
+        client.send(id=1, method="session/new", params={})
+        fake.tell({"jsonrpc": "2.0", "id": 1, "result": {"sessionId": "s-9"}})
+        assert (await client.next())["result"] == {"sessionId": "s-9"}
+        fake.tell({"jsonrpc": "2.0", "method": "session/update", "params": {"sessionId": "s-9"}}, "s-9")
+        assert (await client.next())["method"] == "session/update"
+
+
+async def test_answers_carry_the_session_of_the_question() -> None:
+    fake = Fake()
+    async with opened(fake) as client:
+        client.send(**prompt())
+        fake.tell({"jsonrpc": "2.0", "id": 5, "method": "ask", "params": {}}, "s-1")
+        fake.tell({"jsonrpc": "2.0", "id": "5", "method": "ask", "params": {}})
+        assert {(await client.next())["id"], (await client.next())["id"]} == {5, "5"}
+        client.send(id=5, result={})
+        client.send(id="5", result={})
+        await until(lambda: len(fake.posts()) == 3)
+    assert [(each.message["id"], each.session) for each in fake.posts()[1:]] == [(5, "s-1"), ("5", None)]
+
+
+async def test_the_first_message_must_be_the_first_exchange() -> None:
+    fake = Fake()
+    async with serving(fake) as address, HttpTransport(address) as transport:
+        client = Client(transport)
+        client.send(method="early")
+        client.send(id=1, method="session/new")
+        assert (await client.next())["error"]["code"] == -32600
+    assert fake.asked == []
+
+
+@pytest.mark.parametrize("status", [301, 401, 403, 404, 500, 503])
+async def test_a_server_that_refuses_the_first_exchange_cannot_be_used(status: int) -> None:
+    fake = Fake(on_post=lambda asked: (status, {"location": "http://elsewhere.example/"}, b"go away"))
+    async with serving(fake) as address, HttpTransport(address) as transport:
+        transport.send(INITIALIZE)
+        with pytest.raises(Unreachable, match=f"HTTP {status}") as caught:
+            await transport.receive()
+    assert caught.value.status == status
+    assert len(fake.asked) == 1  # no redirect was followed, nothing tried again
+
+
+@pytest.mark.parametrize("status", [200, 400, 500])
+async def test_an_agent_that_refuses_the_first_exchange_is_heard_and_may_be_asked_again(status: int) -> None:
+    refusal = b'{"jsonrpc":"2.0","id":0,"error":{"code":-32022,"message":"no"}}'
+
+    def once(asked: Asked) -> Answer | None:
+        return (status, {}, refusal) if len(fake.asked) == 1 else None
+
+    fake = Fake(on_post=once)
+    async with serving(fake) as address, HttpTransport(address) as transport:
+        client = Client(transport)
+        transport.send(INITIALIZE)
+        assert (await client.next())["error"]["code"] == -32022
+        transport.send(INITIALIZE)
+        assert "result" in await client.next()
+
+
+@pytest.mark.parametrize("body", [b"<html>", b"", b"[]", b'{"jsonrpc":"2.0","id":9,"result":{}}'])
+async def test_what_is_no_answer_to_the_first_exchange_is_no_agent(body: bytes) -> None:
+    fake = Fake(on_post=lambda asked: (200, {"acp-connection-id": "c"}, body))
+    async with serving(fake) as address, HttpTransport(address) as transport:
+        transport.send(INITIALIZE)
+        with pytest.raises(Unreachable):
+            await transport.receive()
+
+
+async def test_a_connection_without_an_id_cannot_be_used_but_one_in_the_result_counts() -> None:
+    named = b'{"jsonrpc":"2.0","id":0,"result":{"connectionId":"c-7"}}'
+    for body, is_good in ((named, True), (named.replace(b"connectionId", b"other"), False)):
+        fake = Fake(on_post=lambda asked, body=body: (200, {}, body))  # type: ignore[misc]
+        async with serving(fake) as address, HttpTransport(address) as transport:
+            transport.send(INITIALIZE)
+            if is_good:
+                assert await transport.receive() == [body]
+                await until(lambda fake=fake: len(fake.gets()) == 1)  # type: ignore[misc]
+                assert fake.gets()[0].headers["acp-connection-id"] == "c-7"
+            else:
+                with pytest.raises(ConnectionLost, match="which connection"):
+                    await transport.receive()
+
+
+async def test_nobody_at_the_address_is_an_error() -> None:
+    async with HttpTransport(Address.of("http://127.0.0.1:1")) as transport:
+        transport.send(INITIALIZE)
+        with pytest.raises(Unreachable, match="cannot reach"):
+            await transport.receive()
+
+
+# Refused messages
+
+
+@pytest.mark.parametrize(
+    ("status", "code"), [(400, -32603), (404, -32002), (409, -32603), (413, -32603), (501, -32603)]
+)
+@pytest.mark.fault("HTT-07")
+async def test_a_request_that_is_refused_fails_alone(status: int, code: int) -> None:
+    fake = Fake(on_post=lambda asked: (status, {}, b"not this") if asked.session == "s-1" else None)
+    async with opened(fake) as client:
+        client.send(**prompt())
+        error = (await client.next())["error"]
+        assert (error["code"], error["data"]) == (code, {"status": status, "body": "not this"})
+        client.send(id=2, method="session/list", params={})
+        fake.tell({"jsonrpc": "2.0", "id": 2, "result": {}})
+        assert (await client.next())["result"] == {}
+
+
+async def test_an_error_in_the_words_of_the_protocol_is_passed_on_as_it_is() -> None:
+    said = b'{"jsonrpc":"2.0","id":1,"error":{"code":-32600,"message":"a batch"}}'
+    fake = Fake(on_post=lambda asked: (400, {}, said) if asked.session else None)
+    async with opened(fake) as client:
+        client.send(**prompt())
+        assert (await client.next())["error"] == {"code": -32600, "message": "a batch"}
+
+
+async def test_long_complaints_are_cut() -> None:
+    fake = Fake(on_post=lambda asked: (400, {}, b"x" * 1_000_000) if asked.session else None)
+    async with opened(fake) as client:
+        client.send(**prompt())
+        assert len((await client.next())["error"]["data"]["body"]) == 8 * 1024
+
+
+async def test_a_refused_notification_is_only_worth_a_line_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    fake = Fake(on_post=lambda asked: (400, {}, b"") if asked.message.get("method") == "bad" else None)
+    with caplog.at_level(logging.WARNING):
+        async with opened(fake) as client:
+            client.send(method="bad")
+            client.send(method="good")
+            await until(lambda: len(fake.posts()) == 2)
+    assert "did not take bad" in caplog.text
+
+
+async def test_a_refused_answer_ends_the_connection_for_the_agent_would_wait_for_ever() -> None:
+    fake = Fake(on_post=lambda asked: (400, {}, b"") if "result" in asked.message else None)
+    async with opened(fake) as client:
+        client.send(id=1, result={})
+        with pytest.raises(ConnectionLost, match="did not take our answer"):
+            await client.next()
+
+
+@pytest.mark.parametrize("status", [401, 403, 404, 410])
+async def test_a_server_that_forgot_us_ends_the_connection(status: int) -> None:
+    fake = Fake(on_post=lambda asked: (status, {}, b"") if asked.message.get("method") == "x" else None)
+    async with opened(fake) as client:
+        client.send(id=1, method="x")
+        with pytest.raises(ConnectionLost, match=f"HTTP {status}"):
+            await client.next()
+        with pytest.raises(ConnectionLost):
+            client.send(id=2, method="y")
+
+
+async def test_an_id_that_no_header_can_carry_fails_its_request_alone() -> None:
+    fake = Fake()
+    async with opened(fake) as client:
+        for session in ("ü", "a\nb"):
+            client.send(**prompt(session=session))
+            assert "header" in (await client.next())["error"]["message"]
+
+
+# Streams
+
+
+@pytest.mark.parametrize("status", [404, 409])
+async def test_a_session_that_cannot_be_heard_yet_or_by_us_concerns_nobody_else(status: int) -> None:
+    fake = Fake(on_get=lambda asked: (status, {}, b"") if asked.session else None)
+    async with opened(fake) as client:
+        client.send(id=1, method="session/load", params={"sessionId": "s-1"})
+        if status == 404:  # there are servers that know a session only once it is loaded
+            await until(lambda: len(fake.posts()) == 1)
+            fake.tell({"jsonrpc": "2.0", "id": 1, "result": {}})
+            assert (await client.next())["result"] == {}
+        else:
+            assert "409" in (await client.next())["error"]["message"]
+        assert not client.transport._is_ended
+
+
+async def test_the_end_of_the_connections_stream_is_the_end_where_nobody_may_return() -> None:
+    fake = Fake()
+    async with opened(fake) as client:
+        fake.stream().put_nowait(END)
+        with pytest.raises(ConnectionLost, match="ended"):
+            await client.next()
+
+
+async def test_the_end_of_a_sessions_stream_fails_what_is_asked_there_and_the_next_message_opens_it_anew() -> None:
+    fake = Fake()
+    async with opened(fake) as client:
+        client.send(**prompt(1))
+        client.send(id=2, method="session/list", params={})
+        await until(lambda: len(fake.posts()) == 2)
+        fake.stream("s-1").put_nowait(END)
+        failed = await client.next()
+        assert (failed["id"], failed["error"]["code"]) == (1, -32603)
+        client.send(**prompt(3))
+        fake.tell({"jsonrpc": "2.0", "id": 3, "result": {}}, "s-1")
+        assert (await client.next())["id"] == 3
+    assert len(fake.gets("s-1")) == 2
+
+
+async def test_what_is_no_event_stream_is_refused() -> None:
+    fake = Fake(on_get=lambda asked: (200, {"content-type": "text/html"}, b"<html>"))
+    async with opened(fake) as client:
+        with pytest.raises(ConnectionLost, match="refuses an event stream"):
+            await client.next()
+
+
+async def test_an_event_over_the_limit_ends_the_connection() -> None:
+    fake = Fake()
+    async with opened(fake, max_message_bytes=1000) as client:
+        fake.tell({"text": "x" * 1000})
+        with pytest.raises(MessageTooLarge):
+            await client.next()
+
+
+async def test_an_answer_over_the_limit_ends_the_connection() -> None:
+    fake = Fake(on_post=lambda asked: (200, {}, b"x" * 5000))
+    async with serving(fake) as address, HttpTransport(address, max_message_bytes=1000) as transport:
+        transport.send(INITIALIZE)
+        with pytest.raises(MessageTooLarge):
+            await transport.receive()
+
+
+async def test_an_answer_waits_for_what_came_before_it_on_the_stream_beside() -> None:
+    fake = Fake(terms=TERMS)
+    async with opened(fake) as client:
+        client.send(id=1, method="session/load", params={"sessionId": "s-1"})
+        await until(lambda: len(fake.posts()) == 1)
+        fake.tell({"jsonrpc": "2.0", "id": 1, "result": {}}, number=1, after=2)
+        fake.tell({"jsonrpc": "2.0", "id": 2, "method": "other", "params": {}}, number=2)
+        assert (await client.next())["method"] == "other"
+        for number in (1, 2):
+            fake.tell({"n": number}, "s-1", number=number)
+        assert [await client.next() for _ in range(3)] == [
+            {"n": 1},
+            {"n": 2},
+            {"jsonrpc": "2.0", "id": 1, "result": {}},
+        ]
+
+
+async def test_an_answer_that_does_not_say_what_came_before_it_waits_until_the_replay_is_quiet() -> None:
+    fake = Fake()
+    async with opened(fake) as client:
+        client.send(id=1, method="session/load", params={"sessionId": "s-1"})
+        await until(lambda: len(fake.posts()) == 1)
+        fake.tell({"jsonrpc": "2.0", "id": 1, "result": {}})
+        for number in range(5):
+            await asyncio.sleep(0.01)
+            fake.tell({"n": number}, "s-1")
+        assert [(await client.next()).get("n") for _ in range(6)] == [0, 1, 2, 3, 4, None]
+
+
+# Cookies and pace
+
+
+@pytest.mark.fault("HTT-19")
+async def test_cookies_live_as_long_as_the_connection_and_are_few_and_small() -> None:
+    fake = Fake(headers=[("set-cookie", "node=7; Path=/"), ("set-cookie", "big=" + "x" * 5000)])
+    fake.headers += [("set-cookie", f"many{number}=1; Path=/") for number in range(100)]
+    fake.headers += [("set-cookie", "theirs=1; Domain=evil.example; Path=/")]
+    async with opened(fake) as client:
+        client.send(method="hello")
+        await until(lambda: len(fake.posts()) == 1)
+        sent = fake.posts()[0].headers["cookie"].split("; ")
+        assert "node=7" in sent
+        assert len(sent) == 64
+        assert not [each for each in sent if each.startswith(("big", "theirs"))]
+    assert len(client.transport._requester._cookies) == 0
+
+
+async def test_a_server_that_takes_nothing_congests_and_then_ends_the_connection() -> None:
+    hold = asyncio.Event()
+
+    class Slow(Fake):
+        async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+            if scope["type"] == "http" and scope["method"] == "POST" and len(self.asked) > 1:
+                await hold.wait()
+            await super().__call__(scope, receive, send)
+
+    async with opened(Slow(), max_queued_bytes=1_000_000) as client:
+        await asyncio.sleep(0)
+        client.send(method="first")
+        while not client.transport.is_congested:
+            client.send(method="x" * 100_000)
+        assert client.transport.queued > 0
+        with pytest.raises(PeerTooSlow):
+            while True:
+                client.send(method="x" * 100_000)
+        with pytest.raises(PeerTooSlow):
+            await client.transport.drain()
+        hold.set()
+
+
+async def test_a_flood_that_nobody_takes_stays_in_the_network() -> None:
+    fake = Fake()
+    async with opened(fake) as client:
+        for _ in range(256):
+            fake.stream().put_nowait(b"data: " + b"x" * 65536 + b"\n\n")
+        before = -1
+        while before != fake.stream().qsize():
+            before = fake.stream().qsize()
+            await asyncio.sleep(0.1)
+        assert before > 0
+        frames = 0
+        while frames < 256:
+            frames += len(await client.transport.receive())
+
+
+# Returning
+
+
+async def test_what_is_posted_is_numbered_where_the_server_lets_us_return() -> None:
+    fake = Fake(terms=TERMS)
+    async with opened(fake) as client:
+        for number in range(3):
+            client.send(method=f"m{number}")
+    assert [each.headers["duologue-message"] for each in fake.posts()] == ["1", "2", "3"]
+
+
+@pytest.mark.fault("REC-06")
+async def test_a_post_whose_answer_never_came_is_repeated_under_its_number() -> None:
+    fake = Fake(terms=TERMS)
+    limits = iter([0, 0, 0])
+    async with serving(fake) as address, CuttingProxy(urlsplit(address.url).port or 0).running() as proxy:
+        through = Address.of(f"http://127.0.0.1:{proxy.port}/acp")
+        async with HttpTransport(through, patience=QUICK) as transport:
+            client = Client(transport)
+            transport.send(INITIALIZE)
+            await client.next()
+            proxy.after_bytes = lambda: next(limits, 1_000_000)
+            proxy.cut()
+            client.send(method="once")
+            client.send(method="twice")
+            await until(lambda: fake.posts()[-1:] != [] and fake.posts()[-1].message["method"] == "twice")
+    seen = [(each.message["method"], each.headers["duologue-message"]) for each in fake.posts()]
+    assert len(seen) > 2
+    assert set(seen) == {("once", "1"), ("twice", "2")}
+
+
+async def test_a_busy_server_is_asked_again() -> None:
+    fake = Fake(terms=TERMS)
+    fake.on_post = lambda asked: (503, {}, b"") if asked.message["method"] == "x" and len(fake.posts()) < 3 else None
+    async with opened(fake) as client:
+        client.send(method="x")
+    assert [each.headers["duologue-message"] for each in fake.posts()] == ["1", "1", "1"]
+
+
+@pytest.mark.fault("REC-01", "REC-02")
+async def test_a_broken_stream_goes_on_behind_the_last_event_and_what_comes_twice_is_dropped() -> None:
+    fake = Fake(terms=TERMS)
+    async with opened(fake) as client:
+        fake.tell({"n": 1}, number=1)
+        fake.tell({"n": 2}, number=2)
+        fake.stream().put_nowait(b"id: 3\ndata: {")  # cut in the middle of an event
+        fake.stream().put_nowait(END)
+        assert [(await client.next())["n"] for _ in range(2)] == [1, 2]
+        for number in (2, 3, 4):
+            fake.tell({"n": number}, number=number)
+        assert [(await client.next())["n"] for _ in range(2)] == [3, 4]
+    first, second = fake.gets()
+    assert "last-event-id" not in first.headers
+    assert second.headers["last-event-id"] == "2"
+
+
+@pytest.mark.fault("REC-03")
+async def test_a_gap_between_two_events_is_never_silent() -> None:
+    fake = Fake(terms=TERMS)
+    async with opened(fake) as client:
+        fake.tell({"n": 1}, number=1)
+        fake.tell({"n": 3}, number=3)
+        assert await client.next() == {"n": 1}
+        with pytest.raises(HistoryLost, match="event 2"):
+            await client.next()
+
+
+@pytest.mark.fault("REC-03")
+@pytest.mark.parametrize("status", [404, 410])
+async def test_a_server_that_no_longer_has_what_we_missed_is_believed(status: int) -> None:
+    fake = Fake(terms=TERMS, on_get=lambda asked: (status, {}, b"") if "last-event-id" in asked.headers else None)
+    async with opened(fake) as client:
+        fake.stream().put_nowait(END)
+        with pytest.raises(HistoryLost, match="load the session"):
+            await client.next()
+
+
+@pytest.mark.parametrize("status", [401, 403])
+async def test_a_refused_stream_is_not_tried_again(status: int) -> None:
+    fake = Fake(terms=TERMS, on_get=lambda asked: (status, {}, b"") if "last-event-id" in asked.headers else None)
+    async with opened(fake) as client:
+        fake.stream().put_nowait(END)
+        with pytest.raises(ConnectionLost, match=f"HTTP {status}"):
+            await client.next()
+    assert len(fake.gets()) == 2
+
+
+async def test_a_stream_that_somebody_seems_to_read_is_asked_for_until_it_is_free() -> None:
+    fake = Fake(terms=TERMS)
+    fake.on_get = lambda asked: (409, {}, b"") if "last-event-id" in asked.headers and len(fake.gets()) < 4 else None
+    async with opened(fake) as client:
+        fake.stream().put_nowait(END)
+        fake.tell({"n": 1}, number=1)
+        assert await client.next() == {"n": 1}
+    assert len(fake.gets()) == 4
+
+
+@pytest.mark.fault("REC-12")
+@pytest.mark.parametrize("what", ["stream", "post"])
+async def test_a_server_that_stays_away_is_reported_when_patience_ends(what: str) -> None:
+    fake = Fake(terms=TERMS)
+    busy: Answer = (503, {}, b"")
+    if what == "stream":
+        fake.on_get = lambda asked: busy if "last-event-id" in asked.headers else None
+    else:
+        fake.on_post = lambda asked: busy if asked.message["method"] == "x" else None
+    async with opened(fake, patience=Patience(first=0.01, longest=0.05, limit=0.3)) as client:
+        if what == "stream":
+            fake.stream().put_nowait(END)
+        else:
+            client.send(id=1, method="x")
+        async with asyncio.timeout(5):
+            with pytest.raises(ConnectionLost, match="503"):
+                await client.next()
+
+
+async def test_leaving_takes_no_longer_than_it_must() -> None:
+    fake = Fake(on_post=lambda asked: None)
+    async with serving(fake) as address:
+        transport = HttpTransport(address)
+        await transport.aclose()
+        with pytest.raises(ConnectionLost, match="not entered"):
+            transport.send(b"{}")
+        async with transport:
+            transport.send(INITIALIZE)
+            await transport.receive()
+        await transport.aclose()
+        assert await transport.receive() == []
+        with pytest.raises(ConnectionLost, match="closed"):
+            transport.send(b"{}")
