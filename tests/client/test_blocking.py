@@ -9,6 +9,9 @@ import pytest
 
 from duologue.builtin.agent import builtin_agent
 from duologue.client import blocking
+from duologue.client.remote import RemoteAgent
+from duologue.client.session import ClientSession
+from duologue.client.turn import ClientTurn
 from duologue.errors import CommandNotFound, RequestError
 from duologue.events import Text
 
@@ -47,3 +50,50 @@ async def test_it_works_where_a_loop_is_already_running(tmp_path: Path) -> None:
 def test_an_agent_that_cannot_be_started_is_an_error_here() -> None:
     with pytest.raises(CommandNotFound), blocking.connect("no-such-agent-anywhere"):
         pass
+
+
+MACHINERY = {
+    RemoteAgent: {"connection", "forget", "fork", "need", "new", "proxy", "request", "setup_for"},
+    ClientSession: {
+        *("aclose", "come_back", "fall_silent", "is_cancelling", "model_was_set", "opened", "request", "said", "show"),
+        *("start_turn", "update", "withdraw"),
+    },
+    ClientTurn: {"deliver", "fail", "give_up", "is_behind", "note", "run"},
+}
+"""What the parts of the client use among themselves, and what has another name here."""
+
+
+@pytest.mark.parametrize(
+    ("original", "facade"),
+    [
+        (RemoteAgent, blocking.BlockingAgent),
+        (ClientSession, blocking.BlockingSession),
+        (ClientTurn, blocking.BlockingTurn),
+    ],
+)
+def test_nothing_of_the_asynchronous_side_is_missing(original: type, facade: type) -> None:
+    public = {name for name in dir(original) if not name.startswith("_")}
+
+    assert public - set(dir(facade)) - MACHINERY[original] == set()
+
+
+def test_what_is_known_of_a_session_can_be_read(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("word\n")
+    with blocking.connect(builtin_agent()) as agent:
+        with agent.session(tmp_path, additional_directories=[tmp_path]) as session:
+            heard = session.events()
+            turn = session.prompt("/search word").wait()
+            assert turn.is_over
+            assert (session.is_busy, session.state, session.background) == (False, "idle", [])
+            assert session.following is not None
+            assert session.following.path.endswith("a.txt")
+            assert "search" in [command.name for command in session.commands]
+            session.prompt("/background 1").wait()
+            assert isinstance(next(event for event in heard if "between turns" in getattr(event, "text", "")), Text)
+        assert list(heard) == []
+        with agent.resume(session.id, tmp_path, mcp_servers=[]) as resumed:
+            assert resumed.id == session.id
+        assert [provider.provider_id for provider in agent.providers()] == ["example"]
+        agent.set_provider("example", api_type="openai", base_url="https://h")
+        agent.disable_provider("example")
+        assert (agent.version, agent.is_closed) == (1, False)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Coroutine, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Generator, Iterable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
 from pathlib import Path
@@ -28,9 +28,11 @@ from duologue.client.turn import ClientTurn
 from duologue.conversation.content import Content, JsonObject
 from duologue.conversation.items import Usage
 from duologue.conversation.settings import Modes, Setting
-from duologue.conversation.setup import McpServer, Party, SessionInfo
+from duologue.conversation.setup import Party, SessionInfo
 from duologue.conversation.transcript import Transcript
-from duologue.dialects.terms import AgentFeatures, LoginMethod, LoginStatus, TokenUsage
+from duologue.conversation.updates import Command, Location
+from duologue.conversation.work import BackgroundWork
+from duologue.dialects.terms import AgentFeatures, LoginMethod, LoginStatus, Provider, TokenUsage
 from duologue.events import Event, Plan, ToolCall
 
 __all__ = ["BlockingAgent", "BlockingSession", "BlockingTurn", "ask", "connect"]
@@ -92,6 +94,10 @@ class BlockingTurn:
         self._thread.run(self._turn.cancel())
 
     @property
+    def is_over(self) -> bool:
+        return self._turn.is_over
+
+    @property
     def text(self) -> str:
         return self._turn.text
 
@@ -149,6 +155,12 @@ class BlockingSession:
         """Ask the agent to stop the running turn."""
         self._thread.run(self._session.cancel())
 
+    def cancel_tool_call(self, tool_call_id: str) -> None:
+        self._thread.run(self._session.cancel_tool_call(tool_call_id))
+
+    def cancel_terminal(self, terminal_id: str) -> None:
+        self._thread.run(self._session.cancel_terminal(terminal_id))
+
     def set_mode(self, mode_id: str) -> None:
         self._thread.run(self._session.set_mode(mode_id))
 
@@ -171,12 +183,41 @@ class BlockingSession:
         """Be told of every event, on the other thread."""
         return self._session.watch(watcher)
 
+    def events(self) -> Iterator[Event]:
+        """Every event from the first step on, in and between turns, until the session is over."""
+        events = self._session.events()
+        while True:
+            try:
+                yield self._thread.run(_next_of(events))
+            except StopAsyncIteration:
+                return
+
     def close(self) -> None:
         self._thread.run(self._session.aclose())
 
     @property
     def id(self) -> str:
         return self._session.id
+
+    @property
+    def is_busy(self) -> bool:
+        return self._session.is_busy
+
+    @property
+    def state(self) -> str:
+        return self._session.state
+
+    @property
+    def background(self) -> list[BackgroundWork]:
+        return self._session.background
+
+    @property
+    def commands(self) -> list[Command]:
+        return self._session.commands
+
+    @property
+    def following(self) -> Location | None:
+        return self._session.following
 
     @property
     def transcript(self) -> Transcript:
@@ -210,22 +251,15 @@ class BlockingAgent:
         self._thread = thread
         self._agent = agent
 
-    def session(
-        self,
-        cwd: str | Path = ".",
-        *,
-        additional_directories: Sequence[str | Path] = (),
-        mcp_servers: Sequence[McpServer] = (),
-    ) -> BlockingSession:
-        """A new session in this directory; use it in a `with`, or close it yourself."""
-        work = self._agent.new(cwd, additional_directories=additional_directories, mcp_servers=mcp_servers)
-        return BlockingSession(self._thread, self._thread.run(work))
+    def session(self, cwd: str | Path = ".", **options: Any) -> BlockingSession:
+        """A new session with the options of `RemoteAgent.session`; use it in a `with`, or close it yourself."""
+        return BlockingSession(self._thread, self._thread.run(self._agent.new(cwd, **options)))
 
-    def load(self, session_id: str, cwd: str | Path = ".") -> BlockingSession:
-        return BlockingSession(self._thread, self._thread.run(self._agent.load(session_id, cwd)))
+    def load(self, session_id: str, cwd: str | Path = ".", **options: Any) -> BlockingSession:
+        return BlockingSession(self._thread, self._thread.run(self._agent.load(session_id, cwd, **options)))
 
-    def resume(self, session_id: str, cwd: str | Path = ".") -> BlockingSession:
-        return BlockingSession(self._thread, self._thread.run(self._agent.resume(session_id, cwd)))
+    def resume(self, session_id: str, cwd: str | Path = ".", **options: Any) -> BlockingSession:
+        return BlockingSession(self._thread, self._thread.run(self._agent.resume(session_id, cwd, **options)))
 
     def sessions(self, *, cwd: str | Path | None = None, archived: str | None = None) -> list[SessionInfo]:
         return self._thread.run(self._agent.sessions(cwd=cwd, archived=archived))
@@ -248,11 +282,31 @@ class BlockingAgent:
     def login_status(self) -> LoginStatus:
         return self._thread.run(self._agent.login_status())
 
+    def providers(self) -> list[Provider]:
+        return self._thread.run(self._agent.providers())
+
+    def set_provider(
+        self, provider_id: str, *, api_type: str, base_url: str, headers: dict[str, str] | None = None
+    ) -> None:
+        work = self._agent.set_provider(provider_id, api_type=api_type, base_url=base_url, headers=headers)
+        self._thread.run(work)
+
+    def disable_provider(self, provider_id: str) -> None:
+        self._thread.run(self._agent.disable_provider(provider_id))
+
     def call(self, name: str, params: Any, result: Any = dict[str, Any]) -> Any:
         return self._thread.run(self._agent.call(name, params, result))
 
     def notify(self, name: str, params: Any) -> None:
         self._thread.run(self._agent.notify(name, params))
+
+    @property
+    def version(self) -> int:
+        return self._agent.version
+
+    @property
+    def is_closed(self) -> bool:
+        return self._agent.is_closed
 
     @property
     def info(self) -> Party | None:
