@@ -24,12 +24,15 @@ from duologue.store.memory import MemoryStore
 __all__ = ["builtin_agent", "main"]
 
 
-def builtin_agent(store: Store | str | Path | None = None, *, login: bool = False) -> Agent[Knobs]:
+def builtin_agent(
+    store: Store | str | Path | None = None, *, login: bool = False, versions: tuple[int, ...] = (1,)
+) -> Agent[Knobs]:
     """The built-in agent as an object, for tests of clients and for programs that need an agent at hand.
 
     Args:
         store: Where sessions are kept: a store, or a directory; in memory if not given.
         login: Refuse sessions until the client has logged in, which succeeds without a question.
+        versions: Of the protocol, that it speaks.
     """
     agent: Agent[Knobs] = Agent(
         "duologue",
@@ -39,6 +42,7 @@ def builtin_agent(store: Store | str | Path | None = None, *, login: bool = Fals
         accepts=("image", "audio", "resource"),
         system_prompt="override",
         mcp=importlib.util.find_spec("mcp") is not None,
+        versions=versions,
     )
     agent.keep_sessions(store if store is not None else MemoryStore())
     agent.use_providers(Provider(provider_id="example", supported=["openai", "anthropic"]))
@@ -68,7 +72,7 @@ def main(arguments: argparse.Namespace) -> int:
         from duologue.builtin.scenario import play
 
         return play(Path(arguments.scenario))
-    agent = builtin_agent(_store(arguments.sessions), login=arguments.login)
+    agent = builtin_agent(_store(arguments.sessions), login=arguments.login, versions=(1, 2) if arguments.v2 else (1,))
     agent.debug = arguments.debug
     serve_stdio(OwnProcess(agent))
     return 0

@@ -19,7 +19,7 @@ from duologue.cli.opening import apply_settings, change_mode, change_setting, cl
 from duologue.cli.permitting import wants_to_ask
 from duologue.cli.reading import LineReader, terminal_to_ask
 from duologue.cli.servers import mcp_servers
-from duologue.cli.show import Report, Screen
+from duologue.cli.show import Report, Screen, is_echo
 from duologue.client.asking import Handler
 from duologue.client.desk import Answerer
 from duologue.client.inert import inert
@@ -29,11 +29,11 @@ from duologue.client.session import ClientSession
 from duologue.client.terminals import Terminals
 from duologue.dialects.terms import Elicitation, ElicitationAnswer
 from duologue.errors import AuthenticationRequired, ConnectionLost, CrashLoop, DuologueError, SessionLost
-from duologue.events import Commands, Event, SettingsSwitched, Title, Usage
+from duologue.events import Commands, Event, SettingsSwitched, State, Terminal, TerminalOutput, Title, Usage
 
 __all__ = ["chat"]
 
-QUIET_EVENTS = (Commands, SettingsSwitched, Title, Usage)
+QUIET_EVENTS = (Commands, SettingsSwitched, State, Terminal, TerminalOutput, Title, Usage)
 """What shows nothing, and is no reason to disturb somebody who types."""
 
 
@@ -214,6 +214,8 @@ class _Chat:
         session.watch(self._watch)
 
     def _watch(self, event: Event) -> None:
+        if is_echo(event, self._session):
+            return
         if not self._editor.is_reading:
             self._screen.show(event)
         elif self._session is not None and not isinstance(event, QUIET_EVENTS):

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 import msgspec
 
 from duologue.cli.codes import Code
-from duologue.cli.targets import name_of, remote_config
+from duologue.cli.targets import name_of, remote_config, versions_for, with_version
 from duologue.cli.words import has_colour
 from duologue.client.connect import connect
 from duologue.client.inert import inert
@@ -105,19 +105,21 @@ async def _check_agents(arguments: argparse.Namespace) -> list[Finding]:
     if arguments.agent is not None and is_remote(arguments.agent):
         config = remote_config({"url": arguments.agent}, arguments)
         chosen.append(NamedAgent(name=name_of(arguments), source="config", config=config))
-    return await asyncio.gather(*(_check_agent(agent, arguments.timeout) for agent in chosen))
+    return await asyncio.gather(*(_check_agent(agent, arguments) for agent in chosen))
 
 
-async def _check_agent(agent: NamedAgent, seconds: float) -> Finding:
+async def _check_agent(agent: NamedAgent, arguments: argparse.Namespace) -> Finding:
     what = f"agent {agent.name}"
     began = time.monotonic()
     try:
-        async with connect(agent.config, timeout=seconds) as remote:
+        target = with_version(agent, arguments)
+        async with connect(target, timeout=arguments.timeout, versions=versions_for(arguments)) as remote:
             who = f"{remote.info.title or remote.info.name} {remote.info.version}" if remote.info else "no name"
             took = f"answered in {time.monotonic() - began:.1f} s"
             ways = ", ".join(method.name for method in remote.login_methods)
             logins = f"; logins: {inert(ways)}" if ways else ""
-            return Finding(what=what, state="ok", told=f"{inert(who)}, {took}{logins}")
+            version = f", version {remote.version} of the protocol" if arguments.v2 else ""
+            return Finding(what=what, state="ok", told=f"{inert(who)}, {took}{version}{logins}")
     except CommandNotFound as error:
         return Finding(what=what, state="broken", told=str(error), fix="install it, or correct its `command`")
     except AuthenticationRequired as error:

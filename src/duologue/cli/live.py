@@ -6,7 +6,7 @@ import re
 from collections import deque
 from collections.abc import Callable
 
-from duologue.client.terminals import Terminals
+from duologue.cli.agentside import Watchable
 from duologue.errors import ResourceNotFound
 from duologue.local import display
 
@@ -37,7 +37,7 @@ class LiveOutput:
     """
 
     def __init__(
-        self, terminals: Terminals, terminal_id: str, show: Callable[[str], None], may_show: Callable[[], bool]
+        self, terminals: Watchable, terminal_id: str, show: Callable[[str], None], may_show: Callable[[], bool]
     ) -> None:
         self._show = show
         self._may_show = may_show

@@ -12,7 +12,7 @@ from pathlib import Path
 from duologue.cli.codes import UsageError
 from duologue.cli.permitting import permissions_for
 from duologue.cli.servers import mcp_servers
-from duologue.cli.targets import target_of
+from duologue.cli.targets import target_of, versions_for
 from duologue.client.asking import Handler
 from duologue.client.connect import INITIALIZE_SECONDS, connect
 from duologue.client.desk import Answerer
@@ -63,6 +63,7 @@ async def connected(
             restart=restart,
             silence=arguments.silence,
             timeout=max(INITIALIZE_SECONDS, seconds),
+            versions=versions_for(arguments),
         ) as agent:
             yield agent
 

@@ -19,14 +19,14 @@ from duologue.cli.logins import login_advice, terminal_login
 from duologue.cli.opening import apply_settings, close_session, connected, open_session
 from duologue.cli.permitting import wants_to_ask
 from duologue.cli.reading import LineReader, terminal_to_ask
-from duologue.cli.show import Report, Screen, Shown
+from duologue.cli.show import Report, Screen, Shown, is_echo
 from duologue.client.login import Login
 from duologue.client.remote import RemoteAgent
 from duologue.client.session import ClientSession
 from duologue.client.terminals import Terminals
 from duologue.client.turn import ClientTurn
 from duologue.errors import AuthenticationRequired, DuologueError, InvalidParams
-from duologue.events import Event, Media, Text
+from duologue.events import Event, Media, Message, Text
 
 __all__ = ["run"]
 
@@ -153,9 +153,10 @@ class _Run:
         session.watch(self._watch)
 
     def _watch(self, event: Event) -> None:
-        if self._is_replaying or self._is_unread:
+        is_hidden = not self._arguments.json and is_echo(event, self._session)
+        if self._is_replaying or self._is_unread or is_hidden:
             return
-        self._has_spoken |= (isinstance(event, Text) and bool(event.text.strip())) or isinstance(event, Media)
+        self._has_spoken |= _says_something(event)
         try:
             self._shown.show(event)
         except BrokenPipeError:
@@ -217,3 +218,11 @@ def _prompt_of(arguments: argparse.Namespace) -> str:
     if not prompt.strip():
         raise UsageError("the prompt is empty")
     return prompt
+
+
+def _says_something(event: Event) -> bool:
+    match event:
+        case Text() | Message(role="agent"):
+            return bool(event.text.strip())
+        case _:
+            return isinstance(event, Media)

@@ -16,7 +16,7 @@ from duologue.cli.codes import UsageError, code_of_error
 from duologue.cli.logins import login_advice
 from duologue.cli.opening import pairs
 from duologue.cli.recordings import known_recordings, named_recording, read
-from duologue.cli.targets import target_of
+from duologue.cli.targets import target_of, versions_for
 from duologue.client.connect import connect
 from duologue.client.inert import inert
 from duologue.client.permissions import Permissions
@@ -68,7 +68,12 @@ async def _look(arguments: argparse.Namespace, out: TextIO) -> None:
         await shelf.look(None, [], arguments)
         return
     target = target_of(arguments)
-    async with connect(target, permissions=Permissions(read="reject"), env=pairs(arguments.env, "--env")) as agent:
+    async with connect(
+        target,
+        permissions=Permissions(read="reject"),
+        env=pairs(arguments.env, "--env"),
+        versions=versions_for(arguments),
+    ) as agent:
         if arguments.login is not None:
             await agent.login(arguments.login)
         try:

@@ -7,12 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, TextIO
 
+from duologue.cli.agentside import AgentTerminals, Watchable
 from duologue.cli.codes import Code
 from duologue.cli.diffs import MOST_LINES, diff_lines
 from duologue.cli.live import MOST_LINES as MOST_OUTPUT_LINES
 from duologue.cli.live import LiveOutput, lines_of
 from duologue.cli.words import harmless, has_colour, words_for
 from duologue.client.inert import inert
+from duologue.client.session import ClientSession
 from duologue.client.terminals import Terminals
 from duologue.conversation import items
 from duologue.conversation.content import AudioContent, Content, ImageContent, Resource, ResourceLink, TextContent
@@ -23,11 +25,15 @@ from duologue.events import (
     Event,
     Following,
     Media,
+    Message,
     ModeSwitched,
     Notice,
     Plan,
     Silence,
+    State,
     Subagent,
+    Terminal,
+    TerminalOutput,
     Text,
     Thought,
     ToolCall,
@@ -35,7 +41,7 @@ from duologue.events import (
     UserText,
 )
 
-__all__ = ["Report", "Screen", "Shown"]
+__all__ = ["Report", "Screen", "Shown", "is_echo"]
 
 DIM, RED, GREEN, YELLOW, CYAN, BOLD, PLAIN = (f"\x1b[{number}m" for number in (2, 31, 32, 33, 36, 1, 0))
 MARKS = {"pending": "○", "in_progress": "◐", "completed": "●", "failed": "✗", "cancelled": "–"}
@@ -56,6 +62,11 @@ class Report:
     usage: TokenUsage | None = None
     cost: float | None = None
     currency: str | None = None
+
+
+def is_echo(event: Event, session: ClientSession | None) -> bool:
+    """Whether the agent only tells that it has got what the user said: agents of version 2 do."""
+    return isinstance(event, Message) and event.role == "user" and session is not None and session.is_busy
 
 
 class Shown(Protocol):
@@ -99,7 +110,9 @@ class Screen:
         self._cwd = cwd
         self._terminals = terminals
         self._may_show_output = may_show_output
+        self._agents_own = AgentTerminals()
         self._outputs: dict[str, LiveOutput] = {}
+        self._said: dict[str | None, list[str]] = {}
         self._has_colour = has_colour(talk)
         self._states: dict[str, tuple[str, str]] = {}
         self._diffs: dict[tuple[str, str], FileChange] = {}
@@ -118,7 +131,12 @@ class Screen:
             self._stop_thinking()
         match event:
             case Text():
+                self._said.setdefault(event.message_id, []).append(event.text)
                 self._words.write(event.text)
+            case Message():
+                self._message(event)
+            case Terminal() | TerminalOutput():
+                self._agents_own.show(event)
             case Thought():
                 self._think(event.text)
             case ToolCall():
@@ -184,8 +202,29 @@ class Screen:
                 self._line(f"[{inert(event.tag or '?')}: an update this version does not know]", DIM)
             case UserText():
                 self._line(f"> {harmless(event.text)}", BOLD)
+            case State(state="requires_action" | "running" | "idle"):
+                pass  # the question follows, and so do the words and the end
+            case State():
+                self._line(f"the agent is {inert(event.state)}", DIM)
             case _:
                 pass
+
+    def _message(self, message: Message) -> None:
+        """A whole message; of one that was shown in part, the rest."""
+        if message.role == "user":
+            self._line(f"> {harmless(message.text)}", BOLD)
+            return
+        before = "".join(self._said.get(message.message_id, []))
+        self._said[message.message_id] = [message.text]
+        if before and not message.text.startswith(before):
+            self._words.pause()  # it was taken back; what a person has read cannot be
+            before = ""
+        rest = message.text[len(before) :]
+        if message.role == "thought":
+            self._think(rest)
+            self._stop_thinking()
+        else:
+            self._words.write(rest)
 
     def _think(self, text: str) -> None:
         if not self._is_thinking:
@@ -251,8 +290,15 @@ class Screen:
     def _watch_output(self, terminal_id: str) -> None:
         if terminal_id not in self._outputs:
             self._outputs[terminal_id] = LiveOutput(
-                self._terminals, terminal_id, lambda line: self._line(f"    {line}", DIM), self._may_show_output
+                self._running(terminal_id),
+                terminal_id,
+                lambda line: self._line(f"    {line}", DIM),
+                self._may_show_output,
             )
+
+    def _running(self, terminal_id: str) -> Watchable:
+        """Where a command runs: here, or at the agent."""
+        return self._agents_own if self._terminals.shown(terminal_id) is None else self._terminals
 
     def _end_outputs(self, terminals: list[str]) -> None:
         for terminal_id in terminals:
@@ -260,7 +306,7 @@ class Screen:
                 self._outputs[terminal_id].end()
 
     def _end_of_command(self, terminal_id: str) -> None:
-        said = self._terminals.shown(terminal_id)
+        said = self._running(terminal_id).shown(terminal_id)
         if said is not None and said.exit is not None and said.exit.exit_code != 0:
             self._line(f"    ended with {said.exit.signal or f'code {said.exit.exit_code}'}", RED)
 

@@ -11,10 +11,10 @@ from urllib.parse import urlsplit
 
 from duologue.cli.codes import UsageError
 from duologue.client.connect import Target
-from duologue.config.agents import BUILTIN, find_agents
+from duologue.config.agents import BUILTIN, NamedAgent, find_agents
 from duologue.transports.address import is_remote
 
-__all__ = ["name_of", "remote_config", "target_of"]
+__all__ = ["name_of", "remote_config", "target_of", "versions_for", "with_version"]
 
 TOKEN_VARIABLE = "DUOLOGUE_TOKEN"  # noqa: S105  # its name, not its value
 
@@ -37,8 +37,20 @@ def target_of(arguments: argparse.Namespace) -> Target:
         raise UsageError(
             f"there is no agent called {name!r} (there are: {known}); or give an address, or a command after `--`"
         )
-    config = agents[name].config
+    config = with_version(agents[name], arguments)
     return remote_config(config, arguments) if "url" in config else config
+
+
+def versions_for(arguments: argparse.Namespace) -> tuple[int, ...]:
+    """Of the protocol, that we speak."""
+    return (1, 2) if getattr(arguments, "v2", False) else (1,)
+
+
+def with_version(agent: NamedAgent, arguments: argparse.Namespace) -> Mapping[str, Any]:
+    """How to reach an agent by name; the built-in one speaks what we speak."""
+    if agent.source != BUILTIN or versions_for(arguments) == (1,):
+        return agent.config
+    return {**agent.config, "args": [*agent.config["args"], "--v2"]}
 
 
 def remote_config(config: Mapping[str, Any], arguments: argparse.Namespace) -> Mapping[str, Any]:
