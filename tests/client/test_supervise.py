@@ -149,6 +149,23 @@ async def test_a_command_that_is_gone_is_not_tried_again(tmp_path: Path) -> None
             await agent.new(tmp_path)
 
 
+@pytest.mark.parametrize("version", [1, 2])
+async def test_the_built_in_agent_goes_on_after_a_crash_in_either_version(tmp_path: Path, version: int) -> None:
+    command = [sys.executable, "-m", "duologue.cli.main", "agent", "--sessions", str(tmp_path), "--v2"]
+    versions = (1,) if version == 1 else (1, 2)
+    async with asyncio.timeout(20), connect(command, restart=QUICK, versions=versions) as agent:
+        session = await agent.new(tmp_path)
+        await session.set_mode("code")
+        with pytest.raises(AgentExited):
+            await session.ask("/crash 3")
+        before = len(session.transcript.messages)
+        assert "You said: still here" in await session.ask("/echo still here")
+        assert agent.version == version
+        assert len(session.transcript.messages) == before + 2
+        assert session.modes is not None
+        assert session.modes.current == "code"
+
+
 def test_a_lost_agent_comes_back_without_an_event_loop_too(tmp_path: Path) -> None:
     with blocking.connect(mortal(tmp_path, "resume"), restart=QUICK, silence=60) as agent:
         with agent.session(tmp_path) as session:
