@@ -130,7 +130,7 @@ def test_of_a_whole_message_only_what_is_new_is_shown() -> None:
     screen.pause()
 
     assert screen.out.getvalue() == "Hello world.\nAnd more.Or less."
-    assert screen.news() == "> Said elsewhere\nhm\nthe agent is _dreaming\n"
+    assert screen.news() == "> Said elsewhere\nh\nm\nthe agent is _dreaming\n"
 
 
 @pytest.mark.parametrize(
