@@ -1,0 +1,31 @@
+"""An agent for a team: each member has a token, and sessions that nobody else sees.
+
+uvicorn team_agent:app --port 8765 --ws-per-message-deflate false --no-proxy-headers
+"""
+
+import hashlib
+import os
+
+from duologue import Agent, Turn
+
+agent = Agent("greeter", version="1.0.0")
+agent.keep_sessions(os.environ.get("GREETER_SESSIONS", "~/.local/share/greeter"))
+
+
+@agent.on_prompt
+async def answer(turn: Turn) -> None:
+    await turn.say(f"Hello! You said: {turn.text}")
+
+
+# What is stored of a token is its hash, so that nobody who reads this file can use it. A real team asks a database.
+MEMBERS = {
+    hashlib.sha256(b"a-long-random-token-for-ann").hexdigest(): "ann",
+    hashlib.sha256(b"a-long-random-token-for-bob").hexdigest(): "bob",
+}
+
+
+async def who_is_it(token: str) -> str | None:
+    return MEMBERS.get(hashlib.sha256(token.encode()).hexdigest())
+
+
+app = agent.asgi(authenticate=who_is_it, hosts=["agents.example"])
