@@ -15,7 +15,7 @@ from duologue.client.remote import RemoteAgent
 from duologue.relay.bridge.bridge import Bridge
 from duologue.runtime.tasks import TaskScope
 from duologue.transports.base import Servable, Transport
-from duologue.transports.memory import memory_pair
+from duologue.transports.memory import MemoryTransport, memory_pair
 from tests.agent.judge import V1, V2, Judge
 from tests.agent.v2.wire import WireClient
 from tests.client.scripted import Json, ScriptedAgent, result
@@ -74,6 +74,23 @@ async def across(
     assert [each for each in judge.complaints if not any(word in each for word in but)] == []
 
 
+class LeftAlone(WireClient):
+    """Also knows when it is alone.
+
+    Attributes:
+        ended: Nothing more comes.
+    """
+
+    def __init__(self, wire: MemoryTransport, version: int) -> None:
+        super().__init__(wire)
+        self.judge = Judge(V1 if version == 1 else V2)
+        self.ended = asyncio.Event()
+
+    async def read(self) -> None:
+        await super().read()
+        self.ended.set()
+
+
 class NewerAgent(ScriptedAgent):
     """Answers a prompt of version 2 when it is inserted, and tells what it is told to after that.
 
@@ -103,12 +120,11 @@ class NewerAgent(ScriptedAgent):
 
 
 @asynccontextmanager
-async def wire_across(agent: Servable, version: int, agent_version: int) -> AsyncGenerator[WireClient]:
+async def wire_across(agent: Servable, version: int, agent_version: int) -> AsyncGenerator[LeftAlone]:
     """A client made of nothing but messages, before a bridge; it leaves at the end, and nothing stays behind."""
     way = Near(agent)
     near, far = memory_pair()
-    client = WireClient(near)
-    client.judge = Judge(V1 if version == 1 else V2)
+    client = LeftAlone(near, version)
     bridge = Bridge(way.open, version=version, agent_version=agent_version)
     async with asyncio.timeout(SECONDS):
         serving = [way.tasks.start(bridge.serve_on(far)), way.tasks.start(client.read())]
@@ -129,5 +145,5 @@ async def introduce(client: WireClient, version: int, **capabilities: Any) -> Js
 async def opened(client: WireClient, version: int, **capabilities: Any) -> str:
     """The first exchange, and a session."""
     await introduce(client, version, **capabilities)
-    more = {"mcpServers": []} if version == 1 else {}
+    more: Json = {"mcpServers": []} if version == 1 else {}
     return str((await client.ask("session/new", cwd="/tmp", **more))["sessionId"])

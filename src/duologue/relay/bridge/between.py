@@ -174,7 +174,7 @@ class Between:
 
     async def stop(self, session_id: str) -> None:
         """Ask the agent to end what runs in a session."""
-        with suppress(ConnectionLost):
+        with suppress(ConnectionLost), passing_on():
             await self.proxy.cancel(session_id)
 
     async def close_unwanted(self, session_id: str) -> None:
