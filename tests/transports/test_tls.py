@@ -1,0 +1,99 @@
+"""Encrypted ways to an agent: who is believed, and who is not."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from duologue import Agent, Turn, connect
+from duologue.errors import Unreachable
+from duologue.transports.address import Trust
+from duologue.transports.asgi.doors import Doors, one_token
+from duologue.transports.asgi.endpoint import Endpoint
+from duologue.transports.asgi.limits import Limits
+from duologue.transports.asgi.running import Place, serving
+from tests.transports.certificates import Authority
+
+TOKEN = "token-of-the-tests"
+HOUR = timedelta(hours=1)
+SCHEMES = ["wss", "https"]
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    return Authority(tmp_path_factory.mktemp("tls"))
+
+
+@asynccontextmanager
+async def served(certificate: Path) -> AsyncGenerator[int]:
+    """The port of an agent behind this certificate."""
+    agent = Agent[Any]("secret")
+
+    @agent.on_prompt
+    async def answer(turn: Turn[Any]) -> None:
+        await turn.say("hello")
+
+    app = Endpoint(lambda _: agent, Doors(one_token(TOKEN), Limits()), Limits())
+    async with asyncio.timeout(20), serving(app, Place(certificate=certificate)) as port:
+        yield port
+
+
+async def ask(url: str, place: Path, tls: Trust) -> str:
+    async with connect(url, token=TOKEN, tls=tls) as agent, agent.session(place) as session:
+        return await session.ask("hi")
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+async def test_a_server_that_our_own_authority_vouches_for_is_believed(
+    authority: Authority, scheme: str, tmp_path: Path
+) -> None:
+    context = ssl.create_default_context(cafile=authority.file)
+    async with served(authority.sign("127.0.0.1")) as port:
+        for trust in (authority.file, str(authority.file), context, False):
+            assert await ask(f"{scheme}://127.0.0.1:{port}", tmp_path, trust) == "hello"
+
+
+@pytest.mark.fault("HTT-20")
+@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize(
+    ("case", "reason"),
+    [("expired", "expired"), ("early", "not yet valid"), ("other name", "mismatch"), ("unknown", "local issuer")],
+)
+async def test_a_server_that_cannot_prove_who_it_is_gets_no_token_unless_somebody_insists(
+    authority: Authority, scheme: str, case: str, reason: str, tmp_path: Path
+) -> None:
+    certificate = {
+        "expired": lambda: authority.sign("127.0.0.1", begins=-48 * HOUR, ends=-24 * HOUR),
+        "early": lambda: authority.sign("127.0.0.1", begins=24 * HOUR, ends=48 * HOUR),
+        "other name": lambda: authority.sign("localhost.example"),
+        "unknown": lambda: authority.sign("127.0.0.1"),
+    }[case]()
+    async with served(certificate) as port:
+        url = f"{scheme}://127.0.0.1:{port}"
+        with pytest.raises(Unreachable, match=f"cannot prove who it is.*{reason}"):
+            await ask(url, tmp_path, None if case == "unknown" else authority.file)
+        assert await ask(url, tmp_path, False) == "hello"
+
+
+@pytest.mark.parametrize("scheme", ["ws", "http"])
+async def test_a_server_that_speaks_tls_is_not_reached_in_the_clear(
+    authority: Authority, scheme: str, tmp_path: Path
+) -> None:
+    async with served(authority.sign("127.0.0.1")) as port:
+        with pytest.raises(Unreachable):
+            await ask(f"{scheme}://127.0.0.1:{port}", tmp_path, None)
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+async def test_a_server_that_speaks_no_tls_is_not_reached_with_it(scheme: str, tmp_path: Path) -> None:
+    app = Endpoint(lambda _: Agent[Any]("open"), Doors(one_token(TOKEN), Limits()), Limits())
+    async with serving(app, Place()) as port:
+        with pytest.raises(Unreachable):
+            await ask(f"{scheme}://127.0.0.1:{port}", tmp_path, None)
