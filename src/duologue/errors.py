@@ -27,6 +27,7 @@
     ├── ProtocolViolation         the peer's answer breaks JSON-RPC or the schema
     │   └── SpeaksVersion1             the agent was addressed in version 2, and knows version 1 only
     ├── Deadlock                  a handler waits for what only its own end could bring
+    ├── EventsMissed              a reader of events was too far behind
     ├── EncodeError               a value of ours that cannot be written as JSON
     ├── StoreError                sessions could not be kept, or not be read back
     │   ├── SessionInUse               the session is open somewhere else
@@ -55,6 +56,7 @@ __all__ = [
     "Deadlock",
     "DuologueError",
     "EncodeError",
+    "EventsMissed",
     "HistoryLost",
     "InitializeTimeout",
     "InternalError",
@@ -259,6 +261,10 @@ class SpeaksVersion1(ProtocolViolation):
 
 class Deadlock(DuologueError):
     """A handler would wait for an answer that can only be released once that same handler has returned."""
+
+
+class EventsMissed(DuologueError):
+    """A reader of a session's events was too far behind: from here on some are missing. The transcript has them all."""
 
 
 class EncodeError(DuologueError):

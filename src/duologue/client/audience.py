@@ -3,19 +3,62 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import AsyncIterator, Callable
 
+from duologue.errors import EventsMissed
 from duologue.events import Event
 
 __all__ = ["Audience"]
 
+MAX_UNREAD = 10_000
+"""Events that wait for a reader who came for them and then did something else: a long turn, and not a day of them."""
+
+
+class _Reader:
+    """Somebody who comes for the events when they like."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._events: deque[Event] = deque()
+        self._is_over = False
+        self._has_missed = False
+        self._something = asyncio.Event()
+
+    def tell(self, event: Event) -> None:
+        if len(self._events) < self._limit:
+            self._events.append(event)
+        else:
+            self._has_missed = True
+        self._something.set()
+
+    def dismiss(self) -> None:
+        self._is_over = True
+        self._something.set()
+
+    async def next(self) -> Event | None:
+        """The next event; `None` when there will be no more."""
+        while not self._events:
+            if self._has_missed:
+                raise EventsMissed(f"more than {self._limit} events came that nobody read; what came then is lost here")
+            if self._is_over:
+                return None
+            self._something.clear()
+            await self._something.wait()
+        return self._events.popleft()
+
 
 class Audience:
-    """The watchers of a session, who are called, and its readers, who come for the events when they like."""
+    """The watchers of a session, who are called, and its readers, who come for the events when they like.
 
-    def __init__(self) -> None:
+    Args:
+        max_unread: Events that may wait for one reader.
+    """
+
+    def __init__(self, max_unread: int = MAX_UNREAD) -> None:
+        self._max_unread = max_unread
         self._watchers: list[Callable[[Event], None]] = []
-        self._readers: list[asyncio.Queue[Event | None]] = []
+        self._readers: list[_Reader] = []
         self._is_dismissed = False
 
     def watch(self, watcher: Callable[[Event], None]) -> Callable[[], None]:
@@ -24,26 +67,30 @@ class Audience:
         return lambda: self._watchers.remove(watcher)
 
     async def events(self) -> AsyncIterator[Event]:
-        """Every event from now on, until there will be no more."""
+        """Every event from now on, until there will be no more.
+
+        Raises:
+            EventsMissed: Too many came that were not read.
+        """
         if self._is_dismissed:
             return
-        queue: asyncio.Queue[Event | None] = asyncio.Queue()
-        self._readers.append(queue)
+        reader = _Reader(self._max_unread)
+        self._readers.append(reader)
         try:
-            while (event := await queue.get()) is not None:
+            while (event := await reader.next()) is not None:
                 yield event
         finally:
-            self._readers.remove(queue)
+            self._readers.remove(reader)
 
     def tell(self, event: Event) -> None:
         """An event for everybody."""
         for watcher in self._watchers:
             watcher(event)
         for reader in self._readers:
-            reader.put_nowait(event)
+            reader.tell(event)
 
     def dismiss(self) -> None:
         """There will be no more events."""
         self._is_dismissed = True
         for reader in self._readers:
-            reader.put_nowait(None)
+            reader.dismiss()

@@ -1,0 +1,41 @@
+"""Those who come for the events of a session when they like."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from duologue.client.audience import Audience
+from duologue.errors import EventsMissed
+from duologue.events import Text
+
+
+async def test_a_reader_gets_every_event_and_then_the_end() -> None:
+    audience = Audience()
+    async with asyncio.timeout(5), asyncio.TaskGroup() as group:
+        heard = group.create_task(read(audience))
+        await asyncio.sleep(0)
+        for number in range(3):
+            audience.tell(Text(text=str(number)))
+        audience.dismiss()
+    assert heard.result() == ["0", "1", "2"]
+
+
+async def test_a_reader_who_is_too_far_behind_is_told_after_what_was_kept() -> None:
+    audience = Audience(max_unread=2)
+    events = audience.events()
+    async with asyncio.timeout(5):
+        first = asyncio.ensure_future(anext(events))
+        await asyncio.sleep(0)
+        audience.tell(Text(text="first"))
+        assert await first == Text(text="first")
+        for number in range(3):
+            audience.tell(Text(text=str(number)))
+        assert [await anext(events), await anext(events)] == [Text(text="0"), Text(text="1")]
+        with pytest.raises(EventsMissed, match="more than 2 events"):
+            await anext(events)
+
+
+async def read(audience: Audience) -> list[str]:
+    return [event.text async for event in audience.events() if isinstance(event, Text)]
