@@ -3,7 +3,7 @@
     mortal_agent.py DIRECTORY [FEATURE…]
 
 Everything it hears is written to DIRECTORY/heard, its process ids to DIRECTORY/pids, and what it is to say before it
-dies at its next start is read from DIRECTORY/fatal.
+dies at its next start is read from DIRECTORY/fatal. While there is a DIRECTORY/slow it does not listen.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -75,6 +76,8 @@ def main() -> None:
         pids.write(f"{os.getpid()}\n")
     if (PLACE / "fatal").exists():
         die((PLACE / "fatal").read_text())
+    while (PLACE / "slow").exists():
+        time.sleep(0.01)
     for line in sys.stdin:
         with (PLACE / "heard").open("a") as heard:
             heard.write(line)

@@ -16,6 +16,7 @@ from duologue.client.login import Login, LoginProgram
 from duologue.client.supervise import Restart
 from duologue.dialects.terms import LoginMethod
 from duologue.errors import AuthenticationRequired, InvalidParams, SessionLost
+from duologue.events import Text
 from tests.client.scripted import Answer, Json, ScriptedAgent, error, result
 
 pytestmark = pytest.mark.timeout(30)
@@ -213,8 +214,10 @@ async def test_open_sessions_go_on_after_a_login_in_a_terminal(tmp_path: Path) -
     (tmp_path / "key").write_text("")
     async with asyncio.timeout(20), connect(locked(tmp_path, "resume"), login=Login("shell", run)) as remote:
         session = await remote.new(tmp_path)
+        heard = asyncio.ensure_future(anext(session.events()))
         (tmp_path / "key").unlink()
         assert (await session.prompt("go")).stop_reason == "end_turn"
+        assert isinstance(await heard, Text)
     assert len(runs(tmp_path)) == 2
     assert (tmp_path / "heard").read_text().count("session/resume") == 1
 

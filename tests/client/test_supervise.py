@@ -392,6 +392,20 @@ async def test_leaving_while_an_agent_is_being_started_again_leaves_nothing(tmp_
     assert [pid for pid in pids(tmp_path) if is_running(pid)] == []
 
 
+async def test_an_agent_that_answers_after_we_have_left_is_left_too(tmp_path: Path) -> None:
+    async with asyncio.timeout(20):
+        async with connect(mortal(tmp_path), restart=QUICK) as agent:
+            os.kill(int(pids(tmp_path)[0]), signal.SIGKILL)
+            await agent.connection.wait_closed()
+            (tmp_path / "slow").write_text("")
+            waiting = asyncio.ensure_future(agent.new(tmp_path))
+            await asyncio.sleep(0)
+        (tmp_path / "slow").unlink()
+        with pytest.raises(ConnectionLost):
+            await waiting
+    assert [pid for pid in pids(tmp_path) if is_running(pid)] == []
+
+
 async def test_a_turn_that_waits_for_a_restart_can_be_cancelled(tmp_path: Path) -> None:
     died = asyncio.Event()
     policy = Restart(pause=60)

@@ -10,6 +10,7 @@ import pytest
 
 from duologue.client.connect import connect
 from duologue.client.permissions import Permissions, Question
+from duologue.client.session import ClientSession
 from duologue.client.turn import ClientTurn
 from duologue.client.workspace import Workspace
 from duologue.errors import ConnectionLost
@@ -34,6 +35,22 @@ async def test_a_session_that_was_opened_too_late_is_closed_at_the_agent(tmp_pat
         opening.cancel()
         assert await agent.until("session/close") == {"sessionId": "late"}
         assert list(remote.desk.sessions) == ["s1"]
+
+
+async def test_a_session_that_is_given_up_in_the_moment_it_opens_is_closed(tmp_path: Path) -> None:
+    agent = ScriptedAgent(CLOSES)
+    async with asyncio.timeout(5), connect(agent) as remote:
+        opening = asyncio.ensure_future(remote.new(tmp_path))
+
+        def give_up(session: ClientSession) -> None:
+            opening.cancel()
+
+        remote.on_session = give_up
+        with pytest.raises(asyncio.CancelledError):
+            await opening
+        assert await agent.until("session/close") == {"sessionId": "s1"}
+        await remote.call("_ping", {})
+        assert remote.desk.sessions == {}
 
 
 async def test_a_late_session_under_the_id_of_another_closes_nothing(tmp_path: Path) -> None:
