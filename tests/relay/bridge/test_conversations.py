@@ -1,0 +1,181 @@
+"""Random conversations are heard through a bridge as they are without one, as far as both versions have words."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from msgspec import UNSET
+
+import duologue
+from duologue.agent.agent import Agent
+from duologue.agent.settings import Settings, choice
+from duologue.agent.turn import Turn
+from duologue.client.permissions import Permissions
+from duologue.client.remote import RemoteAgent
+from duologue.conversation import updates as u
+from duologue.conversation.content import Content, ImageContent, ResourceLink, TextContent
+from duologue.conversation.setup import SessionInfo
+from duologue.errors import RequestError
+from duologue.store.memory import MemoryStore
+from tests.relay.bridge.spans import BOTH_WAYS, across
+from tests.relay.bridge.test_scenarios import picture
+
+ids = st.sampled_from(["a", "b"])
+words = st.sampled_from(["a", "ü", "two words", "`x`"])
+blocks: st.SearchStrategy[Content] = st.one_of(
+    words.map(TextContent), st.just(ImageContent("aGk=", "image/png")), st.just(ResourceLink("file:///a", "a", size=3))
+)
+parts: st.SearchStrategy[list[u.ToolContent]] = st.lists(
+    st.one_of(
+        st.builds(u.ContentPart, blocks),
+        st.builds(u.FileChange, st.just("/w/a"), st.just("old\n"), st.sampled_from(["new\n", "newer\n"])),
+    ),
+    max_size=2,
+)
+metas = st.sampled_from([UNSET, {"k": 1}])
+acts: st.SearchStrategy[u.Update] = st.one_of(
+    st.builds(u.MessageChunk, role=st.sampled_from(["agent", "thought"]), content=blocks, message_id=ids),
+    st.builds(u.MessageChunk, role=st.just("agent"), content=blocks, meta=metas),
+    st.builds(
+        u.ToolCallChanged,
+        tool_call_id=ids,
+        title=words,
+        kind=st.sampled_from([UNSET, "edit"]),
+        status=st.sampled_from([UNSET, "pending", "in_progress", "completed", "failed"]),
+        content=st.one_of(st.just(UNSET), parts),
+        locations=st.sampled_from([UNSET, [u.Location("/a", 3)]]),
+        raw_input=st.sampled_from([UNSET, {"a": 1}]),
+        meta=metas,
+    ),
+    st.builds(u.PlanChanged, entries=st.lists(st.builds(u.PlanEntry, words), max_size=2)),
+    st.builds(u.PlanChanged, plan_id=ids, markdown=words),
+    st.builds(u.PlanRemoved, plan_id=ids),
+    st.builds(u.CommandsChanged, commands=st.lists(st.builds(u.Command, words, words, words), max_size=2)),
+    st.builds(u.InfoChanged, title=st.sampled_from(["t", None])),
+    st.builds(u.UsageChanged, used=st.integers(0, 9), size=st.just(9), cost=st.just(0.5), currency=st.just("EUR")),
+    st.builds(u.CompactionChanged, compaction_id=ids, status=st.just("in_progress"), summary=st.just(UNSET)),
+    st.builds(u.CompactionChunk, compaction_id=ids, content=blocks),
+    st.builds(u.SubagentChanged, session_id=ids, title=words),
+)
+stops = st.sampled_from([None, "refusal", "max_tokens"])
+
+
+class Script:
+    """What an agent does in each turn, and what its user does before it."""
+
+    def __init__(self, told: list[u.Update], stop: str | None, mode: str | None, asks: bool, fails: bool) -> None:
+        self.told = told
+        self.stop = stop
+        self.mode = mode
+        self.asks = asks
+        self.fails = fails
+
+
+scripts = st.builds(
+    Script,
+    st.lists(acts, max_size=8),
+    stops,
+    st.sampled_from([None, "ask", "code"]),
+    asks=st.booleans(),
+    fails=st.booleans(),
+)
+
+
+class Knobs(Settings):
+    mode = choice("ask", "code", category="mode")
+
+
+def playing(version: int, turns: list[Script]) -> Agent[Any]:
+    """An agent that plays these turns, one after the other."""
+    agent: Agent[Any] = Agent("far", versions=(version,), settings=Knobs)
+    agent.keep_sessions(MemoryStore())
+    left = iter(turns)
+
+    @agent.on_prompt
+    async def play(turn: Turn[Any]) -> str | None:
+        script = next(left)
+        for update in script.told:
+            await turn.session.update(update)
+        if script.asks:
+            async with turn.tool("Dig") as tool:
+                await turn.say(f"allowed: {await tool.allow()}")
+        await turn.session.set(mode="code" if turn.session.settings.mode == "ask" else "ask")
+        if script.fails:
+            raise RequestError("as it was written", code=-32042, data={"at": len(script.told)})
+        return script.stop
+
+    return agent
+
+
+async def heard(remote: RemoteAgent, turns: list[Script]) -> Any:
+    """Everything a user sees of these turns, and of the session when it is opened again."""
+    seen: list[Any] = []
+    async with remote.session("/tmp") as session:
+        for script in turns:
+            if script.mode is not None:
+                await session.set_mode(script.mode)
+            try:
+                turn = await session.prompt("go on")
+                seen.append((turn.stop_reason, turn.text))
+            except RequestError as error:
+                seen.append((error.code, error.message, error.data))
+            seen.append(picture(session.transcript))
+    return seen
+
+
+@pytest.mark.parametrize(("version", "agent_version"), BOTH_WAYS)
+def test_a_conversation_is_the_same_with_and_without_a_bridge(
+    version: int, agent_version: int, chaos_factor: int, record_property: Callable[[str, object], None]
+) -> None:
+    @settings(
+        max_examples=25 * chaos_factor, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    )
+    @given(st.lists(scripts, min_size=1, max_size=3))
+    def compare(turns: list[Script]) -> None:
+        directly, through = asyncio.run(_both(turns, version, agent_version))
+        assert directly == through
+
+    compare()
+    record_property("count", 25 * chaos_factor)
+
+
+async def _both(turns: list[Script], version: int, agent_version: int) -> tuple[Any, Any]:
+    permissions = Permissions.allow_everything()
+    agent = playing(agent_version, turns)
+    async with (
+        asyncio.timeout(20),
+        duologue.connect(agent, versions=(agent_version,), permissions=permissions) as remote,
+    ):
+        directly = await heard(remote, turns)
+    async with asyncio.timeout(20), across(playing(agent_version, turns), version, agent_version) as remote:
+        through = await heard(remote, turns)
+    return directly, through
+
+
+@pytest.mark.parametrize(("version", "agent_version"), BOTH_WAYS)
+async def test_sessions_are_listed_loaded_and_deleted_through_a_bridge(version: int, agent_version: int) -> None:
+    turns = [Script([u.MessageChunk(role="agent", content=TextContent("hello"))], None, None, asks=False, fails=False)]
+    async with asyncio.timeout(20), across(playing(agent_version, turns), version, agent_version) as remote:
+        async with remote.session("/tmp") as session:
+            await session.prompt("hi")
+        infos: list[SessionInfo] = await remote.sessions()
+        loaded = await remote.load(session.id, "/tmp")
+        said = [(message.role, message.text) for message in loaded.transcript.messages]
+        await loaded.aclose()
+        resumed = await remote.resume(session.id, "/tmp")
+        silence = len(resumed.transcript)
+        forked = await resumed.fork()
+        await forked.aclose()
+        await resumed.aclose()
+        for info in await remote.sessions():
+            await remote.delete(info.session_id)
+        rest = await remote.sessions()
+
+    assert [info.session_id for info in infos] == [session.id]
+    assert said == [("user", "hi"), ("agent", "hello")]
+    assert (silence, rest) == (0, [])
