@@ -25,7 +25,7 @@ from duologue.dialects.terms import Elicitation, ElicitationAnswer
 from duologue.errors import DuologueError, RequestError
 from duologue.schema import v1
 from duologue.trace.recorder import Recorder
-from duologue.trace.redaction import redact, redact_broken
+from duologue.trace.redaction import MASK, redact, redact_broken
 from duologue.transports.address import Address
 from tests.client.scripted import Json, ScriptedAgent, error, result
 from tests.trace.canaries import Canaries
@@ -305,3 +305,37 @@ def test_a_secret_that_is_written_down_is_found(written: Written, canaries: Cana
 
     assert [Canaries.found_in(text) for text in written.everything() if Canaries.found_in(text)] == [secrets]
     written.errors.clear()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "BEARER canary00000",
+        "Basic canary00000",
+        "x?Token=canary00000",
+        "x?key=canary00000",
+        "x?code=canary00000",
+        "x?sig=canary00000",
+        "PASSWORD=canary00000",
+        "passwd: canary00000",
+        "my ſecret=canary00000",
+        "api-\N{KELVIN SIGN}ey=canary00000",
+        "--access-key canary00000",
+        "ftp://me:canary00000@h",
+        "sk-canary00000",
+        "ghp_canary00000",
+        "gho_canary00000",
+        "github_pat_canary00000",
+        "xoxb-canary00000",
+        "AKIAcanary00000",
+        "AIzacanary00000",
+    ],
+)
+def test_every_look_is_recognised(text: str) -> None:
+    assert Canaries.found_in(redact(f"before {text} after")) == []
+    assert redact({"a": [text]})["a"][0].endswith(MASK) or "://" in text
+
+
+@pytest.mark.parametrize("name", ["api_key", "API-KEY", "x" * 100 + "Token", "clientSecret", "Cookie", "passphrase"])
+def test_every_name_that_says_secret_is_recognised(name: str) -> None:
+    assert redact({name: "canary00000", "plain": "kept"}) == {name: MASK, "plain": "kept"}
