@@ -1,0 +1,35 @@
+# %% [markdown]
+# An agent in a notebook. Each part below is a cell; no event loop is needed, and the one of the notebook is not used.
+
+# %%
+import os
+
+from duologue.client import blocking
+from duologue.events import Text, ToolCall
+
+URL = os.environ["AGENT_URL"]  # what `duologue serve` printed, or "wss://…" and token="…" below
+
+# %% One question.
+print(blocking.ask(URL, "/echo hello from a notebook"))
+
+# %% A conversation that lives as long as the notebook.
+connection = blocking.connect(URL)
+agent = connection.__enter__()
+session = agent.session(".").__enter__()
+
+# %% Each prompt is a cell of its own; stop the cell to cancel the turn.
+for event in session.prompt("/plan"):
+    match event:
+        case Text(text=text):
+            print(text, end="")
+        case ToolCall(title=title, status=status):
+            print(f"[{status}] {title}")
+        case _:
+            pass
+
+# %% Everything that was said, as objects.
+for message in session.transcript.messages:
+    print(message.role, len(message.text))
+
+# %% The end.
+connection.__exit__(None, None, None)
