@@ -83,25 +83,32 @@ class Interpreter:
         shape = outline(first)
         if shape is None or shape.method != "initialize" or not isinstance(shape.id, (int, str)):
             return None
-        agent = _Begun(self._open_agent(), [])
-        asking = TaskScope()
         try:
+            agent = _Begun(self._open_agent(), [])
             await agent.open()
+        except StartError:
+            return None  # the bridge says what is wrong, in an answer
+        try:
             agent.send(as_line(first))
-            answer = asking.start(_answer(agent, shape.id))
-            await editor.listen_until(answer)
-            is_right = answer.done() and _version_of(answer.result()) == self._version
-        except (StartError, ConnectionLost):
-            is_right = False  # the bridge says what is wrong, in an answer
+            is_right = await self._is_right(agent, editor, shape.id)
+        except ConnectionLost:
+            is_right = False
         except BaseException:
             await agent.aclose()
             raise
-        finally:
-            await asking.cancel(1.0)
         if is_right:
             return agent
         await agent.aclose()
         return None
+
+    async def _is_right(self, agent: _Begun, editor: _Begun, id: Id) -> bool:
+        asking = TaskScope()
+        try:
+            answer = asking.start(_answer(agent, id))
+            await editor.listen_until(answer)
+            return answer.done() and _version_of(answer.result()) == self._version
+        finally:
+            await asking.cancel(1.0)
 
 
 async def _answer(agent: _Begun, id: Id) -> bytes | None:
