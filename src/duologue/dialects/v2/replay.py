@@ -8,22 +8,26 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 
 from duologue.conversation.content import Content, JsonObject
-from duologue.conversation.updates import UNSET, MessageChanged, MessageChunk, Update
+from duologue.conversation.updates import UNSET, MessageChanged, MessageChunk, Role, Update
 
 __all__ = ["in_whole_messages"]
 
 
 async def in_whole_messages(updates: AsyncIterator[Update]) -> AsyncIterator[Update]:
-    """The same updates, with the pieces of a message that follow each other put together."""
+    """The same updates, with the pieces of a message put together; what is said of it after something else stays so."""
     pieces: list[MessageChunk] = []
+    begun: set[tuple[Role, str]] = set()
     async for update in updates:
         if pieces and not _goes_on(pieces[0], update):
             yield _whole(pieces)
             pieces = []
         if isinstance(update, MessageChunk) and update.message_id is not None:
-            pieces.append(update)
-        else:
-            yield update
+            name = (update.role, update.message_id)
+            if pieces or name not in begun:
+                begun.add(name)
+                pieces.append(update)
+                continue
+        yield update
     if pieces:
         yield _whole(pieces)
 
