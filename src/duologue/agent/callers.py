@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import quote
 
-from duologue.agent.agent import Agent
 from duologue.store.base import Store
 from duologue.store.memory import MemoryStore
 from duologue.store.sqlite import SqliteStore
+
+if TYPE_CHECKING:
+    from duologue.agent.agent import Agent
 
 __all__ = ["Callers", "StoreFor"]
 
