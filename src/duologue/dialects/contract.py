@@ -7,7 +7,7 @@ called by the agent's side. Neither knows which version is spoken.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from typing import Any, Protocol
 
 from duologue.conversation.content import Content, JsonObject
@@ -291,7 +291,7 @@ class AgentProxy(ABC):
 class ClientCore(Protocol):
     """The client as a dialect sees it: one per connection. What it cannot do it answers with a `RequestError`."""
 
-    async def update(self, session_id: str, update: Update, raw: bytes) -> None: ...
+    def update(self, session_id: str, update: Update, raw: bytes) -> Coroutine[Any, Any, None]: ...
 
     async def ask_permission(
         self, session_id: str, tool: ToolCallChanged, options: list[PermissionOption], raw: bytes
