@@ -45,7 +45,7 @@ class Editor(ABC):
         """Nothing more will come from the client."""
 
     @abstractmethod
-    async def update(self, session_id: str, update: Update) -> None:
+    def update(self, session_id: str, update: Update) -> Coroutine[Any, Any, None]:
         """Tell the client what happens; what it did not ask for (notices, compaction, …) is left out."""
 
     def replayed(self, updates: AsyncIterator[Update]) -> AsyncIterator[Update]:
