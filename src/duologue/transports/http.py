@@ -303,10 +303,13 @@ class HttpTransport(Transport):
 
     def _refused(self, shape: Outline, session: str | None, reply: Reply) -> None:
         """The server did not take a message: that is the end of the connection, or of this request alone."""
-        if reply.status in (401, 403) or (reply.status in (404, 410) and session is None):
-            lost = reply.status in (404, 410) and self._greeting.terms is not None
-            kind = HistoryLost if lost else ConnectionLost
-            raise kind(f"the server does not know us any more: HTTP {reply.status}")
+        # Of a session it may say the same; every server we know of names the connection if that is what it misses.
+        is_unknown = reply.status in (404, 410) and (session is None or b"connection" in reply.body.lower())
+        if is_unknown:
+            kind = HistoryLost if self._greeting.terms is not None else ConnectionLost
+            raise kind(f"the server does not know this connection any more (HTTP {reply.status}); load the session")
+        if reply.status in (401, 403):
+            raise ConnectionLost(f"the server refuses us by now: HTTP {reply.status}")
         if isinstance(shape.id, int | str):
             self._sent.pop(shape.id, None)
         answer = outline(reply.body)

@@ -173,4 +173,5 @@ def ending_of(inbox: Inbox) -> Ending:
 
 def told_to_load(reason: str) -> str:
     """What to say when there is no way back."""
-    return f"what was missed while the connection was broken is lost ({reason or 'no reason given'}); load the session"
+    told = f"what was missed while the connection was broken is lost: {reason or 'no reason given'}"
+    return told if "load the session" in reason else f"{told}; load the session"
