@@ -137,7 +137,7 @@ async def test_being_told_to_stop_lets_a_turn_end(tmp_path: Path) -> None:
     async with served(tmp_path, "--", *BUILTIN) as server:
         async with connect(server.url) as agent:
             session = await agent.new(tmp_path)
-            turn = session.prompt("/stream 30 100")
+            turn = session.prompt("/stream 20000")
             async for _ in turn:
                 break
             server.process.send_signal(signal.SIGTERM)

@@ -328,7 +328,7 @@ async def test_work_that_does_not_end_is_interrupted_in_time() -> None:
     async with site(agent) as place, socket_to(place) as socket:
         await socket.initialize()
         session = (await socket.ask(1, "session/new", {"cwd": "/", "mcpServers": []}))["result"]["sessionId"]
-        prompt = [{"type": "text", "text": "/stream 100000 10"}]
+        prompt = [{"type": "text", "text": "/cancel-me"}]
         await socket.send(
             {"jsonrpc": "2.0", "id": 2, "method": "session/prompt", "params": {"sessionId": session, "prompt": prompt}}
         )
@@ -424,18 +424,18 @@ async def test_a_question_that_nobody_can_hear_is_a_no_in_the_end() -> None:
 @pytest.mark.fault("REC-11")
 async def test_who_missed_too_much_loads_the_session_and_finds_all_of_it_once() -> None:
     agent = builtin_agent()
-    async with site(agent, Limits(window_frames=5)) as place:
+    async with site(agent) as place:
         async with socket_to(place) as socket:
             await socket.initialize(WISH)
             session = (await socket.ask(1, "session/new", {"cwd": "/", "mcpServers": []}))["result"]["sessionId"]
-            prompt = [{"type": "text", "text": "/stream 50 1000"}]
+            prompt = [{"type": "text", "text": "/stream 50"}]
             params = {"sessionId": session, "prompt": prompt}
             await socket.send({"jsonrpc": "2.0", "id": 2, "method": "session/prompt", "params": params})
             await socket.next()
             socket.cut()
         await _until(lambda: place.app.connections.gauges["requests_running"] == 0)
         async with socket_to(place) as back:
-            params = {"connectionId": socket.id, "received": 1}
+            params = {"connectionId": socket.id, "received": 1000}
             await back.send({"jsonrpc": "2.0", "method": "_duologue/resume", "params": params})
             assert (await back.next())["method"] == "_duologue/lost"
         async with socket_to(place) as again:

@@ -15,6 +15,8 @@ from duologue import connect
 from duologue.builtin.agent import builtin_agent
 from duologue.errors import HistoryLost
 from duologue.transports.asgi.limits import Limits
+from duologue.transports.asgi.sockets import HeldSocket
+from duologue.transports.asgi.streams import HeldStreams
 from duologue.transports.asgi.window import Window
 from duologue.transports.base import Transport
 from tests.transports.asgi.places import TOKEN, WISH, Counting, Echo, Json, Site, Socket, poster_to, site, socket_to
@@ -166,6 +168,23 @@ async def test_what_fell_out_of_the_window_is_told_as_lost() -> None:
             await paced.ended.wait()
 
 
+@pytest.mark.parametrize("transport", ["ws", "http"])
+async def test_an_agent_that_can_wait_waits_for_who_comes_back_and_nothing_is_lost(transport: str) -> None:
+    """Many more updates than the window holds, while nobody is there."""
+    # Over HTTP nobody says what has arrived, so the window has to hold all that is on its way.
+    async with site(builtin_agent(), Limits(window_frames=500 if transport == "ws" else 5000)) as place:
+        async with connect(getattr(place, transport), token=TOKEN) as agent:
+            turn = (await agent.new("/")).prompt("/stream 3000")
+            heard = 0
+            async for _ in turn:
+                heard += 1
+                if heard % 500 == 0:
+                    _cut_all(place)
+            text = (await turn).text
+
+    assert text.split() == [str(number) for number in range(3000)]
+
+
 @pytest.mark.fault("REC-04")
 async def test_a_question_is_asked_again_after_a_cut_and_answered_once() -> None:
     paced = Paced()
@@ -258,9 +277,9 @@ async def test_words_about_the_connection_reach_the_agent_of_who_does_not_know_t
 
 async def test_our_client_tells_one_whole_story_through_many_cuts() -> None:
     texts: list[str] = []
-    for cut_every in (1000, 5):
+    for cut_every in (1000, 40):
         async with site(builtin_agent()) as place, connect(place.ws, token=TOKEN) as agent:
-            turn = (await agent.new("/")).prompt("/stream 40 100")
+            turn = (await agent.new("/")).prompt("/stream 400")
             heard = 0
             async for _ in turn:
                 heard += 1
@@ -273,16 +292,18 @@ async def test_our_client_tells_one_whole_story_through_many_cuts() -> None:
 
 def _cut_all(place: Site) -> None:
     for held in place.app.connections.all():
-        carrier = getattr(held, "carrier", None)
-        if carrier is not None:
-            carrier.cut()
+        if isinstance(held, HeldSocket) and held.carrier is not None:
+            held.carrier.cut()
+        if isinstance(held, HeldStreams):
+            held.cut()
 
 
 async def test_our_client_is_told_when_it_comes_back_too_late() -> None:
     async with site(builtin_agent()) as place, connect(place.ws, token=TOKEN) as agent:
         [held] = place.app.connections.all()
         _cut_all(place)
-        await _until(lambda: getattr(held, "carrier", None) is None)
+        assert isinstance(held, HeldSocket)
+        await _until(lambda: held.carrier is None)
         held.end()
         with pytest.raises(HistoryLost):
             await agent.new("/")

@@ -294,7 +294,7 @@ async def test_deleting_a_connection_ends_its_streams_and_cancels_its_turn() -> 
         await poster.initialize()
         session = await open_session(poster)
         async with poster.listen(last=1) as ours, poster.listen(session) as its:
-            prompt = [{"type": "text", "text": "/stream 100000 1000"}]
+            prompt = [{"type": "text", "text": "/cancel-me"}]
             await poster.post(request(2, "session/prompt", sessionId=session, prompt=prompt), session)
             await its.next()
 

@@ -59,8 +59,9 @@ class HeldSocket(Held):
         self.window.append(frame)
         if self.carrier is None:
             self.window.trim()
+            self.is_congested = self.window.is_filling
             return
-        if self.window.waiting_bytes > self.limits.write_ahead:
+        if self.window.waiting_bytes > self.limits.write_ahead or (self.is_resumable and self.window.is_filling):
             self.is_congested = True
         self.carrier.wakeup.give()
 
@@ -101,8 +102,15 @@ class HeldSocket(Held):
             self.end()
             return
         self.window.trim()
-        self.make_room()
+        if not self.window.is_filling:
+            self.make_room()
         self.keep_for_a_while()
+
+    def reconsider(self) -> None:
+        """Let the agent go on, if enough has left, and enough of that has arrived."""
+        is_behind = self.window.waiting_bytes >= self.limits.write_ahead // 2
+        if self.is_congested and not is_behind and not (self.is_resumable and self.window.is_filling):
+            self.make_room()
 
     def rewind(self, position: object) -> bool:
         """Go back to what a client says it has; false, if that is no place to go on from."""
@@ -173,12 +181,14 @@ class Carrier:
         except TimeoutError:
             pass  # cut
         finally:
+            self._scope = None
             held.detach(self, self._left_with)
 
     def cut(self) -> None:
         """The client takes nothing: leave without good-bye, which it would not take either."""
-        if self._scope is not None:
-            self._scope.reschedule(self._loop.time())
+        scope, self._scope = self._scope, None
+        if scope is not None:
+            scope.reschedule(self._loop.time())
 
     def close(self, code: int) -> None:
         """Leave the connection to another socket."""
@@ -231,6 +241,7 @@ class Carrier:
             numbers.resumed += 1
             self.say(resumed(held.received_count))
             held.attach(self)
+            held.reconsider()
             return held
         numbers.lost += 1
         await self._send_text(lost(reason))
@@ -246,6 +257,7 @@ class Carrier:
             words = said(frame) if held.is_resumable else None
             if isinstance(words, Received):
                 held.window.acknowledge(words.params.count)
+                held.reconsider()
                 continue
             held.count(frame, self)
             self._deliver(held, frame)
@@ -282,8 +294,7 @@ class Carrier:
                     await self._send_text(self._first_words.pop(0))
                 elif held.carrier is self and (frame := window.take()) is not None:
                     await self._send_text(frame)
-                    if held.is_congested and window.waiting_bytes < self._limits.write_ahead // 2:
-                        held.make_room()
+                    held.reconsider()
                 elif self._close_code is not None:
                     await self._shut(self._close_code, "taken over")
                     return

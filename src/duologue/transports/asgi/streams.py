@@ -101,6 +101,9 @@ class HeldStreams(Held):
             before = stream.window.kept_bytes
             stream.window.trim()
             self._kept += stream.window.kept_bytes - before
+            if self.is_resumable and stream.window.is_filling and not self._is_read:
+                self._congested.add(stream)
+                self.is_congested = True
         else:
             if stream.window.waiting_bytes > self.limits.write_ahead:
                 self._congested.add(stream)
@@ -144,6 +147,17 @@ class HeldStreams(Held):
 
     # --- who reads
 
+    @property
+    def _is_read(self) -> bool:
+        return any(stream.reader is not None for stream in self._streams.values())
+
+    def is_read_again(self) -> None:
+        """Somebody is there: nothing waits any longer for streams that nobody reads."""
+        self.keep_for_ever()
+        self._congested = {stream for stream in self._congested if stream.reader is not None}
+        if self.is_congested and not self._congested:
+            self.make_room()
+
     def relieved(self, stream: Stream) -> None:
         """A stream flows again, or nobody reads it."""
         self._congested.discard(stream)
@@ -158,7 +172,7 @@ class HeldStreams(Held):
         stream.window.trim()
         self.measure()
         self.relieved(stream)
-        if self.is_resumable and not self.is_over and not any(each.reader for each in self._streams.values()):
+        if self.is_resumable and not self.is_over and not self._is_read:
             self.keep_for_a_while()
 
     def wake(self) -> None:
@@ -169,6 +183,12 @@ class HeldStreams(Held):
                 stream.reader.wakeup.give()
                 if self.is_gone:
                     stream.reader.make_way()
+
+    def cut(self) -> None:
+        """Leave every reader without good-bye."""
+        for stream in self._streams.values():
+            if stream.reader is not None:
+                stream.reader.leave()
 
     def check(self, now: float) -> None:
         for stream in self._streams.values():
@@ -222,12 +242,13 @@ class Reader:
         before, stream.reader = stream.reader, self
         if before is not None:
             before.make_way()
-        held.keep_for_ever()
+        held.is_read_again()
 
     def leave(self) -> None:
         """Stop reading, whatever is being sent."""
-        if self._scope is not None:
-            self._scope.reschedule(self._loop.time())
+        scope, self._scope = self._scope, None
+        if scope is not None:
+            scope.reschedule(self._loop.time())
 
     def make_way(self) -> None:
         """Another reads on from here: end in good order, or at once if this one takes nothing."""
@@ -247,6 +268,7 @@ class Reader:
         except TimeoutError:
             pass  # told to leave
         finally:
+            self._scope = None
             self._held.left(self._stream, self)
 
     async def _tell(self, send: Send) -> None:
@@ -262,6 +284,7 @@ class Reader:
                 elif held.is_finished or held.is_gone:
                     break
                 else:
+                    held.relieved(self._stream)
                     await self._wait(send)
             await send({"type": "http.response.body", "body": b""})
         self.leave()

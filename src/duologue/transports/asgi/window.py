@@ -46,6 +46,12 @@ class Window:
         """All that is held in memory."""
         return self.waiting_bytes + self._sent_bytes
 
+    @property
+    def is_filling(self) -> bool:
+        """Whoever can wait should: half of the room is left for those who cannot."""
+        frames = len(self._waiting) + len(self._sent)
+        return 2 * self.kept_bytes > self._max_bytes or 2 * frames > self._max_frames
+
     def append(self, frame: bytes) -> None:
         """One more that waits."""
         self._waiting.append(frame)
