@@ -1,0 +1,177 @@
+"""Version 2 with the other implementations of it, both ways, as real processes."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from duologue import Permissions, connect
+from duologue.client.remote import RemoteAgent
+from duologue.client.session import ClientSession
+from duologue.conversation.updates import FileChange, TerminalPart
+from duologue.errors import ResourceNotFound, SpeaksVersion1
+from duologue.events import State, Terminal
+from tests.interop.sdks import TYPESCRIPT, Json, Sdk, install
+
+pytestmark = [pytest.mark.interop, pytest.mark.timeout(180)]
+
+SECONDS = 50.0
+
+
+@pytest.fixture(scope="module")
+def typescript() -> Sdk:
+    return install(TYPESCRIPT)
+
+
+# --- our client, their agent
+
+
+@asynccontextmanager
+async def their_session(sdk: Sdk, cwd: Path, **services: Any) -> AsyncGenerator[tuple[RemoteAgent, ClientSession]]:
+    command = sdk.program("agent_v2")
+    async with (
+        asyncio.timeout(SECONDS),
+        connect(command, env=sdk.variables, versions=(1, 2), **services) as agent,
+        agent.session(cwd) as session,
+    ):
+        assert agent.version == 2
+        yield agent, session
+
+
+async def test_our_client_follows_a_turn_of_their_agent(typescript: Sdk, tmp_path: Path) -> None:
+    async with their_session(typescript, tmp_path) as (agent, session):
+        assert agent.info is not None
+        assert (agent.info.name, agent.info.version) == ("interop", "2")
+        assert [command.name for command in session.commands] == ["init"]
+        for prompt, said in (("echo hello", "hello"), ("whole story", "story"), ("echo ünï", "ünï")):
+            turn = await session.prompt(prompt)
+            assert (turn.text, turn.stop_reason) == (said, "end_turn")
+
+
+async def test_our_client_understands_their_tools_terminals_and_diffs(typescript: Sdk, tmp_path: Path) -> None:
+    async with their_session(typescript, tmp_path) as (_, session):
+        async with session.prompt("tools") as turn:
+            events = [event async for event in turn]
+        (call,) = turn.tool_calls
+        change, terminal = call.content
+
+        assert (call.title, call.kind, call.status, call.locations) == ("Edit", "edit", "completed", [])
+        assert isinstance(change, FileChange)
+        assert (change.path, change.kind) == (str(tmp_path / "a.txt"), "modify")
+        assert change.patch is not None
+        assert "+new" in change.patch
+        assert terminal == TerminalPart("term")
+        ended = [event for event in events if isinstance(event, Terminal)][-1]
+        assert (ended.command, ended.output, ended.exit is not None) == ("make", b"out\n", True)
+        assert session.usage is not None
+        assert (session.title, session.usage.used) == ("Interop", 10)
+
+
+async def test_our_client_answers_their_questions(typescript: Sdk, tmp_path: Path) -> None:
+    async with their_session(typescript, tmp_path, permissions=Permissions(other="allow")) as (_, session):
+        async with session.prompt("permission") as turn:
+            states = [event.state async for event in turn if isinstance(event, State)]
+        assert turn.text == "id-allow_once"
+        assert states == ["running", "requires_action", "running", "idle"]
+
+
+async def test_our_client_cancels_and_hears_of_failures(typescript: Sdk, tmp_path: Path) -> None:
+    async with their_session(typescript, tmp_path) as (_, session):
+        async with session.prompt("wait") as turn:
+            async for event in turn:
+                if isinstance(event, State) and event.state == "running":
+                    await session.cancel()
+        assert turn.stop_reason == "cancelled"
+        with pytest.raises(ResourceNotFound, match="gone"):
+            await session.prompt("fail")
+
+
+async def test_our_client_lists_loads_and_sets_at_their_agent(typescript: Sdk, tmp_path: Path) -> None:
+    async with their_session(typescript, tmp_path) as (agent, session):
+        await session.prompt("echo hello")
+        await session.set_mode("code")
+        assert session.modes is not None
+        assert session.modes.current == "code"
+        assert [info.session_id for info in await agent.sessions()] == [session.id]
+        await session.aclose()
+        again = await agent.load(session.id, tmp_path)
+        assert [message.text for message in again.transcript.messages] == ["echo hello", "hello"]
+        await agent.delete(session.id)
+        assert await agent.sessions() == []
+
+
+async def test_our_client_finds_their_agent_of_version_1(typescript: Sdk, tmp_path: Path) -> None:
+    command = typescript.program("agent")
+    async with (
+        asyncio.timeout(SECONDS),
+        connect(command, env=typescript.variables, versions=(1, 2)) as agent,
+        agent.session(tmp_path) as session,
+    ):
+        assert agent.version == 1
+        assert (await session.prompt("echo hello")).text == "hello"
+    with pytest.raises(SpeaksVersion1):
+        async with asyncio.timeout(SECONDS), connect(command, env=typescript.variables, versions=(2,)):
+            pass
+
+
+# --- their client, our agent
+
+
+def their_view(sdk: Sdk, cwd: Path, *steps: Any) -> Json:
+    """What their client saw of these turns with our built-in agent."""
+    kept = str(cwd / ".kept")
+    command = [sys.executable, "-m", "duologue.cli.main", "agent", "--v2", "--sessions", kept]
+    play = json.dumps({"command": command, "cwd": str(cwd), "steps": steps})
+    ended = subprocess.run(
+        [*sdk.program("client_v2"), play],
+        capture_output=True,
+        timeout=SECONDS,
+        check=False,
+        env={**os.environ, **sdk.variables},
+    )
+    assert ended.returncode == 0, ended.stderr.decode()
+    seen: Json = json.loads(ended.stdout)
+    return seen
+
+
+def of(turn: Json, kind: str) -> list[Json]:
+    return [update for update in turn["updates"] if update["sessionUpdate"] == kind]
+
+
+def test_their_client_takes_the_tour_with_our_agent(typescript: Sdk, tmp_path: Path) -> None:
+    seen = their_view(typescript, tmp_path, ["/tour"])
+    (turn,) = seen["turns"]
+
+    assert seen["hello"]["protocolVersion"] == 2
+    assert seen["opened"]["configOptions"]
+    assert seen["opened"]["availableCommands"]
+    assert turn["stopReason"] == "end_turn"
+    (echo,) = of(turn, "user_message")
+    assert echo["messageId"] == turn["result"]["messageId"]
+    assert of(turn, "terminal_output_chunk")
+    assert len(seen["asked"]) >= 1
+    assert [each["sessionId"] for each in seen["sessions"]] == [seen["opened"]["sessionId"]]
+    assert any(option["currentValue"] == "code" for option in seen["changed"]["configOptions"])
+
+
+def test_their_client_cancels_our_turn_and_our_command(typescript: Sdk, tmp_path: Path) -> None:
+    seen = their_view(
+        typescript,
+        tmp_path,
+        ["/run sh -c 'echo begun; sleep 60'", "terminal/cancel"],
+        ["/run sh -c 'echo begun; sleep 60'", "terminal_output_chunk"],
+    )
+    one, two = seen["turns"]
+
+    assert one["wasCancellable"] is True
+    assert one["stopReason"] == "end_turn"
+    assert two["stopReason"] == "cancelled"
