@@ -1,6 +1,7 @@
 """Which version of the protocol two sides speak: the highest both know, chosen with the first exchange.
 
 A connection speaks one version from then on. Version 2 is a draft, so each side speaks it only if its author says so.
+What a side does not speak is not even imported: an agent is to be there at once.
 """
 
 from __future__ import annotations
@@ -12,9 +13,6 @@ import msgspec
 from msgspec import Raw, Struct, UnsetType
 
 from duologue.dialects.terms import ClientFeatures
-from duologue.dialects.v1.agent import V1AgentDialect
-from duologue.dialects.v1.client import V1AgentProxy
-from duologue.dialects.v1.service import V1ClientService
 from duologue.errors import InvalidParams, InvalidRequest, SpeaksVersion1, UnsupportedProtocolVersion
 from duologue.schema import legacy
 from duologue.schema.codec import decode
@@ -68,7 +66,7 @@ class AgentSide:
         self._versions = versions
         self._dialect: AgentDialect | None = None
         if versions == (1,):  # whatever a client asks for, it gets an answer in version 1
-            self._dialect = V1AgentDialect(core, handlers)
+            self._dialect = self._speak_version_1()
         else:
             handlers.prepare = self._choose
 
@@ -76,6 +74,11 @@ class AgentSide:
         """The client is gone, and its sessions have ended."""
         if self._dialect is not None:
             await self._dialect.aclose()
+
+    def _speak_version_1(self) -> AgentDialect:
+        from duologue.dialects.v1.agent import V1AgentDialect
+
+        return V1AgentDialect(self._core, self._handlers)
 
     def _choose(self, params: Raw | UnsetType) -> Raw | UnsetType:
         try:
@@ -92,7 +95,7 @@ class AgentSide:
         if self._dialect is not None:
             self._dialect.withdraw()
         if spoken[-1] == 1:
-            self._dialect = V1AgentDialect(self._core, self._handlers)
+            self._dialect = self._speak_version_1()
             return params
         from duologue.dialects.v2.agent import V2AgentDialect
 
@@ -139,6 +142,9 @@ async def introduce(
         SpeaksVersion1: Another connection would be better.
         ProtocolViolation: The agent speaks no version of ours.
     """
+    from duologue.dialects.v1.client import V1AgentProxy
+    from duologue.dialects.v1.service import V1ClientService
+
     handlers = connection.handlers
     if versions[-1] == 2:
         from duologue.dialects.v2.client import V2AgentProxy
