@@ -19,8 +19,8 @@ from duologue.client.remote import RemoteAgent
 from duologue.client.session import ClientSession
 from duologue.conversation.updates import FileChange, TerminalPart
 from duologue.errors import ResourceNotFound, SpeaksVersion1
-from duologue.events import State, Terminal
-from tests.interop.sdks import TYPESCRIPT, Json, Sdk, install
+from duologue.events import State, Terminal, Text
+from tests.interop.sdks import OFFICIAL_NEXT, TYPESCRIPT, Json, Sdk, install
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(180)]
 
@@ -175,3 +175,34 @@ def test_their_client_cancels_our_turn_and_our_command(typescript: Sdk, tmp_path
     assert one["wasCancellable"] is True
     assert one["stopReason"] == "end_turn"
     assert two["stopReason"] == "cancelled"
+
+
+# --- the preview in the official Python SDK: an earlier draft of version 2
+
+
+@pytest.fixture(scope="module")
+def preview() -> Sdk:
+    return install(OFFICIAL_NEXT)
+
+
+async def test_our_client_talks_to_an_agent_of_the_preview(preview: Sdk, tmp_path: Path) -> None:
+    async with their_session(preview, tmp_path) as (_, session):
+        turn = await session.prompt("hello")
+        assert (turn.text, turn.stop_reason) == ("hello", "end_turn")
+        async with session.prompt("wait") as waiting:
+            async for event in waiting:
+                if isinstance(event, Text):
+                    await session.cancel()
+        assert waiting.stop_reason == "cancelled"
+
+
+def test_a_client_of_the_preview_takes_the_tour_with_our_agent(preview: Sdk, tmp_path: Path) -> None:
+    seen = their_view(preview, tmp_path, ["/tour"], ["/plan"])
+    tour, plan = seen["turns"]
+
+    assert seen["hello"]["protocolVersion"] == 2
+    assert of(tour, "user_message")[0]["messageId"] == tour["result"]["messageId"]
+    assert tour["updates"][-1]["stopReason"] == "end_turn"
+    assert of(tour, "terminal_output_chunk")
+    assert of(plan, "plan_update")
+    assert seen["asked"]
