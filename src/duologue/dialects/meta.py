@@ -38,11 +38,15 @@ M = TypeVar("M", bound=Model)
 
 
 class RequestMeta:
-    """What is attached to a request of the peer (`received`), and what its answer shall carry (`answer`)."""
+    """What is attached to a request of the peer (`received`), and what its answer shall carry (`answer`).
 
-    def __init__(self, method: str, received: JsonObject | None) -> None:
+    `id` is the peer's number for it; a notification has none.
+    """
+
+    def __init__(self, method: str, received: JsonObject | None, id: int | str | None = None) -> None:
         self.method = method
         self.received = received
+        self.id = id
         self.answer: JsonObject = {}
 
 
@@ -83,9 +87,9 @@ def attach(meta: JsonObject) -> Generator[Attached]:
 
 
 @contextmanager
-def answering(method: str, received: JsonObject | None) -> Generator[RequestMeta]:
+def answering(method: str, received: JsonObject | None, id: int | str | None = None) -> Generator[RequestMeta]:
     """The block answers a request that came with this attached."""
-    request = RequestMeta(method, received)
+    request = RequestMeta(method, received, id)
     token = _request.set(request)
     try:
         yield request

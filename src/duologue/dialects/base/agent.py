@@ -86,7 +86,7 @@ class AgentDialect(ABC):
 
         async def handle(context: Context, params: Any) -> Any:
             attached = params.get("_meta") if isinstance(params, Other) else params.meta
-            with answering(context.method, attached) as request:
+            with answering(context.method, attached, context.id) as request:
                 self._core.requested(request)
                 result = await handler(context, params)
                 return with_meta(result, request.answer) if request.answer and result is not None else result

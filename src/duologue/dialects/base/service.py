@@ -14,7 +14,7 @@ from duologue.dialects.meta import answering, with_meta
 from duologue.dialects.terms import ClientFeatures, Elicitation, PermissionOption
 from duologue.errors import InvalidParams
 from duologue.runtime.handlers import Context, Handlers
-from duologue.schema.base import UNSET, Method, Notification
+from duologue.schema.base import UNSET, Method, Notification, Other
 
 __all__ = ["ClientService"]
 
@@ -40,7 +40,8 @@ class ClientService:
         """Let whoever answers see what came with a request, and add to the answer."""
 
         async def handle(context: Context, params: Any) -> Any:
-            with answering(context.method, params.meta) as request:
+            attached = params.get("_meta") if isinstance(params, Other) else params.meta
+            with answering(context.method, attached) as request:
                 result = await handler(context, params)
                 return with_meta(result, request.answer) if request.answer else result
 

@@ -17,6 +17,7 @@ from duologue.dialects.negotiation import introduce
 from duologue.dialects.terms import AgentFeatures, ClientFeatures, Welcome
 from duologue.errors import ConnectionLost, DuologueError, InternalError, ProtocolViolation, StartError
 from duologue.relay.bridge.losses import Losses
+from duologue.relay.bridge.numbers import Numbers
 from duologue.relay.bridge.passing import pass_extensions, passing_on
 from duologue.relay.bridge.session import BridgedSession
 from duologue.relay.pipe import OpenProcess, explain
@@ -44,6 +45,7 @@ class Between:
         sessions: Those that were opened here, or that the agent told of.
         closed: Those that were closed here and that the agent could not be told of.
         losses: What could not be passed on.
+        numbers: Which request of the editor is which at the agent.
         is_over: The agent is gone, or never came.
         failure: Why.
     """
@@ -54,6 +56,7 @@ class Between:
         self.sessions: dict[str, BridgedSession] = {}
         self.closed: set[str] = set()
         self.losses = Losses()
+        self.numbers = Numbers()
         self.features = AgentFeatures()
         self.tasks = TaskScope()
         self.is_over = asyncio.Event()
@@ -112,7 +115,8 @@ class Between:
     ) -> tuple[Welcome, JsonObject | None]:
         handlers = Handlers()
         pass_extensions(handlers, lambda: self.near)
-        connection = Connection(self._open_agent(), handlers, skips_noise=True)
+        taps = (self.numbers,) if features.forms or features.urls else ()
+        connection = Connection(self._open_agent(), handlers, skips_noise=True, taps=taps)
         await connection.__aenter__()
         self._far = connection
         us = client or Party("duologue", importlib.metadata.version("duologue"))

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
+from msgspec import structs
+
 from duologue.conversation.content import JsonObject
 from duologue.conversation.updates import ToolCallChanged, Update
 from duologue.dialects.terms import (
@@ -70,6 +72,7 @@ class BridgeDesk:
 
     async def elicit(self, question: Elicitation) -> ElicitationAnswer:
         session_id = question.session_id
+        question = structs.replace(question, request_id=self._between.numbers.of_editor(question.request_id))
         if session_id is None:
             return await self._ask(None, lambda: self._between.editor.elicit(question))
         session = self._between.session(session_id)
