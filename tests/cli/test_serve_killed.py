@@ -1,0 +1,49 @@
+"""A server that is killed in the middle of a turn, and the one that takes its place."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from pathlib import Path
+
+import pytest
+
+from duologue import connect
+from duologue.errors import ConnectionLost, DuologueError
+from duologue.events import Text
+from duologue.transports import tree
+from tests.cli.program import PROGRAM
+from tests.cli.test_serve import SECONDS, served
+
+
+@pytest.mark.fault("REC-09")
+async def test_what_was_acknowledged_outlives_a_server_that_is_killed(tmp_path: Path) -> None:
+    agent_command = [*PROGRAM, "agent"]
+    async with served(tmp_path, "--grace", "1", "--", *agent_command) as server:
+        async with connect(server.url) as agent:
+            session = await agent.new(tmp_path)
+            whole = await session.prompt("/echo this turn ended")
+            agents = [process for process in tree.descendants(server.process.pid) if _is_agent(process.pid)]
+            assert agents
+            with pytest.raises(DuologueError):
+                async with session.prompt("/cancel-me") as turn:
+                    async for event in turn:
+                        if isinstance(event, Text):
+                            server.process.send_signal(signal.SIGKILL)
+            assert isinstance(turn.error, ConnectionLost)
+        await server.process.wait()
+        async with asyncio.timeout(SECONDS):
+            while any(tree.is_alive(process) for process in agents):  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+
+    async with served(tmp_path, "--", *agent_command) as server, connect(server.url) as agent:
+        assert session.id in [info.session_id for info in await agent.sessions()]
+        loaded = await agent.load(session.id, tmp_path)
+        said = "".join(message.text for message in loaded.transcript.messages if message.role == "agent")
+        assert whole.text in said
+        again = await loaded.prompt("/echo goes on")
+        assert "goes on" in again.text
+
+
+def _is_agent(pid: int) -> bool:
+    return b"agent" in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
