@@ -7,11 +7,11 @@ wherever it can be: on a shared machine it moves far less than the clock on the 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeAlias
 
-from benchmarks.peers import BARE, OFFICIAL, OFFICIAL_NEXT, OURS, TYPESCRIPT, Peer
+from benchmarks.peers import BARE, OFFICIAL, OFFICIAL_NEXT, OURS, OURS_PUBLIC, TYPESCRIPT, Peer
 from benchmarks.runs import Sample, codecs, converse, interleave, start_up
 
 UPDATES = 20_000
@@ -161,6 +161,28 @@ def large(peers: Peers, rounds: int) -> list[Row]:
     return rows
 
 
+def versions(peers: Peers, rounds: int) -> list[Row]:
+    """The same agent and the same client over version 1 and over version 2."""
+    public = peers[OURS_PUBLIC]
+    spoken = [replace(public, name=f"version {n}", env={**public.env, "BENCH_VERSION": str(n)}) for n in (1, 2)]
+    plays = {"stream": UPDATES, "sessions": UPDATES, "sequential": ROUND_TRIPS}
+    labels = {
+        "stream": f"{UPDATES:,} updates in a turn",
+        "sessions": f"{UPDATES:,} updates in 100 sessions",
+        "sequential": f"{ROUND_TRIPS:,} requests, one after the other",
+    }
+    rows: list[Row] = []
+    for scenario, count in plays.items():
+        sample = partial(converse, scenario=scenario, count=count)
+        got = interleave(spoken, rounds, sample, f"versions, {scenario}")
+        older, newer = (_cells(got, "cpu", 1000)[peer.name] for peer in spoken)
+        aim = within(newer, older, 1.2, "of version 1")
+        label = f"{labels[scenario]}, version"
+        rows.append(Row(f"{label} 1, CPU of both sides", "ms", {OURS_PUBLIC: older}))
+        rows.append(Row(f"{label} 2, CPU of both sides", "ms", {OURS_PUBLIC: newer}, (aim,)))
+    return rows
+
+
 MEASURES: dict[str, Callable[[Peers, int], list[Row]]] = {
     "imports": imports,
     "codec": codec,
@@ -170,6 +192,7 @@ MEASURES: dict[str, Callable[[Peers, int], list[Row]]] = {
     "spawn": spawn,
     "slow": slow,
     "large": large,
+    "versions": versions,
 }
 
 

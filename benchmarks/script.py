@@ -19,6 +19,8 @@ from benchmarks.usage import cpu_seconds, forget_peak, peak_bytes, resident_byte
 IN_FLIGHT = 64
 SESSIONS = 100
 SLOW_SECONDS = 1.5
+VERSION = int(os.environ.get("BENCH_VERSION", "0")) or None
+"""Of the protocol, that the two ends speak; an agent that may choose speaks both."""
 MAX_MESSAGE_BYTES = int(os.environ.get("BENCH_MAX_MESSAGE_BYTES", "0")) or None
 """The limit to ask each library for, where its own would be too low."""
 

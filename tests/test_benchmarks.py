@@ -25,6 +25,14 @@ def test_our_programs_play_every_scenario(prefix: str, scenario: str) -> None:
     assert sample["cpu"] == sample["client_cpu"] + sample["agent_cpu"]
 
 
+@pytest.mark.parametrize("version", ["1", "2"])
+@pytest.mark.parametrize("scenario", ["stream", "sequential"])
+def test_our_programs_play_in_both_versions(version: str, scenario: str) -> None:
+    sample = converse(Peer(OURS, sys.executable, "public", env=ENV), scenario, 50, {"BENCH_VERSION": version})
+
+    assert sample["cpu"] > 0
+
+
 def test_the_floor_echoes() -> None:
     assert converse(Peer(BARE, sys.executable, "bare", env=ENV), "sequential", 10)["cpu"] > 0
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from benchmarks.script import MAX_MESSAGE_BYTES
+from benchmarks.script import MAX_MESSAGE_BYTES, VERSION
 from benchmarks.wire import CHUNK_TEXTS, text
 from duologue import Agent, Settings, Turn, choice
 from duologue.transports.stdio import StdioTransport
@@ -14,7 +14,7 @@ class Knobs(Settings):
     mode = choice("ask", "write", category="mode")
 
 
-agent = Agent("benchmark", settings=Knobs)
+agent = Agent("benchmark", settings=Knobs, versions=(1, 2) if VERSION else (1,))
 
 
 @agent.on_prompt

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 
-from benchmarks.script import MAX_MESSAGE_BYTES, Seen, Side, arguments, play
+from benchmarks.script import MAX_MESSAGE_BYTES, VERSION, Seen, Side, arguments, play
 from duologue import connect
 from duologue.client.session import ClientSession
 from duologue.conversation.setup import Party
@@ -30,7 +30,7 @@ async def main() -> None:
     _, _, command = arguments()
     started = time.perf_counter()
     transport = ProcessTransport(command, max_message_bytes=MAX_MESSAGE_BYTES or framing.MAX_MESSAGE_BYTES)
-    async with connect(transport, info=Party("benchmark", "1")) as agent:
+    async with connect(transport, info=Party("benchmark", "1"), versions=(VERSION or 1,)) as agent:
 
         async def new_session() -> str:
             session = await agent.new("/tmp")
