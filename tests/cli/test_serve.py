@@ -19,7 +19,7 @@ import pytest
 
 from duologue import connect
 from duologue.client.session import ClientSession
-from duologue.errors import InitializeTimeout
+from duologue.errors import ConnectionLost, InitializeTimeout, StartError
 from tests.cli.program import PROGRAM, duologue, environment
 
 SECONDS = 20.0
@@ -160,3 +160,64 @@ async def test_no_process_is_left(tmp_path: Path) -> None:
 
 
 _SLEEPER = "import os, sys, time; open(sys.argv[1], 'w').write(str(os.getpid())); time.sleep(60)"
+
+
+@pytest.mark.fault("REC-09")
+async def test_after_the_server_was_killed_sessions_are_there_and_its_agents_are_not(tmp_path: Path) -> None:
+    command = ["--grace", "1", "--", *BUILTIN, "--sessions", str(tmp_path / "kept")]
+    async with served(tmp_path, *command) as server, connect(server.url) as agent:
+        session = await agent.new(tmp_path)
+        await session.prompt("/stream 3")
+        turn = session.prompt("/cancel-me")
+        async for _ in turn:
+            break
+        agents = descendants(server.process.pid)
+        server.process.kill()
+        with pytest.raises(ConnectionLost):
+            await turn
+    async with asyncio.timeout(SECONDS):
+        while any(is_running(process) for process in agents):  # noqa: ASYNC110
+            await asyncio.sleep(0.05)
+    async with served(tmp_path, *command) as server, connect(server.url) as agent:
+        listed = [each.session_id for each in await agent.sessions()]
+        again = await agent.load(session.id, tmp_path)
+        after = await again.prompt("/stream 2")
+
+    assert agents
+    assert listed == [session.id]
+    assert "0 1 2" in str(again.transcript.items)
+    assert after.stop_reason == "end_turn"
+
+
+@pytest.mark.parametrize("scheme", ["wss", "https"])
+async def test_it_speaks_tls_itself(tmp_path: Path, scheme: str) -> None:
+    certificate, key = tmp_path / "agents.pem", tmp_path / "agents.key"
+    made = await asyncio.create_subprocess_exec(
+        *("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost"),
+        *("-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1", "-keyout", str(key), "-out", str(certificate)),
+        stderr=PIPE,
+    )
+    await made.communicate()
+    async with served(tmp_path, "--tls-cert", str(certificate), "--tls-key", str(key)) as server:
+        assert server.url.startswith("wss://")
+        url = server.url.replace("wss:", f"{scheme}:")
+        async with connect(url, tls=certificate) as agent:
+            turn = await (await agent.new(tmp_path)).prompt("hello")
+        with pytest.raises(StartError):
+            async with connect(url):
+                pass
+
+    assert turn.stop_reason == "end_turn"
+
+
+def descendants(pid: int) -> list[int]:
+    """All processes that this one started, and those that they did."""
+    found = [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    return found + [each for child in found for each in descendants(child)]
+
+
+def is_running(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False

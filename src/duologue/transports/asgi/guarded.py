@@ -11,6 +11,8 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from websockets.frames import Frame
 
+from duologue.transports.asgi.cutting import ABORT
+
 __all__ = ["GuardedHttp", "GuardedWebSocket"]
 
 HEADER_SECONDS = 10.0
@@ -33,6 +35,8 @@ class GuardedHttp(H11Protocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        # A plain close would wait for the client to take what it does not take.
+        self.app_state = {**self.app_state, ABORT: transport.abort}
         self._expect_headers()
 
     def connection_lost(self, exc: Exception | None) -> None:

@@ -11,9 +11,10 @@ from duologue.errors import InternalError, InvalidRequest, RequestError
 from duologue.jsonrpc.codec import Malformed, parse, serialize_error
 from duologue.jsonrpc.outline import Outline, outline, repeated_name
 from duologue.transports.asgi.connections import Connections, new_id
+from duologue.transports.asgi.cutting import abort_of
 from duologue.transports.asgi.doors import Headers, Refusal
 from duologue.transports.asgi.resuming import take_wish
-from duologue.transports.asgi.streams import HeldStreams, Reader
+from duologue.transports.asgi.streams import OPENING, HeldStreams, Reader
 
 __all__ = ["Http"]
 
@@ -143,6 +144,13 @@ class Http:
             is_free = True
         if meant is None:
             return
+        if said is None and is_free:
+            # The official Python SDK names no session in its answers, nor before it has one. It reads no stream of
+            # that session yet, either: what it asked for is answered on that of the connection.
+            if shape.method in OPENING:
+                held.sessions.add(meant)
+            shape.params = None
+            return
         if said is None:
             raise _invalid(400, "Acp-Session-Id is missing")
         if said != meant:
@@ -171,7 +179,7 @@ class Http:
         stream = held.stream(self._one(SESSION))
         if stream is None:
             raise Refusal(429, f"one connection has at most {self._limits.streams} streams")
-        reader = Reader(held, stream)
+        reader = Reader(held, stream, abort_of(self._scope))
         reader.begin(self._one(b"last-event-id"))
         await reader.run(receive, send)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from contextlib import suppress
 
 from starlette.types import Receive, Send
@@ -144,9 +145,13 @@ class Carrier:
         send: Where they go.
         connections: Where connections are opened and found again.
         caller: Who is on the other side.
+        abort: Cuts them off.
     """
 
-    def __init__(self, receive: Receive, send: Send, connections: Connections, caller: str) -> None:
+    def __init__(
+        self, receive: Receive, send: Send, connections: Connections, caller: str, abort: Callable[[], object]
+    ) -> None:
+        self._abort = abort
         self.wakeup = Signal()
         self.blocked_since: float | None = None
         """Since when the client takes nothing of what is being sent."""
@@ -186,6 +191,7 @@ class Carrier:
 
     def cut(self) -> None:
         """The client takes nothing: leave without good-bye, which it would not take either."""
+        self._abort()
         scope, self._scope = self._scope, None
         if scope is not None:
             scope.reschedule(self._loop.time())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from contextlib import suppress
 
 from starlette.types import Receive, Send
@@ -188,14 +189,14 @@ class HeldStreams(Held):
         """Leave every reader without good-bye."""
         for stream in self._streams.values():
             if stream.reader is not None:
-                stream.reader.leave()
+                stream.reader.cut()
 
     def check(self, now: float) -> None:
         for stream in self._streams.values():
             reader = stream.reader
             since = None if reader is None else reader.blocked_since
             if reader is not None and since is not None and now - since > self.limits.stall_seconds:
-                reader.leave()
+                reader.cut()
 
 
 class Reader:
@@ -204,9 +205,11 @@ class Reader:
     Args:
         held: The connection.
         stream: One of its streams.
+        abort: Cuts off who reads it.
     """
 
-    def __init__(self, held: HeldStreams, stream: Stream) -> None:
+    def __init__(self, held: HeldStreams, stream: Stream, abort: Callable[[], object]) -> None:
+        self._abort = abort
         self.wakeup = Signal()
         self.blocked_since: float | None = None
         """Since when the client takes nothing of what is being sent."""
@@ -244,8 +247,13 @@ class Reader:
             before.make_way()
         held.is_read_again()
 
+    def cut(self) -> None:
+        """The client takes nothing: leave without good-bye, which it would not take either."""
+        self._abort()
+        self.leave()
+
     def leave(self) -> None:
-        """Stop reading, whatever is being sent."""
+        """Stop reading."""
         scope, self._scope = self._scope, None
         if scope is not None:
             scope.reschedule(self._loop.time())
@@ -254,7 +262,7 @@ class Reader:
         """Another reads on from here: end in good order, or at once if this one takes nothing."""
         self.wakeup.give()
         if self.blocked_since is not None:
-            self.leave()
+            self.cut()
 
     async def run(self, receive: Receive, send: Send) -> None:
         """Tell events until somebody leaves."""
