@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import ssl
+import sys
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,8 @@ from duologue.transports.cookies import MAX_COOKIE_BYTES, MAX_COOKIES, BoundedJa
 from duologue.transports.http import HttpTransport
 from duologue.transports.remote import Remote
 from duologue.transports.websocket import WebSocketTransport
+
+LOADED = {f"duologue.transports.{name}" for name in ("inbox", "dialing", "requesting", "following")}
 
 
 @pytest.mark.parametrize(
@@ -51,6 +54,12 @@ def test_an_address_that_makes_no_sense_or_shows_a_secret_is_refused_without_rep
     with pytest.raises(StartError) as caught:
         Address.of(written)
     assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("headers", [{"A": "b\r\nC: d"}, {"A\n": "b"}, {"A": "\0"}])
+def test_a_header_is_one_line(headers: dict[str, str]) -> None:
+    with pytest.raises(StartError, match="one line"):
+        Address.of("ws://localhost", headers=headers)
 
 
 def test_a_token_on_an_open_wire_is_worth_a_warning(caplog: pytest.LogCaptureFixture) -> None:
@@ -97,6 +106,21 @@ def test_a_configuration_says_how_to_speak_or_the_address_does(target: object, k
 
     assert remote is not None
     assert (remote.kind, remote.url) == (kind, url)
+
+
+@pytest.mark.parametrize(("url", "missing"), [("ws://h", "websockets"), ("http://h", "httpx2")])
+def test_what_is_not_installed_is_named(url: str, missing: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in ("websocket", "http"):
+        monkeypatch.delitem(sys.modules, f"duologue.transports.{module}", raising=False)
+    for module in list(sys.modules):
+        if module.partition(".")[0] == missing or module in LOADED:
+            monkeypatch.delitem(sys.modules, module, raising=False)
+    monkeypatch.setitem(sys.modules, missing, None)
+    remote = Remote.of(url)
+
+    assert remote is not None
+    with pytest.raises(StartError, match=r"pip install 'duologue\[remote\]'"):
+        remote.open()
 
 
 async def test_an_address_opens_the_transport_for_it() -> None:

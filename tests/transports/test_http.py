@@ -400,6 +400,42 @@ async def test_a_flood_that_nobody_takes_stays_in_the_network() -> None:
             frames += len(await client.transport.receive())
 
 
+async def test_draining_ends_when_the_server_takes_more() -> None:
+    fake = Fake()
+    async with opened(fake) as client:
+        while not client.transport.is_congested:
+            client.send(method="x" * 100_000)
+        await client.transport.drain()
+        assert not client.transport.is_congested
+
+
+async def test_a_post_that_breaks_is_the_end_where_nobody_may_return() -> None:
+    fake = Fake()
+    async with serving(fake) as address, CuttingProxy(urlsplit(address.url).port or 0).running() as proxy:
+        async with HttpTransport(Address.of(f"http://127.0.0.1:{proxy.port}/acp")) as transport:
+            transport.send(INITIALIZE)
+            await transport.receive()
+            await until(lambda: len(fake.gets()) == 1)
+            proxy.is_down = True
+            proxy.cut()
+            with pytest.raises(ConnectionLost):
+                while await transport.receive():
+                    transport.send(b'{"jsonrpc":"2.0","method":"x"}')
+
+
+async def test_leaving_a_server_that_is_gone_takes_no_time() -> None:
+    fake = Fake(terms=TERMS)
+    async with serving(fake) as address, CuttingProxy(urlsplit(address.url).port or 0).running() as proxy:
+        async with HttpTransport(Address.of(f"http://127.0.0.1:{proxy.port}/acp"), patience=QUICK) as transport:
+            transport.send(INITIALIZE)
+            await transport.receive()
+            proxy.is_down = True
+            proxy.cut()
+            async with asyncio.timeout(3):
+                await transport.aclose()
+    assert not [each for each in fake.asked if each.method == "DELETE"]
+
+
 # Returning
 
 

@@ -144,3 +144,14 @@ async def test_a_proxy_that_refuses_is_named_as_the_reason(
         monkeypatch.setenv("https_proxy", f"http://127.0.0.1:{proxy.port}")
         with pytest.raises(Unreachable, match=r"403|proxy"):
             await ask(f"{scheme}://127.0.0.1:{port}", tmp_path)
+
+
+@pytest.mark.parametrize("scheme", ["ws", "http"])
+@pytest.mark.parametrize("proxy", ["socks5://127.0.0.1:1", "nonsense://127.0.0.1:1", "http://127.0.0.1:1"])
+async def test_a_proxy_that_makes_no_sense_or_is_not_there_is_an_error_that_says_so(
+    scheme: str, proxy: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("http_proxy", proxy)
+    monkeypatch.setenv("https_proxy", proxy)
+    with pytest.raises(Unreachable, match="cannot reach"):
+        await ask(f"{scheme}://127.0.0.1:1", tmp_path)

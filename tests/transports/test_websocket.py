@@ -435,3 +435,19 @@ async def test_the_wish_to_return_leaves_no_trace_with_a_server_that_does_not_kn
         frames = await everything(transport)
     assert asked[0]["params"]["_meta"] == {"duologue/resume": {"version": 1}}
     assert len(frames) == 2
+
+
+async def test_nothing_is_kept_for_a_server_that_does_not_know_of_returning() -> None:
+    async def welcome(socket: ServerConnection) -> None:
+        await socket.recv()
+        await socket.recv()
+        await socket.send('{"jsonrpc":"2.0","id":0,"result":{}}')
+        await listen(socket)
+
+    async with open_to(welcome) as transport:
+        transport.send(b'{"jsonrpc":"2.0","id":0,"method":"initialize","params":{}}')
+        transport.send(b'"' + b"x" * 5_000_000 + b'"')  # before anybody knows; more than a window holds
+        assert transport.is_congested
+        await transport.receive()
+        await transport.drain()
+        assert transport._window.size == 0

@@ -54,6 +54,8 @@ class Address:
         """
         parts = _split(url)
         sent = dict(headers or {})
+        if any(character in text for pair in sent.items() for text in pair for character in "\r\n\0"):
+            raise StartError("a header is one line")
         token = token or next(iter(parse_qs(parts.fragment).get("token", [])), None)
         if token:
             sent["Authorization"] = f"Bearer {_sendable(token)}"

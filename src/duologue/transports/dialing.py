@@ -6,7 +6,7 @@ import ssl
 from typing import Any
 
 from websockets.asyncio.client import connect
-from websockets.exceptions import InvalidHandshake, InvalidStatus, InvalidURI
+from websockets.exceptions import InvalidStatus, WebSocketException
 
 from duologue.errors import Unreachable
 from duologue.transports.address import Address
@@ -46,6 +46,7 @@ class Dialer:
         self._write_ahead = write_ahead
         self._output_stall = output_stall
         self._ping_seconds = ping_seconds
+        self._tls: ssl.SSLContext | None = None
 
     async def dial(self) -> Inbox:
         """A new WebSocket.
@@ -55,7 +56,9 @@ class Dialer:
         """
         address = self._address
         cookies = self.cookies.header_for(address.url)
-        options: dict[str, Any] = {"ssl": address.tls()} if address.is_secure else {}
+        if address.is_secure and self._tls is None:
+            self._tls = address.tls()  # reading the certificates takes a while
+        options: dict[str, Any] = {} if self._tls is None else {"ssl": self._tls}
         try:
             inbox = await _Dial(
                 address.socket_url,
@@ -70,7 +73,7 @@ class Dialer:
                 create_connection=Inbox,
                 **options,
             )
-        except (OSError, InvalidHandshake, InvalidURI, ValueError) as error:
+        except (OSError, WebSocketException, ValueError, ImportError) as error:  # a proxy may need more than is there
             raise _unreachable(address.socket_url, error) from error
         assert isinstance(inbox, Inbox)
         inbox.stall_seconds = self._output_stall

@@ -15,7 +15,7 @@ from typing import Any, Self, TypeVar, cast
 import httpx2
 import msgspec
 
-from duologue.errors import ConnectionLost, DuologueError, HistoryLost, PeerTooSlow
+from duologue.errors import ConnectionLost, DuologueError, HistoryLost, PeerTooSlow, Unreachable
 from duologue.jsonrpc.framing import MAX_MESSAGE_BYTES
 from duologue.jsonrpc.outline import Outline, outline
 from duologue.transports.address import Address
@@ -53,6 +53,9 @@ class HttpTransport(Transport):
         max_message_bytes: Longest message that is received.
         max_queued_bytes: Output that may wait; four times as much ends the connection with `PeerTooSlow`.
         patience: How to return after a break.
+
+    Raises:
+        Unreachable: From `receive`: nobody answers there, or refuses us; nobody knows before the first request.
     """
 
     def __init__(
@@ -90,7 +93,10 @@ class HttpTransport(Transport):
         """Why nothing can be sent."""
 
     async def __aenter__(self) -> Self:
-        self._requester = Requester(self.address, self._max_message)
+        try:
+            self._requester = Requester(self.address, self._max_message)
+        except (ImportError, ValueError) as error:  # a proxy of the environment that makes no sense, or needs more
+            raise Unreachable(f"cannot reach {self.address.url}: {error}") from error
         self._broken = None
         self._life = asyncio.get_running_loop().create_task(self._live())
         return self
@@ -124,6 +130,8 @@ class HttpTransport(Transport):
 
     def heard(self, stream: Stream, event: Event) -> None:
         """One more message of the server: pass it on, and remember where answers belong."""
+        if self._is_ended:
+            return
         shape = outline(event.data)
         if shape is None or shape.id is None or isinstance(shape.id, msgspec.UnsetType):
             self._hand_over(event.data)
@@ -187,7 +195,10 @@ class HttpTransport(Transport):
         except* DuologueError as group:
             failure = _first(group)
         except* httpx2.HTTPError as group:
-            failure = ConnectionLost(str(_first(group)))
+            failure = ConnectionLost(f"the connection broke: {_first(group)!r}")
+        except* Exception as group:
+            _log.exception("the connection cannot go on")
+            failure = ConnectionLost(f"the connection cannot go on: {_first(group)}")
         self._end(failure)
 
     async def _post_all(self) -> None:
@@ -236,7 +247,7 @@ class HttpTransport(Transport):
             raise unreachable(self.address.url, reply)
         body = self._greeting.incoming(reply.body)
         if reply.is_good and self._greeting.is_over:
-            self._connection_id = reply.headers.get(CONNECTION) or _connection_in(reply.body)
+            self._connection_id = reply.connection_id
             if self._connection_id is None:
                 raise ConnectionLost("the server did not say which connection this is; does it speak ACP?")
             self._group.create_task(self._open(None).follow())
@@ -377,13 +388,3 @@ def _first(group: BaseExceptionGroup[E]) -> E:
     while isinstance(error := group.exceptions[0], BaseExceptionGroup):
         group = cast("BaseExceptionGroup[E]", error)
     return error
-
-
-def _connection_in(body: bytes) -> str | None:
-    """The id in the result itself, where the proposal shows it, too."""
-    try:
-        result: Any = msgspec.json.decode(body)["result"]
-        named = result.get("connectionId")
-    except (msgspec.MsgspecError, KeyError, AttributeError):
-        return None
-    return named if isinstance(named, str) else None

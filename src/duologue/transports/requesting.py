@@ -5,9 +5,12 @@ from __future__ import annotations
 import ssl
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
+from importlib.util import find_spec
 from typing import NamedTuple
 
 import httpx2
+import msgspec
+from msgspec import Struct, field
 
 from duologue.errors import MessageTooLarge, Unreachable
 from duologue.transports.address import Address
@@ -31,6 +34,17 @@ MAX_COMPLAINT = 8 * 1024
 """Bytes read of an answer that is an error: enough for a sentence."""
 
 
+class _Named(Struct):
+    connection_id: str | None = field(name="connectionId", default=None)
+
+
+class _Welcome(Struct):
+    result: _Named
+
+
+_decode_welcome = msgspec.json.Decoder(_Welcome).decode
+
+
 class Reply(NamedTuple):
     """An answer that was read to its end."""
 
@@ -42,6 +56,14 @@ class Reply(NamedTuple):
     def is_good(self) -> bool:
         """The server did what it was asked."""
         return 200 <= self.status < 300
+
+    @property
+    def connection_id(self) -> str | None:
+        """The connection that an answer to `initialize` names: in a header, or in the result as the proposal shows."""
+        try:
+            return self.headers.get(CONNECTION) or _decode_welcome(self.body).result.connection_id
+        except msgspec.MsgspecError:
+            return None
 
 
 class Requester:
@@ -66,6 +88,7 @@ class Requester:
             # Every session has a stream that stays open.
             limits=httpx2.Limits(max_connections=None, keepalive_expiry=KEEPALIVE_SECONDS),
             follow_redirects=False,
+            http2=address.is_secure and find_spec("h2") is not None,  # experimental: only behind TLS, by agreement
         )
 
     async def ask(

@@ -7,6 +7,7 @@ a moment, and each arrives once and in order. Where that cannot be, `receive` sa
 from __future__ import annotations
 
 import asyncio
+import logging
 from typing import Self
 
 from duologue.errors import ConnectionLost, DuologueError, HistoryLost, PeerTooSlow, Unreachable
@@ -29,6 +30,8 @@ from duologue.transports.returning import (
 from duologue.transports.sockets import OUTPUT_STALL_SECONDS
 
 __all__ = ["WebSocketTransport"]
+
+_log = logging.getLogger("duologue.transports")
 
 PING_SECONDS = 20.0
 """Between two signs of life, and for the answer to one: a dead network is found within twice as long."""
@@ -126,7 +129,11 @@ class WebSocketTransport(Transport):
 
     def _counted(self, frame: bytes) -> bytes | None:
         if not self._greeting.is_over:
-            return self._greeting.incoming(frame)
+            frame = self._greeting.incoming(frame)
+            if self._greeting.is_over and self._greeting.terms is None:
+                self._window = Window()  # nobody will ever ask for it
+                self.weigh()
+            return frame
         if self._greeting.terms is None:
             return frame
         said = read_control(frame)
@@ -212,6 +219,9 @@ class WebSocketTransport(Transport):
                 socket = await self._come_back(ending)
         except DuologueError as error:
             failure = error
+        except Exception as error:
+            _log.exception("the connection cannot go on")
+            failure = ConnectionLost(f"the connection cannot go on: {error}")
         self._end(failure)
 
     async def _come_back(self, ending: Ending) -> Inbox:
