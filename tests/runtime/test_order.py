@@ -374,3 +374,33 @@ async def test_one_slow_session_among_a_hundred_delays_no_other() -> None:
         assert not slow.done()
         release.set()
         await slow
+
+
+async def test_a_caller_learns_of_its_answer_where_it_stands_among_the_notifications() -> None:
+    seen: list[str] = []
+    behind = asyncio.Event()
+    client_side, agent_side = Handlers(), Handlers()
+
+    @client_side.on(UPDATE)
+    async def update(context: Context, params: Update) -> None:
+        await asyncio.sleep(0)
+        seen.append(params.text)
+        if params.text == "behind":
+            behind.set()
+
+    @agent_side.on(PROMPT)
+    async def prompt(context: Context, params: Update) -> Ping:
+        async def follow() -> None:
+            await context.connection.notify(UPDATE, Update(session_id="s", text="behind"))
+
+        for number in range(3):
+            await context.connection.notify(UPDATE, Update(session_id="s", text=str(number)))
+        context.after_response(follow)
+        return Ping(text="done")
+
+    async with asyncio.timeout(5), talk(client_side, agent_side) as (client, _):
+        await client.request(
+            PROMPT, Update(session_id="s", text=""), released=lambda answer: seen.append(f"released {answer.text}")
+        )
+        await behind.wait()
+    assert seen == ["0", "1", "2", "released done", "behind"]

@@ -117,7 +117,7 @@ class Tool:
         if error is None:
             await self.change(status="cancelled" if self.is_cancelled else "completed")
         elif isinstance(error, asyncio.CancelledError):
-            await self._turn.last_words(self._patch(status="failed"))
+            await self._turn.last_words(self._patch(status="cancelled"))
         else:
             await self.fail(f"{type(error).__name__}: {error}")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -139,6 +140,17 @@ async def test_work_that_fails_ends_with_an_error_and_the_connection_lives_on(ra
         assert client.states == ["running", "idle error", "running", "idle end_turn"]
 
 
+@pytest.mark.rule(148)
+@pytest.mark.parametrize(
+    "block", [{"type": "text"}, {"type": "text", "text": 7}, {"type": "image", "data": "AAAA"}, {"type": "resource"}]
+)
+async def test_known_content_that_is_broken_is_refused(block: dict[str, Any]) -> None:
+    async with wire_client(both(accepts=("image", "audio", "resource"))) as client:
+        session = await client.new()
+        refused = await client.refused("session/prompt", sessionId=session, prompt=[block])
+        assert refused["code"] == -32602
+
+
 # --- cancelling
 
 
@@ -219,9 +231,28 @@ async def test_a_cancelled_turn_tells_its_last_words_and_is_not_an_error() -> No
         await client.until(client.ends)
 
         assert client.states == ["running", "idle cancelled"]
-        assert client.of("tool_call_update")[-1]["status"] == "failed"
+        assert client.of("tool_call_update")[-1]["status"] == "failed"  # it raised something else meanwhile
         assert client.judge.order()[-1] == "state_update"
         assert "error" not in client.ends()[0]
+
+
+async def test_a_tool_call_of_a_cancelled_turn_is_cancelled_too() -> None:
+    started = asyncio.Event()
+
+    async def handle(turn: Turn[Any]) -> None:
+        async with turn.tool("Work"):
+            started.set()
+            await asyncio.Event().wait()
+
+    async with wire_client(both(handle)) as client:
+        session = await client.new()
+        await client.prompt(session, "go")
+        await started.wait()
+        client.tell("session/cancel", sessionId=session)
+        await client.until(client.ends)
+
+        assert client.of("tool_call_update")[-1]["status"] == "cancelled"
+        assert client.states == ["running", "idle cancelled"]
 
 
 @pytest.mark.rule(143)
@@ -319,3 +350,32 @@ async def test_usage_has_both_numbers_and_costs_have_a_currency() -> None:
         await client.turn(await client.new(), "go")
         (usage,) = client.of("usage_update")
         assert (usage["used"], usage["size"], usage["cost"]) == (0, 10, {"amount": 0.5, "currency": "USD"})
+
+
+@dataclass
+class Wish:
+    name: str
+    count: int = 1
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        ({"action": "accept", "content": {"name": "x", "count": 2}}, "x 2"),
+        ({"action": "decline"}, "nothing"),
+        ({"action": "cancel"}, "nothing"),
+        ({"action": "_later", "when": "tomorrow"}, "nothing"),
+    ],
+)
+async def test_a_form_is_asked_while_the_session_requires_action(answer: dict[str, Any], said: str) -> None:
+    async def handle(turn: Turn[Any]) -> None:
+        wish = await turn.ask(Wish, "What do you want?")
+        await turn.say("nothing" if wish is None else f"{wish.name} {wish.count}")
+
+    async with wire_client(both(handle)) as client:
+        client.answers["elicitation/create"] = lambda _: {"result": answer}
+        await client.turn(await client.new(), "go")
+
+        assert client.text == said
+        assert client.states == ["running", "requires_action", "running", "idle end_turn"]
+        assert client.asked[0]["params"]["mode"] == "form"

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from duologue.client.connect import connect
-from duologue.client.permissions import Permissions
+from duologue.client.permissions import Permissions, Question
 from duologue.client.session import ClientSession
 from duologue.conversation.work import TerminalExit
 from duologue.errors import (
@@ -317,6 +317,30 @@ async def test_a_question_is_asked_and_cancelled_with_its_turn() -> None:
         await turn.cancel()
         await waiting
         assert turn.stop_reason == "cancelled"
+
+
+@pytest.mark.rule(98)
+@pytest.mark.parametrize(
+    "subject", [None, {"type": "command", "command": "ls", "cwd": "/tmp"}, {"type": "_wish", "w": 1}]
+)
+async def test_an_answer_names_an_option_that_was_offered(subject: Any) -> None:
+    """Whatever the question is about: one that nobody knows is asked like any other."""
+    chosen: list[Any] = []
+
+    async def script(agent: WireAgent, prompted: Prompted) -> None:
+        prompted.accept()
+        about = {} if subject is None else {"subject": subject}
+        params = {"sessionId": "s1", "title": "May I?", "options": OPTIONS, **about}
+        chosen.append((await agent.ask("session/request_permission", params))["result"]["outcome"])
+        agent.update(RUNNING, IDLE)
+
+    async def ask(question: Question) -> None:
+        assert question.tool.title == "May I?"
+        question.allow()
+
+    async with talking_to(script, permissions=Permissions(on_ask=ask)) as (session, _):
+        await session.prompt("hi")
+    assert chosen == [{"outcome": "selected", "optionId": "allow_once"}]
 
 
 # --- beside and between turns
