@@ -93,16 +93,22 @@ def official_python(release: str) -> str:
     return python_environment(f"official-{release}", f"agent-client-protocol=={release}")
 
 
-def python_environment(name: str, requirement: str) -> str:
-    """The interpreter of an environment with this requirement, made on first use."""
+def official_python_remote(release: str) -> str:
+    """The same with what its remote transports need, and the web server that ours stands on, too."""
+    requirements = (f"agent-client-protocol[http]=={release}", f"uvicorn=={version('uvicorn')}")
+    return python_environment(f"official-remote-{release}", *requirements)
+
+
+def python_environment(name: str, *requirements: str) -> str:
+    """The interpreter of an environment with these requirements, made on first use."""
     folder = cache() / f"{name}-python{sys.version_info.major}.{sys.version_info.minor}"
     runtime = folder / "bin" / "python"
     # Versions are part of the marker: another requirement makes the environment anew.
-    marker = folder / f"ready-{requirement.replace('==', '-')}"
+    marker = folder / f"ready-{'-'.join(requirements).replace('==', '-')}"
     if not marker.exists():
-        say(f"making an environment for {requirement}")
+        say(f"making an environment for {', '.join(requirements)}")
         subprocess.run([sys.executable, "-m", "venv", "--clear", folder], check=True)
-        install = [str(runtime), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", requirement]
+        install = [str(runtime), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *requirements]
         subprocess.run(install, check=True, stdout=sys.stderr)
         marker.touch()
     return str(runtime)
@@ -112,11 +118,11 @@ def typescript_sdk(npm: str) -> Path:
     """The TypeScript SDK's module for v1, installed on first use."""
     release = TYPESCRIPT.split()[1]
     folder = cache() / f"typescript-{release}"
-    marker = folder / "ready"
+    marker = folder / "ready-with-ws"
     if not marker.exists():
         say(f"installing the TypeScript SDK {release}")
         folder.mkdir(parents=True, exist_ok=True)
-        packages = [f"@agentclientprotocol/sdk@{release}", "zod@4"]
+        packages = [f"@agentclientprotocol/sdk@{release}", "zod@4", "ws@8"]
         command = [npm, "install", "--no-audit", "--no-fund", "--prefix", str(folder), *packages]
         subprocess.run(command, cwd=folder, check=True, stdout=sys.stderr)
         marker.touch()

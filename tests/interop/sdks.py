@@ -14,7 +14,7 @@ from typing import Any, TypeAlias, cast
 
 import pytest
 
-from benchmarks.peers import official_python, typescript_sdk
+from benchmarks.peers import official_python, official_python_remote, typescript_sdk
 
 Json: TypeAlias = dict[str, Any]
 
@@ -45,11 +45,17 @@ class Sdk:
             pytest.skip(f"{self.name} {what}")
 
 
-def install(name: str) -> Sdk:
-    """An SDK by name, from the registries or from an earlier run; skips where Node is needed and missing."""
+def install(name: str, *, is_remote: bool = False) -> Sdk:
+    """An SDK by name, from the registries or from an earlier run; skips where Node is needed and missing.
+
+    Args:
+        name: Which one.
+        is_remote: With what its ways over the network need.
+    """
     language, _, release = name.partition("-")
     if language == "python":
-        return Sdk(name, official_python(release), ".py", PEERS / "py", {})
+        runtime = official_python_remote(release) if is_remote else official_python(release)
+        return Sdk(name, runtime, ".py", PEERS / "py", {})
     node, npm = shutil.which("node"), shutil.which("npm")
     if node is None or npm is None:
         pytest.skip("Node is not installed here")
@@ -139,11 +145,13 @@ class Player:
 
 @dataclass(frozen=True)
 class Stage:
-    """One SDK's client in front of our built-in agent's real process."""
+    """One SDK's client in front of our built-in agent: its real process, or wherever else it can be reached."""
 
     sdk: Sdk
     player: Player
     folder: Path
+    address: Json = field(default_factory=dict[str, Any])
+    """`url` and `headers`, if it is on the network."""
 
     def play(
         self,
@@ -172,6 +180,7 @@ class Stage:
             "capabilities": capabilities or {},
             "answers": answers or {},
             "command": [sys.executable, "-m", "duologue.cli.main", "agent", "--sessions", kept, *options],
+            **self.address,
         }
         seen = self.player.play(play)
         return Seen([Step(**each) for each in seen["steps"]], seen["asked"])

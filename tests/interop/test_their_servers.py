@@ -8,22 +8,23 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 
 from duologue import Permissions, Workspace, connect
 from duologue.client.remote import RemoteAgent
 from duologue.client.session import ClientSession
 from duologue.client.turn import ClientTurn
-from duologue.errors import RequestError
+from duologue.errors import RequestError, Unreachable
 from duologue.events import Text
 from duologue.runtime.handlers import Context, Handlers
 from duologue.schema.base import Method, Model
-from tests.interop.remote import install_server, listening
-from tests.interop.sdks import OFFICIAL_NEXT, TYPESCRIPT, Sdk
+from tests.interop.remote import TOKEN, listening
+from tests.interop.sdks import OFFICIAL_NEXT, TYPESCRIPT, Sdk, install
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(180)]  # the first test of each SDK installs it
 
-MEGABYTES = 2_000_000
+FIVE_MEGABYTES = 5_000_000
 LONGEST_SECONDS = 50.0
 
 
@@ -37,13 +38,13 @@ class Pong(Model, frozen=True, kw_only=True):
 
 @pytest.fixture(scope="session", params=[TYPESCRIPT, OFFICIAL_NEXT])
 def server_sdk(request: pytest.FixtureRequest) -> Sdk:
-    return install_server(request.param)
+    return install(request.param, is_remote=True)
 
 
 @pytest.fixture(params=["ws", "http"])
 async def url(request: pytest.FixtureRequest, server_sdk: Sdk) -> AsyncIterator[str]:
     async with listening(server_sdk) as port:
-        yield f"{request.param}://127.0.0.1:{port}/acp"
+        yield f"{request.param}://127.0.0.1:{port}/acp#token={TOKEN}"
 
 
 @asynccontextmanager
@@ -130,10 +131,10 @@ async def test_settings_lists_and_custom_methods_work_both_ways(url: str, tmp_pa
         assert (await session.ask("ping")).replace(" ", "") == '{"heard":"hello"}'
 
 
-async def test_megabytes_go_both_ways_in_one_message(url: str, tmp_path: Path) -> None:
+async def test_five_megabytes_go_both_ways_in_one_message(url: str, tmp_path: Path) -> None:
     async with talking(url, tmp_path) as session:
-        assert len(await session.ask(f"big {MEGABYTES}")) == MEGABYTES
-        assert await session.ask("echo " + "y" * MEGABYTES) == "y" * MEGABYTES
+        assert len(await session.ask(f"big {FIVE_MEGABYTES}")) == FIVE_MEGABYTES
+        assert await session.ask("echo " + "y" * FIVE_MEGABYTES) == "y" * FIVE_MEGABYTES
 
 
 async def test_an_error_arrives_whole_and_the_connection_lives_on(url: str, tmp_path: Path) -> None:
@@ -142,3 +143,24 @@ async def test_an_error_arrives_whole_and_the_connection_lives_on(url: str, tmp_
             await session.prompt("error")
         assert (caught.value.code, caught.value.data) == (-32050, {"asked": True})
         assert await session.ask("echo still here") == "still here"
+
+
+async def test_many_sessions_at_once_do_not_mix(url: str, tmp_path: Path) -> None:
+    async with reached(url) as agent:
+        sessions = await asyncio.gather(*(agent.new(tmp_path) for _ in range(20)))
+        said = await asyncio.gather(*(session.ask(f"stream {50 + each}") for each, session in enumerate(sessions)))
+    assert said == ["".join(f"{number} " for number in range(50 + each)) for each in range(20)]
+
+
+async def test_a_wrong_token_opens_nothing(url: str) -> None:
+    with pytest.raises(Unreachable, match="401"):
+        async with reached(url.replace(TOKEN, "wrong")):
+            pass
+
+
+async def test_the_gate_of_these_tests_lets_nobody_pass_without_its_cookie(url: str) -> None:
+    http = url.partition("#")[0].replace("ws:", "http:")
+    headers = {"Authorization": f"Bearer {TOKEN}", "Acp-Connection-Id": "somebody's"}
+    async with httpx2.AsyncClient(trust_env=False) as client:
+        assert (await client.delete(http, headers=headers)).status_code == 403
+        assert (await client.delete(http, headers={**headers, "Cookie": "lane=7"})).status_code == 404

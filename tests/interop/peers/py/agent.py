@@ -269,20 +269,9 @@ class Agent:
         return params
 
 
-def listen() -> None:
-    """The SDK's own server for WebSocket and HTTP, on loopback; prints the port it listens on."""
-    import socket
-
-    import uvicorn
-    from acp.http.asgi import create_asgi_app
-
-    with socket.create_server(("127.0.0.1", 0)) as sock:
-        print(sock.getsockname()[1], flush=True)
-        app = create_asgi_app(lambda connection: Agent())
-        uvicorn.Server(uvicorn.Config(app, log_level="warning")).run(sockets=[sock])
-
-
 if "--listen" in sys.argv:
-    listen()
+    from network import listen
+
+    listen(lambda connection: Agent())
 else:
     asyncio.run(run_agent(Agent(), use_unstable_protocol=True))

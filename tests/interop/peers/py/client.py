@@ -1,6 +1,7 @@
 """A client on the official Python SDK, any version of it.
 
-Each line it reads is a play: an agent to start and steps to do. Each line it prints is what it saw of one.
+Each line it reads is a play: an agent to start, or its address, and steps to do. Each line it prints is what it saw of
+one.
 """
 
 # pyright: basic, reportMissingImports=false
@@ -12,9 +13,11 @@ import asyncio
 import json
 import os
 import sys
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from typing import Any
 
-from acp import RequestError, spawn_agent_process
+from acp import RequestError, connect_to_agent, spawn_agent_process
 from acp.schema import (
     AcceptElicitationResponse,
     AllowedOutcome,
@@ -57,6 +60,7 @@ class Client:
         self.answers: dict[str, Any] = play["answers"]
         self.asked: list[dict[str, Any]] = []
         self.updates: list[Any] = []
+        self.said: dict[str, str] = {}
         self.session_id = ""
         self.cancel_at: str | None = None
 
@@ -68,6 +72,7 @@ class Client:
 
     async def session_update(self, session_id: str, update: Any, **others: Any) -> None:
         self.updates.append(plain(update))
+        self.said[session_id] = self.said.get(session_id, "") + (plain(update).get("content") or {}).get("text", "")
         if update.session_update == self.cancel_at:
             self.cancel_at = None
             await self.agent.cancel(session_id=self.session_id)
@@ -151,6 +156,13 @@ class Verbs:
         session_id = options.get("sessionId", self.client.session_id)
         return await self.agent.prompt(session_id=session_id, prompt=[TextContentBlock(type="text", text=text)])
 
+    async def crowd(self, count: int, text: str) -> Any:
+        new = [self.agent.new_session(cwd=self.cwd, mcp_servers=[]) for _ in range(count)]
+        opened = [each.session_id for each in await asyncio.gather(*new)]
+        block = TextContentBlock(type="text", text=text)
+        await asyncio.gather(*(self.agent.prompt(session_id=each, prompt=[block]) for each in opened))
+        return {"said": [self.client.said[each] for each in opened]}
+
     async def load(self) -> Any:
         return await self.agent.load_session(cwd=self.cwd, session_id=self.client.session_id, mcp_servers=[])
 
@@ -176,8 +188,19 @@ class Verbs:
         return await self.agent.ext_method(name, params)
 
 
-async def perform(play: dict[str, Any]) -> dict[str, Any]:
-    client = Client(play)
+@asynccontextmanager
+async def connected(client: Client) -> AsyncGenerator[None]:
+    play = client.play
+    if "url" in play:
+        from network import dial
+
+        transport = await dial(play["url"], play["headers"], client.asked)
+        agent = connect_to_agent(client, transport, use_unstable_protocol=True)
+        try:
+            yield
+        finally:
+            await agent.close()
+        return
     # Elicitation, resume and close are stable, but this flag is what lets the SDK speak of them.
     async with spawn_agent_process(
         client,
@@ -186,15 +209,29 @@ async def perform(play: dict[str, Any]) -> dict[str, Any]:
         transport_kwargs={"stderr": None},
         use_unstable_protocol=True,
     ):
-        verbs, seen = Verbs(client), []
-        for verb, *args in play["steps"]:
-            client.updates = []
-            step: dict[str, Any] = {"updates": client.updates}
-            try:
-                step["result"] = plain(await getattr(verbs, verb)(*args)) or {}
-            except RequestError as error:
-                step["error"] = {"code": error.code, "message": str(error), "data": error.data}
-            seen.append(step)
+        yield
+
+
+async def perform(play: dict[str, Any]) -> dict[str, Any]:
+    client = Client(play)
+    seen: list[dict[str, Any]] = []
+    try:
+        async with connected(client):
+            verbs = Verbs(client)
+            for verb, *args in play["steps"]:
+                client.updates = []
+                step: dict[str, Any] = {"updates": client.updates}
+                seen.append(step)
+                try:
+                    step["result"] = plain(await getattr(verbs, verb)(*args)) or {}
+                except RequestError as error:
+                    step["error"] = {"code": error.code, "message": str(error), "data": error.data}
+    except Exception as error:
+        if "url" not in play:
+            raise
+        # The way to the agent is closed: whatever should have come next failed, and so did the rest.
+        failed = {"updates": [], "error": {"message": f"{type(error).__name__}: {error}"}}
+        seen = [*(step for step in seen if "result" in step or "error" in step), failed]
     return {"steps": seen, "asked": client.asked}
 
 

@@ -210,7 +210,7 @@ const app = agent()
   .onRequest("_interop/echo", (params) => params, ({ params }) => params);
 
 if (process.argv.includes("--listen")) {
-  const { listen } = await import("./listening.mjs");
+  const { listen } = await import("./network.mjs");
   await listen(app);
 } else {
   app.connect(ndJsonStream(Writable.toWeb(process.stdout), Readable.toWeb(process.stdin)));

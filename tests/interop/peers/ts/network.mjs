@@ -34,7 +34,7 @@ export async function listen(agent) {
     if (status) socket.end(`HTTP/1.1 ${status} Refused\r\nContent-Length: 0\r\nConnection: close\r\n\r\n`);
     else upgrade(request, socket, head);
   });
-  http.listen(0, "127.0.0.1", () => console.log(`http://127.0.0.1:${http.address().port}/acp`));
+  http.listen(0, "127.0.0.1", () => console.log(http.address().port));
 }
 
 export async function dial(url, headers) {
