@@ -130,9 +130,7 @@ class WebSocketTransport(Transport):
     def _counted(self, frame: bytes) -> bytes | None:
         if not self._greeting.is_over:
             frame = self._greeting.incoming(frame)
-            if self._greeting.is_over and self._greeting.terms is None:
-                self._window = Window()  # nobody will ever ask for it
-                self.weigh()
+            self._greeted()
             return frame
         if self._greeting.terms is None:
             return frame
@@ -146,6 +144,11 @@ class WebSocketTransport(Transport):
         elif self._receipt_timer is None:
             self._receipt_timer = asyncio.get_running_loop().call_later(ACKNOWLEDGE_SECONDS, self._acknowledge)
         return frame
+
+    def _greeted(self) -> None:
+        if self._greeting.is_over and self._greeting.terms is None:
+            self._window = Window()  # nobody will ever ask for what is in it
+            self.weigh()
 
     def _heard(self, word: str, said: Control) -> None:
         if word == "received" and self._window.forget(said.count):
