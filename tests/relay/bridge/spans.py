@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, cast
 
 import duologue
 from duologue.agent.agent import Agent
@@ -30,18 +30,31 @@ class Near:
 
     Attributes:
         lines: The agent's ends of all that was opened.
+        judges: Those who hold against the schema what agents of ours are told.
     """
 
     def __init__(self, agent: Servable) -> None:
         self.lines: list[Transport] = []
+        self.judges: list[Judge] = []
         self._agent = agent
         self.tasks = TaskScope()
 
     def open(self) -> Transport:
         near, far = memory_pair()
         self.lines.append(far)
-        self.tasks.start(self._agent.serve_on(far))
+        agent = self._agent
+        if isinstance(agent, Agent):
+            ours = cast("Agent[Any]", agent)
+            self.judges.append(judge := Judge(V2 if ours.versions == (2,) else V1))
+            self.tasks.start(ours.serve_on(far, taps=(judge,)))
+        else:
+            self.tasks.start(agent.serve_on(far))
         return near
+
+    @property
+    def complaints(self) -> list[str]:
+        """What was wrong with what the agents were told."""
+        return [complaint for judge in self.judges for complaint in judge.complaints]
 
 
 def speaking(version: int, handler: Any = None, **options: Any) -> Agent[Any]:
@@ -71,7 +84,8 @@ async def across(
     async with duologue.connect(bridge, versions=(version,), taps=taps, **options) as remote:
         yield remote
     await way.tasks.settle()
-    assert [each for each in judge.complaints if not any(word in each for word in but)] == []
+    complaints = [*judge.complaints, *way.complaints]
+    assert [each for each in complaints if not any(word in each for word in but)] == []
 
 
 class LeftAlone(WireClient):
@@ -132,7 +146,7 @@ async def wire_across(agent: Servable, version: int, agent_version: int) -> Asyn
         await client.hang_up()
         await asyncio.gather(*serving)
         await way.tasks.settle()
-    assert client.judge.complaints == []
+    assert [*client.judge.complaints, *way.complaints] == []
 
 
 async def introduce(client: WireClient, version: int, **capabilities: Any) -> Json:

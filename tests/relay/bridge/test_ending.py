@@ -151,6 +151,33 @@ async def test_many_sessions_talk_at_once_and_none_hears_another(version: int, a
     assert heard == {session: [f"{number}/{step}" for step in range(20)] for number, session in enumerate(sessions)}
 
 
+@both_ways
+async def test_an_agent_waits_for_an_editor_that_does_not_read(version: int, agent_version: int) -> None:
+    said = 0
+
+    async def handler(turn: Any) -> None:
+        nonlocal said
+        for _ in range(150):
+            await turn.say("x" * 1024 * 1024)
+            said += 1
+
+    async with wire_across(speaking(agent_version, handler), version, agent_version) as client:
+        session = await opened(client, version)
+        client.reads.clear()
+        waiting = prompt(client, session)
+        before = -1
+        while said != before or not said:
+            before = said
+            for _ in range(500):
+                await asyncio.sleep(0)
+        at_rest = said
+        client.reads.set()
+        await waiting
+        await client.until(lambda: len(client.of("agent_message_chunk")) == 150)
+
+    assert at_rest < 100  # what the queues between the two hold
+
+
 def _said(client: WireClient, session: str | None = None) -> list[str]:
     calls = [call["params"] for call in client.judge.calls("session/update")]
     return [
