@@ -13,6 +13,7 @@ from duologue.errors import ConnectionLost, StartError
 from duologue.relay.local import Extension
 from duologue.transports.base import Transport
 from duologue.transports.memory import MemoryTransport, memory_pair
+from tests.transports.waiting import until
 
 ODD = [
     b'{"jsonrpc":"2.0","id":1,"method":"a","params":{"n":12345678901234567890.10,"n":2}}',
@@ -127,3 +128,47 @@ async def test_an_agent_that_cannot_be_reached_is_told_in_the_answer_to_the_firs
         [answer] = await take(editor, 1)
     assert json.loads(answer)["error"]["message"] == "nobody there"
     assert str(extension.failure) == "nobody there"
+
+
+async def test_an_editor_that_reads_no_more_has_left() -> None:
+    far = Far()
+    extension = Extension(far.open)
+    editor, ours = memory_pair()
+    async with asyncio.timeout(5), asyncio.TaskGroup() as group:
+        serving = group.create_task(extension.serve_on(ours))
+        editor.send(b'{"jsonrpc":"2.0","method":"a"}')
+        await take(far.far, 1)
+        far.far.send(b'{"jsonrpc":"2.0","method":"b"}')
+        await editor.aclose()
+        await serving
+    assert extension.failure is None
+
+
+async def test_neither_side_is_flooded_by_the_other() -> None:
+    near, far = memory_pair(bound=1000)
+    extension = Extension(lambda: near)
+    editor, ours = memory_pair(bound=1000)
+    frame = b'{"jsonrpc":"2.0","method":"%s"}' % (b"x" * 900)
+    async with asyncio.timeout(10), asyncio.TaskGroup() as group:
+        serving = group.create_task(extension.serve_on(ours))
+        for sender, receiver in ((editor, far), (far, editor)):
+            for _ in range(20):
+                sender.send(frame)
+                if sender.is_congested:
+                    drained = group.create_task(sender.drain())
+                    await take(receiver, 1)
+                    await drained
+        await editor.aclose()
+        await serving
+
+
+async def test_a_remote_side_that_breaks_while_the_editor_waits_for_room_is_a_failure_and_no_crash() -> None:
+    near, far = memory_pair(bound=100)
+    extension = Extension(lambda: near)
+    async with extended(extension) as editor:
+        editor.send(b'{"jsonrpc":"2.0","id":1,"method":"%s"}' % (b"x" * 200))
+        await until(lambda: near.is_congested)
+        await far.aclose()
+        [answer] = await take(editor, 1)
+        assert json.loads(answer)["error"]["code"] == -32603
+    assert isinstance(extension.failure, ConnectionLost)

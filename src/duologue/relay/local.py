@@ -63,16 +63,10 @@ class Extension:
     async def _pass_on(self, transport: Transport, remote: Transport) -> None:
         """From the editor to the agent, until the editor has left and has its answers."""
         while frames := await transport.receive():
-            for frame in frames:
-                shape = outline(frame)
-                if shape is not None and isinstance(shape.method, str) and isinstance(shape.id, (int, str)):
-                    self._unanswered.asked(shape.id, None)
-                try:
-                    remote.send(frame)
-                except ConnectionLost:
-                    await asyncio.Event().wait()  # the other direction says why, and ends everything
-            if remote.is_congested:
-                await remote.drain()
+            try:
+                await self._forward(frames, remote)
+            except ConnectionLost:
+                await asyncio.Event().wait()  # the other direction says why, and ends everything
         try:
             async with asyncio.timeout(LINGER_SECONDS):
                 while len(self._unanswered):
@@ -81,8 +75,17 @@ class Extension:
         except TimeoutError:
             pass
 
-    async def _pass_back(self, remote: Transport, transport: Transport) -> DuologueError:
-        """From the agent to the editor, until the agent is gone; why it is."""
+    async def _forward(self, frames: list[bytes], remote: Transport) -> None:
+        for frame in frames:
+            shape = outline(frame)
+            if shape is not None and isinstance(shape.method, str) and isinstance(shape.id, (int, str)):
+                self._unanswered.asked(shape.id, None)
+            remote.send(frame)
+        if remote.is_congested:
+            await remote.drain()
+
+    async def _pass_back(self, remote: Transport, transport: Transport) -> DuologueError | None:
+        """From the agent to the editor, until the agent is gone; why it is. None if the editor reads no more."""
         while True:
             try:
                 frames = await remote.receive()
@@ -90,14 +93,20 @@ class Extension:
                 return error
             if not frames:
                 return ConnectionLost("the server ended the connection")
-            for frame in frames:
-                transport.send(as_line(frame))
-                shape = outline(frame)
-                if shape is not None and not isinstance(shape.method, str) and isinstance(shape.id, (int, str)):
-                    self._unanswered.answered(shape.id)
-                    self._all_answered.set()
-            if transport.is_congested:
-                await transport.drain()
+            try:
+                await self._return(frames, transport)
+            except ConnectionLost:
+                return None
+
+    async def _return(self, frames: list[bytes], transport: Transport) -> None:
+        for frame in frames:
+            transport.send(as_line(frame))
+            shape = outline(frame)
+            if shape is not None and not isinstance(shape.method, str) and isinstance(shape.id, (int, str)):
+                self._unanswered.answered(shape.id)
+                self._all_answered.set()
+        if transport.is_congested:
+            await transport.drain()
 
     def _answer_all(self, transport: Transport, error: InternalError) -> None:
         ids = [id for id, _ in self._unanswered.items()]
