@@ -144,6 +144,8 @@ def _config(app: Endpoint, place: Place) -> uvicorn.Config:
         server_header=False,
         date_header=False,
         log_config=None,
+        # Its log of each request has whole addresses, with what some clients put into them.
+        log_level="warning",
         access_log=False,
         timeout_keep_alive=KEEP_ALIVE_SECONDS,
         timeout_graceful_shutdown=LINGER_SECONDS,

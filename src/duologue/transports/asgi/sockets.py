@@ -200,6 +200,8 @@ class Carrier:
         """Leave the connection to another socket."""
         self._close_code = code
         self.wakeup.give()
+        if self.blocked_since is not None:
+            self.cut()
 
     def say(self, words: bytes) -> None:
         """Send something about the connection itself, before anything of the agent."""
