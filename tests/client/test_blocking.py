@@ -58,7 +58,7 @@ MACHINERY = {
         *("aclose", "come_back", "fall_silent", "is_cancelling", "model_was_set", "opened", "request", "said", "show"),
         *("start_turn", "update", "withdraw"),
     },
-    ClientTurn: {"deliver", "fail", "give_up", "is_behind", "note", "run"},
+    ClientTurn: {"add", "deliver", "fail", "give_up", "is_behind", "note", "run"},
 }
 """What the parts of the client use among themselves, and what has another name here."""
 

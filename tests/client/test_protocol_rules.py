@@ -15,6 +15,7 @@ from duologue.client.remote import RemoteAgent
 from duologue.conversation.content import ResourceLink
 from duologue.conversation.setup import HttpMcpServer, SseMcpServer, StdioMcpServer
 from duologue.errors import AuthenticationRequired, InvalidParams, MethodNotFound, ProtocolViolation, ResourceNotFound
+from duologue.events import ToolCall
 from tests.client.scripted import ALL_OPTIONS, Json, ScriptedAgent, error, result, said
 
 pytestmark = pytest.mark.timeout(30)
@@ -261,6 +262,23 @@ async def test_after_a_cancellation_updates_are_taken_and_open_tools_are_shown_c
                 break
         assert turn.text == "stopped"
         assert [call.status for call in session.transcript.tool_calls] == ["completed", "cancelled"]
+        assert [call.status for call in turn.tool_calls] == ["completed", "cancelled"]
+
+
+@pytest.mark.rule(81)
+async def test_whoever_follows_the_events_sees_the_end_of_tools_that_the_agent_forgot(tmp_path: Path) -> None:
+    async def work(params: Json) -> Json:
+        agent.update({"sessionUpdate": "tool_call", "toolCallId": "a", "title": "Look", "status": "in_progress"})
+        return result(stopReason="end_turn")
+
+    agent = ScriptedAgent(prompt=work)
+    watched: list[str] = []
+    async with asyncio.timeout(5), connect(agent) as remote, remote.session(tmp_path) as session:
+        session.watch(lambda event: watched.append(event.status) if isinstance(event, ToolCall) else None)
+        async with session.prompt("go") as turn:
+            read = [event.status async for event in turn if isinstance(event, ToolCall)]
+    assert read == watched == ["in_progress", "failed"]
+    assert [call.status for call in turn.tool_calls] == ["failed"]
 
 
 @pytest.mark.rule(91, 92, 96)

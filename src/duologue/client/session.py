@@ -203,14 +203,19 @@ class ClientSession(Known):
                 self._after_turn(turn, since)
 
     def _after_turn(self, turn: ClientTurn, since: int) -> None:
-        """What an agent left open is closed, and what it refused is marked."""
+        """What an agent left open is closed, for everybody to see, and what it refused is marked."""
         self.is_interrupted = isinstance(turn.error, ConnectionLost)
         self.agent.desk.cancel_questions(self.id)
         ended = "cancelled" if turn.stop_reason == "cancelled" else "failed"
         going_on = [work.work_id for work in self.background if work.kind == "tool_call"]
-        self.transcript.close_tool_calls(since, ended, but=going_on)
+        closed = self.transcript.close_tool_calls(since, ended, but=going_on)
         if turn.stop_reason == "refusal":
             self.transcript.mark_refused(since)
+        for call in closed:
+            event = event_of(ToolCallChanged(tool_call_id=call.tool_call_id, status=ended), call)
+            self._audience.tell(event)
+            turn.note(event)
+            turn.add(event)
 
     # --- settings
 

@@ -172,6 +172,10 @@ class ClientTurn:
         while self.is_behind:
             self._room.clear()
             await self._room.wait()
+        self.add(event)
+
+    def add(self, event: Event) -> None:
+        """The same without waiting: nothing more will come."""
         if self.is_read:
             self._events.append(event)
             self._something.set()
