@@ -52,6 +52,7 @@ async def site(
     authenticate: Authenticate | None = None,
     *,
     drain_seconds: float = 0.0,
+    seconds: float = 60.0,
     **doors: Any,
 ) -> AsyncGenerator[Site]:
     """Serve this to whoever knows the token."""
@@ -61,7 +62,7 @@ async def site(
     else:
         door = Doors(authenticate or one_token(TOKEN), limits, **doors)
     app = Endpoint(servable if callable(servable) else lambda _: servable, door, limits)
-    async with asyncio.timeout(60), serving(app, Place(), drain_seconds=drain_seconds) as port:
+    async with asyncio.timeout(seconds), serving(app, Place(), drain_seconds=drain_seconds) as port:
         yield Site(app, port)
 
 
