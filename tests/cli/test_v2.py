@@ -56,6 +56,10 @@ def test_a_chat_goes_on_in_the_other_version(tmp_path: Path) -> None:
     assert told_again.count("> /modes") == 2
 
 
+def test_a_switch_of_the_mode_is_shown(tmp_path: Path) -> None:
+    assert "mode: code\n" in shown(tmp_path, "run", "/mode code", "--v2")[1]
+
+
 def test_the_doctor_says_which_version_is_spoken(tmp_path: Path) -> None:
     assert "version 2 of the protocol" in shown(tmp_path, "doctor", "--agent", "builtin", "--v2")[0]
     assert "of the protocol" not in shown(tmp_path, "doctor", "--agent", "builtin")[0]

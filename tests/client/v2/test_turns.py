@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from duologue.agent.agent import Agent
+from duologue.agent.turn import Turn
 from duologue.client.connect import connect
 from duologue.client.permissions import Permissions, Question
 from duologue.client.session import ClientSession
@@ -22,8 +24,9 @@ from duologue.errors import (
     RequestCancelled,
     ResourceNotFound,
 )
-from duologue.events import State, Terminal, TerminalOutput, Text, Unknown
+from duologue.events import ModeSwitched, State, Terminal, TerminalOutput, Text, Unknown
 from tests.client.v2.scripted import IDLE, OPTIONS, RUNNING, Prompted, Script, WireAgent, chunk, idle, message, state
+from tests.fuzz.conversations import Knobs
 
 pytestmark = pytest.mark.timeout(30)
 
@@ -416,6 +419,23 @@ async def test_the_mode_is_switched_by_its_setting(tmp_path: Path) -> None:
         assert session.modes.current == "code"
         (sent,) = agent.calls("session/set_config_option")
         assert sent == {"sessionId": "s1", "configId": "m", "type": "id", "value": "code"}
+
+
+async def test_a_mode_that_the_agent_switched_is_told_as_in_version_1(tmp_path: Path) -> None:
+    agent: Agent[Any] = Agent("switching", settings=Knobs, versions=(1, 2))
+
+    @agent.on_prompt
+    async def switch(turn: Turn[Any]) -> None:
+        await turn.set(**{turn.text: "code" if turn.text == "mode" else True})
+
+    for version in (1, 2):
+        async with asyncio.timeout(5), connect(agent, versions=(version,)) as remote:
+            async with remote.session(tmp_path) as session:
+                told: list[Any] = []
+                for text in ("fast", "mode"):
+                    async with session.prompt(text) as turn:
+                        told += [event.mode_id async for event in turn if isinstance(event, ModeSwitched)]
+                assert told == ["code"], version
 
 
 async def test_an_agent_without_settings_has_no_modes() -> None:

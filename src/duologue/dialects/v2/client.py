@@ -102,6 +102,7 @@ class V2AgentProxy(WireProxy):
     def __init__(self, connection: Connection) -> None:
         super().__init__(connection)
         self._turns: dict[str, list[_Turn]] = {}
+        self._modes: dict[str, str] = {}
         self._tasks = TaskScope()
 
     async def initialize(self, info: Party, features: ClientFeatures) -> Welcome:
@@ -153,7 +154,9 @@ class V2AgentProxy(WireProxy):
 
     async def _resume(self, session_id: str, setup: SessionSetup, replay: v2.ReplayFromStart | None) -> Opened:
         request = v2.ResumeSessionRequest(session_id=session_id, replay_from=replay, **_setup_fields(setup))
-        return _opened(await self._request(v2.SESSION_RESUME, request), session_id)
+        opened = _opened(await self._request(v2.SESSION_RESUME, request), session_id)
+        self.new_mode(session_id, opened.settings)
+        return opened
 
     async def fork_session(
         self,
@@ -172,10 +175,16 @@ class V2AgentProxy(WireProxy):
         arrived: Callable[[Opened], None],
         late: Callable[[Opened], object],
     ) -> Opened:
-        answer = await self._request(
-            method, request, arrived=lambda found: arrived(_opened(found)), late=lambda found: late(_opened(found))
-        )
-        return _opened(answer)
+        def note(found: Any) -> None:
+            opened = _opened(found)
+            self.new_mode(opened.session_id, opened.settings)
+            arrived(opened)
+
+        return _opened(await self._request(method, request, arrived=note, late=lambda found: late(_opened(found))))
+
+    async def close_session(self, session_id: str) -> None:
+        self._modes.pop(session_id, None)
+        await super().close_session(session_id)
 
     async def list_sessions(
         self, cwd: str | None, cursor: str | None, archived: str | None
@@ -220,6 +229,14 @@ class V2AgentProxy(WireProxy):
         if turns:
             turns[0].on_state(update)
 
+    def new_mode(self, session_id: str, settings: list[Setting]) -> str | None:
+        """The mode these settings say, if it is another one than before."""
+        mode = next((str(setting.value) for setting in settings if setting.category == "mode"), None)
+        if mode is None or mode == self._modes.get(session_id):
+            return None
+        self._modes[session_id] = mode
+        return mode
+
     def on_echo(self, session_id: str, message_id: str) -> None:
         """The session tells a message of the user."""
         turns = self._turns.get(session_id)
@@ -246,7 +263,9 @@ class V2AgentProxy(WireProxy):
         else:
             request = v2.SetSessionConfigOptionId(session_id=session_id, config_id=setting_id, value=value)
         answer = await self._request(v2.SESSION_SET_CONFIG_OPTION, request)
-        return [setting_from_wire(option) for option in answer.config_options]
+        settings = [setting_from_wire(option) for option in answer.config_options]
+        self.new_mode(session_id, settings)
+        return settings
 
 
 def _result(state: StateChanged) -> PromptResult:

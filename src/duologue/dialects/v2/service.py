@@ -7,7 +7,14 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from duologue.conversation.updates import MessageChanged, MessageChunk, StateChanged, Update
+from duologue.conversation.updates import (
+    MessageChanged,
+    MessageChunk,
+    ModeChanged,
+    SettingsChanged,
+    StateChanged,
+    Update,
+)
 from duologue.dialects.base.service import ClientService
 from duologue.dialects.contract import ClientCore
 from duologue.dialects.terms import ClientFeatures
@@ -50,6 +57,11 @@ class V2ClientService(ClientService):
                 self._proxy.on_state(params.session_id, update)
             case MessageChanged(role="user") | MessageChunk(role="user", message_id=str()):
                 self._proxy.on_echo(params.session_id, str(update.message_id))
+            case SettingsChanged():
+                # Version 1 has a word for this, and those who listen need not know which version is spoken.
+                mode = self._proxy.new_mode(params.session_id, update.settings)
+                if mode is not None:
+                    await self._heard(context, params, ModeChanged(mode_id=mode))
             case _:
                 pass
 
