@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from typing import Any, cast
+from typing import Any
 
 import duologue
 from duologue.agent.agent import Agent
@@ -44,12 +44,14 @@ class Near:
         self.lines.append(far)
         agent = self._agent
         if isinstance(agent, Agent):
-            ours = cast("Agent[Any]", agent)
-            self.judges.append(judge := Judge(V2 if ours.versions == (2,) else V1))
-            self.tasks.start(ours.serve_on(far, taps=(judge,)))
+            self._judge(agent, far)  # pyright: ignore[reportUnknownArgumentType]  # of whatever settings it is
         else:
             self.tasks.start(agent.serve_on(far))
         return near
+
+    def _judge(self, agent: Agent[Any], far: Transport) -> None:
+        self.judges.append(judge := Judge(V2 if agent.versions == (2,) else V1))
+        self.tasks.start(agent.serve_on(far, taps=(judge,)))
 
     @property
     def complaints(self) -> list[str]:

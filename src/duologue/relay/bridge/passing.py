@@ -14,17 +14,25 @@ from duologue.runtime.connection import Connection
 from duologue.runtime.handlers import Context, Handlers
 from duologue.schema.base import Method, Notification
 
-__all__ = ["pass_extensions", "passing_on"]
+__all__ = ["is_carrying", "pass_extensions", "passing_on"]
+
+
+def is_carrying() -> bool:
+    """Whether anything came with the message that led here, or may go with its answer."""
+    try:
+        current_request()
+    except LookupError:
+        return False
+    return True
 
 
 @contextmanager
 def passing_on() -> Generator[None]:
     """What came with the message that led here goes with those sent in the block; what comes back, with the answer."""
-    try:
-        request = current_request()
-    except LookupError:
+    if not is_carrying():
         yield
         return
+    request = current_request()
     with attach(request.received or {}) as attached:
         yield
     if attached.received:

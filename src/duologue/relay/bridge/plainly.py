@@ -11,6 +11,7 @@ from duologue.conversation.updates import (
     CompactionChanged,
     CompactionChunk,
     MessageChanged,
+    MessageChunk,
     Notice,
     PlanChanged,
     PlanRemoved,
@@ -53,6 +54,8 @@ class Plainly:
 
     async def tell(self, update: Update) -> list[Update]:
         """The same in plainer words."""
+        if type(update) is MessageChunk:  # most of what an agent ever says takes the short way
+            return self._plainer.tell(update)
         kind = self._lost(update)
         if kind is not None:
             await self._losses.tell(kind, self._editor, self._session_id)

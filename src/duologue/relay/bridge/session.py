@@ -34,7 +34,7 @@ from duologue.conversation.updates import (
     UsageChanged,
 )
 from duologue.relay.bridge.panel import Panel
-from duologue.relay.bridge.passing import passing_on
+from duologue.relay.bridge.passing import is_carrying, passing_on
 from duologue.relay.bridge.plainly import Plainly
 from duologue.relay.bridge.screens import Screens
 from duologue.relay.bridge.turns import Turns
@@ -111,6 +111,9 @@ class BridgedSession:
         """Pass on what the agent says."""
         if self.is_silent and not isinstance(update, STATES):
             return
+        if type(update) is MessageChunk and update.role != "user":  # the short way for most of what an agent says
+            await self._tell(update if self._plainly is None else (await self._plainly.tell(update))[0])
+            return
         if isinstance(update, MessageChunk | MessageChanged) and update.role == "user" and self._is_echo(update):
             return
         match update:
@@ -168,6 +171,9 @@ class BridgedSession:
         return change
 
     async def _tell(self, update: Update) -> None:
+        if not is_carrying():
+            await self._between.editor.update(self.id, update)
+            return
         with passing_on():
             await self._between.editor.update(self.id, update)
 
