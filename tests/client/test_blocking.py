@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
 import sys
 from pathlib import Path
 
@@ -14,6 +16,7 @@ from duologue.client.session import ClientSession
 from duologue.client.turn import ClientTurn
 from duologue.errors import CommandNotFound, RequestError
 from duologue.events import Text
+from tests.client.processes import is_running
 
 BUILTIN = [sys.executable, "-m", "duologue.cli.main", "agent"]
 
@@ -61,6 +64,36 @@ MACHINERY = {
     ClientTurn: {"add", "deliver", "fail", "give_up", "is_behind", "note", "run"},
 }
 """What the parts of the client use among themselves, and what has another name here."""
+
+
+INTERRUPTED = """
+import sys
+from duologue.client import blocking
+print("starting", flush=True)
+with blocking.connect(["sh", "-c", f"echo $$ > {sys.argv[1]}; kill -INT $PPID; exec sleep 1000"]):
+    pass
+"""
+
+
+def test_ctrl_c_while_an_agent_starts_does_not_wait_for_it(tmp_path: Path) -> None:
+    argv = [sys.executable, "-c", INTERRUPTED, str(tmp_path / "pid")]
+    ended = subprocess.run(argv, capture_output=True, text=True, timeout=20, check=False)
+
+    assert ended.returncode == -signal.SIGINT
+    assert "KeyboardInterrupt" in ended.stderr
+    assert not is_running((tmp_path / "pid").read_text().strip())
+
+
+def test_how_a_turn_failed_and_how_a_session_stands_can_be_read(tmp_path: Path) -> None:
+    with blocking.connect(builtin_agent()) as agent, agent.session(tmp_path) as session:
+        assert agent.capabilities is agent.features
+        turn = session.prompt("/error")
+        with pytest.raises(RequestError):
+            turn.wait()
+        assert isinstance(turn.error, RequestError)
+        assert turn.meta is None
+        assert (session.cwd, session.is_open, session.lost) == (tmp_path, True, None)
+    assert not session.is_open
 
 
 @pytest.mark.parametrize(

@@ -217,6 +217,20 @@ async def test_all_pages_are_read_and_each_list_stands_for_itself(tmp_path: Path
         assert [info.additional_directories for info in await remote.sessions()] == [[]]
 
 
+@pytest.mark.rule(68)
+async def test_a_list_without_an_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def page(params: Json) -> Json:
+        return {"result": {"sessions": [], "nextCursor": f"{params.get('cursor', '')}x"}}
+
+    monkeypatch.setattr("duologue.client.remote.MAX_PAGES", 50)
+    agent = ScriptedAgent(EVERYTHING)
+    agent.answers["session/list"] = page
+    async with asyncio.timeout(5), connect(agent) as remote:
+        with pytest.raises(ProtocolViolation, match="has no end"):
+            await remote.sessions()
+    assert len(agent.calls("session/list")) == 50
+
+
 def _listed(session_id: str, more: list[str] | None) -> Json:
     return {"sessionId": session_id, "cwd": "/work", **({} if more is None else {"additionalDirectories": more})}
 

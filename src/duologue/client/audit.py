@@ -1,4 +1,4 @@
-"""The log of every decision: who wanted what, what was said, and by which rule. No content of files, no titles, no secrets."""
+"""The log of every decision: who wanted what, what was said, by which rule; no contents, no titles, no secrets."""
 
 from __future__ import annotations
 

@@ -11,12 +11,11 @@ with every coroutine made a plain function.
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import Callable, Coroutine, Generator, Iterable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
 from duologue.client.connect import Target
 from duologue.client.connect import connect as connect_async
@@ -24,6 +23,7 @@ from duologue.client.permissions import Permissions
 from duologue.client.prompts import Attachment
 from duologue.client.remote import RemoteAgent
 from duologue.client.session import ClientSession
+from duologue.client.thread import LoopThread
 from duologue.client.turn import ClientTurn
 from duologue.conversation.content import Content, JsonObject
 from duologue.conversation.items import Usage
@@ -37,38 +37,11 @@ from duologue.events import Event, Plan, ToolCall
 
 __all__ = ["BlockingAgent", "BlockingSession", "BlockingTurn", "ask", "connect"]
 
-T = TypeVar("T")
-
-
-class _LoopThread:
-    """An event loop on a thread of its own, and a way to wait for what runs there."""
-
-    def __init__(self) -> None:
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="duologue", daemon=True)
-        self._thread.start()
-
-    def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """The result of `work`; interrupting the wait cancels it."""
-        future: Future[T] = asyncio.run_coroutine_threadsafe(work, self._loop)
-        try:
-            return future.result()
-        except BaseException:
-            future.cancel()
-            raise
-
-    def close(self) -> None:
-        self.run(self._loop.shutdown_asyncgens())
-        self.run(self._loop.shutdown_default_executor())
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
-
 
 class BlockingTurn:
     """A turn: iterate it for its events, or call `wait()` for its end. See `ClientTurn`."""
 
-    def __init__(self, thread: _LoopThread, turn: ClientTurn) -> None:
+    def __init__(self, thread: LoopThread, turn: ClientTurn) -> None:
         self._thread = thread
         self._turn = turn
 
@@ -117,11 +90,19 @@ class BlockingTurn:
     def plan(self) -> Plan | None:
         return self._turn.plan
 
+    @property
+    def error(self) -> BaseException | None:
+        return self._turn.error
+
+    @property
+    def meta(self) -> JsonObject | None:
+        return self._turn.meta
+
 
 class BlockingSession:
     """A session. See `ClientSession`."""
 
-    def __init__(self, thread: _LoopThread, session: ClientSession) -> None:
+    def __init__(self, thread: LoopThread, session: ClientSession) -> None:
         self._thread = thread
         self._session = session
 
@@ -200,6 +181,18 @@ class BlockingSession:
         return self._session.id
 
     @property
+    def cwd(self) -> Path:
+        return self._session.cwd
+
+    @property
+    def is_open(self) -> bool:
+        return self._session.is_open
+
+    @property
+    def lost(self) -> str | None:
+        return self._session.lost
+
+    @property
     def is_busy(self) -> bool:
         return self._session.is_busy
 
@@ -247,7 +240,7 @@ class BlockingSession:
 class BlockingAgent:
     """An agent. See `RemoteAgent`."""
 
-    def __init__(self, thread: _LoopThread, agent: RemoteAgent) -> None:
+    def __init__(self, thread: LoopThread, agent: RemoteAgent) -> None:
         self._thread = thread
         self._agent = agent
 
@@ -317,6 +310,10 @@ class BlockingAgent:
         return self._agent.features
 
     @property
+    def capabilities(self) -> AgentFeatures:
+        return self._agent.capabilities
+
+    @property
     def login_methods(self) -> list[LoginMethod]:
         return self._agent.login_methods
 
@@ -324,17 +321,22 @@ class BlockingAgent:
 @contextmanager
 def connect(target: Target, **options: Any) -> Generator[BlockingAgent]:
     """As `duologue.connect`, without an event loop."""
-    thread = _LoopThread()
+    thread = LoopThread()
+    ready: Future[RemoteAgent] = Future()
     try:
         leave = thread.run(_event())
-        ready: Future[RemoteAgent] = Future()
-        held = asyncio.run_coroutine_threadsafe(_hold(target, options, ready, leave), thread._loop)
-        held.add_done_callback(lambda done: _pass_on(done, ready))
+        held = thread.run(_task(_hold(target, options, ready, leave)))
         try:
-            yield BlockingAgent(thread, ready.result())
+            agent = ready.result()
+        except BaseException:  # whoever is interrupted does not wait for an agent that starts, only for its end
+            thread.call(held.cancel)
+            thread.run(_end_of(held))
+            raise
+        try:
+            yield BlockingAgent(thread, agent)
         finally:
-            thread._loop.call_soon_threadsafe(leave.set)
-            held.result()
+            thread.call(leave.set)
+            thread.run(_end_of(held))
     finally:
         thread.close()
 
@@ -348,17 +350,24 @@ def ask(target: Target, prompt: str, *, cwd: str | Path = ".", permissions: Perm
         return session.ask(prompt)
 
 
-def _pass_on(held: Future[None], ready: Future[RemoteAgent]) -> None:
-    """What kept the connection from being made is for whoever waits for it."""
-    if not ready.done():
-        ready.set_exception(held.exception() or RuntimeError("the connection was closed before it was made"))
-
-
 async def _hold(target: Target, options: dict[str, Any], ready: Future[RemoteAgent], leave: asyncio.Event) -> None:
     """Keep the connection open in one task from beginning to end."""
-    async with connect_async(target, **options) as agent:
-        ready.set_result(agent)
-        await leave.wait()
+    try:
+        async with connect_async(target, **options) as agent:
+            ready.set_result(agent)
+            await leave.wait()
+    except BaseException as error:
+        if ready.done():
+            raise
+        ready.set_exception(error)  # for whoever waits for the connection
+
+
+async def _task(work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+    return asyncio.create_task(work)
+
+
+async def _end_of(task: asyncio.Task[None]) -> None:
+    await task
 
 
 async def _event() -> asyncio.Event:

@@ -47,6 +47,9 @@ T = TypeVar("T")
 CANCEL_SECONDS = 10.0
 """How long a cancelled turn waits for the agent to end it; longer, and people press the key again."""
 
+MAX_PAGES = 10_000
+"""Pages of one list of sessions: at ten to a page more than anybody has, and an end for agents that know none."""
+
 
 class RemoteAgent:
     """What `connect(…)` gives.
@@ -89,6 +92,11 @@ class RemoteAgent:
     def version(self) -> int:
         """The version of the protocol that is spoken with it."""
         return self.proxy.version
+
+    @property
+    def capabilities(self) -> AgentFeatures:
+        """What it can do, by the protocol's name for `features`."""
+        return self.features
 
     @property
     def proxy(self) -> AgentProxy:
@@ -242,18 +250,23 @@ class RemoteAgent:
                 await self.proxy.close_session(session_id)
 
     async def sessions(self, *, cwd: str | Path | None = None, archived: str | None = None) -> list[SessionInfo]:
-        """The sessions the agent keeps, all pages of them."""
+        """The sessions the agent keeps, all pages of them.
+
+        Raises:
+            ProtocolViolation: There is no end to them.
+        """
         self.need("list", "list its sessions")
         found: list[SessionInfo] = []
         cursor: str | None = None
         where = None if cwd is None else _absolute(cwd)
         seen: set[str] = set()
-        while True:
+        while len(seen) < MAX_PAGES:
             page, cursor = await self.request(partial(_page, where, cursor, archived))
             found += page
             if cursor is None or cursor in seen:
                 return found
             seen.add(cursor)
+        raise ProtocolViolation(f"the agent's list of sessions has no end: {MAX_PAGES:,} pages, and more to come")
 
     async def delete(self, session_id: str) -> None:
         """Forget a session for good; one that is gone already is as good as deleted."""
