@@ -14,6 +14,9 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
+import uvicorn
+from starlette.applications import Starlette
+from starlette.routing import Mount
 
 from duologue import Agent, Turn, connect
 from duologue.agent.callers import Callers
@@ -214,3 +217,23 @@ async def test_a_program_serves_on_the_network_if_it_is_told_to(option: str, tmp
         await process.communicate()
 
     assert (turn.text, code) == ("hi", 0)
+
+
+async def test_it_can_be_part_of_a_larger_application() -> None:
+    """Mounted somewhere below the root of an application that runs on a web server of its own."""
+    agent = builtin_agent()
+    whole = Starlette(routes=[Mount("/agents/builtin", agent.asgi(token="secret"))])
+    config = uvicorn.Config(whole, port=0, log_config=None, log_level="critical", lifespan="off")
+    server = uvicorn.Server(config)
+    config.load()
+    server.lifespan = config.lifespan_class(config)
+    await server.startup()
+    port = server.servers[0].sockets[0].getsockname()[1]
+    try:
+        for scheme in ("ws", "http"):
+            async with connect(f"{scheme}://127.0.0.1:{port}/agents/builtin/acp", token="secret") as remote:
+                turn = await (await remote.new("/")).prompt("hello")
+
+                assert turn.stop_reason == "end_turn"
+    finally:
+        await server.shutdown()

@@ -276,6 +276,38 @@ async def test_a_message_in_very_many_pieces_is_bounded(monkeypatch: pytest.Monk
         assert await reader.read() == b""
 
 
+@pytest.mark.fault("WSK-13")
+async def test_a_client_that_does_not_read_slows_nobody_down() -> None:
+    """The others ask a hundred questions in less than twice the time it takes without it."""
+
+    class Talkative(Echo):
+        async def serve_on(self, transport: Transport) -> None:
+            async with transport:
+                while frames := await transport.receive():
+                    for frame in frames:
+                        message: Json = json.loads(frame)
+                        self.answer(transport, message)
+                        while message.get("method") == "flood":
+                            transport.send(b'{"jsonrpc":"2.0","method":"x","params":"%b"}' % (b"x" * 65536))
+                            if transport.is_congested:
+                                await transport.drain()
+
+    async def ask_all(socket: Socket) -> float:
+        began = asyncio.get_running_loop().time()
+        for number in range(100):
+            await socket.ask(number, "x", {})
+        return asyncio.get_running_loop().time() - began
+
+    async with site(Talkative()) as place, socket_to(place) as other, raw_socket(place) as (_, writer):
+        await other.initialize()
+        alone = min([await ask_all(other) for _ in range(3)])
+        writer.write(frame(1, b'{"jsonrpc":"2.0","method":"flood"}'))
+        await _until(lambda: any(held.is_congested for held in place.app.connections.all()))
+        beside = min([await ask_all(other) for _ in range(3)])
+
+    assert beside < 2 * alone + 0.05
+
+
 # --- idle, many, and the end
 
 
