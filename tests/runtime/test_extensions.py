@@ -165,3 +165,18 @@ async def test_unknown_fields_and_foreign_meta_pass_untouched() -> None:
         answer = json.loads((await near.receive())[0])
     assert received == [(meta, 1)]
     assert answer["result"] == {"stopReason": "end_turn", "_meta": meta}
+
+
+@pytest.mark.parametrize("result", [b"null", b"[1, 1e400]", b'{"a":1,"a":2}'])
+async def test_a_result_that_is_read_raw_is_what_was_written(result: bytes) -> None:
+    agent_side = Handlers()
+
+    async def answer(context: Context, params: Raw | UnsetType) -> Raw:
+        return Raw(result)
+
+    agent_side.other_requests = answer
+    method: Method[Any, Raw] = Method("_odd", object, Raw)
+    async with asyncio.timeout(5), talk(Handlers(), agent_side) as (client, _):
+        read = await client.request(method, UNSET)
+
+    assert bytes(read) == result

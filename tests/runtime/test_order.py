@@ -404,3 +404,30 @@ async def test_a_caller_learns_of_its_answer_where_it_stands_among_the_notificat
         )
         await behind.wait()
     assert seen == ["0", "1", "2", "released done", "behind"]
+
+
+async def test_a_request_that_overtook_notifications_can_wait_for_them() -> None:
+    client_side, agent_side = Handlers(), Handlers()
+    seen: list[str] = []
+    may_go_on = asyncio.Event()
+
+    @client_side.on(UPDATE)
+    async def update(context: Context, params: Update) -> None:
+        await may_go_on.wait()
+        seen.append(params.text)
+
+    @client_side.on(PING)
+    async def ping(context: Context, params: Ping) -> Ping:
+        seen.append("asked")
+        may_go_on.set()
+        await context.connection.catch_up("s")
+        await context.connection.catch_up("a session nobody spoke of")
+        seen.append("caught up")
+        return params
+
+    async with asyncio.timeout(5), talk(client_side, agent_side) as (_, agent):
+        for text in ("one", "two"):
+            await agent.notify(UPDATE, Update(session_id="s", text=text))
+        await agent.request(PING, Ping(text="?"))
+
+    assert seen == ["asked", "one", "two", "caught up"]
