@@ -51,11 +51,11 @@ def free_port() -> int:
         return port
 
 
-def configure(folder: Path, port: int, server_port: int) -> Path:
+def configure(folder: Path, port: int, server_port: int, *, http2: bool) -> Path:
     """The documented file, with the places of this test."""
     text = CONFIGURATION.read_text()
     for line, other in (
-        ("listen 443 ssl;", f"listen 127.0.0.1:{port} ssl;"),
+        ("listen 443 ssl;", f"listen 127.0.0.1:{port} ssl{' http2' if http2 else ''};"),
         ("/etc/ssl/agents.pem", str(folder / "agents.pem")),
         ("/etc/ssl/agents.key", str(folder / "agents.key")),
         ("127.0.0.1:8765", f"127.0.0.1:{server_port}"),
@@ -91,7 +91,7 @@ def make_certificate(folder: Path) -> Path:
 
 
 @asynccontextmanager
-async def front(folder: Path) -> AsyncGenerator[Front]:
+async def front(folder: Path, *, http2: bool = False) -> AsyncGenerator[Front]:
     port, server_port = free_port(), free_port()
     certificate = make_certificate(folder)
     options = ["--port", str(server_port), "--behind-tls-proxy", "--behind-proxy", "127.0.0.1", "--access-log"]
@@ -102,7 +102,7 @@ async def front(folder: Path) -> AsyncGenerator[Front]:
         env={**os.environ, "DUOLOGUE_TOKEN": TOKEN, "XDG_DATA_HOME": str(folder)},
     )
     nginx = await asyncio.create_subprocess_exec(
-        "nginx", "-c", str(configure(folder, port, server_port)), "-e", str(folder / "error.log")
+        "nginx", "-c", str(configure(folder, port, server_port, http2=http2)), "-e", str(folder / "error.log")
     )
     try:
         async with asyncio.timeout(SECONDS):
@@ -125,6 +125,18 @@ async def _answers(port: int) -> bool:
         return False
     writer.close()
     return True
+
+
+async def test_a_client_speaks_http_2_with_an_nginx_that_does(tmp_path: Path) -> None:
+    async with front(tmp_path, http2=True) as place:
+        async with connect(place.url("https"), token=TOKEN, tls=place.certificate) as agent:
+            session = await agent.new(tmp_path)
+            turns = [await session.prompt("hello"), await session.prompt("x" * 2_000_000)]
+
+    assert [turn.stop_reason for turn in turns] == ["end_turn", "end_turn"]
+    requests = (tmp_path / "access.log").read_text().splitlines()
+    assert requests
+    assert all('/acp HTTP/2.0"' in request for request in requests)
 
 
 @pytest.mark.parametrize("scheme", ["wss", "https"])

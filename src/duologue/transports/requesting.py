@@ -78,7 +78,14 @@ class Requester:
         self._url = address.url
         self._max_bytes = max_bytes
         self._cookies = BoundedJar()
-        self._client = httpx2.AsyncClient(
+        # Experimental: where the package for it is installed, and the server agrees behind TLS.
+        speaks_http2 = address.is_secure and find_spec("h2") is not None
+        self._client = self._open(address, speaks_http2)
+        # HTTP/2 puts everything into one connection, and there who waits for events keeps others from being sent.
+        self._streams = self._open(address, speaks_http2) if speaks_http2 else self._client
+
+    def _open(self, address: Address, speaks_http2: bool) -> httpx2.AsyncClient:
+        return httpx2.AsyncClient(
             # Compressed answers could not be bounded by what arrives.
             headers={**address.headers, "Accept-Encoding": "identity"},
             cookies=self._cookies,
@@ -88,7 +95,7 @@ class Requester:
             # Every session has a stream that stays open.
             limits=httpx2.Limits(max_connections=None, keepalive_expiry=KEEPALIVE_SECONDS),
             follow_redirects=False,
-            http2=address.is_secure and find_spec("h2") is not None,  # experimental: only behind TLS, by agreement
+            http2=speaks_http2,
         )
 
     async def ask(
@@ -126,7 +133,7 @@ class Requester:
         """
         timeout = httpx2.Timeout(SEND_SECONDS, connect=CONNECT_SECONDS, pool=None, read=seconds)
         wanted = {"Accept": "text/event-stream", "Cache-Control": "no-store", **headers}
-        async with self._client.stream("GET", self._url, headers=wanted, timeout=timeout) as response:
+        async with self._streams.stream("GET", self._url, headers=wanted, timeout=timeout) as response:
             yield response
 
     async def _body(self, response: httpx2.Response) -> bytes:
@@ -143,6 +150,7 @@ class Requester:
     async def aclose(self) -> None:
         """Let go of all connections and forget all cookies."""
         await self._client.aclose()
+        await self._streams.aclose()
         self._cookies.clear()
 
 
