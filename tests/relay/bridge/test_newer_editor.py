@@ -348,3 +348,35 @@ async def test_a_client_may_introduce_itself_again() -> None:
 
     assert session == "s1"
     assert [bool(call["clientCapabilities"].get("elicitation")) for call in agent.calls("initialize")] == [False, True]
+
+
+async def test_a_prompt_that_is_cancelled_in_the_same_breath_does_not_run() -> None:
+    agent = ScriptedAgent()
+    async with wire_across(agent, 2, 1) as client:
+        session = await opened(client, 2)
+        prompt = client.prompt(session, "one")
+        client.tell("session/cancel", sessionId=session)
+        answer = await prompt
+
+    assert answer["error"]["code"] == -32800
+    assert client.states == []
+    assert agent.calls("session/prompt") == []
+
+
+async def test_a_prompt_that_waits_and_is_given_up_is_never_sent() -> None:
+    agent = ScriptedAgent()
+    held = Held(agent)
+    async with wire_across(agent, 2, 1) as client:
+        session = await opened(client, 2)
+        await client.prompt(session, "one")
+        await agent.until("session/prompt")
+        second = client.start_as("two", "session/prompt", sessionId=session, prompt=[text("two")])
+        await client.ask("session/list")
+        client.tell("$/cancel_request", requestId="two")
+        withdrawn = await second
+        held.ends.put_nowait(result(stopReason="end_turn"))
+        await client.until(client.ends)
+
+    assert withdrawn["error"]["code"] == -32800
+    assert len(agent.calls("session/prompt")) == 1
+    assert client.states == ["running", "idle end_turn"]

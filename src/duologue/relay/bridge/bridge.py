@@ -59,8 +59,8 @@ class Bridge:
                 await _until_one_ends(near, between)
                 self.failure = between.failure
         finally:
-            await between.aclose()
             await dialect.aclose()
+            await between.aclose()
 
 
 async def _until_one_ends(near: Connection, between: Between) -> None:

@@ -117,6 +117,7 @@ class Turns:
             return await self._ended(turn, turn.sending)
         except asyncio.CancelledError:
             turn.sending.cancel()
+            self._tasks.start(self._stop())  # an agent may not know what it means that a prompt is given up
             raise
 
     async def _until_it_ends(self, turn: _Turn, send: Callable[[], Coroutine[Any, Any, PromptResult]]) -> PromptResult:
