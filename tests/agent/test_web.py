@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import signal
+import socket
 import sys
 import textwrap
 from asyncio.subprocess import PIPE
@@ -237,3 +238,33 @@ async def test_it_can_be_part_of_a_larger_application() -> None:
                 assert turn.stop_reason == "end_turn"
     finally:
         await server.shutdown()
+
+
+@pytest.mark.parametrize("port", ["65536", "-1", "http"])
+def test_a_port_that_is_none_is_told_as_a_mistake_of_the_command_line(
+    port: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["agent.py", f"--ws={port}"])
+
+    with pytest.raises(SystemExit, match="2"):
+        Agent[Any]("echo").main()
+    assert f"argument --ws: '{port}' is no port" in capsys.readouterr().err
+
+
+def test_a_program_that_cannot_listen_says_so_in_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        monkeypatch.setattr(sys, "argv", ["agent.py", "--ws", str(port)])
+
+        with pytest.raises(SystemExit, match=f"echo: cannot listen on 127.0.0.1:{port}: Address already in use"):
+            Agent[Any]("echo").main()
+
+
+def test_without_the_extra_a_program_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in sys.modules if name == "duologue.agent.web"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "duologue.transports.asgi.doors", None)
+    monkeypatch.setattr(sys, "argv", ["agent.py", "--http", "0"])
+
+    with pytest.raises(SystemExit, match=re.escape("pip install 'duologue[remote]'")):
+        Agent[Any]("echo").main()

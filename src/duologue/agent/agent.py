@@ -7,6 +7,7 @@ belongs to one of them lives in its `Link`, what belongs to one conversation in 
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar, Unpack, cast, get_type_hints
@@ -25,6 +26,7 @@ from duologue.conversation.updates import Command
 from duologue.dialects.meta import RequestMeta
 from duologue.dialects.negotiation import AgentSide, check_versions
 from duologue.dialects.terms import LoginMethod, LoginStatus, Provider
+from duologue.errors import StartError
 from duologue.runtime.connection import Connection, Tap
 from duologue.runtime.handlers import Context, Handlers
 from duologue.schema.base import Method, Notification
@@ -241,12 +243,18 @@ class Agent(Generic[S]):
             ws: The port to listen on; 0 lets the system choose. The address is printed, ready for use.
             http: The same, with an address for streamable HTTP; one port serves both.
             options: Who may reach it, and how: see `duologue.agent.web.Remote`. Needs the extra `remote`.
+
+        Raises:
+            StartError: Nobody can listen there, or the extra is not installed.
         """
         port = ws if ws is not None else http
         if port is None:
             serve_stdio(self)
             return
-        from duologue.agent.web import Remote, serve_on_network
+        try:
+            from duologue.agent.web import Remote, serve_on_network
+        except ModuleNotFoundError as error:
+            raise StartError(f"serving on the network needs {error.name}: pip install 'duologue[remote]'") from error
 
         serve_on_network(self, Remote(**options), port=port, scheme="http" if ws is None else "ws")
 
@@ -263,7 +271,10 @@ class Agent(Generic[S]):
     def main(self) -> None:
         """Like `serve()`, but reads the command line first: `--help` says what there is."""
         chosen = read_command_line(self.info)
-        self.serve(ws=chosen.ws, http=chosen.http)
+        try:
+            self.serve(ws=chosen.ws, http=chosen.http)
+        except StartError as error:
+            sys.exit(f"{self.info.name}: {error}")
 
     @property
     def extension_names(self) -> list[str]:

@@ -100,6 +100,13 @@ def read_command_line(info: Party) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=f"{name} {info.version}: an ACP agent. Start it from an editor.")
     parser.add_argument("--version", action="version", version=f"{info.name} {info.version}")
     places = parser.add_mutually_exclusive_group()
-    places.add_argument("--ws", type=int, metavar="PORT", help="serve on the network: WebSocket on this port")
-    places.add_argument("--http", type=int, metavar="PORT", help="serve on the network: streamable HTTP on this port")
+    places.add_argument("--ws", type=_port, metavar="PORT", help="serve on the network: WebSocket on this port")
+    places.add_argument("--http", type=_port, metavar="PORT", help="serve on the network: streamable HTTP on this port")
     return parser.parse_args()
+
+
+def _port(text: str) -> int:
+    number = int(text) if text.isascii() and text.isdigit() else -1
+    if not 0 <= number <= 65535:
+        raise argparse.ArgumentTypeError(f"{text!r} is no port: 0 to 65535, and 0 lets the system choose")
+    return number
