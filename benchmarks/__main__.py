@@ -8,23 +8,26 @@ import sys
 from benchmarks import report
 from benchmarks.measures import MEASURES, Row
 from benchmarks.peers import ROOT, prepare, say
+from benchmarks.remote import REMOTE_MEASURES
+
+ALL = {**MEASURES, **REMOTE_MEASURES}
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Ours, theirs and the floor, in turns.")
     parser.add_argument("--rounds", type=int, default=7, help="runs of each program; medians are taken (default: 7)")
-    parser.add_argument("--only", default=",".join(MEASURES), help=f"some of: {','.join(MEASURES)}")
+    parser.add_argument("--only", default=",".join(ALL), help=f"some of: {','.join(ALL)}")
     parser.add_argument("--write", action="store_true", help=f"keep the run in {report.PAGE.relative_to(ROOT)}")
     chosen = parser.parse_args()
     names = chosen.only.split(",")
-    if unknown := set(names) - set(MEASURES):
+    if unknown := set(names) - set(ALL):
         parser.error(f"nothing is called {', '.join(sorted(unknown))}")
     if sys.platform != "linux":
         parser.error("the figures come from Linux's /proc")
     peers, absent = prepare()
     rows: list[Row] = []
     for name in names:
-        rows += MEASURES[name](peers, chosen.rounds)
+        rows += ALL[name](peers, chosen.rounds)
     print(report.machine(peers, chosen.rounds))
     print()
     print(report.table(rows, peers, absent))

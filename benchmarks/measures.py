@@ -50,11 +50,11 @@ class Row:
 def imports(peers: Peers, rounds: int) -> list[Row]:
     """From the start of an interpreter to its end, with what an agent needs imported in between."""
     got = interleave(list(peers.values()), rounds + 2, start_up, "imports")
-    cpu = _cells(got, "cpu", 1000)
+    cpu = cells(got, "cpu", 1000)
     return [
         Row("import what an agent needs, CPU", "ms", cpu, better(cpu, {OFFICIAL: 5})),
-        Row("the same, wall", "ms", _cells(got, "seconds", 1000)),
-        Row("the same, peak memory", "MB", _cells(got, "peak", 1 / MEGABYTE)),
+        Row("the same, wall", "ms", cells(got, "seconds", 1000)),
+        Row("the same, peak memory", "MB", cells(got, "peak", 1 / MEGABYTE)),
     ]
 
 
@@ -73,8 +73,8 @@ def codec(peers: Peers, rounds: int) -> list[Row]:
     with codecs(python) as ask:
         for case, (label, factor) in cases.items():
             got = interleave(python, rounds * 5, partial(ask, case), f"single messages: {case}")
-            cells = _cells(got, "microseconds")
-            rows.append(Row(label, "us", cells, better(cells, {OFFICIAL: factor} if factor else {})))
+            cpu = cells(got, "microseconds")
+            rows.append(Row(label, "us", cpu, better(cpu, {OFFICIAL: factor} if factor else {})))
     return rows
 
 
@@ -86,26 +86,26 @@ def stream(peers: Peers, rounds: int) -> list[Row]:
         return {**one, "many_cpu": many["cpu"], "many_seconds": many["seconds"]}
 
     got = interleave(_talkers(peers), rounds, sample, f"{UPDATES} updates")
-    cpu, many = _cells(got, "cpu", 1000), _cells(got, "many_cpu", 1000)
+    cpu, many = cells(got, "cpu", 1000), cells(got, "many_cpu", 1000)
     within_one = within(many[OURS], cpu[OURS], 1.3, "of one session")
     return [
         Row(f"{UPDATES:,} updates in a turn, CPU of both sides", "ms", cpu, better(cpu, {OFFICIAL: 14, TYPESCRIPT: 8})),
-        Row("the same, client alone", "ms", _cells(got, "client_cpu", 1000)),
-        Row("the same, agent alone", "ms", _cells(got, "agent_cpu", 1000)),
-        Row("the same, wall", "ms", _cells(got, "seconds", 1000)),
-        Row("the same, client's peak memory", "MB", _cells(got, "client_peak", 1 / MEGABYTE)),
+        Row("the same, client alone", "ms", cells(got, "client_cpu", 1000)),
+        Row("the same, agent alone", "ms", cells(got, "agent_cpu", 1000)),
+        Row("the same, wall", "ms", cells(got, "seconds", 1000)),
+        Row("the same, client's peak memory", "MB", cells(got, "client_peak", 1 / MEGABYTE)),
         Row(f"{UPDATES:,} updates in 100 sessions, CPU of both sides", "ms", many, (within_one,)),
-        Row("the same, wall", "ms", _cells(got, "many_seconds", 1000)),
+        Row("the same, wall", "ms", cells(got, "many_seconds", 1000)),
     ]
 
 
 def requests(peers: Peers, rounds: int) -> list[Row]:
     """Small requests and their answers, 64 at a time."""
     got = interleave(_talkers(peers), rounds, lambda peer: converse(peer, "in_flight", REQUESTS), "64 in flight")
-    cpu = _cells(got, "cpu", 1e6 / REQUESTS)
+    cpu = cells(got, "cpu", 1e6 / REQUESTS)
     return [
         Row("request with 64 in flight, CPU of both sides", "us", cpu, better(cpu, {OFFICIAL: 4, TYPESCRIPT: 5})),
-        Row("the same, wall", "us", _cells(got, "seconds", 1e6 / REQUESTS)),
+        Row("the same, wall", "us", cells(got, "seconds", 1e6 / REQUESTS)),
     ]
 
 
@@ -113,26 +113,26 @@ def round_trips(peers: Peers, rounds: int) -> list[Row]:
     """Small requests one after the other: what the event loop costs, mostly."""
     players = [*_talkers(peers), peers[BARE]]
     got = interleave(players, rounds, lambda peer: converse(peer, "sequential", ROUND_TRIPS), "round trips")
-    wall = _cells(got, "seconds", 1e6 / ROUND_TRIPS)
+    wall = cells(got, "seconds", 1e6 / ROUND_TRIPS)
     near_bare = within(wall[OURS], wall[BARE], 1.15, "of bare asyncio")
     return [
         Row("round trip, one after the other, wall", "us", wall, (near_bare,)),
-        Row("the same, CPU of both sides", "us", _cells(got, "cpu", 1e6 / ROUND_TRIPS)),
+        Row("the same, CPU of both sides", "us", cells(got, "cpu", 1e6 / ROUND_TRIPS)),
     ]
 
 
 def spawn(peers: Peers, rounds: int) -> list[Row]:
     """A client that starts an agent and opens a session."""
     got = interleave(_talkers(peers), rounds + 2, lambda peer: converse(peer, "spawn", 0), "first session")
-    cells = _cells(got, "first_session", 1000)
-    aims = better(cells, {OFFICIAL: 6, TYPESCRIPT: 2})
-    return [Row("start an agent and open a session, wall", "ms", cells, aims)]
+    wall = cells(got, "first_session", 1000)
+    aims = better(wall, {OFFICIAL: 6, TYPESCRIPT: 2})
+    return [Row("start an agent and open a session, wall", "ms", wall, aims)]
 
 
 def slow(peers: Peers, rounds: int) -> list[Row]:
     """A client that finds no time for the first second and a half of a flood."""
     got = interleave(_talkers(peers), min(rounds, 3), lambda peer: converse(peer, "slow", FLOOD_UPDATES), "slow client")
-    growth = _cells(got, "client_growth", 1 / MEGABYTE)
+    growth = cells(got, "client_growth", 1 / MEGABYTE)
     label = f"slow client, {FLOOD_UPDATES:,} updates of 2 kB: growth of its memory"
     return [Row(label, "MB", growth, (at_most(growth[OURS], 32, "MB"),))]
 
@@ -149,15 +149,15 @@ def large(peers: Peers, rounds: int) -> list[Row]:
             partial(converse, scenario="large", count=size * MEGABYTE, env=limit),
             f"{size} MB",
         )
-        cpu = _cells(got, "cpu", 1000)
+        cpu = cells(got, "cpu", 1000)
         seconds[size] = cpu[OURS] / size
         first = LARGE_MEGABYTES[0]
         is_last = size == LARGE_MEGABYTES[-1]
         linear = within(seconds[size], seconds[first], 1.3, f"of {first} MB, per byte") if is_last else None
         rows.append(Row(f"{size} MB there and back, CPU of both sides", "ms", cpu, (linear,) if linear else ()))
         if is_last:
-            rows.append(Row("the same, wall", "ms", _cells(got, "seconds", 1000)))
-            rows.append(Row("the same, client's peak memory", "MB", _cells(got, "client_peak", 1 / MEGABYTE)))
+            rows.append(Row("the same, wall", "ms", cells(got, "seconds", 1000)))
+            rows.append(Row("the same, client's peak memory", "MB", cells(got, "client_peak", 1 / MEGABYTE)))
     return rows
 
 
@@ -175,7 +175,7 @@ def versions(peers: Peers, rounds: int) -> list[Row]:
     for scenario, count in plays.items():
         sample = partial(converse, scenario=scenario, count=count)
         got = interleave(spoken, rounds, sample, f"versions, {scenario}")
-        older, newer = (_cells(got, "cpu", 1000)[peer.name] for peer in spoken)
+        older, newer = (cells(got, "cpu", 1000)[peer.name] for peer in spoken)
         aim = within(newer, older, 1.2, "of version 1")
         label = f"{labels[scenario]}, version"
         rows.append(Row(f"{label} 1, CPU of both sides", "ms", {OURS_PUBLIC: older}))
@@ -221,5 +221,6 @@ def _talkers(peers: Peers) -> Sequence[Peer]:
     return [peer for peer in peers.values() if peer.name != BARE]
 
 
-def _cells(got: Mapping[str, Sample], figure: str, scale: float = 1.0) -> dict[str, float]:
+def cells(got: Mapping[str, Sample], figure: str, scale: float = 1.0) -> dict[str, float]:
+    """One figure of each peer that has it."""
     return {name: sample[figure] * scale for name, sample in got.items() if figure in sample}

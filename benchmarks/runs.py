@@ -54,7 +54,7 @@ def converse(peer: Peer, scenario: str, count: int, env: Mapping[str, str] | Non
         RunFailed: They did not finish it.
     """
     command = [*peer.program("client"), scenario, str(count), "--", *peer.program("agent")]
-    output = _run(command, {**ENVIRONMENT, **peer.env, **(env or {})})
+    output = run_program(command, {**ENVIRONMENT, **peer.env, **(env or {})})
     sample: Sample = json.loads(output)
     sample["cpu"] = sample["client_cpu"] + sample["agent_cpu"]
     return sample
@@ -103,7 +103,12 @@ def codecs(peers: Sequence[Peer]) -> Generator[Callable[[str, Peer], Sample]]:
         yield ask
 
 
-def _run(command: list[str], env: Mapping[str, str]) -> str:
+def run_program(command: list[str], env: Mapping[str, str]) -> str:
+    """What a program prints, if that is a JSON object.
+
+    Raises:
+        RunFailed: It printed something else, or did not end.
+    """
     process = subprocess.Popen(
         command, cwd=ROOT, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
     )

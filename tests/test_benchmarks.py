@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import sys
 
 import pytest
 
 from benchmarks.measures import Row, at_most, better, within
-from benchmarks.peers import BARE, OFFICIAL, OURS, OURS_PUBLIC, ROOT, Peer
+from benchmarks.peers import BARE, OFFICIAL, OURS, OURS_PUBLIC, ROOT, TYPESCRIPT, Peer
+from benchmarks.remote import better_than_all
 from benchmarks.report import table
-from benchmarks.runs import Sample, converse, interleave
+from benchmarks.runs import ENVIRONMENT, Sample, converse, interleave, run_program
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the figures come from Linux's /proc")
 
@@ -31,6 +33,31 @@ def test_our_programs_play_in_both_versions(version: str, scenario: str) -> None
     sample = converse(Peer(OURS, sys.executable, "public", env=ENV), scenario, 50, {"BENCH_VERSION": version})
 
     assert sample["cpu"] > 0
+
+
+@pytest.mark.parametrize("prefix", ["duologue", "public"])
+@pytest.mark.parametrize("wire", ["ws", "http"])
+def test_our_programs_play_over_the_network(prefix: str, wire: str) -> None:
+    sample = converse(Peer(OURS, sys.executable, prefix, env=ENV), "sessions", 200, {"BENCH_WIRE": wire})
+
+    assert sample["cpu"] > 0
+
+
+@pytest.mark.parametrize("what", [["idle", "20"], ["stalled"]])
+def test_a_server_is_measured_while_its_clients_rest_or_do_not_read(what: list[str]) -> None:
+    agent = Peer(OURS, sys.executable, "duologue", env=ENV).program("agent")
+    env = {**ENVIRONMENT, **ENV, "BENCH_WIRE": "ws"}
+    seen = json.loads(run_program([sys.executable, "-m", "benchmarks.sockets", *what, "--", *agent], env))
+
+    assert set(seen) == ({"each"} if what[0] == "idle" else {"growth", "alone", "beside", "ratio"})
+
+
+def test_the_best_of_the_others_is_the_one_to_beat() -> None:
+    aims = better_than_all({OURS: 2.0, OURS_PUBLIC: 1.0, OFFICIAL: 30.0, TYPESCRIPT: 5.0}, 2)
+
+    assert [(aim.wanted, aim.reached, aim.is_hit) for aim in aims] == [
+        ("2x the best of the others (TypeScript 2.4.0)", "2.5x", True)
+    ]
 
 
 def test_the_floor_echoes() -> None:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 from itertools import count
 
+from benchmarks.network import WIRE
 from benchmarks.script import MAX_MESSAGE_BYTES
 from benchmarks.wire import CHUNK_TEXTS, text
 from duologue.jsonrpc import framing
 from duologue.runtime.connection import Connection
 from duologue.runtime.handlers import Context, Handlers
 from duologue.schema import v1
+from duologue.transports.base import Transport
 from duologue.transports.stdio import StdioTransport
 
 handlers = Handlers()
@@ -46,10 +48,16 @@ async def prompt(context: Context, params: v1.PromptRequest) -> v1.PromptRespons
     return v1.PromptResponse(stop_reason="end_turn")
 
 
-async def main() -> None:
-    transport = StdioTransport(max_message_bytes=MAX_MESSAGE_BYTES or framing.MAX_MESSAGE_BYTES)
-    async with Connection(transport, handlers, first="initialize") as connection:
-        await connection.wait_closed()
+class Agent:
+    async def serve_on(self, transport: Transport) -> None:
+        async with Connection(transport, handlers, first="initialize") as connection:
+            await connection.wait_closed()
 
 
-asyncio.run(main())
+if WIRE:
+    from benchmarks.programs.listening import listen
+
+    listen(Agent())
+else:
+    stdio = StdioTransport(max_message_bytes=MAX_MESSAGE_BYTES or framing.MAX_MESSAGE_BYTES)
+    asyncio.run(Agent().serve_on(stdio))

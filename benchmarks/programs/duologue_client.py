@@ -6,12 +6,11 @@ import asyncio
 import time
 from typing import Any
 
-from benchmarks.script import MAX_MESSAGE_BYTES, Seen, Side, arguments, play
-from duologue.jsonrpc import framing
+from benchmarks.programs.reaching import agent_process
+from benchmarks.script import Seen, Side, play
 from duologue.runtime.connection import Connection
 from duologue.runtime.handlers import Context, Handlers
 from duologue.schema import v1
-from duologue.transports.process import ProcessTransport
 
 handlers = Handlers()
 seen = Seen()
@@ -26,16 +25,13 @@ async def update(context: Context, params: v1.SessionNotification) -> None:
 
 
 async def main() -> None:
-    _, _, command = arguments()
     started = time.perf_counter()
-    transport = ProcessTransport(command, max_message_bytes=MAX_MESSAGE_BYTES or framing.MAX_MESSAGE_BYTES)
-    async with Connection(transport, handlers, skips_noise=True) as connection:
+    async with agent_process() as (transport, pid), Connection(transport, handlers, skips_noise=True) as connection:
         ask = connection.request
 
         async def new_session() -> str:
             return (await ask(v1.SESSION_NEW, v1.NewSessionRequest(cwd="/tmp", mcp_servers=[]))).session_id
 
-        assert transport.pid is not None
         await play(
             Side(
                 initialize=lambda: ask(v1.INITIALIZE, v1.InitializeRequest(protocol_version=1)),
@@ -44,7 +40,7 @@ async def main() -> None:
                 prompt=lambda id, text: ask(
                     v1.SESSION_PROMPT, v1.PromptRequest(session_id=id, prompt=[v1.TextContent(text=text)])
                 ),
-                agent_pid=transport.pid,
+                agent_pid=pid(),
                 started=started,
                 seen=seen,
             )

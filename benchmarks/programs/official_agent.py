@@ -12,6 +12,7 @@ from typing import Any
 from acp import InitializeResponse, NewSessionResponse, PromptResponse, SetSessionModeResponse, run_agent
 from acp.schema import AgentMessageChunk, TextContentBlock
 
+from benchmarks.network import WIRE
 from benchmarks.script import MAX_MESSAGE_BYTES
 from benchmarks.wire import CHUNK_TEXTS, text
 
@@ -43,5 +44,27 @@ class Agent:
         return PromptResponse(stop_reason="end_turn")
 
 
-limit = {"stdio_buffer_limit_bytes": MAX_MESSAGE_BYTES} if MAX_MESSAGE_BYTES else {}
-asyncio.run(run_agent(Agent(), **limit))
+def listen() -> None:
+    import socket
+
+    import uvicorn
+    from acp.http.asgi import create_asgi_app
+
+    listener = socket.create_server(("127.0.0.1", 0))
+    print(listener.getsockname()[1], flush=True)
+    # The settings that our own server has, as far as it has any.
+    config = uvicorn.Config(
+        create_asgi_app(lambda connection: Agent()),
+        ws="websockets-sansio",
+        ws_per_message_deflate=False,
+        access_log=False,
+        log_level="warning",
+    )
+    uvicorn.Server(config).run(sockets=[listener])
+
+
+if WIRE:
+    listen()
+else:
+    limit = {"stdio_buffer_limit_bytes": MAX_MESSAGE_BYTES} if MAX_MESSAGE_BYTES else {}
+    asyncio.run(run_agent(Agent(), **limit))

@@ -8,11 +8,14 @@ from __future__ import annotations
 import asyncio
 import os
 import time
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from typing import Any
 
-from acp import spawn_agent_process
+from acp import connect_to_agent, spawn_agent_process
 from acp.schema import TextContentBlock
 
+from benchmarks.network import WIRE, server
 from benchmarks.script import MAX_MESSAGE_BYTES, Seen, Side, arguments, play
 
 
@@ -29,15 +32,31 @@ class Client:
         self.seen.count(update.content.text)
 
 
-async def main() -> None:
+@asynccontextmanager
+async def agent_process(client: Client) -> AsyncGenerator[tuple[Any, int]]:
     _, _, command = arguments()
-    client = Client()
-    started = time.perf_counter()
+    if WIRE:
+        from acp.http import create_http_stream
+        from acp.ws import create_websocket_stream
+
+        with server(command) as (pid, url):
+            transport = await create_websocket_stream(url) if WIRE == "ws" else create_http_stream(url)
+            agent = connect_to_agent(client, transport)
+            yield agent, pid
+            await agent.close()
+        return
     # By default it drains nothing from stderr and passes on a few variables only.
     options: dict[str, Any] = {"stderr": None}
     if MAX_MESSAGE_BYTES:
         options["limit"] = MAX_MESSAGE_BYTES
     async with spawn_agent_process(client, *command, env=dict(os.environ), transport_kwargs=options) as (agent, child):
+        yield agent, child.pid
+
+
+async def main() -> None:
+    client = Client()
+    started = time.perf_counter()
+    async with agent_process(client) as (agent, pid):
 
         async def new_session() -> str:
             return str((await agent.new_session(cwd="/tmp", mcp_servers=[])).session_id)
@@ -48,7 +67,7 @@ async def main() -> None:
                 new_session=new_session,
                 set_mode=lambda id: agent.set_session_mode(session_id=id, mode_id="ask"),
                 prompt=lambda id, text: agent.prompt(session_id=id, prompt=[TextContentBlock(type="text", text=text)]),
-                agent_pid=child.pid,
+                agent_pid=pid,
                 started=started,
                 seen=client.seen,
             )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+from benchmarks.network import WIRE
 from benchmarks.script import MAX_MESSAGE_BYTES, VERSION
 from benchmarks.wire import CHUNK_TEXTS, text
 from duologue import Agent, Settings, Turn, choice
@@ -26,7 +27,11 @@ async def answer(turn: Turn[Knobs]) -> None:
 
 
 if __name__ == "__main__":
-    if MAX_MESSAGE_BYTES:
+    if WIRE:
+        from benchmarks.programs.listening import listen
+
+        listen(agent)
+    elif MAX_MESSAGE_BYTES:
         asyncio.run(agent.serve_on(StdioTransport(max_message_bytes=MAX_MESSAGE_BYTES)))
     else:
         agent.serve()

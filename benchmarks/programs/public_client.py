@@ -5,13 +5,12 @@ from __future__ import annotations
 import asyncio
 import time
 
-from benchmarks.script import MAX_MESSAGE_BYTES, VERSION, Seen, Side, arguments, play
+from benchmarks.programs.reaching import agent_process
+from benchmarks.script import VERSION, Seen, Side, play
 from duologue import connect
 from duologue.client.session import ClientSession
 from duologue.conversation.setup import Party
 from duologue.events import Text
-from duologue.jsonrpc import framing
-from duologue.transports.process import ProcessTransport
 
 seen = Seen()
 sessions: dict[str, ClientSession] = {}
@@ -27,10 +26,9 @@ async def prompt(session_id: str, text: str) -> None:
 
 
 async def main() -> None:
-    _, _, command = arguments()
     started = time.perf_counter()
-    transport = ProcessTransport(command, max_message_bytes=MAX_MESSAGE_BYTES or framing.MAX_MESSAGE_BYTES)
-    async with connect(transport, info=Party("benchmark", "1"), versions=(VERSION or 1,)) as agent:
+    info, versions = Party("benchmark", "1"), (VERSION or 1,)
+    async with agent_process() as (transport, pid), connect(transport, info=info, versions=versions) as agent:
 
         async def new_session() -> str:
             session = await agent.new("/tmp")
@@ -40,14 +38,13 @@ async def main() -> None:
         async def initialized() -> None:
             """`connect` did it."""
 
-        assert transport.pid is not None
         await play(
             Side(
                 initialize=initialized,
                 new_session=new_session,
                 set_mode=lambda id: sessions[id].set_mode("ask"),
                 prompt=prompt,
-                agent_pid=transport.pid,
+                agent_pid=pid(),
                 started=started,
                 seen=seen,
             )

@@ -18,12 +18,15 @@ async function prompt({ params, client }) {
   return { stopReason: "end_turn" };
 }
 
-agent()
+const app = agent()
   .onRequest("initialize", () => ({ protocolVersion: 1 }))
   .onRequest("session/new", () => ({ sessionId: `session-${++sessions}` }))
   .onRequest("session/set_mode", () => ({}))
-  .onRequest("session/prompt", prompt)
-  .connect(
+  .onRequest("session/prompt", prompt);
+
+if (process.env.BENCH_WIRE) await (await import("./typescript_network.mjs")).listen(app);
+else
+  app.connect(
     ndJsonStream(
       Writable.toWeb(process.stdout),
       Readable.toWeb(process.stdin),

@@ -88,13 +88,17 @@ async function play(agent) {
 
 const started = performance.now();
 const child = spawn(command, args, { stdio: ["pipe", "pipe", "inherit"] });
-const stream = ndJsonStream(
-  Writable.toWeb(child.stdin),
-  Readable.toWeb(child.stdout),
-  limit ? { maxMessageBytes: limit } : undefined,
-);
+const pipes = () =>
+  ndJsonStream(
+    Writable.toWeb(child.stdin),
+    Readable.toWeb(child.stdout),
+    limit ? { maxMessageBytes: limit } : undefined,
+  );
+const wire = process.env.BENCH_WIRE;
+const stream = wire ? await (await import("./typescript_network.mjs")).dial(wire, child) : pipes();
 await client()
   .onNotification("session/update", update)
   .connectWith(stream, async (agent) => console.log(JSON.stringify(await play(agent))));
-child.stdin.end();
+if (wire) child.kill();
+else child.stdin.end();
 child.on("exit", () => process.exit(0));

@@ -1,0 +1,26 @@
+"""Agents that listen instead of talking on pipes: how their clients start them. Standard library only.
+
+With `BENCH_WIRE=ws` or `BENCH_WIRE=http` in its environment every agent listens on loopback, prints its port, and every
+client reaches it there by that wire.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+
+WIRE = os.environ.get("BENCH_WIRE")
+
+
+@contextmanager
+def server(command: Sequence[str]) -> Generator[tuple[int, str]]:
+    """Start an agent that listens; its process id and its address."""
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        try:
+            port = int(process.stdout.readline())
+            yield process.pid, f"{WIRE}://127.0.0.1:{port}/acp"
+        finally:
+            process.kill()

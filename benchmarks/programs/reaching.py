@@ -1,0 +1,33 @@
+"""How duologue's clients reach the agent: they start it, and talk on its pipes or where it listens."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+
+from benchmarks.network import WIRE, server
+from benchmarks.script import MAX_MESSAGE_BYTES, arguments
+from duologue.jsonrpc import framing
+from duologue.transports.base import Transport
+from duologue.transports.process import ProcessTransport
+
+
+@asynccontextmanager
+async def agent_process() -> AsyncGenerator[tuple[Transport, Callable[[], int]]]:
+    """A transport to it, and its process id once that is entered."""
+    _, _, command = arguments()
+    if WIRE:
+        from duologue.transports.remote import Remote
+
+        with server(command) as (pid, url):
+            remote = Remote.of(url)
+            assert remote is not None
+            yield remote.open(), lambda: pid
+        return
+    transport = ProcessTransport(command, max_message_bytes=MAX_MESSAGE_BYTES or framing.MAX_MESSAGE_BYTES)
+
+    def child() -> int:
+        assert transport.pid is not None
+        return transport.pid
+
+    yield transport, child
