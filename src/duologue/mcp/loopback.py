@@ -49,6 +49,8 @@ class _Server(uvicorn.Server):
 async def serve_on_loopback(app: ASGIApp) -> AsyncGenerator[str]:
     """Serve `app` on a port of the system's choice; yields its address, without a path."""
     with closing(socket.create_server(("127.0.0.1", 0))) as listener:
+        # asyncio does this only for sockets that name their protocol; without it an answer may wait 40 ms for company.
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         config = uvicorn.Config(app, log_config=None, ws="none", timeout_graceful_shutdown=LINGER_SECONDS)
         server = _Server(config)
         async with asyncio.TaskGroup() as group:
