@@ -268,3 +268,51 @@ async def test_an_unknown_path_has_no_sockets() -> None:
             await connect(place_elsewhere, additional_headers=bearer(TOKEN), proxy=None)
 
     assert refusal.value.response.status_code == 404
+
+
+@pytest.mark.parametrize("size", [0, 1, 60, 61, 62, 63, 125, 126, 127, 65_400, 65_535, 65_536, 1_000_000])
+async def test_messages_of_every_length_arrive_whole(size: int) -> None:
+    """The length of a message is written in one of three ways."""
+
+    class Telling(Echo):
+        def answer(self, transport: Transport, message: Json) -> None:
+            if message["method"] == "tell":
+                for sign in (b"x", "é".encode()):
+                    transport.send(b'{"jsonrpc":"2.0","method":"told","params":"%b"}' % (sign * size))
+            super().answer(transport, message)
+
+    async with site(Telling()) as place, socket_to(place) as socket:
+        await socket.initialize()
+        await socket.send({"jsonrpc": "2.0", "method": "tell"})
+        told = [(await socket.next())["params"] for _ in range(2)]
+
+    assert told == ["x" * size, "é" * size]
+
+
+async def test_what_an_agent_writes_that_is_no_text_arrives_as_text() -> None:
+    class Careless(Echo):
+        def answer(self, transport: Transport, message: Json) -> None:
+            if message["method"] == "tell":
+                transport.send(b'{"jsonrpc":"2.0","method":"told","params":"\xff"}')
+            super().answer(transport, message)
+
+    async with site(Careless()) as place, socket_to(place) as socket:
+        await socket.initialize()
+        await socket.send({"jsonrpc": "2.0", "method": "tell"})
+
+        assert (await socket.next())["params"] == "\ufffd"
+
+
+async def test_an_answer_that_looks_like_an_update_still_is_one() -> None:
+    """Whether a request is answered decides what is idle, and when a server may stop."""
+
+    class Odd(Echo):
+        def answer(self, transport: Transport, message: Json) -> None:
+            transport.send(b'{"jsonrpc":"2.0","method":"told","params":{"text":"\\"id\\":"}}')
+            transport.send(b'{"jsonrpc":"2.0","result":{},"id":%d}' % message["id"])
+
+    async with site(Odd()) as place, socket_to(place) as socket:
+        await socket.initialize()
+        await socket.ask(1, "x", {})
+
+        assert place.app.connections.gauges == {"connections": 1, "requests_running": 0}

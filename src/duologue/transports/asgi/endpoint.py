@@ -12,8 +12,8 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.types import Message, Receive, Scope, Send
 from starlette.websockets import WebSocket
 
+from duologue.transports.asgi.beyond import abort_of, write_of
 from duologue.transports.asgi.connections import Connections, ServableFor, new_id
-from duologue.transports.asgi.cutting import abort_of
 from duologue.transports.asgi.doors import Doors, Refusal, Visitor
 from duologue.transports.asgi.limits import Limits
 from duologue.transports.asgi.posting import Http
@@ -89,7 +89,7 @@ class Endpoint:
         if path == PATH and scope["type"] == "websocket":
             visit.status = 101
             # Nobody watches each message of a socket: there are many.
-            await self._carry(visitor, receive, straight, abort_of(scope))
+            await self._carry(visitor, receive, straight, scope)
         elif path == "/metrics" and scope["type"] == "http":
             _allow(scope, "GET")
             text = self.connections.numbers.page(self.connections.gauges)
@@ -106,7 +106,7 @@ class Endpoint:
             scope, receive, send
         )
 
-    async def _carry(self, visitor: Visitor, receive: Receive, send: Send, abort: Callable[[], object]) -> None:
+    async def _carry(self, visitor: Visitor, receive: Receive, send: Send, scope: Scope) -> None:
         if self.connections.is_draining:
             raise Refusal(503, "the server is being stopped", {"Retry-After": "5"})
         id = new_id()
@@ -114,7 +114,8 @@ class Endpoint:
             return
         headers = [(b"acp-connection-id", id.encode())]
         await send({"type": "websocket.accept", "subprotocol": visitor.subprotocol, "headers": headers})
-        await Carrier(receive, send, self.connections, visitor.caller, abort).run(id)
+        carrier = Carrier(receive, send, self.connections, visitor.caller, abort_of(scope), write_of(scope))
+        await carrier.run(id)
 
 
 def _path(scope: Scope) -> str:

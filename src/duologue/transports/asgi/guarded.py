@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import struct
 from typing import Any
 
 import h11
@@ -11,7 +12,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from websockets.frames import Frame
 
-from duologue.transports.asgi.cutting import ABORT
+from duologue.transports.asgi.beyond import ABORT, WRITE
 
 __all__ = ["GuardedHttp", "GuardedWebSocket"]
 
@@ -26,6 +27,16 @@ MAX_FRAGMENTS = 1024 * 1024
 
 FLUSH_SECONDS = 5.0
 """For the last bytes to leave after the end."""
+
+
+TEXT = 0x81
+"""The first byte of a message that is one frame of text."""
+
+SHORT = 126
+"""A length from here on stands behind the second byte."""
+
+_MEDIUM = struct.Struct("!BBH")
+_LONG = struct.Struct("!BBQ")
 
 
 class GuardedHttp(H11Protocol):
@@ -63,6 +74,7 @@ class GuardedWebSocket(WebSocketsSansIOProtocol):
     """WebSocket that holds no more for a client than it has to."""
 
     def __init__(self, *args: Any, **named: Any) -> None:
+        named["app_state"] = {**named["app_state"], WRITE: self.write_texts}
         super().__init__(*args, **named)
         self._app = self.app
         self.app = self._run
@@ -79,6 +91,28 @@ class GuardedWebSocket(WebSocketsSansIOProtocol):
         """Whoever has not taken the last bytes by now never will."""
         if self.close_timer is None:
             self.transport.abort()
+
+    async def write_texts(self, texts: list[bytes]) -> None:
+        """Each as one message, and all in one piece: an agent that streams has many small ones.
+
+        Raises:
+            ConnectionError: The client is gone.
+        """
+        if self.disconnected or self.close_sent or self.transport.is_closing():
+            raise ConnectionResetError("the client is gone")
+        pieces: list[bytes] = []
+        for text in texts:
+            size = len(text)
+            if size < SHORT:
+                pieces.append(bytes((TEXT, size)))
+            elif size < 1 << 16:
+                pieces.append(_MEDIUM.pack(TEXT, SHORT, size))
+            else:
+                pieces.append(_LONG.pack(TEXT, SHORT + 1, size))
+            pieces.append(text)
+        self.transport.write(b"".join(pieces))
+        if not self.writable.is_set():
+            await self.writable.wait()
 
     def start_keepalive(self) -> None:
         """Thousands of connections may rest here: let go of how each of them began."""

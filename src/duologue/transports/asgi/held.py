@@ -48,7 +48,8 @@ class Held(Transport):
         """The client knows how to come back."""
         self.running: Unanswered[Outline] = Unanswered()
         """The client's requests that the agent works on."""
-        self.last_active = asyncio.get_running_loop().time()
+        self._loop = asyncio.get_running_loop()
+        self.last_active = self._loop.time()
         self.numbers = numbers
         self._first_id: Id | None = None
         self.is_introduced = False
@@ -80,12 +81,20 @@ class Held(Transport):
         if self.is_gone or self.is_finished:
             raise (self._failure or ConnectionLost("the client is gone")).with_traceback(None)
         shape = outline(frame)
-        self.last_active = asyncio.get_running_loop().time()
+        self.last_active = self._loop.time()
         self.numbers.sent(len(frame))
         if shape is not None and not isinstance(shape.method, str) and isinstance(shape.id, (int, str)):
             self._is_answer(frame, shape, shape.id)
         else:
             self.route(frame, shape)
+        self.check_room()
+
+    def check_room(self) -> None:
+        """End the connection, if more waits for the client than may.
+
+        Raises:
+            PeerTooSlow: It was ended.
+        """
         if self.queued > self.limits.queued_bytes:
             self.fail(PeerTooSlow(f"{self.queued} bytes wait to be read; the bound is {self.limits.queued_bytes}"))
             raise PeerTooSlow("the client reads too slowly")
@@ -116,7 +125,7 @@ class Held(Transport):
 
     def deliver(self, frame: bytes, shape: Outline | None) -> None:
         """A frame of the client has arrived."""
-        self.last_active = asyncio.get_running_loop().time()
+        self.last_active = self._loop.time()
         self.numbers.received(len(frame))
         if self.is_over:
             return
@@ -165,8 +174,7 @@ class Held(Transport):
     def keep_for_a_while(self) -> None:
         """Nobody is there: end, unless somebody comes back in time."""
         self.keep_for_ever()
-        loop = asyncio.get_running_loop()
-        self._grace = loop.call_later(self.limits.grace_seconds, self.end)
+        self._grace = self._loop.call_later(self.limits.grace_seconds, self.end)
 
     def keep_for_ever(self) -> None:
         if self._grace is not None:

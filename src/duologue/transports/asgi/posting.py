@@ -10,8 +10,8 @@ from starlette.types import Receive, Scope, Send
 from duologue.errors import InternalError, InvalidRequest, RequestError
 from duologue.jsonrpc.codec import Malformed, parse, serialize_error
 from duologue.jsonrpc.outline import Outline, outline, repeated_name
+from duologue.transports.asgi.beyond import abort_of
 from duologue.transports.asgi.connections import Connections, new_id
-from duologue.transports.asgi.cutting import abort_of
 from duologue.transports.asgi.doors import Headers, Refusal
 from duologue.transports.asgi.resuming import take_wish
 from duologue.transports.asgi.streams import OPENING, HeldStreams, Reader

@@ -11,6 +11,7 @@ from starlette.types import Receive, Send
 from duologue.errors import InvalidRequest
 from duologue.jsonrpc.codec import Malformed, parse, serialize_error
 from duologue.jsonrpc.outline import Outline, outline, repeated_name
+from duologue.transports.asgi.beyond import Write
 from duologue.transports.asgi.connections import Connections
 from duologue.transports.asgi.held import Held
 from duologue.transports.asgi.limits import Limits
@@ -30,6 +31,11 @@ REPLACED = 4409
 HISTORY_LOST = 4410
 
 
+NOTIFICATION = b'{"jsonrpc":"2.0","method":"'
+GATHERED = 64 * 1024
+"""Bytes of messages that leave in one piece, more or less."""
+
+
 class HeldSocket(Held):
     """A connection over WebSocket, whichever socket carries it."""
 
@@ -47,6 +53,16 @@ class HeldSocket(Held):
     @property
     def queued(self) -> int:
         return self.window.waiting_bytes
+
+    def send(self, frame: bytes) -> None:
+        # Most of what an agent says are updates, and one without an id answers nothing: no need to look closer.
+        if self.is_gone or self.is_finished or not frame.startswith(NOTIFICATION) or b'"id":' in frame:
+            super().send(frame)
+            return
+        self.last_active = self._loop.time()
+        self.numbers.sent(len(frame))
+        self.route(frame, None)
+        self.check_room()
 
     def introduce(self, frame: bytes) -> None:
         if not self.is_resumable:
@@ -146,12 +162,20 @@ class Carrier:
         connections: Where connections are opened and found again.
         caller: Who is on the other side.
         abort: Cuts them off.
+        write: Writes many messages at once, if the web server can.
     """
 
     def __init__(
-        self, receive: Receive, send: Send, connections: Connections, caller: str, abort: Callable[[], object]
+        self,
+        receive: Receive,
+        send: Send,
+        connections: Connections,
+        caller: str,
+        abort: Callable[[], object],
+        write: Write | None = None,
     ) -> None:
         self._abort = abort
+        self._write_many = write or self._write_one_by_one
         self.wakeup = Signal()
         self.blocked_since: float | None = None
         """Since when the client takes nothing of what is being sent."""
@@ -300,8 +324,8 @@ class Carrier:
             while True:
                 if self._first_words:
                     await self._send_text(self._first_words.pop(0))
-                elif held.carrier is self and (frame := window.take()) is not None:
-                    await self._send_text(frame)
+                elif held.carrier is self and (frames := window.take_many(GATHERED)):
+                    await self._send_texts(frames)
                     held.reconsider()
                 elif self._close_code is not None:
                     await self._shut(self._close_code, "taken over")
@@ -313,10 +337,26 @@ class Carrier:
                     await self.wakeup.wait()
 
     async def _send_text(self, frame: bytes) -> None:
+        await self._send_texts([frame])
+
+    async def _send_texts(self, frames: list[bytes]) -> None:
         self.blocked_since = self._loop.time()
-        await self._send({"type": "websocket.send", "text": frame.decode("utf-8", "replace")})
+        await self._write_many([frame if frame.isascii() else _as_text(frame) for frame in frames])
         self.blocked_since = None
+
+    async def _write_one_by_one(self, frames: list[bytes]) -> None:
+        for frame in frames:
+            await self._send({"type": "websocket.send", "text": frame.decode()})
 
     async def _shut(self, code: int, reason: str) -> None:
         with suppress(OSError):
             await self._send({"type": "websocket.close", "code": code, "reason": reason})
+
+
+def _as_text(frame: bytes) -> bytes:
+    """An agent may have written anything; what is no text may not be sent as one."""
+    try:
+        frame.decode()
+    except UnicodeDecodeError:
+        return frame.decode("utf-8", "replace").encode()
+    return frame

@@ -70,6 +70,14 @@ class Window:
             self._trim_sent(self._max_bytes, self._max_frames)
         return frame
 
+    def take_many(self, size: int) -> list[bytes]:
+        """The next to be sent, about this many bytes of them."""
+        frames: list[bytes] = []
+        while size > 0 and (frame := self.take()) is not None:
+            frames.append(frame)
+            size -= len(frame)
+        return frames
+
     def start_counting(self) -> None:
         """Whatever comes next has the number 1, and is kept from now on."""
         self.last_taken = -len(self._waiting)
