@@ -1,0 +1,155 @@
+"""Both of our ends pass Autobahn's cases, with the very classes and settings that they have in use.
+
+What they say is echoed, text as text and bytes as bytes, which is all the suite asks of anybody.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from starlette.types import Receive, Scope, Send
+from websockets.frames import BINARY, CONT, Frame
+from websockets.protocol import OPEN, Event
+
+from duologue.transports import dialing
+from duologue.transports.address import Address
+from duologue.transports.asgi.doors import Doors
+from duologue.transports.asgi.endpoint import Endpoint
+from duologue.transports.asgi.limits import Limits
+from duologue.transports.asgi.running import Place, serving
+from duologue.transports.dialing import Dialer
+from duologue.transports.inbox import Inbox
+from tests.transports.autobahn.suite import AGENT, CASES, Suite, failures
+
+pytestmark = [pytest.mark.interop, pytest.mark.timeout(300)]  # the first test installs the suite
+
+LONGEST_SECONDS = 200.0
+KNOWN = {"7.1.5"}
+"""Of the library `websockets` itself: a close in the middle of a message is answered as an error, not with its code."""
+
+
+class Echo(Endpoint):
+    """Our server with nobody behind it who understands anything."""
+
+    def __init__(self) -> None:
+        limits = Limits()
+        super().__init__(lambda caller: pytest.fail("nobody is asked"), Doors(None, limits), limits)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "websocket":
+            await super().__call__(scope, receive, send)
+            return
+        assert (await receive())["type"] == "websocket.connect"
+        await send({"type": "websocket.accept"})
+        while (message := await receive())["type"] == "websocket.receive":
+            said = {key: message[key] for key in ("text", "bytes") if message.get(key) is not None}
+            await send({"type": "websocket.send", **said})
+
+
+@pytest.fixture
+def suite(tmp_path: Path) -> Suite:
+    return Suite(tmp_path)
+
+
+@pytest.fixture(autouse=True)
+def no_complaints() -> Iterator[None]:
+    """The web server logs every broken frame, which is what it is sent here."""
+    logger = logging.getLogger("uvicorn.error")
+    logger.disabled = True
+    yield
+    logger.disabled = False
+
+
+@pytest.mark.fault("WSK-01")
+async def test_our_server_behaves_in_every_case(suite: Suite) -> None:
+    async with asyncio.timeout(LONGEST_SECONDS), serving(Echo(), Place()) as port:
+        servers = [{"agent": AGENT, "url": f"ws://127.0.0.1:{port}/acp"}]
+        async with suite.running("fuzzingclient", {"servers": servers}) as process:
+            assert await process.wait() == 0
+
+    verdicts = suite.verdicts()
+    assert len(verdicts) == CASES
+    assert failures(verdicts) == KNOWN
+
+
+class EchoInbox(Inbox):
+    """Our client's WebSocket, which also hears bytes; the protocol knows none, and ours lets them pass."""
+
+    _bytes: bytearray | None = None
+
+    def process_event(self, event: Event) -> None:
+        super().process_event(event)
+        if not isinstance(event, Frame):
+            return
+        if event.opcode is BINARY:
+            self._bytes = bytearray(event.data)
+        elif event.opcode is CONT and self._bytes is not None:
+            self._bytes += event.data
+        else:
+            return
+        if event.fin:
+            message, self._bytes = bytes(self._bytes), None
+            if self.protocol.state is OPEN:
+                self.protocol.send_binary(message)
+                self.send_data()
+
+
+class Repeating:
+    """Says again what it heard."""
+
+    def __init__(self) -> None:
+        self.heard: list[bytes] = []
+
+    def arrived(self, inbox: Inbox, frames: list[bytes]) -> None:
+        self.heard += frames
+        for frame in frames:
+            inbox.put(frame)
+
+    def weigh(self) -> None:
+        """It says no more than it heard."""
+
+
+async def visit(url: str) -> list[bytes]:
+    """Be there until the suite has seen enough; what it said."""
+    dialer = Dialer(Address.of(url), max_message_bytes=2**25, write_ahead=2**18, output_stall=None, ping_seconds=60.0)
+    inbox = await dialer.dial()
+    owner = Repeating()
+    inbox.owner = owner
+    inbox.deliver()
+    await inbox.wait_closed()
+    return owner.heard
+
+
+@pytest.mark.fault("WSK-01")
+async def test_our_client_behaves_in_every_case(suite: Suite, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dialing, "Inbox", EchoInbox)
+    with socket.create_server(("127.0.0.1", 0)) as chosen:
+        port = chosen.getsockname()[1]
+    url = f"ws://127.0.0.1:{port}"
+    async with asyncio.timeout(LONGEST_SECONDS), suite.running("fuzzingserver", {"url": url}):
+        await listening(port)
+        [count] = await visit(f"{url}/getCaseCount")
+        for number in range(1, int(count) + 1):
+            await visit(f"{url}/runCase?case={number}&agent={AGENT}")
+        await visit(f"{url}/updateReports?agent={AGENT}")
+
+    verdicts = suite.verdicts()
+    assert len(verdicts) == CASES
+    assert failures(verdicts) == KNOWN
+
+
+async def listening(port: int) -> None:
+    """Wait until somebody is there."""
+    while True:
+        try:
+            _, writer = await asyncio.open_connection("127.0.0.1", port)
+        except OSError:
+            await asyncio.sleep(0.05)  # nobody tells when a foreign process listens
+            continue
+        writer.close()
+        return
