@@ -115,7 +115,7 @@ async def test_when_a_changed_list_cannot_be_had_the_old_one_stands(caplog: pyte
         await servers.ready()
         before = [tool.fingerprint for tool in servers.tools]
         await servers.call("small", "rename", {"and": "hush"})
-        while "MCP server 'small' does not list its tools again: I do not tell" not in caplog.text:
+        while "MCP server 'small' does not list its tools again: 'I do not tell'" not in caplog.text:
             await servers.call("small", "echo")
 
         assert [tool.fingerprint for tool in servers.tools] == before

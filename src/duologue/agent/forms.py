@@ -23,7 +23,7 @@ from duologue.dialects.contract import Editor
 from duologue.dialects.terms import Elicitation, ElicitationAnswer
 from duologue.errors import ProtocolViolation
 
-__all__ = ["ask_elicitation", "ask_form", "form_schema"]
+__all__ = ["ask_elicitation", "ask_form", "form_schema", "is_secret"]
 
 F = TypeVar("F")
 
@@ -44,7 +44,7 @@ def form_schema(form: type) -> JsonObject:
     properties: JsonObject = {}
     required: list[str] = []
     for field in dataclasses.fields(form):
-        if _SECRET.search(field.name):
+        if is_secret(field.name):
             raise TypeError(f"{field.name}: a form never asks for a secret; send the user to an address with `ask_url`")
         properties[field.name] = _property(field, hints[field.name])
         if field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING:
@@ -55,6 +55,11 @@ def form_schema(form: type) -> JsonObject:
     if form.__doc__ and not form.__doc__.startswith(f"{form.__name__}("):
         schema["description"] = form.__doc__.strip()
     return schema
+
+
+def is_secret(name: str) -> bool:
+    """Whether a field of this name asks for what no form may ask for."""
+    return _SECRET.search(name) is not None
 
 
 async def ask_form(editor: Editor, question: Elicitation, form: type[F]) -> F | None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from duologue.agent.keeping import Keeping, Kept
+from duologue.agent.passing import SessionUser
 from duologue.agent.permission import Remembered
 from duologue.agent.running import Prompts
 from duologue.agent.settings import Settings
@@ -120,7 +121,14 @@ class Session(Generic[S]):
         """Start the servers this session was opened with; calls to them wait until they are ready."""
         from duologue.mcp.servers import McpServers
 
-        self._mcp = McpServers(self.setup.mcp_servers, send=self.editor.mcp_message, cwd=self.setup.cwd, client=us)
+        can_ask = self.editor.features.forms or self.editor.features.urls
+        self._mcp = McpServers(
+            self.setup.mcp_servers,
+            send=self.editor.mcp_message,
+            cwd=self.setup.cwd,
+            client=us,
+            user=SessionUser(self.editor, self.id) if can_ask else None,
+        )
         await self._mcp.__aenter__()
 
     # --- telling

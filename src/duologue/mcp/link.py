@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncGenerator, Iterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
 from typing import cast
 
 from mcp import Client, MCPError
@@ -17,6 +17,7 @@ from mcp_types import (
     REQUEST_TIMEOUT,
     CallToolResult,
     DiscoverResult,
+    ElicitCompleteNotification,
     Implementation,
     ToolListChangedNotification,
 )
@@ -34,6 +35,7 @@ from duologue.errors import (
     StartError,
     error_for_code,
 )
+from duologue.mcp.asking import Questions
 from duologue.mcp.frames import FrameReader
 from duologue.mcp.opening import open_streams
 from duologue.mcp.reach import Reach
@@ -68,12 +70,15 @@ class Link:
         self._name = server.name
         self._server = server
         self._reach = reach
+        # The SDK advertises forms and addresses alike; a user who cannot do one of them refuses it.
+        self._questions = None if reach.user is None else Questions(server.name, reach.user)
         self._client = Client(
             self._streams(),
             mode=LATEST_MODERN_VERSION if isinstance(server, AcpMcpServer) else "auto",
             cache=None,
             client_info=Implementation(name=reach.client.name, version=reach.client.version, title=reach.client.title),
             message_handler=self._hear,
+            elicitation_callback=None if self._questions is None else self._questions.put,
         )
         self.is_over = False
         self._is_forgotten = False
@@ -131,9 +136,10 @@ class Link:
             McpBackendFailed: The server refused the call, or answered nonsense, or did not answer in time.
         """
         try:
-            result = await self._client.call_tool(
-                tool, arguments, read_timeout_seconds=timeout, progress_callback=on_progress
-            )
+            async with self._questions or nullcontext():
+                result = await self._client.call_tool(
+                    tool, arguments, read_timeout_seconds=timeout, progress_callback=on_progress
+                )
         except MCPError as error:
             raise self._read_error(error, timeout) from error
         except Exception as error:
@@ -197,6 +203,8 @@ class Link:
     async def _hear(self, message: IncomingMessage) -> None:
         if isinstance(message, ToolListChangedNotification):
             self._note_change()
+        elif isinstance(message, ElicitCompleteNotification) and self._questions is not None:
+            await self._questions.completed(message.params.elicitation_id)
 
     def _note_change(self) -> None:
         self._tools_changed = True

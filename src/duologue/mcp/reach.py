@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Coroutine
 from dataclasses import dataclass
+from typing import Any, Protocol
 
 from duologue.conversation.setup import Party
+from duologue.dialects.terms import Elicitation, ElicitationAnswer
 from duologue.mcp.carrier import AcpCarrier
 
-__all__ = ["Reach"]
+__all__ = ["Reach", "User"]
+
+
+class User(Protocol):
+    """Who answers what servers ask while a tool of theirs runs."""
+
+    def ask(self, question: Elicitation) -> Coroutine[Any, Any, ElicitationAnswer]:
+        """The answer; a question that must not be asked is a `RequestError`. Cancelled, it is taken back."""
+        ...
+
+    async def completed(self, elicitation_id: str) -> None:
+        """What an address was to be visited for is done."""
+        ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,6 +35,7 @@ class Reach:
         allow_hosts: Hosts that may be on a private address; None for whatever the session names.
         max_message_bytes: Longest message that is taken from a server.
         carrier: The way to servers that live in the client, if it carries MCP.
+        user: Who answers the servers' questions, if anybody does.
     """
 
     client: Party
@@ -28,3 +43,4 @@ class Reach:
     allow_hosts: Collection[str] | None
     max_message_bytes: int
     carrier: AcpCarrier | None
+    user: User | None = None

@@ -22,7 +22,7 @@ from duologue.conversation.setup import McpServer, Party
 from duologue.errors import McpServerUnavailable
 from duologue.jsonrpc.framing import MAX_MESSAGE_BYTES
 from duologue.mcp.carrier import AcpCarrier, SendMessage
-from duologue.mcp.reach import Reach
+from duologue.mcp.reach import Reach, User
 from duologue.mcp.results import McpResult
 from duologue.mcp.running import RunningServer, State, Supervision
 from duologue.mcp.tools import McpTool, OnProgress
@@ -67,6 +67,7 @@ class McpServers:
         restart_pauses: Seconds before each restart of a server that died; after the last it has failed.
         max_message_bytes: Longest message that is taken from a server.
         on_change: Called with the name of a server whose state or tools have changed.
+        user: Answers what servers ask while a tool of theirs runs; without it they are told that nobody does.
     """
 
     def __init__(
@@ -83,6 +84,7 @@ class McpServers:
         restart_pauses: Sequence[float] = RESTART_PAUSES,
         max_message_bytes: int = MAX_MESSAGE_BYTES,
         on_change: Callable[[str], None] | None = None,
+        user: User | None = None,
     ) -> None:
         self._carrier = None if send is None else AcpCarrier(send)
         self._call_timeout = call_timeout
@@ -96,6 +98,7 @@ class McpServers:
             allow_hosts=allow_hosts,
             max_message_bytes=max_message_bytes,
             carrier=self._carrier,
+            user=user,
         )
         supervision = Supervision(
             reach=reach,

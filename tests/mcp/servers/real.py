@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import base64
+from typing import Annotated
 
+from mcp.server.elicitation import AcceptedElicitation, ElicitationResult
 from mcp.server.mcpserver import Context, MCPServer
+from mcp.server.mcpserver.resolve import Elicit, Resolve
 from mcp_types import (
     Annotations,
     AudioContent,
@@ -15,6 +18,17 @@ from mcp_types import (
     TextContent,
     TextResourceContents,
 )
+from pydantic import BaseModel
+
+
+class Tea(BaseModel):
+    kind: str
+    sugar: bool = False
+
+
+def which_tea() -> Elicit[Tea]:
+    return Elicit("Which tea?", Tea)
+
 
 DATA = base64.b64encode(b"\x89not really a picture").decode()
 
@@ -53,6 +67,11 @@ def make_server() -> MCPServer:
             structured_content={"kinds": 5},
             _meta={"seen": True},
         )
+
+    @server.tool()
+    def order(tea: Annotated[ElicitationResult[Tea], Resolve(which_tea)]) -> str:
+        """Ask the user which tea."""
+        return tea.data.kind if isinstance(tea, AcceptedElicitation) else tea.action
 
     @server.tool()
     async def grow(context: Context) -> str:

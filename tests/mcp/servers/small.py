@@ -24,7 +24,7 @@ def tool(name: str, description: str = "") -> dict[str, Any]:
     return {"name": name, "description": description, "inputSchema": {"type": "object"}}
 
 
-TOOLS = ["echo", "die", "environment", "huge", "nameless", "odd", "family", "rename", "refuse", "wait", "flood"]
+TOOLS = ["echo", "die", "environment", "huge", "nameless", "odd", "family", "rename", "refuse", "wait", "flood", "ask"]
 
 
 def note_start(sign: str) -> None:
@@ -84,9 +84,22 @@ class Server:
                 write({"method": "notifications/tools/list_changed"})
             case "wait":
                 return None
+            case "ask":
+                write({"id": f"about {id}", "method": "elicitation/create", "params": arguments})
+                return None
             case _:
                 raise LookupError(name)
         return {"content": [{"type": "text", "text": text}]}
+
+    def answered(self, answer: dict[str, Any]) -> None:
+        """What we asked in the middle of a call: say what was answered, and that all is done."""
+        write({"method": "notifications/elicitation/complete", "params": {"elicitationId": "bill"}})
+        text = json.dumps(answer.get("result", answer.get("error")))
+        if answer["id"] == "out of the blue":
+            sys.stderr.write(f"I was told {text}\n")
+            os._exit(1)
+        number = int(str(answer["id"]).removeprefix("about "))
+        write({"id": number, "result": {"content": [{"type": "text", "text": text}]}})
 
     def start_family(self) -> int:
         """A child that leaves our session and group, ignores SIGTERM and outlives our stdin."""
@@ -111,6 +124,9 @@ class Server:
             case "tools/list" if "no-tools" not in BEHAVIOURS:
                 note_start("-")
                 result = self.listing(params)
+                if "curious" in BEHAVIOURS:
+                    asked = {"message": "Well?", "requestedSchema": {"type": "object", "properties": {}}}
+                    write({"id": "out of the blue", "method": "elicitation/create", "params": asked})
             case "tools/call" if params["name"] != "refuse":
                 result = self.call(request["id"], params["name"], params.get("arguments", {}))
             case _:
@@ -136,7 +152,9 @@ def main() -> None:
     server = Server()
     for line in sys.stdin:
         request = json.loads(line)
-        if "id" in request:
+        if "method" not in request:
+            server.answered(request)
+        elif "id" in request:
             server.answer(request)
     if "stubborn" in BEHAVIOURS:
         signal.pause()
