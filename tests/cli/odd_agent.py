@@ -23,7 +23,13 @@ def answer(kind: str, message: dict[str, Any]) -> None:
     method, number = message.get("method"), message.get("id")
     match method:
         case "initialize":
-            send(id=number, result={"protocolVersion": 99 if kind == "newer" else 1})
+            kept: dict[str, Any] = {"sessionCapabilities": {"list": {}, "resume": {}}} if kind == "forgetful" else {}
+            send(id=number, result={"protocolVersion": 99 if kind == "newer" else 1, "agentCapabilities": kept})
+        case "session/list":
+            # All of them, although those of one directory were asked for.
+            here = {"sessionId": "s", "cwd": message["params"]["cwd"], "updatedAt": "2026-01-01T00:00:00Z"}
+            there = {"sessionId": "t", "cwd": "/elsewhere", "updatedAt": "2026-02-02T00:00:00Z"}
+            send(id=number, result={"sessions": [there, here]})
         case "session/new":
             if kind == "locked":
                 send(id=number, error={"code": -32000, "message": "who are you"})
@@ -47,6 +53,8 @@ def prompt(kind: str, number: Any) -> None:
         say(os.environ.get("GREETING", "nothing"))
     if kind == "early":
         say("during;")
+    if kind == "forgetful":
+        say("this is the older one, here")
     if kind == "broken":
         send(id=number, result={"stopReason": 7})
         return

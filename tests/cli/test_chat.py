@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
-from tests.cli.program import PROGRAM, duologue, terminal
+from tests.cli.program import ODD_AGENT, PROGRAM, duologue, terminal
 
 TERMINALS = pytest.mark.parametrize("kind", ["xterm", "dumb"])
 
@@ -32,11 +33,38 @@ def test_our_own_commands_begin_with_a_colon_and_say_what_is_wrong(tmp_path: Pat
     assert "this is session " in ended.stderr
 
 
+def test_what_it_has_cost_is_told_with_how_full_the_context_is(tmp_path: Path) -> None:
+    ended = duologue(tmp_path, "chat", said=":usage\n/usage\n:usage\n")
+
+    assert "the agent does not tell\n" in ended.stderr
+    assert re.search(r"^[\d,]+ of [\d,]+ tokens, [\d.]+ USD$", ended.stderr, re.MULTILINE)
+
+
+def test_servers_go_with_every_session_of_a_chat(tmp_path: Path) -> None:
+    kept = duologue(tmp_path, "run", "hello", "--json").stdout.partition('"session_id":"')[2].partition('"')[0]
+    lines = ["/session", ":new", "/session", f":resume {kept}", "/session", f":resume {kept}", ":resume"]
+    ended = duologue(tmp_path, "chat", "--mcp", "near=cat -u", said="\n".join(lines))
+
+    assert ended.stdout.count("| MCP servers | near |") == 3
+    assert ended.stderr.count("this is session ") == 2
+    assert "duologue: that is the session you are in\n" in ended.stderr
+    assert "duologue: say which: `:resume ID`; `:sessions` lists them\n" in ended.stderr
+
+
+def test_an_agent_without_sessions_here_says_so(tmp_path: Path) -> None:
+    ended = duologue(tmp_path, "chat", "--", *ODD_AGENT, "forgetful", said=":sessions\n", cwd=tmp_path)
+    alone = duologue(tmp_path, "chat", "--", *ODD_AGENT, "plain", said=":sessions\n")
+
+    assert "  s\n" in ended.stderr
+    assert "  t\n" not in ended.stderr
+    assert "cannot list its sessions" in alone.stderr
+
+
 def test_a_turn_that_fails_does_not_end_the_conversation(tmp_path: Path) -> None:
     ended = duologue(tmp_path, "chat", said="/error\n/echo still here\n")
 
     assert ended.returncode == 0
-    assert "duologue: " in ended.stderr
+    assert "duologue: the agent answered with an error: this error was asked for (-32603)\n" in ended.stderr
     assert "You said: still here" in ended.stdout
 
 

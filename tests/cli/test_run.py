@@ -82,11 +82,14 @@ def test_what_an_odd_agent_does_has_its_own_code(tmp_path: Path, kind: str, code
         (["run", "hi", "--set", "numbers=maybe"], "true or false"),
         (["run", "hi", "--file", "absent.txt"], "no such file"),
         (["run", "hi", "--continue"], "no session in this directory"),
+        (["run", "hi", "--session", "nowhere"], "no such session: nowhere"),
+        (["run", "hi", "--image", "config.toml"], "by its name, not image"),
         (["run", "hi", "--ask"], "--ask needs a terminal"),
         (["run", "-f", "-"], "the prompt is empty"),
     ],
 )
 def test_a_wrong_command_line_says_what_would_be_right(tmp_path: Path, arguments: list[str], told: str) -> None:
+    (tmp_path / "config.toml").touch()
     ended = duologue(tmp_path, *arguments)
 
     assert (ended.returncode, ended.stdout) == (2, "")
@@ -102,6 +105,10 @@ def test_a_wrong_command_line_says_what_would_be_right(tmp_path: Path, arguments
         (["run", "hi", "--agent", "builtin", "--", "cat"], "not both"),
         (["run", "hi", "--yes", "--deny"], "not allowed with"),
         (["run", "hi", "--timeout", "0"], "not a time"),
+        (["run", "hi", "--timeout", "soon"], "not a time in seconds: soon"),
+        (["run", "hi", "there"], "put the prompt in quotes"),
+        (["run", "hi", "--colour"], "see `duologue run --help`"),
+        (["--colour"], "see `duologue --help`"),
         (["sessions", "show"], "takes an argument"),
         (["doctor", "--", "x"], "takes no command"),
     ],
@@ -124,7 +131,10 @@ def test_a_command_line_that_makes_no_sense_starts_nothing(
         (["run", "hi", "--env", "=x"], "say NAME=VALUE"),
         (["run", "hi", "--cwd", "absent"], "there is no such directory"),
         (["run", "hi", "--rules", "absent.toml"], "absent.toml"),
-        (["run", "hi", "--mcp", "absent.json"], "absent.json"),
+        (
+            ["run", "hi", "--mcp", "absent.json"],
+            "no such file, nor a server of that name; say NAME=COMMAND",
+        ),
         (["run", "hi", "--mcp", "it=no-such-command"], "there is no command 'no-such-command'"),
         (["run", "hi", "--mcp", "it=/no/such/command"], "there is no command '/no/such/command'"),
         (["run", "hi", "--mcp", "it="], "say NAME=COMMAND"),
@@ -215,6 +225,33 @@ def test_a_session_goes_on_by_its_id_and_as_the_newest_of_its_directory(tmp_path
 
     assert (again[0]["session_id"], newest[0]["session_id"]) == (first, first)
     assert "First" in "".join(event["text"] for event in newest if event["event"] == "Text")
+
+
+def test_the_newest_session_here_is_none_of_another_directory(tmp_path: Path) -> None:
+    ended = duologue(tmp_path, "run", "hi", "--continue", "--", *ODD_AGENT, "forgetful")
+
+    assert (ended.returncode, ended.stdout) == (0, "this is the older one, here")
+
+
+def test_words_of_the_agent_in_an_error_are_marked_as_such(tmp_path: Path) -> None:
+    ended = duologue(tmp_path, "run", "/error 400")
+
+    assert ended.stderr == "duologue: the agent answered with an error: this error was asked for (400)\n"
+
+
+@pytest.mark.parametrize(
+    ("command", "told"),
+    [
+        (["true"], "'true' exited with code 0 before it answered `initialize`; is it an ACP agent? Many need a flag"),
+        (["echo", "hello"], "it printed 1 line that is not the protocol, beginning with b'hello'; is it an ACP agent?"),
+        (["sh", "-c", "echo no key >&2; exit 3"], "'sh' exited with code 3 before it answered `initialize`\nno key\n"),
+    ],
+)
+def test_a_command_that_ends_at_once_is_told_with_a_hint(tmp_path: Path, command: list[str], told: str) -> None:
+    ended = duologue(tmp_path, "run", "hi", "--", *command)
+
+    assert ended.returncode == 1
+    assert told in ended.stderr
 
 
 # --- permissions

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from duologue.cli.forms import host_of
 from tests.cli.program import ODD_AGENT, terminal
 
 
@@ -112,6 +113,29 @@ def test_ctrl_c_in_the_middle_of_a_question_cancels_it(tmp_path: Path) -> None:
 
         assert person.wait() == 130
     assert not (tmp_path / "note.txt").exists()
+
+
+@pytest.mark.rule(130)
+def test_an_address_is_shown_whole_with_its_host_before_anybody_agrees(tmp_path: Path) -> None:
+    with terminal(tmp_path, "run", "/ask url") as person:
+        shown = person.until("Agreed?")
+        person.type("y\n")
+
+        assert "Visit this address: https://example.com/login\n  It belongs to: example.com\n" in shown
+        assert person.wait() == 0
+
+
+@pytest.mark.parametrize(
+    ("address", "host"),
+    [
+        ("https://good.example@evil.example/x", "evil.example"),
+        ("https://exаmple.com", "xn--exmple-4nf.com"),  # the letter that looks like an a is the point
+        ("mailto:x", "nobody"),
+        ("http://[", "nobody that can be told"),
+    ],
+)
+def test_whom_an_address_belongs_to_is_not_what_it_looks_like(address: str, host: str) -> None:
+    assert host_of(address) == host
 
 
 def test_a_form_is_filled_in_field_by_field(tmp_path: Path) -> None:

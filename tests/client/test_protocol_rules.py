@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import shlex
+import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -46,6 +49,26 @@ async def test_the_first_request_is_initialize_with_a_version_and_a_name() -> No
     assert first["params"]["protocolVersion"] is not True
     assert first["params"]["clientInfo"]["name"] == "duologue"
     assert first["params"]["clientInfo"]["version"]
+
+
+@pytest.mark.rule(1, 2, 3, 5)
+async def test_an_agent_reads_nothing_but_the_protocol(tmp_path: Path) -> None:
+    heard = tmp_path / "heard"
+    builtin = shlex.join([sys.executable, "-m", "duologue.cli.main", "agent", "--sessions", str(tmp_path / "kept")])
+    async with (
+        asyncio.timeout(20),
+        connect(["sh", "-c", f"tee {shlex.quote(str(heard))} | {builtin}"]) as remote,
+        remote.session(tmp_path) as session,
+    ):
+        print("what our own program prints")
+        await session.prompt("/echo two\nlines, \u2028 and \U0001f9e8")
+        async with session.prompt("/slow") as turn:
+            await anext(aiter(turn))
+    *lines, rest = heard.read_bytes().split(b"\n")
+    assert rest == b""
+    assert {json.loads(line.decode())["jsonrpc"] for line in lines} == {"2.0"}
+    assert [json.loads(line).get("method") for line in lines][:3] == ["initialize", "session/new", "session/prompt"]
+    assert "session/cancel" in [json.loads(line).get("method") for line in lines]
 
 
 UNOFFERED: list[tuple[Callable[[RemoteAgent], Awaitable[Any]], str]] = [

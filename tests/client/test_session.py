@@ -196,9 +196,14 @@ async def test_what_the_agent_cannot_do_is_refused_here(place: Path) -> None:
     async def answer(prompt: str) -> str:
         return prompt
 
+    (place / "dot.png").write_bytes(b"dot")
     async with asyncio.timeout(10), connect(agent_from(answer)) as agent, agent.session(place) as session:
         with pytest.raises(InvalidParams, match="takes no pictures"):
-            session.prompt("look", images=[place / "README.md"])
+            session.prompt("look", images=["dot.png"])
+        with pytest.raises(InvalidParams, match="text/markdown by its name, not image"):
+            session.prompt("look", images=["README.md"])
+        with pytest.raises(InvalidParams, match="text/markdown by its name, not audio"):
+            session.prompt("listen", audio=["README.md"])
         with pytest.raises(MethodNotFound, match="cannot log out"):
             await agent.logout()
         assert await session.ask("hi", files=["README.md"]) == "hi"

@@ -311,6 +311,7 @@ async def test_escape_codes_are_kept_as_data_and_taken_out_for_display(tmp_path:
     await terminals.aclose()
 
 
+@pytest.mark.rule(114)
 async def test_what_a_released_terminal_printed_can_still_be_shown_within_bounds(tmp_path: Path) -> None:
     terminals = Terminals(shown=10)
     ids = [await create(terminals, tmp_path, "printf", text) for text in ("12345", "67890", "abc", "x" * 50)]

@@ -141,7 +141,7 @@ async def test_after_the_first_message_noise_has_no_limit() -> None:
 async def test_an_escape_sequence_glued_to_a_message_is_noise_and_can_be_named() -> None:
     async with open_end("client") as end:
         assert await end.answers_to(b'\x1b]0;agent\x07{"jsonrpc":"2.0","id":1,"method":"echo"}') == []
-        assert end.connection.noise.startswith(r"1 lines that are not the protocol, beginning with b'\x1b]0;agent\x07{")
+        assert end.connection.noise.startswith(r"1 line that is not the protocol, beginning with b'\x1b]0;agent\x07{")
 
 
 @pytest.mark.fault("FRM-17")

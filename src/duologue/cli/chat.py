@@ -9,13 +9,21 @@ import time
 from pathlib import Path
 
 from duologue.cli.asking import TerminalAsker
-from duologue.cli.chatting import help_text, mentioned_files, offers, settings_text
-from duologue.cli.codes import Code, UsageError, code_of_error
+from duologue.cli.chatting import help_text, mentioned_files, offers, settings_text, usage_text
+from duologue.cli.codes import Code, UsageError, code_of_error, explain
 from duologue.cli.editing import Editor, editor_for
 from duologue.cli.forms import TerminalForm
 from duologue.cli.interrupts import Interrupts
 from duologue.cli.logins import login_advice, terminal_login
-from duologue.cli.opening import apply_settings, change_mode, change_setting, close_session, connected, open_session
+from duologue.cli.opening import (
+    apply_settings,
+    change_mode,
+    change_setting,
+    close_session,
+    connected,
+    open_session,
+    sessions_here,
+)
 from duologue.cli.permitting import wants_to_ask
 from duologue.cli.reading import LineReader, terminal_to_ask
 from duologue.cli.servers import mcp_servers
@@ -28,7 +36,7 @@ from duologue.client.remote import RemoteAgent
 from duologue.client.session import ClientSession
 from duologue.client.terminals import Terminals
 from duologue.dialects.terms import Elicitation, ElicitationAnswer
-from duologue.errors import AuthenticationRequired, ConnectionLost, CrashLoop, DuologueError, SessionLost
+from duologue.errors import AuthenticationRequired, ConnectionLost, CrashLoop, DuologueError, RequestError, SessionLost
 from duologue.events import Commands, Event, SettingsSwitched, State, Terminal, TerminalOutput, Title, Usage
 
 __all__ = ["chat"]
@@ -116,7 +124,7 @@ class _Chat:
                 if line.startswith(":"):
                     await self._local(agent, line[1:])
                 elif line.strip():
-                    await self._turn(line)
+                    await self._turn(agent, line)
             except ConnectionLost as error:
                 if isinstance(error, CrashLoop) or not _is_watched():
                     raise
@@ -126,12 +134,18 @@ class _Chat:
             except (DuologueError, UsageError) as error:
                 self._screen.error(str(error), code_of_error(error))
 
-    async def _turn(self, line: str) -> None:
+    async def _turn(self, agent: RemoteAgent, line: str) -> None:
         session = self._session
         assert session is not None, "nothing is read before a session is open"
         self._interrupts.count = 0
         began = time.monotonic()
-        turn = await session.prompt(line, files=mentioned_files(line, self._cwd))
+        turn = session.prompt(line, files=mentioned_files(line, self._cwd))
+        try:
+            await turn
+        except RequestError as error:
+            told = login_advice(agent, error) if isinstance(error, AuthenticationRequired) else explain(error)
+            self._screen.error(told, code_of_error(error))
+            return
         usage = session.usage
         report = Report(
             session_id=session.id,
@@ -162,13 +176,15 @@ class _Chat:
             case "new":
                 await self._change_session(await agent.new(self._cwd, mcp_servers=mcp_servers(self._arguments.mcp)))
             case "sessions":
-                for info in await agent.sessions(cwd=self._cwd):
-                    self._say(f"  {inert(info.session_id)}  {inert(info.title or '')}\n")
+                told = (
+                    f"  {inert(info.session_id)}  {inert(info.title or '')}".rstrip() + "\n"
+                    for info in await sessions_here(agent, self._cwd)
+                )
+                self._say("".join(told) or "the agent keeps no session of this directory\n")
             case "resume":
                 await self._resume(agent, argument)
             case "usage":
-                used = session.usage
-                self._say("the agent does not tell\n" if used is None else f"{used.used:,} of {used.size:,} tokens\n")
+                self._say(usage_text(session.usage))
             case "cancel":
                 await session.cancel()
             case "quit":
@@ -194,10 +210,14 @@ class _Chat:
             self._say(settings_text(session))
 
     async def _resume(self, agent: RemoteAgent, wanted: str) -> None:
-        found = [info for info in await agent.sessions() if wanted and info.session_id.startswith(wanted)]
+        if not wanted:
+            raise UsageError("say which: `:resume ID`; `:sessions` lists them")
+        found = [info for info in await agent.sessions() if info.session_id.startswith(wanted)]
         if len(found) != 1:
             raise UsageError(f"{'no' if not found else 'more than one'} session begins with {wanted!r}")
         session_id, cwd = found[0].session_id, found[0].cwd
+        if self._session is not None and self._session.is_open and session_id == self._session.id:
+            raise UsageError("that is the session you are in")
         how = agent.load if agent.features.load else agent.resume
         await self._change_session(await how(session_id, cwd, mcp_servers=mcp_servers(self._arguments.mcp)))
 

@@ -8,8 +8,9 @@ from pathlib import Path
 
 from duologue.client.inert import inert
 from duologue.client.session import ClientSession
+from duologue.conversation.items import Usage
 
-__all__ = ["LOCAL_COMMANDS", "help_text", "mentioned_files", "offers", "settings_text"]
+__all__ = ["LOCAL_COMMANDS", "help_text", "mentioned_files", "offers", "settings_text", "usage_text"]
 
 LOCAL_COMMANDS = {
     "help": ("", "this list"),
@@ -107,6 +108,14 @@ def settings_text(session: ClientSession) -> str:
         for setting in session.settings
     ]
     return "\n".join(lines) + "\n" if lines else "this agent has no settings\n"
+
+
+def usage_text(usage: Usage | None) -> str:
+    """How full the context is and what it has cost, as far as the agent tells."""
+    if usage is None:
+        return "the agent does not tell\n"
+    cost = "" if usage.cost is None else f", {usage.cost:g} {inert(usage.currency or '')}".rstrip()
+    return f"{usage.used:,} of {usage.size:,} tokens{cost}\n"
 
 
 def _value(value: str | bool | None) -> str:

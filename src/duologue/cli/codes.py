@@ -9,11 +9,12 @@ from duologue.errors import (
     AuthenticationRequired,
     MessageTooLarge,
     ProtocolViolation,
+    RequestError,
     TooMuchNoise,
     UnsupportedProtocolVersion,
 )
 
-__all__ = ["MEANINGS", "Code", "UsageError", "code_of_error", "code_of_stop"]
+__all__ = ["MEANINGS", "Code", "UsageError", "code_of_error", "code_of_stop", "explain"]
 
 
 class Code(IntEnum):
@@ -79,3 +80,10 @@ def code_of_error(error: Exception) -> Code:
             return Code.PROTOCOL
         case _:
             return Code.AGENT_ERROR
+
+
+def explain(error: Exception) -> str:
+    """An error for a person; what the agent said is marked as its own words."""
+    if isinstance(error, RequestError) and code_of_error(error) is Code.AGENT_ERROR:
+        return f"the agent answered with an error: {error} ({error.code})"
+    return str(error)

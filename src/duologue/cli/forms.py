@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import sys
 from typing import Any
+from urllib.parse import urlsplit
 
 from duologue.cli.reading import LineReader
 from duologue.cli.show import Shown
+from duologue.client.forms import choices_of, misfit
 from duologue.client.inert import inert
 from duologue.dialects.terms import Elicitation, ElicitationAnswer
 
-__all__ = ["TerminalForm", "read_value"]
+__all__ = ["TerminalForm", "host_of", "read_value"]
 
 DECLINED = ElicitationAnswer(action="decline")
 CANCELLED = ElicitationAnswer(action="cancel")
@@ -29,8 +31,8 @@ class TerminalForm:
         _say(f"\nThe agent asks: {inert(question.message, 2000)}\n")
         self._reader.forget()
         if question.url is not None:
-            _say(f"  Visit this address: {inert(question.url, None)}\n")
-            return await self._agree("Done?")
+            _say(f"  Visit this address: {inert(question.url, None)}\n  It belongs to: {host_of(question.url)}\n")
+            return await self._agree("Agreed?")
         agreed = await self._agree("Answer?")
         if agreed.action != "accept":
             return agreed
@@ -57,8 +59,10 @@ class TerminalForm:
         told = inert(str(field.get("title") or name))
         if field.get("description"):
             told += f" ({inert(str(field['description']))})"
-        choices = _choices(field)
+        choices = choices_of(field)
         hint = f" [{', '.join(inert(choice) for choice in choices)}]" if choices else ""
+        if field.get("pattern"):
+            hint += f" [like {inert(str(field['pattern']))}]"
         default = f" (enter for {inert(str(field['default']))})" if "default" in field else ""
         while True:
             _say(f"  {told}{hint}{default}: ")
@@ -81,26 +85,26 @@ def read_value(field: dict[str, Any], text: str) -> Any:
     Raises:
         ValueError: It does not fit; the message says what does.
     """
-    choices = _choices(field)
-    match field.get("type"):
-        case "boolean":
-            if text.lower() not in ("y", "yes", "true", "n", "no", "false"):
-                raise ValueError("yes or no?")
+    value = _parsed(field.get("type"), text)
+    wrong = misfit(field, value)
+    if wrong is not None:
+        raise ValueError(inert(wrong))
+    return value
+
+
+def _parsed(kind: str | None, text: str) -> Any:
+    match kind:
+        case "boolean" if text.lower() in ("y", "yes", "true", "n", "no", "false"):
             return text.lower() in ("y", "yes", "true")
         case "integer":
             return _number(int, text, "a whole number, please")
         case "number":
             return _number(float, text, "a number, please")
         case "array":
-            chosen = [each.strip() for each in text.split(",") if each.strip()]
-            if choices and (wrong := [each for each in chosen if each not in choices]):
-                raise ValueError(f"{wrong[0]} is none of: {', '.join(choices)}")
-            return chosen
+            return [each.strip() for each in text.split(",") if each.strip()]
         case _:
             if not text:
                 raise ValueError("this is needed")
-            if choices and text not in choices:
-                raise ValueError(f"one of: {', '.join(choices)}")
             return text
 
 
@@ -111,15 +115,13 @@ def _number(kind: type[int | float], text: str, wanted: str) -> float:
         raise ValueError(wanted) from None
 
 
-def _choices(field: dict[str, Any]) -> list[str]:
-    of_items: dict[str, Any] = field.get("items") or {}
-    for where in (field, of_items):
-        if where.get("enum"):
-            return [str(each) for each in where["enum"]]
-        for key in ("oneOf", "anyOf"):
-            if where.get(key):
-                return [str(each.get("const")) for each in where[key]]
-    return []
+def host_of(address: str) -> str:
+    """Whom an address leads to: what stands before an `@` in it does not count, and look-alike letters show."""
+    try:
+        host = urlsplit(address).hostname or ""
+        return inert(host.encode("idna").decode()) or "nobody"
+    except ValueError:
+        return "nobody that can be told"
 
 
 def _say(text: str) -> None:

@@ -35,8 +35,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = make_parser()
     given = list(sys.argv[1:] if argv is None else argv)
     own, command_line = (given[: given.index("--")], given[given.index("--") + 1 :]) if "--" in given else (given, [])
-    chosen = parser.parse_args(own)
+    chosen, rest = parser.parse_known_args(own)
     chosen.command_line = command_line
+    if rest:
+        parser.error(_surplus(chosen, rest))
     if chosen.command is None:
         parser.print_help()
         return 0
@@ -52,6 +54,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return UNREAD
     return code
+
+
+def _surplus(chosen: argparse.Namespace, rest: Sequence[str]) -> str:
+    """What is there too much, and what was probably meant."""
+    is_prompt = chosen.command == "run" and not any(word.startswith("-") for word in rest)
+    command = "duologue" if chosen.command is None else f"duologue {chosen.command}"
+    hint = "put the prompt in quotes" if is_prompt else f"see `{command} --help`"
+    return f"unrecognized arguments: {' '.join(rest)}; {hint}"
 
 
 def _problem(chosen: argparse.Namespace, has_command: bool) -> str | None:

@@ -22,10 +22,20 @@ from duologue.client.session import ClientSession
 from duologue.client.terminals import Terminals
 from duologue.client.workspace import Workspace
 from duologue.config.recordings import new_recording
+from duologue.conversation.setup import SessionInfo
 from duologue.errors import DuologueError, InvalidParams, MethodNotFound, ResourceNotFound
 from duologue.trace.recorder import Recorder
 
-__all__ = ["apply_settings", "change_mode", "change_setting", "close_session", "connected", "open_session", "pairs"]
+__all__ = [
+    "apply_settings",
+    "change_mode",
+    "change_setting",
+    "close_session",
+    "connected",
+    "open_session",
+    "pairs",
+    "sessions_here",
+]
 
 CLOSE_SECONDS = 5.0
 """For an agent to close a session whose turns are over."""
@@ -138,8 +148,17 @@ async def close_session(session: ClientSession) -> None:
             await session.aclose()
 
 
+async def sessions_here(agent: RemoteAgent, cwd: str | Path) -> list[SessionInfo]:
+    """The sessions of this directory; there are agents that list all of theirs, whatever they are asked for."""
+    return [each for each in await agent.sessions(cwd=cwd) if _is_same_place(each.cwd, cwd)]
+
+
+def _is_same_place(one: str, other: str | Path) -> bool:
+    return not one or Path(one).resolve() == Path(other).resolve()
+
+
 async def _newest(agent: RemoteAgent, cwd: str) -> str:
-    found = await agent.sessions(cwd=cwd)
+    found = await sessions_here(agent, cwd)
     if not found:
         raise UsageError("there is no session in this directory to go on with")
     return max(found, key=lambda each: each.updated_at or "").session_id

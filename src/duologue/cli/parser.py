@@ -312,7 +312,10 @@ def _add_permission_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _seconds(text: str) -> float:
-    seconds = float(text)
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
     if not 0 < seconds < float("inf"):
         raise argparse.ArgumentTypeError(f"not a time in seconds: {text}")
     return seconds

@@ -11,7 +11,7 @@ from contextlib import nullcontext
 from pathlib import Path
 
 from duologue.cli.asking import TerminalAsker
-from duologue.cli.codes import Code, UsageError, code_of_error, code_of_stop
+from duologue.cli.codes import Code, UsageError, code_of_error, code_of_stop, explain
 from duologue.cli.forms import TerminalForm
 from duologue.cli.interrupts import Interrupts, leave_now
 from duologue.cli.jsonlines import JsonLines
@@ -188,7 +188,7 @@ class _Run:
 
     def _fail(self, error: Exception) -> Code:
         code = code_of_error(error)
-        text = str(error)
+        text = explain(error)
         if isinstance(error, TimeoutError):
             text = f"no end after {self._arguments.timeout:g} s"
         elif isinstance(error, AuthenticationRequired):

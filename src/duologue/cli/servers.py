@@ -14,6 +14,8 @@ from duologue.conversation.setup import McpServer, StdioMcpServer
 
 __all__ = ["mcp_servers"]
 
+FORMS = "say NAME=COMMAND, NAME=URL, a name of the configuration, or a JSON file"
+
 
 def mcp_servers(given: Sequence[str]) -> list[McpServer]:
     """The servers these arguments name, ready to be given to a session.
@@ -32,10 +34,12 @@ def _servers_of(argument: str) -> list[McpServer]:
         if what.startswith(("http://", "https://")):
             return [ServerConfig(url=what).named(name)]
         command, *args = shlex.split(what)
+    except FileNotFoundError:
+        raise UsageError(f"--mcp {argument}: there is no such file, nor a server of that name; {FORMS}") from None
     except OSError as error:
         raise UsageError(f"--mcp {argument}: {error.strerror}") from None
     except ValueError as error:
-        wrong = str(error) if what.strip() or not equals else "say NAME=COMMAND, NAME=URL, a name, or a JSON file"
+        wrong = str(error) if what.strip() or not equals else FORMS
         raise UsageError(f"--mcp {argument}: {wrong}") from None
     return [ServerConfig(command=command, args=args).named(name)]
 

@@ -11,11 +11,11 @@ with every coroutine made a plain function.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from duologue.client.connect import Target
 from duologue.client.connect import connect as connect_async
@@ -322,21 +322,22 @@ class BlockingAgent:
 def connect(target: Target, **options: Any) -> Generator[BlockingAgent]:
     """As `duologue.connect`, without an event loop."""
     thread = LoopThread()
+    begun: Future[_Held] = Future()
     ready: Future[RemoteAgent] = Future()
     try:
-        leave = thread.run(_event())
-        held = thread.run(_task(_hold(target, options, ready, leave)))
+        over = thread.start(_hold(target, options, begun, ready))
+        held = begun.result()
         try:
             agent = ready.result()
         except BaseException:  # whoever is interrupted does not wait for an agent that starts, only for its end
-            thread.call(held.cancel)
-            thread.run(_end_of(held))
+            thread.call(held.task.cancel)
+            over.result()
             raise
         try:
             yield BlockingAgent(thread, agent)
         finally:
-            thread.call(leave.set)
-            thread.run(_end_of(held))
+            thread.call(held.leave.set)
+            over.result()
     finally:
         thread.close()
 
@@ -350,8 +351,18 @@ def ask(target: Target, prompt: str, *, cwd: str | Path = ".", permissions: Perm
         return session.ask(prompt)
 
 
-async def _hold(target: Target, options: dict[str, Any], ready: Future[RemoteAgent], leave: asyncio.Event) -> None:
+class _Held(NamedTuple):
+    """Ways to end a connection: before it is made, and after."""
+
+    task: asyncio.Task[Any]
+    leave: asyncio.Event
+
+
+async def _hold(target: Target, options: dict[str, Any], begun: Future[_Held], ready: Future[RemoteAgent]) -> None:
     """Keep the connection open in one task from beginning to end."""
+    task, leave = asyncio.current_task(), asyncio.Event()
+    assert task is not None
+    begun.set_result(_Held(task, leave))
     try:
         async with connect_async(target, **options) as agent:
             ready.set_result(agent)
@@ -360,18 +371,6 @@ async def _hold(target: Target, options: dict[str, Any], ready: Future[RemoteAge
         if ready.done():
             raise
         ready.set_exception(error)  # for whoever waits for the connection
-
-
-async def _task(work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-    return asyncio.create_task(work)
-
-
-async def _end_of(task: asyncio.Task[None]) -> None:
-    await task
-
-
-async def _event() -> asyncio.Event:
-    return asyncio.Event()
 
 
 async def _next_of(events: Any) -> Event:

@@ -6,10 +6,11 @@ Nothing is done for an agent that was not advertised, and nothing without the pe
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
+from duologue.client.inquiries import Answerer, Inquiries
 from duologue.client.permissions import Permissions, Question
 from duologue.client.terminals import Terminals
 from duologue.client.watchdog import Signs
@@ -34,8 +35,6 @@ if TYPE_CHECKING:
 __all__ = ["Answerer", "Desk", "Listeners"]
 
 _log = logging.getLogger("duologue.client")
-
-Answerer: TypeAlias = Callable[[Elicitation], Awaitable[ElicitationAnswer]]
 
 
 @dataclass(frozen=True)
@@ -81,6 +80,7 @@ class Desk:
         self.signs = Signs()
         self.offered = OfferedServers()
         self._listeners = listeners
+        self._inquiries = Inquiries(listeners.on_elicit)
 
     @property
     def features(self) -> ClientFeatures:
@@ -94,8 +94,8 @@ class Desk:
             compaction=True,
             named_plans=True,
             subagents=True,
-            forms=self._listeners.on_elicit is not None,
-            urls=self._listeners.on_elicit is not None,
+            forms=self._inquiries.can_ask,
+            urls=self._inquiries.can_ask,
             terminal_login=True,
         )
 
@@ -140,6 +140,7 @@ class Desk:
     def cancel_questions(self, session_id: str) -> None:
         """Answer the open questions of a session with "cancelled"."""
         self.permissions.cancel(session_id)
+        self._inquiries.cancel(session_id)
 
     def _session(self, session_id: str) -> ClientSession:
         session = self.sessions.get(session_id)
@@ -228,10 +229,8 @@ class Desk:
     # --- the rest
 
     async def elicit(self, question: Elicitation) -> ElicitationAnswer:
-        if self._listeners.on_elicit is None:
-            raise MethodNotFound("this client asks its user nothing")
         with self.signs.waits(question.session_id):
-            return await self._listeners.on_elicit(question)
+            return await self._inquiries.put(question)
 
     async def elicitation_completed(self, elicitation_id: str) -> None:
         if self._listeners.on_elicited is not None:

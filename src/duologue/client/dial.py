@@ -83,9 +83,7 @@ class Dialer:
         except TimeoutError:
             raise InitializeTimeout(_never_answered(transport, connection.noise, self.seconds)) from None
         except AgentExited as end:
-            if noise := connection.noise:
-                raise _quoting(end, noise) from None
-            raise
+            raise _before_it_answered(end, connection.noise) from None
         except ConnectionLost as lost:
             # Over HTTP nobody knows before the first request whether there is a server at all.
             if isinstance(lost.__cause__, StartError):
@@ -93,11 +91,13 @@ class Dialer:
             raise
 
 
-def _quoting(end: AgentExited, noise: str) -> AgentExited:
-    """There are agents that print one sentence and exit with 0; that sentence is what helps."""
-    told = AgentExited(f"{end}; it printed {noise}", exit_code=end.exit_code, signal=end.signal)
-    told.stderr = end.stderr
-    return told
+def _before_it_answered(end: AgentExited, noise: str) -> AgentExited:
+    """There are agents that print one sentence and exit with 0; that sentence is what helps, and else a hint."""
+    printed = f"; it printed {noise}" if noise else ""
+    hint = "" if end.stderr else "; is it an ACP agent? Many need a flag for that, such as --acp"
+    how = str(end).partition("\n")[0]
+    told = f"{how} before it answered `initialize`{printed}{hint}"
+    return AgentExited(told, exit_code=end.exit_code, signal=end.signal, stderr=end.stderr)
 
 
 def _never_answered(transport: Transport, noise: str, seconds: float) -> str:

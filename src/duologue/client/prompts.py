@@ -110,11 +110,19 @@ def _text_of(path: Path) -> str | None:
 
 
 def _picture(path: Path) -> Content:
-    return ImageContent(_encoded(path), mimetypes.guess_type(path.name)[0] or "image/png", path.as_uri())
+    return ImageContent(_encoded(path), _kind(path, "image", "png"), path.as_uri())
 
 
 def _sound(path: Path) -> Content:
-    return AudioContent(_encoded(path), mimetypes.guess_type(path.name)[0] or "audio/wav")
+    return AudioContent(_encoded(path), _kind(path, "audio", "wav"))
+
+
+def _kind(path: Path, family: str, usual: str) -> str:
+    """What its name says it is; a name that says nothing at all is taken for the usual."""
+    kind = mimetypes.guess_type(path.name)[0] or ("unknown" if path.suffix else f"{family}/{usual}")
+    if not kind.startswith(f"{family}/"):
+        raise InvalidParams(f"{path} is {kind} by its name, not {family}; attach it as a file")
+    return kind
 
 
 def _encoded(path: Path) -> str:

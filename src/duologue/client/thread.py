@@ -21,9 +21,13 @@ class LoopThread:
         self._thread = threading.Thread(target=self._loop.run_forever, name="duologue", daemon=True)
         self._thread.start()
 
+    def start(self, work: Coroutine[Any, Any, T]) -> Future[T]:
+        """Begin this there."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop)
+
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """The result of `work`; interrupting the wait cancels it."""
-        future: Future[T] = asyncio.run_coroutine_threadsafe(work, self._loop)
+        future = self.start(work)
         try:
             return future.result()
         except BaseException:

@@ -136,11 +136,8 @@ class Incoming:
     def noise(self) -> str:
         """How much was read that is not the protocol, and how it began; empty if nothing."""
         lines = self._peer.noise_lines
-        return (
-            f"{lines} lines that are not the protocol, beginning with {shorten(self._peer.first_noise)}"
-            if lines
-            else ""
-        )
+        how_many = "1 line that is" if lines == 1 else f"{lines} lines that are"
+        return f"{how_many} not the protocol, beginning with {shorten(self._peer.first_noise)}" if lines else ""
 
     def _on_notification(self, message: Message, frame: bytes) -> None:
         name: str = message.method  # type: ignore[assignment]  # the peer checked it

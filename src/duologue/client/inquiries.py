@@ -1,0 +1,81 @@
+"""Questions of an agent to the user that are more than a yes or no, from when they are put to when they are answered.
+
+They die with their turn, as questions of permission do; and what does not fit the form is not sent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import TypeAlias
+
+from msgspec import structs
+
+from duologue.client.forms import completed, misfit_of
+from duologue.dialects.terms import Elicitation, ElicitationAnswer
+from duologue.errors import MethodNotFound
+
+__all__ = ["Answerer", "Inquiries"]
+
+_log = logging.getLogger("duologue.client")
+
+Answerer: TypeAlias = Callable[[Elicitation], Awaitable[ElicitationAnswer]]
+
+CANCELLED = ElicitationAnswer(action="cancel")
+
+
+class Inquiries:
+    """Puts questions to whoever answers them.
+
+    Args:
+        ask: Answers them; without it none can be put.
+    """
+
+    def __init__(self, ask: Answerer | None) -> None:
+        self._ask = ask
+        self._open: dict[str | None, set[asyncio.Timeout]] = {}
+
+    @property
+    def can_ask(self) -> bool:
+        """There is somebody to ask."""
+        return self._ask is not None
+
+    async def put(self, question: Elicitation) -> ElicitationAnswer:
+        """The user's answer, or that there was none before the end of the turn.
+
+        Raises:
+            MethodNotFound: There is nobody to ask.
+        """
+        if self._ask is None:
+            raise MethodNotFound("this client asks its user nothing")
+        scope = asyncio.timeout(None)
+        waiting = self._open.setdefault(question.session_id, set())
+        try:
+            async with scope:
+                waiting.add(scope)
+                return _checked(question, await self._ask(question))
+        except TimeoutError:
+            if not scope.expired():
+                raise
+            return CANCELLED
+        finally:
+            waiting.discard(scope)
+            if not waiting:
+                self._open.pop(question.session_id, None)
+
+    def cancel(self, session_id: str) -> None:
+        """Nobody waits for the answers of this session any more."""
+        for scope in self._open.get(session_id, ()):
+            scope.reschedule(asyncio.get_running_loop().time())
+
+
+def _checked(question: Elicitation, answer: ElicitationAnswer) -> ElicitationAnswer:
+    if answer.action != "accept" or question.schema is None:
+        return answer
+    content = completed(question.schema, answer.content or {})
+    wrong = misfit_of(question.schema, content)
+    if wrong is not None:
+        _log.warning("an answer that does not fit its form was not sent: %s", wrong)
+        return CANCELLED
+    return structs.replace(answer, content=content)
