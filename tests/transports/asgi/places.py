@@ -211,15 +211,20 @@ class Events:
         self.status = response.status_code
         self.response = response
         self.last = 0
+        self.after: int | None = None
+        """The event of another stream that the last one came behind."""
         self._lines = response.aiter_lines()
 
     async def next(self) -> Json:
         """The next message."""
         message: Json = {}
+        self.after = None
         async with asyncio.timeout(SECONDS):
             async for line in self._lines:
                 if line.startswith("id: "):
                     self.last = int(line[4:])
+                elif line.startswith("after: "):
+                    self.after = int(line[7:])
                 elif line.startswith("data: "):
                     message = json.loads(line[6:])
                 elif not line and message:

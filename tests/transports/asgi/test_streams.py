@@ -79,8 +79,8 @@ async def test_each_answer_goes_where_its_question_was_asked() -> None:
             await poster.post(request(4, "session/load", sessionId=session), session)
             await poster.post(request(5, "session/resume", sessionId=session), session)
 
-            assert [(await ours.next())["id"] for _ in range(2)] == [2, 4]
-            assert [(await its.next())["id"] for _ in range(2)] == [3, 5]
+            assert [((await ours.next())["id"], ours.after) for _ in range(2)] == [(2, None), (4, 1)]
+            assert [((await its.next())["id"], its.last) for _ in range(2)] == [(3, 1), (5, 2)]
 
 
 async def test_the_agents_questions_come_on_the_stream_of_their_session_and_are_answered_for_it() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from contextlib import suppress
+from typing import Self
 
 from starlette.types import Receive, Send
 
@@ -31,6 +32,17 @@ HEADERS = [
     (b"cache-control", b"no-cache, no-store"),
     (b"x-accel-buffering", b"no"),  # nginx would wait for more
 ]
+
+
+class Behind(bytes):
+    """A frame that belongs behind event number `after` of its session's own stream."""
+
+    after: int
+
+    def __new__(cls, frame: bytes, after: int) -> Self:
+        self = super().__new__(cls, frame)
+        self.after = after
+        return self
 
 
 class Stream:
@@ -88,8 +100,12 @@ class HeldStreams(Held):
         session = None if request is None else request.session
         if request is not None and session is not None and request.method in OPENING and not shape.is_error:
             self.sessions.add(session)
-        is_for_all = request is not None and request.method == "session/load"
-        self._append(None if is_for_all else session, frame)
+        if request is None or request.method != "session/load":
+            self._append(session, frame)
+            return
+        # The proposal sends this answer another way than the replay it ends: clients of ours wait until that is whole.
+        replay = self._streams.get(session)
+        self._append(None, Behind(frame, 0 if replay is None else replay.window.newest))
 
     def _append(self, session: str | None, frame: bytes) -> None:
         stream = self.stream(session)
@@ -303,9 +319,10 @@ class Reader:
         size = 0
         before = window.kept_bytes
         while size < GATHERED and (frame := window.take()) is not None:
+            after = b"after: %d\n" % frame.after if isinstance(frame, Behind) else b""
             if b"\n" in frame or b"\r" in frame:  # outside of strings only: blanks are as good
                 frame = frame.replace(b"\n", b" ").replace(b"\r", b" ")
-            events.append(b"id: %d\ndata: %b\n\n" % (window.last_taken, frame))
+            events.append(b"id: %d\n%bdata: %b\n\n" % (window.last_taken, after, frame))
             size += len(frame)
         self._held.kept_changed(window.kept_bytes - before)
         return b"".join(events)

@@ -47,6 +47,11 @@ class Window:
         return self.waiting_bytes + self._sent_bytes
 
     @property
+    def newest(self) -> int:
+        """The number of the last frame that was appended."""
+        return self.last_taken + len(self._waiting)
+
+    @property
     def is_filling(self) -> bool:
         """Whoever can wait should: half of the room is left for those who cannot."""
         frames = len(self._waiting) + len(self._sent)
