@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import resource
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 from duologue.agent.settings import Settings
 from duologue.agent.turn import Turn
 from duologue.conversation.updates import MessageChunk
-from duologue.errors import InvalidParams, ResourceNotFound
+from duologue.errors import InternalError, InvalidParams, ResourceNotFound
 from duologue.schema import v1
 from duologue.schema.base import Method
 from duologue.store.memory import MemoryStore
@@ -275,3 +276,31 @@ async def test_a_refused_turn_is_told_again_but_leaves_what_the_next_prompt_buil
         editor.updates.clear()
         await editor.load(session)
         assert [update.content.text for update in editor.of(v1.UserMessageChunk)] == ["one", "bad", "two"]
+
+
+async def test_a_session_in_which_nothing_happened_writes_nothing_when_it_ends(tmp_path: Path) -> None:
+    store = MemoryStore()
+    agent = agent_with(settings=Knobs)
+    agent.keep_sessions(store)
+    async with asyncio.timeout(5), editor_for(agent, tmp_path) as editor:
+        untouched, changed = await editor.new(), await editor.new()
+        await editor.connection.request(
+            v1.SESSION_SET_MODE, v1.SetSessionModeRequest(session_id=changed, mode_id="write")
+        )
+
+    async with await store.open(untouched) as log:
+        assert await log.load_state("duologue") is None
+    async with await store.open(changed) as log:
+        assert b'"write"' in (await log.load_state("duologue") or b"")
+
+
+async def test_a_new_session_that_finds_no_file_handle_left_says_so(tmp_path: Path) -> None:
+    async with asyncio.timeout(5), editor_for(agent_with(), tmp_path) as editor:
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (0, hard))
+        try:
+            with pytest.raises(InternalError, match="too many files are open already"):
+                await editor.new()
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        await editor.new()

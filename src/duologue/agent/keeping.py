@@ -44,6 +44,11 @@ class Keeping:
         except msgspec.MsgspecError:
             return Kept()
 
+    def begin_with(self, kept: Kept) -> None:
+        """What a session has from the start needs no keeping, unless it changes."""
+        if self._saved is None:
+            self._saved = msgspec.json.encode(kept)
+
     def save(self, kept: Kept) -> None:
         """Keep this instead of what was kept before."""
         encoded = msgspec.json.encode(kept)

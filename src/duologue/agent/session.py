@@ -101,6 +101,7 @@ class Session(Generic[S]):
         self._mcp: McpServers | None = None
         self._introduced = asyncio.Event()
         self._held: list[Update] = []
+        keeping.begin_with(self._kept)
 
     def new_id(self, kind: str) -> str:
         """An id nobody has used or will guess: `call_…`, `msg_…`."""
@@ -264,7 +265,11 @@ class Session(Generic[S]):
 
     def save(self) -> None:
         """Keep settings and state as they are now; `commit` says when that is safe."""
-        self._keeping.save(Kept(settings=self.settings.values, state=self.state, title=self._own_title))
+        self._keeping.save(self._kept)
+
+    @property
+    def _kept(self) -> Kept:
+        return Kept(settings=self.settings.values, state=self.state, title=self._own_title)
 
     async def commit(self) -> None:
         """Until everything told so far is kept."""

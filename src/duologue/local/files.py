@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Literal, Self
 
-from duologue.errors import InvalidParams
+from duologue.errors import InternalError, InvalidParams
 from duologue.local.beneath import open_beneath
 from duologue.local.kinds import CAREFULLY, LOOK_ONLY, check_kind, checked
 from duologue.local.refusals import Refused, explained, refusal, shown
@@ -49,6 +49,7 @@ class Roots:
 
     Raises:
         InvalidParams: A path is not absolute, or not a directory that may be opened.
+        InternalError: This process has too many files open.
     """
 
     def __init__(
@@ -299,6 +300,8 @@ def _open_root(path: str | Path) -> Root:
     try:
         fd = os.open(text, DIRECTORY_ONLY)
     except (OSError, ValueError) as error:
+        if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
+            raise InternalError(f"{shown(path)}: too many files are open already") from error
         raise InvalidParams(f"{shown(path)}: not a directory that can be opened") from error
     real = tuple(split(os.path.realpath(text)))
     return Root(fd, real, frozenset({real, tuple(split(text.rstrip("/")))}))
