@@ -104,6 +104,12 @@ def test_a_session_is_loaded_with_all_that_was_said(stage: Stage) -> None:
     assert "".join(said) == "0 1 2 0 "
 
 
+def test_a_session_is_resumed_without_hearing_it_again(stage: Stage) -> None:
+    seen = stage.play(["prompt", "/stream 3"], ["close"], ["resume"], ["prompt", "/stream 1"])
+    assert seen.steps[4].error is None
+    assert seen.steps[4].text + seen.last.text == "0 "
+
+
 def test_five_megabytes_go_both_ways_in_one_message(stage: Stage) -> None:
     seen = stage.play(["prompt", "/echo " + "y" * FIVE_MEGABYTES], ["prompt", "/stream 1"])
     if stage.sdk.name == OFFICIAL_NEXT and stage.address["url"].startswith("ws"):

@@ -117,6 +117,16 @@ async def test_a_session_is_loaded_with_all_that_was_said_before_loading_returns
         assert len(loaded.said().split()) == 50
 
 
+async def test_a_session_is_resumed_without_hearing_it_again(url: str, tmp_path: Path) -> None:
+    async with reached(url) as agent:
+        session = await agent.new(tmp_path)
+        await session.prompt("stream 5")
+        await session.aclose()
+        resumed = await agent.resume(session.id, tmp_path)
+        assert resumed.transcript.messages == []
+        assert await resumed.ask("echo here again") == "here again"
+
+
 async def test_settings_lists_and_custom_methods_work_both_ways(url: str, tmp_path: Path) -> None:
     handlers = Handlers()
 
