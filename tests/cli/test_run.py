@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
+import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -374,6 +378,26 @@ def test_the_timeout_covers_the_start_and_an_agent_that_never_ends(tmp_path: Pat
     assert ended.returncode == 6
     assert "no end after 1.5 s" in ended.stderr
     assert time.monotonic() - began < 12
+
+
+def test_an_agent_that_does_not_hear_ctrl_c_is_given_up(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    reading, writing = os.pipe()
+
+    def interrupt() -> None:
+        with open(reading) as out:
+            out.readline()
+            os.kill(os.getpid(), signal.SIGINT)
+            out.read()
+
+    monkeypatch.setattr("duologue.client.remote.CANCEL_SECONDS", 0.1)
+    person = threading.Thread(target=interrupt)
+    person.start()
+    with open(writing, "w") as out:
+        monkeypatch.setattr(sys, "stdout", out)
+        code = main(["run", "hi", "--cwd", str(tmp_path), "--", *ODD_AGENT, "stuck"])
+    person.join()
+
+    assert code == 130
 
 
 @pytest.mark.parametrize("options", [[], ["--json"]])

@@ -35,6 +35,7 @@ from duologue.client.permissions import Question
 from duologue.client.remote import RemoteAgent
 from duologue.client.session import ClientSession
 from duologue.client.terminals import Terminals
+from duologue.client.turn import ClientTurn
 from duologue.dialects.terms import Elicitation, ElicitationAnswer
 from duologue.errors import AuthenticationRequired, ConnectionLost, CrashLoop, DuologueError, RequestError, SessionLost
 from duologue.events import Commands, Event, SettingsSwitched, State, Terminal, TerminalOutput, Title, Usage
@@ -64,6 +65,7 @@ class _Chat:
         self._reader = LineReader(sys.stdin.fileno())
         self._editor: Editor = editor_for(self._reader, lambda before: offers(self._session, self._cwd, before))
         self._session: ClientSession | None = None
+        self._turn_now: ClientTurn | None = None
         self._has_left = False
 
     async def talk(self) -> Code:
@@ -140,12 +142,15 @@ class _Chat:
         self._interrupts.count = 0
         began = time.monotonic()
         turn = session.prompt(line, files=mentioned_files(line, self._cwd))
+        self._turn_now = turn
         try:
             await turn
         except RequestError as error:
             told = login_advice(agent, error) if isinstance(error, AuthenticationRequired) else explain(error)
             self._screen.error(told, code_of_error(error))
             return
+        finally:
+            self._turn_now = None
         usage = session.usage
         report = Report(
             session_id=session.id,
@@ -260,13 +265,13 @@ class _Chat:
         return ask
 
     def _interrupt(self) -> None:
-        if self._session is None or not self._session.is_busy:
+        if self._turn_now is None:
             assert self._task is not None
             self._task.cancel()
             return
         self._screen.pause()
         self._say("cancelling; Ctrl-C once more leaves at once\n")
-        self._session.agent.tasks.start(self._session.cancel())
+        self._turn_now.session.agent.tasks.start(self._turn_now.cancel())
 
     def _may_show_output(self) -> bool:
         """Not into the line that somebody types."""

@@ -60,7 +60,7 @@ class _Run:
         self._agent: RemoteAgent | None = None
         self._session: ClientSession | None = None
         self._is_replaying = False
-        self._is_in_turn = False
+        self._turn_now: ClientTurn | None = None
         self._has_spoken = False
         self._denials = 0
         self._is_unread = False
@@ -122,11 +122,11 @@ class _Run:
 
     async def _turn(self, session: ClientSession, turn: ClientTurn) -> Report:
         began = time.monotonic()
-        self._is_in_turn = True
+        self._turn_now = turn
         try:
             await turn
         finally:
-            self._is_in_turn = False
+            self._turn_now = None
         cost = session.usage
         return Report(
             session_id=session.id,
@@ -173,13 +173,13 @@ class _Run:
         self._shown.denied(what)
 
     def _interrupt(self) -> None:
-        if self._session is None or not self._is_in_turn:
+        if self._session is None or self._turn_now is None:
             assert self._task is not None
             self._task.cancel()
             return
         self._shown.pause()
         sys.stderr.write("cancelling; Ctrl-C once more leaves at once\n")
-        self._session.agent.tasks.start(self._session.cancel())
+        self._session.agent.tasks.start(self._turn_now.cancel())
 
     def _give_up(self) -> None:
         """The agent did not end in its time, and not after it either."""
