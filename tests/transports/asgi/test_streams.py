@@ -409,3 +409,22 @@ async def test_streams_of_one_connection_are_limited() -> None:
                 statuses.append(events.status)
 
     assert statuses == [200, 200, 429]
+
+
+async def test_the_stream_of_a_closed_session_makes_room_for_another_and_that_of_an_open_one_does_not() -> None:
+    async with site(Sessions(), Limits(streams=3)) as place, poster_to(place) as poster:
+        await poster.initialize()
+        async with poster.listen() as ours:
+            for number in (1, 2):
+                await poster.post(NEW)
+                assert (await ours.next())["result"]["sessionId"] == f"s{number}"
+            async with poster.listen("s1") as first, poster.listen("s2") as second:
+                await poster.post(request(5, "session/close", sessionId="s1"), "s1")
+                assert (await first.next())["id"] == 5
+                await poster.post(NEW)
+                assert (await ours.next())["result"]["sessionId"] == "s3"
+                async with poster.listen("s3") as third:
+                    assert third.status == 200
+                    assert await first.ended()
+                    await poster.post(request(6, "tell", sessionId="s2", to=1), "s2")
+                    assert (await second.next())["params"]["n"] == 0

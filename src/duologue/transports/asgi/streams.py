@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Self
@@ -27,6 +28,7 @@ GATHERED = 64 * 1024
 """Bytes of events that leave in one piece, more or less."""
 
 OPENING = ("session/load", "session/resume")
+ENDING = ("session/close", "session/delete")
 HEADERS = [
     (b"content-type", b"text/event-stream"),
     (b"cache-control", b"no-cache, no-store"),
@@ -66,6 +68,8 @@ class HeldStreams(Held):
         """The agent's own requests, each with its session."""
         self._welcome: asyncio.Future[bytes | None] = asyncio.get_running_loop().create_future()
         self._streams: dict[str | None, Stream] = {}
+        self._closed: deque[str] = deque()
+        """Sessions that are over, and whose streams may go when there is no room for others."""
         self._congested: set[Stream] = set()
         self._kept = 0
         self._done: set[int] = set()
@@ -100,6 +104,10 @@ class HeldStreams(Held):
         session = None if request is None else request.session
         if request is not None and session is not None and request.method in OPENING and not shape.is_error:
             self.sessions.add(session)
+            with suppress(ValueError):
+                self._closed.remove(session)
+        if request is not None and session is not None and request.method in ENDING and not shape.is_error:
+            self._closed.append(session)
         if request is None or request.method != "session/load":
             self._append(session, frame)
             return
@@ -142,9 +150,24 @@ class HeldStreams(Held):
     def stream(self, session: str | None) -> Stream | None:
         """The stream of a session, or of the connection itself; `None` if there are too many."""
         stream = self._streams.get(session)
-        if stream is None and len(self._streams) < self.limits.streams:
+        if stream is None and (len(self._streams) < self.limits.streams or self._drop_closed()):
             stream = self._streams[session] = Stream(self.limits)
         return stream
+
+    def _drop_closed(self) -> bool:
+        """Make room by the stream of a session that is over; whether there was one."""
+        while self._closed:
+            session = self._closed.popleft()
+            stream = self._streams.pop(session, None)
+            if stream is not None:
+                self.sessions.discard(session)
+                self._congested.discard(stream)
+                self.measure()
+                reader, stream.reader = stream.reader, None
+                if reader is not None:
+                    reader.make_way()
+                return True
+        return False
 
     # --- what the client posts
 
