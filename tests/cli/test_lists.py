@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from duologue.cli.parser import SHELLS, each_command
-from tests.cli.program import duologue
+from tests.cli.program import duologue, terminal
 
 
 def configure(home: Path, text: str) -> None:
@@ -73,6 +73,30 @@ def test_sessions_are_listed_shown_searched_and_exported(tmp_path: Path) -> None
     assert "## You\n\n/title Sea\n" in shown.stdout
     exported = [json.loads(line) for line in (tmp_path / "sea.jsonl").read_text().splitlines()]
     assert [item["role"] for item in exported] == ["user", "agent"]
+
+
+def test_a_session_that_is_open_somewhere_else_is_left_out_of_a_search_and_nothing_else_is(tmp_path: Path) -> None:
+    duologue(tmp_path, "run", "/echo a needle")
+    with terminal(tmp_path, "chat") as person:
+        person.until("Ctrl-D leaves.")
+        person.type("/think of a needle\r")
+        person.until("(end_turn")
+        found = duologue(tmp_path, "sessions", "search", "needle")
+
+    assert found.returncode == 0
+    assert "You said: a needle" in found.stdout
+    assert " was left out: the session is in use\n" in found.stderr
+
+
+def test_what_an_agent_once_said_does_nothing_to_a_terminal(tmp_path: Path) -> None:
+    duologue(tmp_path, "run", "/odd-text")
+    (listed,) = duologue(tmp_path, "sessions", "--json").stdout.splitlines()
+    shown = duologue(tmp_path, "sessions", "show", json.loads(listed)["session_id"])
+    with terminal(tmp_path, "sessions", "show", json.loads(listed)["session_id"]) as person:
+        seen = person.until("your client survived")
+
+    assert "\x1b[31m" in shown.stdout
+    assert "�[31m" in seen
 
 
 def test_sessions_of_here_are_those_of_this_directory(tmp_path: Path) -> None:

@@ -14,16 +14,17 @@ import msgspec
 
 from duologue.cli.codes import UsageError, code_of_error
 from duologue.cli.logins import login_advice
-from duologue.cli.opening import pairs
+from duologue.cli.opening import pairs, sessions_here
 from duologue.cli.recordings import known_recordings, named_recording, read
 from duologue.cli.targets import target_of, versions_for
+from duologue.cli.words import harmless
 from duologue.client.connect import connect
 from duologue.client.inert import inert
 from duologue.client.permissions import Permissions
 from duologue.client.remote import RemoteAgent
 from duologue.conversation.items import Item, Message, ToolCall
 from duologue.conversation.setup import SessionInfo
-from duologue.errors import AuthenticationRequired, DuologueError, MethodNotFound
+from duologue.errors import AuthenticationRequired, DuologueError, MethodNotFound, ProtocolViolation, RequestError
 
 __all__ = ["markdown_of", "sessions"]
 
@@ -77,7 +78,7 @@ async def _look(arguments: argparse.Namespace, out: TextIO) -> None:
         if arguments.login is not None:
             await agent.login(arguments.login)
         try:
-            known = await agent.sessions(cwd=where)
+            known = await (agent.sessions() if where is None else sessions_here(agent, where))
         except AuthenticationRequired as error:
             raise AuthenticationRequired(login_advice(agent, error)) from None
         except MethodNotFound:
@@ -126,10 +127,14 @@ class _Shelf:
     async def _search(self, agent: RemoteAgent | None, known: list[SessionInfo], text: str) -> None:
         """Every line of every session that has the text in it, whatever the case."""
         for info in known:
-            async for item in self._items(agent, info):
-                for line in _lines_of(item):
-                    if text.casefold() in line.casefold():
-                        self._found(info, line)
+            try:
+                items = [item async for item in self._items(agent, info)]
+            except (RequestError, ProtocolViolation) as error:
+                sys.stderr.write(f"duologue: {inert(info.session_id)} was left out: {inert(str(error), 500)}\n")
+                continue
+            for line in (line for item in items for line in _lines_of(item)):
+                if text.casefold() in line.casefold():
+                    self._found(info, line)
 
     def _found(self, info: SessionInfo, line: str) -> None:
         if self._as_json:
@@ -143,7 +148,7 @@ class _Shelf:
             _show_recording(self._recordings[info.session_id][0], self._out, self._as_json)
         else:
             items = [item async for item in self._items(agent, info)]
-            self._out.write(_json_of(items) if self._as_json else markdown_of(info, items))
+            _write(self._out, _json_of(items) if self._as_json else markdown_of(info, items))
 
     async def _items(self, agent: RemoteAgent | None, info: SessionInfo) -> AsyncIterator[Item]:
         if info.session_id in self._recordings:
@@ -165,7 +170,12 @@ def _show_recording(path: Path, out: TextIO, as_json: bool) -> None:
         _json_of(recorded.transcript.items) if as_json else markdown_of(info, recorded.transcript.items)
         for info, recorded in sessions
     )
-    out.write("".join(shown) if as_json else "\n".join(shown))
+    _write(out, "".join(shown) if as_json else "\n".join(shown))
+
+
+def _write(out: TextIO, text: str) -> None:
+    """As it is into files and pipes; a terminal is not to do what an agent once said to it."""
+    out.write(harmless(text) if out.isatty() else text)
 
 
 def _lines_of(item: Item) -> list[str]:
