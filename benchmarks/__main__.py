@@ -10,14 +10,15 @@ from benchmarks.measures import MEASURES, Row
 from benchmarks.peers import ROOT, prepare, say
 from benchmarks.remote import REMOTE_MEASURES
 
-ALL = {**MEASURES, **REMOTE_MEASURES}
+PAGES = {report.PIPES: MEASURES, report.NETWORK: REMOTE_MEASURES}
+ALL = {name: measure for measures in PAGES.values() for name, measure in measures.items()}
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Ours, theirs and the floor, in turns.")
     parser.add_argument("--rounds", type=int, default=7, help="runs of each program; medians are taken (default: 7)")
     parser.add_argument("--only", default=",".join(ALL), help=f"some of: {','.join(ALL)}")
-    parser.add_argument("--write", action="store_true", help=f"keep the run in {report.PAGE.relative_to(ROOT)}")
+    parser.add_argument("--write", action="store_true", help=f"keep the run in {report.PAGES.relative_to(ROOT)}")
     chosen = parser.parse_args()
     names = chosen.only.split(",")
     if unknown := set(names) - set(ALL):
@@ -25,14 +26,17 @@ def main() -> int:
     if sys.platform != "linux":
         parser.error("the figures come from Linux's /proc")
     peers, absent = prepare()
-    rows: list[Row] = []
-    for name in names:
-        rows += ALL[name](peers, chosen.rounds)
     print(report.machine(peers, chosen.rounds))
-    print()
-    print(report.table(rows, peers, absent))
-    if chosen.write:
-        say(f"written to {report.write(rows, peers, absent, chosen.rounds)}")
+    for page, measures in PAGES.items():
+        rows: list[Row] = []
+        for name in names:
+            rows += measures[name](peers, chosen.rounds) if name in measures else []
+        if not rows:
+            continue
+        print()
+        print(report.table(rows, peers, absent))
+        if chosen.write:
+            say(f"written to {report.write(page, rows, peers, absent, chosen.rounds)}")
     return 0
 
 

@@ -64,7 +64,7 @@ def network(peers: Mapping[str, Peer], rounds: int) -> list[Row]:
 def sockets(peers: Mapping[str, Peer], rounds: int) -> list[Row]:
     """What WebSockets cost a server that rest, and what one costs whose client does not read."""
     players = _over_network(peers)
-    resting = interleave(players, min(rounds, 3), partial(_visit, what=("idle", str(IDLE_CONNECTIONS))), "idle")
+    resting = interleave(players, 1, partial(_visit, what=("idle", str(IDLE_CONNECTIONS))), "idle")
     each = cells(resting, "each", 1 / KIBIBYTE)
     stuck = interleave(players, min(rounds, 3), partial(_visit, what=("stalled",)), "a client that does not read")
     growth, ratio = cells(stuck, "growth", 1 / MEGABYTE), cells(stuck, "ratio")

@@ -1,4 +1,4 @@
-"""The table, for a terminal and for the page that keeps it."""
+"""The tables, for a terminal and for the pages that keep them."""
 
 from __future__ import annotations
 
@@ -6,16 +6,17 @@ import os
 import platform
 import subprocess
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
 from benchmarks.measures import Row
 from benchmarks.peers import OURS, ROOT, TYPESCRIPT, Peer
 
-PAGE = ROOT / "docs" / "project" / "benchmarks.md"
-NOTES = ROOT / "benchmarks" / "notes.md"
+PAGES = ROOT / "docs" / "project"
+NOTES = ROOT / "benchmarks"
 
-INTRODUCTION = """\
+OVER_PIPES = """\
 # Benchmarks
 
 `make bench` runs duologue, the official Python SDK in two versions and the TypeScript SDK side by side and in turns:
@@ -25,7 +26,34 @@ an agent and a client of each, two processes, real pipes. This page is one such 
 Read the ratios: in brackets stands how many times as much as duologue each of them needs. The numbers themselves belong
 to one machine on one day. They are medians; CPU time is that of all threads, from the scheduler's own count. A run
 counts only if every update was handled.
+
+Over WebSocket and HTTP the figures are [on a page of their own](benchmarks-network.md).
 """
+
+OVER_NETWORK = """\
+# Benchmarks of the network
+
+`make bench` also runs what goes over the network: a server and a client of each, two processes, one machine, once by
+WebSocket and once by HTTP/1.1 with event streams. This page is one such run, written by
+`python -m benchmarks --only network,sockets --write`. It is to be read like [the one over pipes](benchmarks.md).
+"""
+
+
+@dataclass(frozen=True)
+class Page:
+    """One page of the documentation, but for its table.
+
+    Attributes:
+        name: What it is called, and the notes that end it.
+        introduction: How it begins.
+    """
+
+    name: str
+    introduction: str
+
+
+PIPES = Page("benchmarks", OVER_PIPES)
+NETWORK = Page("benchmarks-network", OVER_NETWORK)
 
 
 def table(rows: Sequence[Row], peers: Iterable[str], absent: Mapping[str, str]) -> str:
@@ -60,12 +88,14 @@ def _cell(row: Row, name: str, absent: Mapping[str, str]) -> str:
     return f"{shown} {row.unit}{ratio}"
 
 
-def write(rows: Sequence[Row], peers: Mapping[str, Peer], absent: Mapping[str, str], rounds: int) -> Path:
-    """Keep this run as the page of the documentation."""
+def write(page: Page, rows: Sequence[Row], peers: Mapping[str, Peer], absent: Mapping[str, str], rounds: int) -> Path:
+    """Keep this run as a page of the documentation."""
     missing = "".join(f"\n{name} did not take part: {reason}.\n" for name, reason in absent.items())
-    parts = [INTRODUCTION, f"{machine(peers, rounds)}\n", table(rows, peers, absent), missing, NOTES.read_text()]
-    PAGE.write_text("\n".join(part for part in parts if part))
-    return PAGE
+    notes = (NOTES / f"{page.name}-notes.md").read_text()
+    parts = [page.introduction, f"{machine(peers, rounds)}\n", table(rows, peers, absent), missing, notes]
+    path = PAGES / f"{page.name}.md"
+    path.write_text("\n".join(part for part in parts if part))
+    return path
 
 
 def machine(peers: Mapping[str, Peer], rounds: int) -> str:

@@ -103,7 +103,7 @@ def codecs(peers: Sequence[Peer]) -> Generator[Callable[[str, Peer], Sample]]:
         yield ask
 
 
-def run_program(command: list[str], env: Mapping[str, str]) -> str:
+def run_program(command: list[str], env: Mapping[str, str], seconds: float = LONGEST_RUN_SECONDS) -> str:
     """What a program prints, if that is a JSON object.
 
     Raises:
@@ -113,11 +113,11 @@ def run_program(command: list[str], env: Mapping[str, str]) -> str:
         command, cwd=ROOT, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
     )
     try:
-        output, errors = process.communicate(timeout=LONGEST_RUN_SECONDS)
+        output, errors = process.communicate(timeout=seconds)
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, signal.SIGKILL)
         process.communicate()
-        raise RunFailed(f"no end after {LONGEST_RUN_SECONDS} s") from None
+        raise RunFailed(f"no end after {seconds:g} s") from None
     if process.returncode or not output.startswith("{"):
         raise RunFailed((errors.strip().splitlines() or [f"exit code {process.returncode}"])[-1][:200])
     return output

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable
 
 import pytest
 
@@ -50,6 +51,19 @@ def test_a_server_is_measured_while_its_clients_rest_or_do_not_read(what: list[s
     seen = json.loads(run_program([sys.executable, "-m", "benchmarks.sockets", *what, "--", *agent], env))
 
     assert set(seen) == ({"each"} if what[0] == "idle" else {"growth", "alone", "beside", "ratio"})
+
+
+@pytest.mark.chaos
+@pytest.mark.fault("WSK-11")
+@pytest.mark.timeout(300)
+def test_ten_thousand_idle_connections_are_cheap(record_property: Callable[[str, object], None]) -> None:
+    agent = Peer(OURS, sys.executable, "public", env=ENV).program("agent")
+    env = {**ENVIRONMENT, **ENV, "BENCH_WIRE": "ws"}
+    command = [sys.executable, "-m", "benchmarks.sockets", "idle", "9950", "--", *agent]
+    seen = json.loads(run_program(command, env, 280))
+    record_property("count", 10_000)  # with those that warm it up
+
+    assert seen["each"] <= 64 * 1024
 
 
 def test_the_best_of_the_others_is_the_one_to_beat() -> None:
