@@ -7,12 +7,15 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from langchain_core.language_models.chat_models import BaseChatModel
 from langchain_core.language_models.fake_chat_models import FakeListChatModel
-from langchain_core.messages import AIMessage
+from langchain_core.messages import AIMessage, AIMessageChunk, ToolMessage
+from langchain_core.outputs import ChatGenerationChunk, ChatResult
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, MessagesState, StateGraph
@@ -122,3 +125,89 @@ async def test_cancelling_ends_the_run_and_an_endless_graph_reaches_its_limit(tm
     served = acp_agent(endless.compile(), config={"recursion_limit": 10})
     async with asyncio.timeout(10), editor_for(served, tmp_path) as editor:
         assert (await editor.prompt(await editor.new(), "go")).stop_reason == "max_turn_requests"
+
+
+class Thinker(BaseChatModel):
+    """A model that thinks before it speaks, piece by piece."""
+
+    @property
+    def _llm_type(self) -> str:
+        return "thinker"
+
+    def _generate(self, messages: Any, stop: Any = None, run_manager: Any = None, **_: Any) -> ChatResult:
+        raise NotImplementedError
+
+    def _stream(
+        self, messages: Any, stop: Any = None, run_manager: Any = None, **_: Any
+    ) -> Iterator[ChatGenerationChunk]:
+        for block in (
+            {"type": "reasoning", "reasoning": "Let me "},
+            {"type": "reasoning", "reasoning": "see."},
+            {"type": "text", "text": "Here "},
+            {"type": "text", "text": "it is."},
+        ):
+            yield ChatGenerationChunk(message=AIMessageChunk(content=[block]))
+
+
+async def test_thoughts_are_thoughts(tmp_path: Path) -> None:
+    async def answer(state: MessagesState) -> dict[str, Any]:
+        return {"messages": [await Thinker().ainvoke(state["messages"])]}
+
+    async with asyncio.timeout(10), editor_for(acp_agent(graph_of(answer)), tmp_path) as editor:
+        await editor.prompt(await editor.new(), "go")
+
+        thoughts = [chunk.content for chunk in editor.of(v1.AgentThoughtChunk)]
+        assert [block.text for block in thoughts if isinstance(block, v1.TextContent)] == ["Let me ", "see."]
+        assert editor.text == "Here it is."
+
+
+@pytest.mark.parametrize(("option", "status"), [("allow_once", "completed"), ("reject_once", "failed")])
+async def test_an_approval_is_about_the_tool_call_that_waits_for_it(tmp_path: Path, option: str, status: str) -> None:
+    """As LangChain's middleware does it: the interrupt names the calls, and the message with them comes again."""
+    asked = AIMessage("", id="m1", tool_calls=[{"name": "read_file", "args": {"path": "a"}, "id": "c1"}])
+
+    def call(state: MessagesState) -> dict[str, Any]:
+        return {"messages": [asked]}
+
+    def approve(state: MessagesState) -> dict[str, Any]:
+        answer = interrupt({"action_requests": [{"name": "read_file", "args": {"path": "a"}}]})
+        if answer["decisions"][0]["type"] == "reject":
+            return {"messages": [ToolMessage("no", tool_call_id="c1", status="error")]}
+        return {"messages": [asked]}
+
+    def run(state: MessagesState) -> dict[str, Any]:
+        last = state["messages"][-1]
+        return {} if isinstance(last, ToolMessage) else {"messages": [ToolMessage("text", tool_call_id="c1")]}
+
+    graph = graph_of(call, ("approve", approve), ("run", run), checkpointer=InMemorySaver())
+    async with asyncio.timeout(10), editor_for(acp_agent(graph), tmp_path, judged=True) as editor:
+        about: list[str] = []
+
+        @editor.handlers.on(v1.SESSION_REQUEST_PERMISSION)
+        async def answer(context: Context, params: v1.RequestPermissionRequest) -> v1.RequestPermissionResponse:
+            about.append(params.tool_call.tool_call_id)
+            return v1.RequestPermissionResponse(outcome=v1.SelectedPermissionOutcome(option_id=option))
+
+        await editor.prompt(await editor.new(), "read a")
+        (announced,) = editor.of(v1.ToolCall)
+        assert about == [announced.tool_call_id]
+        assert [update.status for update in editor.of(v1.ToolCallUpdate) if update.status][-1] == status
+
+
+async def test_a_tool_that_is_cancelled_with_its_turn_is_not_left_running(tmp_path: Path) -> None:
+    began = asyncio.Event()
+
+    def call(state: MessagesState) -> dict[str, Any]:
+        return {"messages": [AIMessage("", tool_calls=[{"name": "read_file", "args": {"path": "a"}, "id": "c1"}])]}
+
+    async def wait(state: MessagesState) -> dict[str, Any]:
+        began.set()
+        return await asyncio.Future()
+
+    async with asyncio.timeout(10), editor_for(acp_agent(graph_of(call, ("wait", wait))), tmp_path) as editor:
+        session = await editor.new()
+        turn = asyncio.ensure_future(editor.prompt(session, "go"))
+        await began.wait()
+        await editor.cancel(session)
+        assert (await turn).stop_reason == "cancelled"
+        assert editor.of(v1.ToolCallUpdate)[-1].status == "failed"

@@ -107,6 +107,27 @@ async def test_thoughts_are_thoughts_and_cancelling_ends_the_run(tmp_path: Path)
         assert [chunk.content.text for chunk in editor.of(v1.AgentThoughtChunk)] == ["hm"]
 
 
+async def test_a_tool_that_is_cancelled_with_its_turn_is_not_left_running(tmp_path: Path) -> None:
+    began = asyncio.Event()
+    assistant = PydanticAgent(TestModel(call_tools=["wait"]))
+
+    @assistant.tool_plain
+    async def wait() -> str:
+        """Wait for ever."""
+        began.set()
+        return await asyncio.Future()
+
+    async with asyncio.timeout(10), editor_for(acp_agent(assistant), tmp_path) as editor:
+        session = await editor.new()
+        turn = asyncio.ensure_future(editor.prompt(session, "wait"))
+        await began.wait()
+        await editor.cancel(session)
+        assert (await turn).stop_reason == "cancelled"
+        (call,) = editor.of(v1.ToolCall)
+        last = editor.of(v1.ToolCallUpdate)[-1]
+        assert (last.tool_call_id, last.status) == (call.tool_call_id, "failed")
+
+
 def test_kinds_are_guessed_from_names() -> None:
     names = {
         "read_file": "read",

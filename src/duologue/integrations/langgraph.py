@@ -4,8 +4,9 @@
 
     acp_agent(graph, name="my-graph").serve()
 
-The graph's state has `messages`. Text streams, tool calls are shown, interrupts ask for permission, cancelling ends the
-run. A graph with a checkpointer keeps its own history under the session's id; for one without, the session keeps it.
+The graph's state has `messages`. Text and thoughts stream, tool calls are shown, interrupts ask for permission,
+cancelling ends the run. A graph with a checkpointer keeps its own history under the session's id; for one without, the
+session keeps it.
 """
 
 # LangGraph and LangChain leave much of their types open.
@@ -15,6 +16,7 @@ run. A graph with a checkpointer keeps its own history under the session's id; f
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack
 from typing import Any, TypeAlias
 
 from langchain_core.messages import (
@@ -70,7 +72,7 @@ def acp_agent(
 
     @served.on_prompt
     async def answer(turn: Turn[Any]) -> str:
-        return await _Run(graph, turn, kinds or {}, on_interrupt or _ask_permission, config or {}).play()
+        return await _Run(graph, turn, kinds or {}, on_interrupt, config or {}).play()
 
     return served
 
@@ -83,15 +85,18 @@ class _Run:
         graph: Any,
         turn: Turn[Any],
         kinds: Mapping[str, str],
-        on_interrupt: OnInterrupt,
+        on_interrupt: OnInterrupt | None,
         config: Mapping[str, Any],
     ) -> None:
         self._graph = graph
         self._turn = turn
         self._kinds = kinds
-        self._on_interrupt = on_interrupt
+        self._on_interrupt = on_interrupt or self._ask_permission
         self._config = config
         self._tools: dict[str, Tool] = {}
+        self._calls: dict[str, tuple[str, Any]] = {}
+        self._open = AsyncExitStack()
+        """The tool calls that were announced: however the turn ends, none is left running."""
         self._said: set[str] = set()
         self._messages: list[BaseMessage] = []
 
@@ -103,17 +108,18 @@ class _Run:
         self._messages.append(said)
         given: Any = {"messages": [said] if keeps_history else list(self._messages)}
         try:
-            while True:
-                interrupts = await self._once(given)
-                if not interrupts:
-                    break
-                answers = {each.id: await self._on_interrupt(self._turn, each.value) for each in interrupts}
-                given = Command(resume=answers if len(answers) > 1 else next(iter(answers.values())))
+            async with self._open:
+                await self._to_the_end(given)
         except GraphRecursionError:
             return "max_turn_requests"
         if not keeps_history:
             self._turn.session.state[STATE] = messages_to_dict(self._messages)
         return "end_turn"
+
+    async def _to_the_end(self, given: Any) -> None:
+        while interrupts := await self._once(given):
+            answers = {each.id: await self._on_interrupt(self._turn, each.value) for each in interrupts}
+            given = Command(resume=answers if len(answers) > 1 else next(iter(answers.values())))
 
     async def _once(self, given: Any) -> list[Any]:
         """Run to the end or to the next interrupts; those."""
@@ -139,9 +145,11 @@ class _Run:
             return
         if message.id is not None:
             self._said.add(message.id)
-        text = _text_of(message)
-        if text:
-            await self._turn.say(text)
+        for block in message.content_blocks:
+            if block["type"] == "text" and block["text"]:
+                await self._turn.say(block["text"])
+            elif block["type"] == "reasoning" and (thought := block.get("reasoning")):
+                await self._turn.think(thought)
 
     async def _changed(self, change: Any) -> None:
         for message in _messages_in(change):
@@ -153,9 +161,14 @@ class _Run:
                 await self._result(message)
 
     async def _tool(self, call_id: str, name: str, arguments: Any) -> None:
+        self._calls[call_id] = (name, arguments)
+        known = self._tools.get(call_id)
+        if known is not None:  # told again: an approval has changed what it is called with
+            await known.change(status=known.status, raw_input=arguments)
+            return
         kind = self._kinds.get(name) or kind_of(name)
         tool = self._turn.tool(name, kind, name=name, raw_input=arguments)
-        self._tools[call_id] = await tool.__aenter__()
+        self._tools[call_id] = await self._open.enter_async_context(tool)
 
     async def _result(self, message: ToolMessage) -> None:
         tool = self._tools.get(message.tool_call_id)
@@ -168,19 +181,21 @@ class _Run:
             await tool.show(text)
             await tool.change(status="completed", raw_output=text)
 
+    async def _ask_permission(self, turn: Turn[Any], value: Any) -> Any:
+        """An interrupt as a permission request."""
+        requests = value.get("action_requests") if isinstance(value, dict) else None
+        if isinstance(requests, list):
+            decisions = [await self._allowed(str(each.get("name", "")), each.get("args")) for each in requests]
+            return {"decisions": [{"type": "approve" if allowed else "reject"} for allowed in decisions]}
+        return await self._allowed(_title_of(value), value)
 
-async def _ask_permission(turn: Turn[Any], value: Any) -> Any:
-    """An interrupt as a permission request."""
-    requests = value.get("action_requests") if isinstance(value, dict) else None
-    if isinstance(requests, list):
-        decisions = [await _allowed(turn, str(each.get("name", "")), each.get("args")) for each in requests]
-        return {"decisions": [{"type": "approve" if allowed else "reject"} for allowed in decisions]}
-    return await _allowed(turn, _title_of(value), value)
-
-
-async def _allowed(turn: Turn[Any], title: str, raw: Any) -> bool:
-    async with turn.tool(title, kind_of(title), raw_input=raw) as tool:
-        return await tool.allow()
+    async def _allowed(self, title: str, raw: Any) -> bool:
+        """Ask about the tool call that waits for this, or else about something of its own."""
+        for call_id, call in self._calls.items():
+            if call == (title, raw) and self._tools[call_id].status == "pending":
+                return await self._tools[call_id].allow()
+        async with self._turn.tool(title, kind_of(title), raw_input=raw) as tool:
+            return await tool.allow()
 
 
 def _title_of(value: Any) -> str:
@@ -194,13 +209,6 @@ def _title_of(value: Any) -> str:
 def _messages_in(change: Any) -> list[BaseMessage]:
     found = change.get("messages", []) if isinstance(change, dict) else []
     return [each for each in (found if isinstance(found, list) else [found]) if isinstance(each, BaseMessage)]
-
-
-def _text_of(message: BaseMessage) -> str:
-    if isinstance(message.content, str):
-        return message.content
-    parts = [part if isinstance(part, str) else part.get("text", "") for part in message.content]
-    return "".join(parts)
 
 
 def _to_langchain(block: Content) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from typing import Any, TypeVar
 
 from pydantic_ai import Agent as PydanticAgent
@@ -95,21 +95,27 @@ class _Run:
         self._deps = None if deps is None else deps(turn)
         self._kinds = kinds
         self._tools: dict[str, Tool] = {}
+        self._open = AsyncExitStack()
+        """The tool calls that were announced: however the turn ends, none is left running."""
         self._has_spoken = False
 
     async def play(self) -> str:
-        history = ModelMessagesTypeAdapter.validate_python(self._turn.session.state.get(STATE, []))
-        prompt: list[UserContent] | None = [_to_user_content(block) for block in self._turn.prompt]
-        results: DeferredToolResults | None = None
         try:
-            while True:
-                output, history = await self._once(prompt, history, results)
-                if not isinstance(output, DeferredToolRequests):
-                    break
-                prompt, results = None, await self._approve(output)
+            async with self._open:
+                output, history = await self._to_the_end()
         except UsageLimitExceeded:
             return "max_turn_requests"
         return await self._finish(output, history)
+
+    async def _to_the_end(self) -> tuple[Any, list[ModelMessage]]:
+        history = ModelMessagesTypeAdapter.validate_python(self._turn.session.state.get(STATE, []))
+        prompt: list[UserContent] | None = [_to_user_content(block) for block in self._turn.prompt]
+        results: DeferredToolResults | None = None
+        while True:
+            output, history = await self._once(prompt, history, results)
+            if not isinstance(output, DeferredToolRequests):
+                return output, history
+            prompt, results = None, await self._approve(output)
 
     async def _once(
         self, prompt: list[UserContent] | None, history: list[ModelMessage], results: DeferredToolResults | None
@@ -159,7 +165,7 @@ class _Run:
             kind = self._kinds.get(part.tool_name) or kind_of(part.tool_name)
             arguments = part.args_as_dict() if part.args else {}
             tool = self._turn.tool(part.tool_name, kind, name=part.tool_name, raw_input=arguments)
-            self._tools[part.tool_call_id] = await tool.__aenter__()
+            self._tools[part.tool_call_id] = await self._open.enter_async_context(tool)
         return tool
 
     async def _result(self, event: FunctionToolResultEvent) -> None:
