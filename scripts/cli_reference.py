@@ -1,6 +1,7 @@
 """Write the reference of the command line from its parser and its exit codes: `python -m scripts.cli_reference`.
 
-`tests/cli/test_reference.py` fails when somebody changed a command and forgot this.
+One page for what all commands share, and one for each command. `tests/cli/test_reference.py` fails when somebody
+changed a command and forgot this.
 """
 
 from __future__ import annotations
@@ -12,43 +13,63 @@ from duologue.cli.chatting import LOCAL_COMMANDS
 from duologue.cli.codes import MEANINGS
 from duologue.cli.parser import each_command
 
-PAGE = Path(__file__).parents[1] / "docs" / "reference" / "cli.md"
+FOLDER = Path(__file__).parents[1] / "docs" / "reference"
 
-INTRODUCTION = """\
+NOTE = "<!-- This page is written by `python -m scripts.cli_reference`. -->\n"
+
+INTRODUCTION = f"""\
 # The command line
 
+{NOTE}
 The agent of `run`, `chat` and `sessions` is a command after `--`, a name (`--agent`; `duologue agents` lists them), or
 the built-in one. Data goes to stdout and talk to stderr; colours and Markdown are for terminals only, and `NO_COLOR`
 and `TERM=dumb` are heard. How-tos: [in scripts and CI](../how-to/scripts-and-ci.md), [chat](../how-to/chat.md).
-
-<!-- This page is written by `python -m scripts.cli_reference`. -->
 """
 
 
-def reference() -> str:
-    """The whole page."""
-    sections = [_section(name, told, parser) for name, (told, parser) in each_command().items()]
-    return "\n".join([INTRODUCTION, *sections, _local_commands(), _codes()])
+def pages() -> dict[Path, str]:
+    """Every page with its text."""
+    commands = each_command()
+    of_commands = {FOLDER / "cli" / f"{name}.md": _page(name, *command) for name, command in commands.items()}
+    return {FOLDER / "cli.md": _overview(commands), **of_commands}
 
 
-def _section(name: str, told: str, parser: argparse.ArgumentParser) -> str:
-    parts = [f"## `duologue {name}`\n", f"{parser.description or told}\n"]
+def _overview(commands: dict[str, tuple[str, argparse.ArgumentParser]]) -> str:
+    rows = [f"| [`duologue {name}`](cli/{name}.md) | {told} |" for name, (told, _) in commands.items()]
+    listed = "| command | what it is for |\n|---|---|\n" + "\n".join(rows) + "\n"
+    return "\n".join([INTRODUCTION, listed, _local_commands(), _codes()])
+
+
+def _page(name: str, told: str, parser: argparse.ArgumentParser) -> str:
+    parts = [f"# `duologue {name}`\n", NOTE, f"{parser.description or told}\n"]
     for group in parser._action_groups:
         rows = [_row(action) for action in group._group_actions if not isinstance(action, argparse._HelpAction)]
         if rows:
             heading = "" if group.title in ("positional arguments", "options") else f" ({group.title})"
             parts.append(f"| option{heading} | what it does |\n|---|---|\n" + "\n".join(rows) + "\n")
     if parser.epilog:
-        parts.append(f"```console\n$ {parser.epilog.partition(chr(10))[0].removeprefix('example: ')}\n```\n")
+        parts.append(f"```console\n{_examples(parser.epilog)}\n```\n")
+    parts.append("[What ends with which exit code](../cli.md#exit-codes), and the other commands.\n")
     return "\n".join(parts)
+
+
+def _examples(epilog: str) -> str:
+    told = epilog.partition("\n")[0].removeprefix("examples: ").removeprefix("example: ")
+    return "\n".join(f"$ {example}" for example in told.split("; "))
 
 
 def _row(action: argparse.Action) -> str:
     value = action.metavar or ("" if action.choices is None else "{" + ",".join(map(str, action.choices)) + "}")
-    names = [f"{option} {value}".rstrip() if action.nargs != 0 else option for option in action.option_strings]
+    names = [f"{option} {_optional(action, str(value))}".rstrip() for option in action.option_strings]
     shown = ", ".join(names) or str(value)
     again = " (may be given again)" if isinstance(action, argparse._AppendAction) else ""
     return f"| `{shown.replace('|', chr(92) + '|')}` | {action.help}{again} |"
+
+
+def _optional(action: argparse.Action, value: str) -> str:
+    if action.nargs == 0:
+        return ""
+    return f"[{value}]" if action.nargs == "?" else value
 
 
 def _local_commands() -> str:
@@ -66,4 +87,6 @@ def _codes() -> str:
 
 
 if __name__ == "__main__":
-    PAGE.write_text(reference(), "utf-8")
+    for path, text in pages().items():
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text, "utf-8")

@@ -2,8 +2,18 @@
 
 from __future__ import annotations
 
-from scripts.cli_reference import PAGE, reference
+from pathlib import Path
+
+import pytest
+
+from duologue.cli.parser import each_command
+from scripts.cli_reference import FOLDER, pages
 
 
-def test_the_reference_is_up_to_date() -> None:
-    assert PAGE.read_text("utf-8") == reference(), "run `python -m scripts.cli_reference`"
+@pytest.mark.parametrize("page", pages(), ids=lambda page: page.stem)
+def test_the_reference_is_up_to_date(page: Path) -> None:
+    assert page.read_text("utf-8") == pages()[page], "run `python -m scripts.cli_reference`"
+
+
+def test_every_command_has_a_page_and_no_page_is_left_over() -> None:
+    assert {page.stem for page in (FOLDER / "cli").glob("*.md")} == set(each_command())
