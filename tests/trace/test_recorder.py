@@ -111,6 +111,20 @@ def test_a_recording_that_was_cut_off_can_be_gone_on_with(tmp_path: Path) -> Non
     assert [json.loads(bytes(entry.frame))["n"] for entry in read_recording(file) if entry.frame] == [0, 2]
 
 
+@pytest.mark.fault("STO-04")
+def test_a_last_line_without_its_end_is_kept_and_so_is_what_is_recorded_after_it(tmp_path: Path) -> None:
+    """The one thing kept in lines is a recording; the store is a database."""
+    file = tmp_path / "run.acp"
+    with Recorder(file) as recorder:
+        recorder("out", b'{"a":1}')
+    file.write_bytes(file.read_bytes().removesuffix(b"\n"))
+    assert [bytes(entry.frame or b"") for entry in read_recording(file)] == [b'{"a":1}']
+
+    with Recorder(file) as recorder:
+        recorder("in", b'{"a":2}')
+    assert [bytes(entry.frame or b"") for entry in read_recording(file)] == [b'{"a":1}', b'{"a":2}']
+
+
 def test_no_other_file_is_appended_to(tmp_path: Path) -> None:
     file = tmp_path / "notes.md"
     file.write_text("mine")
