@@ -170,7 +170,7 @@ async def test_an_agent_lost_in_a_turn_fails_it_and_takes_its_terminals_along(tm
         assert session.said() == "half of"
         assert [call.status for call in session.transcript.tool_calls] == ["failed"]
         # Nobody left the block, and yet what ran for the agent ends, and whoever listens is told.
-        assert [type(event) for event in await listening] == [Text, ToolCall]
+        assert [type(event) for event in await listening] == [Text, ToolCall, ToolCall]
         assert not is_running(pid.read_text().strip())
         with pytest.raises(ConnectionLost):
             await session.prompt("again")
