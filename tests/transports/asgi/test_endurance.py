@@ -374,9 +374,10 @@ async def test_work_that_does_not_end_is_interrupted_in_time() -> None:
 
 
 @pytest.mark.fault("REC-10")
+@pytest.mark.timeout(200)
 async def test_everybody_comes_back_at_once(chaos_factor: int, record_property: Any) -> None:
-    count = min(50 * chaos_factor, 2000)
-    async with site(Echo()) as place:
+    count = min(50 * chaos_factor, 5000)
+    async with site(Echo(), seconds=180) as place:
         ids: list[str] = []
         async with AsyncExitStack() as stack:
             for _ in range(count):
