@@ -67,7 +67,7 @@ async def test_a_client_of_version_2_refuses_an_agent_that_speaks_only_version_1
 
 async def test_a_client_of_version_1_refuses_an_agent_that_speaks_only_version_2() -> None:
     async with asyncio.timeout(5):
-        with pytest.raises(UnsupportedProtocolVersion) as refused:
+        with pytest.raises(UnsupportedProtocolVersion, match="--v2") as refused:
             async with connect(speaking(2), versions=(1,)):
                 pass
         assert refused.value.data == {"requested": 1, "supported": [2]}

@@ -166,4 +166,10 @@ async def introduce(
                 raise
     V1ClientService(core, features, handlers)
     proxy = V1AgentProxy(connection)
-    return proxy, await proxy.initialize(info, features)
+    try:
+        return proxy, await proxy.initialize(info, features)
+    except UnsupportedProtocolVersion as refused:
+        raise UnsupportedProtocolVersion(
+            f"{refused.message}; `versions=(1, 2)` speaks the newer one as well, and `--v2` on the command line",
+            data=refused.data,
+        ) from refused
