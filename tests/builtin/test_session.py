@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -69,12 +70,30 @@ async def test_fewer_commands_can_be_offered_and_all_again(tmp_path: Path) -> No
 
 
 async def test_subagents_and_messages_between_sessions_are_told(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").touch()
     async with bench(tmp_path) as on:
-        await on.say("/subagent")
+        said = await on.say("/subagent")
         first, last = on.of(v1.SubagentUpdate)
         assert first.session_id == last.session_id != on.session
+        assert "I see 1 files." in said
+        (call,), (done,) = on.of(v1.ToolCall), on.of(v1.ToolCallUpdate)
+        assert (call.tool_call_id, done.status) == (done.tool_call_id, "completed")
+        outgoing, incoming = on.of(v1.SessionMessage)
+        assert (outgoing.recipient_session_id, incoming.sender_message_id) == (first.session_id, outgoing.message_id)
+
         await on.say("/session-message")
         assert on.of(v1.SessionMessage)[0].message_id == on.of(v1.SessionMessageChunk)[0].message_id
+
+
+async def test_what_a_subagent_does_is_told_in_its_own_session_to_those_who_know_of_it(tmp_path: Path) -> None:
+    for knows in (True, False):
+        capabilities: dict[str, Any] = {"subagents": v1.SubagentCapabilities()} if knows else {}
+        async with asyncio.timeout(10), editor_for(builtin_agent(), tmp_path, judged=True, **capabilities) as editor:
+            session = await editor.new()
+            await editor.prompt(session, "/subagent")
+
+            assert editor.text.count("I see ") == 1 + knows
+            assert len(set(editor.sessions)) == 1 + knows
 
 
 async def test_a_method_nobody_defined_is_called_and_answered_or_not(tmp_path: Path) -> None:

@@ -5,7 +5,19 @@ from __future__ import annotations
 from difflib import get_close_matches
 
 from duologue import Turn
-from duologue.builtin import files, media, questions, running, servers, session, streams, talking, tour, trouble
+from duologue.builtin import (
+    files,
+    media,
+    questions,
+    running,
+    servers,
+    session,
+    streams,
+    subagents,
+    talking,
+    tour,
+    trouble,
+)
 from duologue.builtin.command import SlashCommand, command
 from duologue.builtin.knobs import Knobs
 from duologue.builtin.markdown import table
@@ -40,7 +52,7 @@ CHAPTERS: dict[str, tuple[SlashCommand, ...]] = {
     "Files and programs": (*files.COMMANDS, *running.COMMANDS, *servers.COMMANDS),
     "Questions to you": questions.COMMANDS,
     "What an agent tells": (*talking.COMMANDS[2:], *media.COMMANDS),
-    "The session": (*session.COMMANDS, change_commands),
+    "The session": (*session.COMMANDS, *subagents.COMMANDS, change_commands),
     "Time and amount": streams.COMMANDS,
     "What a client must survive": trouble.COMMANDS,
 }

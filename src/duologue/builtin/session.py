@@ -1,4 +1,4 @@
-"""Commands about the session itself: what is known of it, modes, options, compaction, other sessions."""
+"""Commands about the session itself: what is known of it, modes, options, compaction."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from duologue import Turn
 from duologue.builtin.command import command
 from duologue.builtin.knobs import Knobs
 from duologue.builtin.markdown import table
-from duologue.conversation.content import JsonObject, TextContent, text_of
-from duologue.conversation.updates import SessionMessageChanged, SessionMessageChunk, SubagentChanged
+from duologue.conversation.content import JsonObject, text_of
 from duologue.errors import InvalidParams, RequestError
 
 __all__ = ["COMMANDS"]
@@ -66,28 +65,6 @@ async def compact(turn: Turn[Knobs], argument: str) -> None:
     await turn.say("The context was shortened.\n")
 
 
-@command("subagent", "Start another session and tell of it", shows="`subagent_update` (unstable)")
-async def subagent(turn: Turn[Knobs], argument: str) -> None:
-    """Only clients that know subagents see it."""
-    child = turn.session.new_id("sess")
-    running: JsonObject = {"state": "running"}
-    await turn.update(
-        SubagentChanged(session_id=child, title="Scout", state=running, can_cancel=False, cwd=str(turn.cwd))
-    )
-    await turn.update(SubagentChanged(session_id=child, state={"state": "idle", "stopReason": "end_turn"}))
-    await turn.say("A subagent looked around and came back.\n")
-
-
-@command("session-message", "Send a message between sessions", shows="`session_message` (unstable)")
-async def session_message(turn: Turn[Knobs], argument: str) -> None:
-    """Only clients that know subagents see it."""
-    name = turn.session.new_id("msg")
-    start = SessionMessageChanged(message_id=name, sender_session_id=turn.session.id, content=[TextContent("I found ")])
-    await turn.update(start)
-    await turn.update(SessionMessageChunk(message_id=name, content=TextContent("nothing.")))
-    await turn.say("One session wrote to another.\n")
-
-
 @command("extension", "Call a method of yours that nobody defined", shows="extension methods and notifications")
 async def extension(turn: Turn[Knobs], argument: str) -> None:
     """A client that does not know it answers -32601, and the conversation goes on."""
@@ -101,7 +78,7 @@ async def extension(turn: Turn[Knobs], argument: str) -> None:
     await turn.say(f"Your client answered `{PING}`: `{answer}`.\n")
 
 
-COMMANDS = (session, mode, config, compact, subagent, session_message, extension)
+COMMANDS = (session, mode, config, compact, extension)
 
 
 async def _set(turn: Turn[Knobs], name: str, value: str | bool) -> None:
