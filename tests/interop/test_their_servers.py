@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -41,10 +41,15 @@ def server_sdk(request: pytest.FixtureRequest) -> Sdk:
     return install(request.param, is_remote=True)
 
 
+@pytest.fixture(scope="module")
+def port(server_sdk: Sdk) -> Iterator[int]:
+    with listening(server_sdk) as port:
+        yield port
+
+
 @pytest.fixture(params=["ws", "http"])
-async def url(request: pytest.FixtureRequest, server_sdk: Sdk) -> AsyncIterator[str]:
-    async with listening(server_sdk) as port:
-        yield f"{request.param}://127.0.0.1:{port}/acp#token={TOKEN}"
+def url(request: pytest.FixtureRequest, port: int) -> str:
+    return f"{request.param}://127.0.0.1:{port}/acp#token={TOKEN}"
 
 
 @asynccontextmanager
@@ -136,7 +141,7 @@ async def test_settings_lists_and_custom_methods_work_both_ways(url: str, tmp_pa
 
     async with reached(url, handlers=handlers) as agent, agent.session(tmp_path) as session:
         await session.set_mode("code")
-        assert [each.session_id for each in await agent.sessions()] == [session.id]
+        assert session.id in [each.session_id for each in await agent.sessions()]
         assert await agent.call("_interop/echo", {"deep": [1, None]}) == {"deep": [1, None]}
         assert (await session.ask("ping")).replace(" ", "") == '{"heard":"hello"}'
 
