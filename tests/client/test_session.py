@@ -13,7 +13,7 @@ from duologue.client.permissions import Permissions
 from duologue.client.session import ClientSession
 from duologue.client.workspace import Workspace
 from duologue.conversation.updates import PlanEntry
-from duologue.errors import InvalidParams, MethodNotFound, RequestError
+from duologue.errors import CommandNotFound, InvalidParams, MethodNotFound, RequestError
 from duologue.events import Following, Media, Plan, Text, Thought, ToolCall, Unknown, Usage
 
 
@@ -188,6 +188,14 @@ async def test_an_error_of_the_agent_is_raised_and_the_session_goes_on(place: Pa
         assert (await session.prompt("/refuse")).stop_reason == "refusal"
         assert [message.is_refused for message in session.transcript.messages][-2:] == [True, True]
         assert (await session.prompt("hello")).stop_reason == "end_turn"
+
+
+async def test_what_is_no_agent_is_refused_at_once() -> None:
+    with pytest.raises(TypeError, match="no command, address, configuration, agent or transport: 42"):
+        connect(42)  # type: ignore[arg-type]
+    with pytest.raises(CommandNotFound, match=r"arguments belong into `args`, or into a list: \['my-agent', '--acp'\]"):
+        async with connect({"command": "my-agent --acp"}):
+            pass
 
 
 async def test_what_the_agent_cannot_do_is_refused_here(place: Path) -> None:

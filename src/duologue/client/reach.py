@@ -62,10 +62,13 @@ class Way:
 
     Raises:
         StartError: It is an address that makes no sense.
+        TypeError: It is nothing that can be reached.
     """
 
     def __init__(self, target: Target, start: Start, visit: Visit | None = None) -> None:
         visit = visit or Visit()
+        if not isinstance(target, str | Sequence | Mapping | Transport) and not hasattr(target, "serve_on"):
+            raise TypeError(f"no command, address, configuration, agent or transport: {target!r}")
         self._target = target
         self._start = start
         self._remote = Remote.of(target, headers=visit.headers, token=visit.token, trust=visit.tls)

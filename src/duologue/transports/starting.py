@@ -60,6 +60,7 @@ def _not_found(program: str, env: Mapping[str, str], cwd: str | Path | None) -> 
     places = os.get_exec_path(env)
     if found := shutil.which(program, path=os.pathsep.join(places)):
         return CommandNotFound(f"{found!r} exists, but the interpreter its first line names does not")
-    return CommandNotFound(
-        f"no command {program!r} in the {len(places)} directories of PATH; install it, or give its full path"
-    )
+    missing = f"no command {program!r} in the {len(places)} directories of PATH"
+    if " " in program:
+        return CommandNotFound(f"{missing}; its arguments belong into `args`, or into a list: {program.split()}")
+    return CommandNotFound(f"{missing}; install it, or give its full path")
