@@ -13,9 +13,8 @@ URL = os.environ["AGENT_URL"]  # what `duologue serve` printed, or "wss://…" a
 print(blocking.ask(URL, "/echo hello from a notebook"))
 
 # %% A conversation that lives as long as the notebook.
-connection = blocking.connect(URL)
-agent = connection.__enter__()
-session = agent.session(".").__enter__()
+agent = blocking.start(URL)
+session = agent.session(".")
 
 # %% Each prompt is a cell of its own; stop the cell to cancel the turn.
 for event in session.prompt("/plan"):
@@ -32,4 +31,4 @@ for message in session.transcript.messages:
     print(message.role, len(message.text))
 
 # %% The end.
-connection.__exit__(None, None, None)
+agent.close()

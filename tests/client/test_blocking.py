@@ -14,7 +14,7 @@ from duologue.client import blocking
 from duologue.client.remote import RemoteAgent
 from duologue.client.session import ClientSession
 from duologue.client.turn import ClientTurn
-from duologue.errors import CommandNotFound, RequestError
+from duologue.errors import CommandNotFound, ConnectionLost, RequestError
 from duologue.events import Text
 from tests.client.processes import is_running
 
@@ -82,6 +82,21 @@ def test_ctrl_c_while_an_agent_starts_does_not_wait_for_it(tmp_path: Path) -> No
     assert ended.returncode == -signal.SIGINT
     assert "KeyboardInterrupt" in ended.stderr
     assert not is_running((tmp_path / "pid").read_text().strip())
+
+
+def test_an_agent_that_was_started_stays_until_it_is_closed(tmp_path: Path) -> None:
+    agent = blocking.start([*BUILTIN, "--sessions", str(tmp_path / "kept")])
+    session = agent.session(tmp_path)
+    assert session.ask("/echo one").startswith("You said: one")
+    assert session.ask("/echo two").startswith("You said: two")
+    agent.close()
+    agent.close()
+
+    assert agent.is_closed
+    with pytest.raises(ConnectionLost, match="the connection is closed"):
+        session.ask("/echo three")
+    with pytest.raises(CommandNotFound):
+        blocking.start("no-such-agent-anywhere")
 
 
 def test_how_a_turn_failed_and_how_a_session_stands_can_be_read(tmp_path: Path) -> None:

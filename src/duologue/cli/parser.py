@@ -304,7 +304,7 @@ def _add_permission_options(parser: argparse.ArgumentParser) -> None:
     answers = group.add_mutually_exclusive_group()
     answers.add_argument("--ask", action="store_true", help="ask about everything but reading (default on a terminal)")
     answers.add_argument("--reads", action="store_true", help="permit reading only (default off a terminal)")
-    answers.add_argument("--yes", action="store_true", help="permit everything inside the directory")
+    answers.add_argument("--yes", action="store_true", help="permit all commands, and all changes inside the directory")
     answers.add_argument("--deny", action="store_true", help="permit nothing")
     group.add_argument(
         "--rules", action="append", default=[], metavar="FILE", help="rules from a TOML file; the strictest counts"

@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -35,7 +35,7 @@ from duologue.conversation.work import BackgroundWork
 from duologue.dialects.terms import AgentFeatures, LoginMethod, LoginStatus, Provider, TokenUsage
 from duologue.events import Event, Plan, ToolCall
 
-__all__ = ["BlockingAgent", "BlockingSession", "BlockingTurn", "ask", "connect"]
+__all__ = ["BlockingAgent", "BlockingSession", "BlockingTurn", "ask", "connect", "start"]
 
 
 class BlockingTurn:
@@ -243,6 +243,11 @@ class BlockingAgent:
     def __init__(self, thread: LoopThread, agent: RemoteAgent) -> None:
         self._thread = thread
         self._agent = agent
+        self._connection = ExitStack()
+
+    def close(self) -> None:
+        """End what `start` has begun. A second call does nothing."""
+        self._connection.close()
 
     def session(self, cwd: str | Path = ".", **options: Any) -> BlockingSession:
         """A new session with the options of `RemoteAgent.session`; use it in a `with`, or close it yourself."""
@@ -340,6 +345,14 @@ def connect(target: Target, **options: Any) -> Generator[BlockingAgent]:
             over.result()
     finally:
         thread.close()
+
+
+def start(target: Target, **options: Any) -> BlockingAgent:
+    """As `connect`, for notebooks, where no block lasts from one cell to the next: it ends with `agent.close()`."""
+    with ExitStack() as stack:
+        agent = stack.enter_context(connect(target, **options))
+        agent._connection = stack.pop_all()
+    return agent
 
 
 def ask(target: Target, prompt: str, *, cwd: str | Path = ".", permissions: Permissions | None = None) -> str:

@@ -8,6 +8,8 @@ from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
+from duologue.errors import ConnectionLost
+
 __all__ = ["LoopThread"]
 
 T = TypeVar("T")
@@ -22,7 +24,14 @@ class LoopThread:
         self._thread.start()
 
     def start(self, work: Coroutine[Any, Any, T]) -> Future[T]:
-        """Begin this there."""
+        """Begin this there.
+
+        Raises:
+            ConnectionLost: It has ended.
+        """
+        if self._loop.is_closed():
+            work.close()
+            raise ConnectionLost("the connection is closed")
         return asyncio.run_coroutine_threadsafe(work, self._loop)
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
