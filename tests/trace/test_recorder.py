@@ -15,6 +15,7 @@ from duologue.client.connect import connect
 from duologue.trace.reader import read_recording
 from duologue.trace.recorder import Recorder
 from duologue.trace.redaction import MASK, redact
+from tests.client.scripted import Json, ScriptedAgent, result, said
 
 
 async def test_every_frame_of_a_conversation_is_recorded_in_order(tmp_path: Path) -> None:
@@ -86,7 +87,35 @@ def test_what_is_not_json_is_kept_as_text(tmp_path: Path) -> None:
     assert entry.text == "a banner �"
 
 
-@pytest.mark.fault("LOG-01", "LOG-06")
+async def _conversation(place: Path, *taps: Recorder) -> tuple[list[Json], list[bytes]]:
+    """All that the agent heard, and all that its client did."""
+
+    async def work(params: Json) -> Json:
+        agent.update(*(said(f"{number} ") for number in range(500)))
+        await agent.ask_permission({"toolCallId": "t", "title": "Look"})
+        return result(stopReason="end_turn")
+
+    agent = ScriptedAgent(prompt=work)
+    heard: list[bytes] = []
+    async with asyncio.timeout(10), connect(agent, taps=taps) as remote, remote.session(place) as session:
+        session.watch(lambda event: heard.append(event.raw))
+        await session.prompt("go")
+    return agent.heard, heard
+
+
+@pytest.mark.fault("LOG-06")
+async def test_what_passes_is_the_same_with_a_recorder_that_fails_or_is_closed_and_without_one(tmp_path: Path) -> None:
+    failing, closed, good = Recorder("/dev/full"), Recorder(tmp_path / "closed.acp"), Recorder(tmp_path / "run.acp")
+    closed.close()
+    alone = await _conversation(tmp_path)
+
+    assert len(alone[1]) > 500
+    for recorder in (failing, closed, good):
+        assert await _conversation(tmp_path, recorder) == alone
+        recorder.close()
+
+
+@pytest.mark.fault("LOG-01")
 async def test_a_recorder_that_cannot_write_marks_a_gap_and_disturbs_nobody(tmp_path: Path) -> None:
     recorder = Recorder("/dev/full")
     async with (
