@@ -51,6 +51,15 @@ def test_servers_go_with_every_session_of_a_chat(tmp_path: Path) -> None:
     assert "duologue: say which: `:resume ID`; `:sessions` lists them\n" in ended.stderr
 
 
+def test_a_new_session_of_a_chat_is_in_the_mode_that_was_asked_for(tmp_path: Path) -> None:
+    options = ["--mode", "architect", "--set", "model=echo-2"]
+    ended = duologue(tmp_path, "chat", *options, said=":mode code\n:new\n:set\n")
+
+    shown = ended.stderr.partition("this is session ")[2]
+    assert "  mode = architect  (" in shown
+    assert "  model = echo-2  (" in shown
+
+
 def test_an_agent_without_sessions_here_says_so(tmp_path: Path) -> None:
     ended = duologue(tmp_path, "chat", "--", *ODD_AGENT, "forgetful", said=":sessions\n", cwd=tmp_path)
     alone = duologue(tmp_path, "chat", "--", *ODD_AGENT, "plain", said=":sessions\n")

@@ -179,7 +179,9 @@ class _Chat:
                 told = (f"  /{inert(each.name)}  {inert(each.description)}\n" for each in session.commands)
                 self._say("".join(told) or "this agent offers no commands\n")
             case "new":
-                await self._change_session(await agent.new(self._cwd, mcp_servers=mcp_servers(self._arguments.mcp)))
+                session = await agent.new(self._cwd, mcp_servers=mcp_servers(self._arguments.mcp))
+                await self._change_session(session)
+                await apply_settings(session, self._arguments)
             case "sessions":
                 told = (
                     f"  {inert(info.session_id)}  {inert(info.title or '')}".rstrip() + "\n"

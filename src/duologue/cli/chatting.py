@@ -18,7 +18,7 @@ LOCAL_COMMANDS = {
     "model": ("[MODEL]", "show the models, or switch"),
     "set": ("[NAME VALUE]", "show the settings, or change one"),
     "commands": ("", "the agent's own commands"),
-    "new": ("", "a new session"),
+    "new": ("", "a new session, with the mode, settings and servers of the command line"),
     "sessions": ("", "the sessions the agent keeps"),
     "resume": ("ID", "go on with one of them; its first signs do"),
     "usage": ("", "how full the context is, and what it has cost"),
