@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -175,3 +176,49 @@ def test_an_agent_that_is_a_program_explains_itself(tmp_path: Path, argument: st
 
     assert ended.returncode == (2 if argument == "--nonsense" else 0)
     assert {"--help": "Notes 1.0", "--version": "notes 1.0"}.get(argument, "") in ended.stdout
+
+
+CARELESS = """
+{configuration}
+import duologue
+
+async def answer(prompt: str):
+    yield "so far so good"
+    raise KeyError("nobody expected this")
+
+duologue.serve(answer)
+"""
+
+
+@pytest.mark.parametrize(
+    ("configuration", "seen"),
+    [
+        ("", 1),
+        ("import logging; logging.basicConfig()", 1),
+        ("import logging; logging.getLogger('duologue').setLevel(logging.CRITICAL)", 0),
+    ],
+)
+def test_an_author_who_configures_no_logging_sees_why_a_turn_failed(
+    configuration: str, seen: int, tmp_path: Path
+) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-c", CARELESS.format(configuration=configuration)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    with process:
+        write(process, id=0, method="initialize", params={"protocolVersion": 1})
+        read(process)
+        write(process, id=1, method="session/new", params={"cwd": str(tmp_path), "mcpServers": []})
+        answer = read(process)
+        content = [{"type": "text", "text": "hi"}]
+        session = answer["result"]["sessionId"]
+        write(process, id=2, method="session/prompt", params={"sessionId": session, "prompt": content})
+        while "error" not in answer:
+            answer = read(process)
+        _, stderr = process.communicate(timeout=10)
+    found = re.fullmatch(r"KeyError \((reference \w+)\)", answer["error"]["message"])
+    assert found
+    assert stderr.decode().count(found[1]) == seen
+    assert stderr.decode().count("nobody expected this") == seen

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from duologue.conversation.content import ImageContent, TextContent, as_content, text_of
@@ -24,6 +26,12 @@ def test_a_string_stands_for_text_wherever_content_is_taken() -> None:
     assert as_content("hi") == TextContent("hi")
     assert as_content(picture) is picture
     assert text_of([TextContent("a"), picture, TextContent("b")]) == "ab"
+
+
+@pytest.mark.parametrize("value", [None, b"bytes", 5, {"type": "text", "text": "hi"}])
+def test_what_is_neither_text_nor_content_is_refused_before_it_reaches_anybody(value: Any) -> None:
+    with pytest.raises(TypeError, match=f"a text or content was expected, not {type(value).__name__}"):
+        as_content(value)
 
 
 @pytest.mark.parametrize(

@@ -9,15 +9,16 @@ import os
 import signal
 import sys
 import threading
+from collections.abc import Generator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 
 from duologue.conversation.setup import Party
 from duologue.runtime.tasks import TaskScope
 from duologue.transports.base import Servable
 from duologue.transports.stdio import StdioTransport
 
-__all__ = ["read_command_line", "serve_stdio"]
+__all__ = ["errors_on_stderr", "read_command_line", "serve_stdio"]
 
 LEAVE_SECONDS = 0.25
 """For what still runs when the client is gone and the sessions are closed: the client waits two seconds for our end."""
@@ -28,6 +29,11 @@ POLL_SECONDS = 0.005
 
 def serve_stdio(agent: Servable) -> None:
     """Serve on stdin and stdout until the client leaves or somebody asks us to end."""
+    with errors_on_stderr():
+        _serve(agent)
+
+
+def _serve(agent: Servable) -> None:
     loop = asyncio.new_event_loop()
     threads = ThreadPoolExecutor(thread_name_prefix="duologue")
     loop.set_default_executor(threads)
@@ -42,6 +48,23 @@ def serve_stdio(agent: Servable) -> None:
     loop.close()
     if code:
         sys.exit(code)
+
+
+@contextmanager
+def errors_on_stderr() -> Generator[None]:
+    """Let the author of a program that configures no logging see what goes wrong; the library by itself is quiet."""
+    log = logging.getLogger("duologue")
+    if logging.getLogger().handlers or any(not isinstance(each, logging.NullHandler) for each in log.handlers):
+        yield
+        return
+    handler = logging.StreamHandler()
+    handler.setLevel(logging.WARNING)
+    handler.setFormatter(logging.Formatter("%(levelname)s %(name)s: %(message)s"))
+    log.addHandler(handler)
+    try:
+        yield
+    finally:
+        log.removeHandler(handler)
 
 
 async def _serve_until_told(agent: Servable) -> int:

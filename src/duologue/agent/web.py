@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from duologue.agent.callers import Callers, StoreFor
+from duologue.agent.stdio import errors_on_stderr
 from duologue.transports.asgi.doors import Authenticate, Doors, one_token
 from duologue.transports.asgi.endpoint import Endpoint
 from duologue.transports.asgi.limits import Limits
@@ -110,6 +111,7 @@ def serve_on_network(agent: Agent[Any], remote: Remote, *, port: int, scheme: st
         sys.stderr.write(f"{agent.info.name} is at {place.url(port, scheme, made)}\n")
         sys.stderr.flush()
 
-    code = asyncio.run(run(app, place, started, drain_seconds=remote.drain_seconds))
+    with errors_on_stderr():
+        code = asyncio.run(run(app, place, started, drain_seconds=remote.drain_seconds))
     if code:
         sys.exit(code)

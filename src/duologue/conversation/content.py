@@ -110,8 +110,16 @@ Content: TypeAlias = TextContent | ImageContent | AudioContent | ResourceLink | 
 
 
 def as_content(value: str | Content) -> Content:
-    """A string stands for a text block wherever content is taken."""
-    return TextContent(value) if isinstance(value, str) else value
+    """A string stands for a text block wherever content is taken.
+
+    Raises:
+        TypeError: This is neither.
+    """
+    if isinstance(value, str):
+        return TextContent(value)
+    if not isinstance(value, Content):  # pyright: ignore[reportUnnecessaryIsInstance]  # not everybody checks types
+        raise TypeError(f"a text or content was expected, not {type(value).__name__}")
+    return value
 
 
 def text_of(content: list[Content] | tuple[Content, ...]) -> str:
