@@ -125,6 +125,16 @@ def test_an_address_is_shown_whole_with_its_host_before_anybody_agrees(tmp_path:
         assert person.wait() == 0
 
 
+def test_a_command_can_be_allowed_once_for_long_or_with_others_like_it(tmp_path: Path) -> None:
+    with terminal(tmp_path, "run", "/run echo hello") as person:
+        asked = person.until("Your choice")
+        person.type("7\n")
+
+        assert "  7. Allow `echo hello *` in this session\n" in asked
+        assert "  8. " not in asked
+        assert person.wait() == 0
+
+
 @pytest.mark.parametrize(
     ("address", "host"),
     [

@@ -64,6 +64,7 @@ def answers_to(question: Question) -> list[Answer]:
         answers += [
             (f"Allow `{inert(rule)}` in this session", partial(_remember, question, "session", rule))
             for rule in question.offered_rules
+            if rule != question.command  # that one is above
         ]
     return answers
 
