@@ -11,7 +11,7 @@ import pytest
 from duologue.agent.settings import Settings
 from duologue.agent.turn import Turn
 from duologue.agent.workspace import Ran
-from duologue.errors import CommandNotFound, InvalidParams, RequestError, ResourceNotFound
+from duologue.errors import CommandNotFound, InternalError, InvalidParams, RequestError, ResourceNotFound
 from duologue.runtime.handlers import Context
 from duologue.schema import v1
 from tests.agent.complete import Desk
@@ -232,3 +232,12 @@ async def test_a_command_inside_a_tool_call_that_asked_is_shown_there(tmp_path: 
         assert len(editor.of(v1.ToolCall)) == 1
         assert editor.of(v1.ToolCallUpdate)[-1].raw_output == {"exitCode": 0, "signal": None, "timedOut": False}
         assert editor.statuses[-1] == "completed"
+
+
+async def test_a_user_is_told_which_command_is_missing(tmp_path: Path) -> None:
+    async def handle(turn: Turn[Settings]) -> None:
+        await turn.run("no-such-command")
+
+    async with asyncio.timeout(5), editor_for(agent_with(handle), tmp_path) as editor:
+        with pytest.raises(InternalError, match="no-such-command"):
+            await editor.prompt(await editor.new(), "go")

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Awaitable, Callable, Coroutine
+from functools import wraps
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from duologue.agent.checks import check_absolute, check_archived, check_prompt, check_setup
 from duologue.agent.login import Login
@@ -18,7 +19,7 @@ from duologue.conversation.setup import Party, SessionInfo, SessionSetup
 from duologue.dialects.contract import Editor
 from duologue.dialects.meta import RequestMeta
 from duologue.dialects.terms import AgentFeatures, ClientFeatures, LoginStatus, Opened, PromptResult, Provider, Welcome
-from duologue.errors import InvalidParams, MethodNotFound, ResourceNotFound
+from duologue.errors import InternalError, InvalidParams, MethodNotFound, ResourceNotFound, StoreError
 
 if TYPE_CHECKING:
     from duologue.agent.agent import Agent
@@ -28,6 +29,22 @@ __all__ = ["Link"]
 
 MAX_TITLE = 200
 """Characters of a title: more fits in no list."""
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def _reporting(act: Callable[P, Coroutine[Any, Any, R]]) -> Callable[P, Coroutine[Any, Any, R]]:
+    """Tell the client in words why its sessions cannot be kept or found: only its user can make room."""
+
+    @wraps(act)
+    async def reported(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return await act(*args, **kwargs)
+        except StoreError as error:
+            raise InternalError(f"the sessions cannot be kept: {error}") from error
+
+    return reported
 
 
 class Link:
@@ -105,11 +122,13 @@ class Link:
 
     # --- sessions
 
+    @_reporting
     async def new_session(self, setup: SessionSetup) -> Opened:
         await self._login.check()
         check_setup(setup, self._agent)
         return await self._open().new(setup)
 
+    @_reporting
     async def open_session(self, session_id: str, setup: SessionSetup, *, replay: bool) -> Opened:
         await self._login.check()
         check_setup(setup, self._agent)
@@ -118,6 +137,7 @@ class Link:
             await self._end(session_id)
         return await self._open().again(session_id, setup, self._store(), replay=replay)
 
+    @_reporting
     async def fork_session(self, session_id: str, setup: SessionSetup) -> Opened:
         await self._login.check()
         check_setup(setup, self._agent)
@@ -139,6 +159,7 @@ class Link:
             raise ResourceNotFound("no such session here", data={"sessionId": session_id})
         return session
 
+    @_reporting
     async def list_sessions(
         self, cwd: str | None, cursor: str | None, archived: str
     ) -> tuple[list[SessionInfo], str | None]:
@@ -153,11 +174,13 @@ class Link:
         self._session(session_id)
         await self._end(session_id)
 
+    @_reporting
     async def delete_session(self, session_id: str) -> None:
         await self._login.check()
         await self._end(session_id)
         await self._open().delete(session_id, self._store())
 
+    @_reporting
     async def archive_session(self, session_id: str, is_archived: bool) -> None:
         await self._login.check()
         if is_archived:
@@ -165,6 +188,7 @@ class Link:
             self._open().refuse_if_open(session_id)
         await self._store().update_info(session_id, archived=is_archived)
 
+    @_reporting
     async def session_status(self, session_id: str) -> str:
         await self._login.check()
         if session_id in self._agent.open_sessions:
@@ -172,6 +196,7 @@ class Link:
         await self._store().info(session_id)
         return "saved"
 
+    @_reporting
     async def set_title(self, session_id: str, title: str) -> str:
         await self._login.check()
         title = " ".join(title.split())[:MAX_TITLE].rstrip()

@@ -14,7 +14,7 @@ from typing import Any, cast
 
 from duologue.agent.stopping import STOP_REASONS, StopTurn
 from duologue.agent.turn import Turn
-from duologue.errors import InternalError, StoreError
+from duologue.errors import CommandNotFound, InternalError, StoreError
 from duologue.runtime.tasks import TaskScope
 
 __all__ = ["CANCEL_SECONDS", "Prompts"]
@@ -179,6 +179,8 @@ async def _guarded(handle: Callable[[Turn[Any]], Awaitable[Any]], turn: Turn[Any
     """Run a handler; its `sys.exit()` ends the turn with an error, not the agent that serves others too."""
     try:
         return await handle(turn)
+    except CommandNotFound as error:  # the user, not the author, can do something about it
+        raise InternalError(str(error)) from error
     except SystemExit as error:
         raise InternalError("the prompt handler raised SystemExit") from error
 
