@@ -308,9 +308,11 @@ async def test_a_new_session_that_finds_no_file_handle_left_says_so(tmp_path: Pa
 
 async def test_why_sessions_cannot_be_kept_is_told_in_words(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    agent = agent_with()
-    agent.keep_sessions(tmp_path / "file" / "sessions")
-    async with asyncio.timeout(5), editor_for(agent, tmp_path) as editor:
+    async with (
+        asyncio.timeout(5),
+        SqliteStore(tmp_path / "file" / "sessions") as store,
+        editor_for(keeping_agent(store), tmp_path) as editor,
+    ):
         with pytest.raises(InternalError, match=r"the sessions cannot be kept: .*file/sessions: "):
             await editor.new()
         with pytest.raises(InternalError, match=r"the sessions cannot be kept: .*file/sessions: "):

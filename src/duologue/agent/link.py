@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from functools import wraps
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from duologue.agent.checks import check_absolute, check_archived, check_prompt, check_setup
 from duologue.agent.login import Login
@@ -30,21 +30,20 @@ __all__ = ["Link"]
 MAX_TITLE = 200
 """Characters of a title: more fits in no list."""
 
-P = ParamSpec("P")
-R = TypeVar("R")
+F = TypeVar("F", bound=Callable[..., Awaitable[Any]])
 
 
-def _reporting(act: Callable[P, Coroutine[Any, Any, R]]) -> Callable[P, Coroutine[Any, Any, R]]:
+def _reporting(act: F) -> F:
     """Tell the client in words why its sessions cannot be kept or found: only its user can make room."""
 
     @wraps(act)
-    async def reported(*args: P.args, **kwargs: P.kwargs) -> R:
+    async def reported(*args: Any, **kwargs: Any) -> Any:
         try:
             return await act(*args, **kwargs)
         except StoreError as error:
             raise InternalError(f"the sessions cannot be kept: {error}") from error
 
-    return reported
+    return cast("F", reported)
 
 
 class Link:
