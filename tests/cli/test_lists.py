@@ -138,7 +138,16 @@ def test_an_agent_of_the_configuration_is_called_by_its_name(tmp_path: Path) -> 
     assert duologue(tmp_path, "run", "/think", "--agent", "mine").stdout == "I have thought about it.\n"
 
 
-@pytest.mark.parametrize("text", ["[agents", "agents = 1", "[agents.mine]\nargs = []", "[agents]\nmine = 1"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[agents",
+        "agents = 1",
+        "[agents.mine]\nargs = []",
+        "[agents]\nmine = 1",
+        '[agents.mine]\ncommand = "mine"\nargs = "--acp"',
+    ],
+)
 def test_a_configuration_that_cannot_be_read_is_named(tmp_path: Path, text: str) -> None:
     configure(tmp_path, text)
     ended = duologue(tmp_path, "agents")

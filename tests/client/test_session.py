@@ -13,7 +13,7 @@ from duologue.client.permissions import Permissions
 from duologue.client.session import ClientSession
 from duologue.client.workspace import Workspace
 from duologue.conversation.updates import PlanEntry
-from duologue.errors import CommandNotFound, InvalidParams, MethodNotFound, RequestError
+from duologue.errors import CommandNotFound, InvalidParams, MethodNotFound, RequestError, StartError
 from duologue.events import Following, Media, Plan, Text, Thought, ToolCall, Unknown, Usage
 
 
@@ -195,6 +195,12 @@ async def test_what_is_no_agent_is_refused_at_once() -> None:
         connect(42)  # type: ignore[arg-type]
     with pytest.raises(CommandNotFound, match=r"arguments belong into `args`, or into a list: \['my-agent', '--acp'\]"):
         async with connect({"command": "my-agent --acp"}):
+            pass
+    with pytest.raises(StartError, match=r"needs a list of `args`.*Expected `array`, got `str`"):
+        async with connect({"command": "my-agent", "args": "--acp"}):
+            pass
+    with pytest.raises(StartError, match="a table `env`: Expected `object`, got `array`"):
+        async with connect({"command": "my-agent", "env": ["A=1"]}):
             pass
 
 

@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any, TypeAlias
 from urllib.parse import urlsplit
 
+from msgspec import ValidationError, convert
+
 from duologue.errors import StartError
 from duologue.runtime.tasks import TaskScope
 from duologue.transports.address import Trust, is_loopback
@@ -154,6 +156,9 @@ def _configured(config: Mapping[str, Any]) -> tuple[list[str], dict[str, str]]:
     command = config.get("command")
     if not isinstance(command, str) or not command:
         raise StartError("the configuration of an agent needs a `command` or a `url`")
-    return [command, *map(str, config.get("args", ()))], {
-        str(name): str(value) for name, value in dict(config.get("env", {})).items()
-    }
+    try:
+        words = convert(config.get("args") or [], list[Any])
+        variables = convert(config.get("env") or {}, dict[str, Any])
+    except ValidationError as error:
+        raise StartError(f"the agent {command!r} needs a list of `args` and a table `env`: {error}") from None
+    return [command, *map(str, words)], {name: str(value) for name, value in variables.items()}

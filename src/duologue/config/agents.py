@@ -128,5 +128,7 @@ def _checked(agents: object, path: Path) -> dict[str, Mapping[str, Any]]:
     for name, config in agents.items():  # pyright: ignore[reportUnknownVariableType]
         if not isinstance(config, dict) or not any(isinstance(config.get(key), str) for key in ("command", "url")):  # pyright: ignore[reportUnknownMemberType]
             raise StartError(f"{path}: the agent {name!r} needs a `command` or a `url`")
+        if isinstance(config.get("args"), str):  # pyright: ignore[reportUnknownMemberType]
+            raise StartError(f"{path}: the `args` of the agent {name!r} are a list of words")
         checked[str(name)] = config  # pyright: ignore[reportUnknownArgumentType]
     return checked
