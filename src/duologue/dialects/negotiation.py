@@ -164,7 +164,16 @@ async def introduce(
         except (UnsupportedProtocolVersion, InvalidParams, InvalidRequest):
             if 1 not in versions:
                 raise
-    V1ClientService(core, features, handlers)
+    return await _introduce_in_version_1(connection, core, info, features)
+
+
+async def _introduce_in_version_1(
+    connection: Connection, core: ClientCore, info: Party, features: ClientFeatures
+) -> tuple[AgentProxy, Welcome]:
+    from duologue.dialects.v1.client import V1AgentProxy
+    from duologue.dialects.v1.service import V1ClientService
+
+    V1ClientService(core, features, connection.handlers)
     proxy = V1AgentProxy(connection)
     try:
         return proxy, await proxy.initialize(info, features)
