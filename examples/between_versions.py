@@ -5,15 +5,15 @@ from __future__ import annotations
 import asyncio
 import sys
 
-from duologue import Agent, Turn, connect
+from duologue import Agent, Settings, Turn, connect
 from duologue.relay.bridge.bridge import Bridge
 from duologue.transports.process import ProcessTransport
 
-agent: Agent = Agent("newer", versions=(2,))
+agent: Agent[Settings] = Agent("newer", versions=(2,))
 
 
 @agent.on_prompt
-async def answer(turn: Turn) -> None:
+async def answer(turn: Turn[Settings]) -> None:
     await turn.say(f"You said {turn.text}.")
 
 

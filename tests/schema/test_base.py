@@ -31,3 +31,10 @@ def test_constants_say_what_they_are() -> None:
 def test_models_can_not_be_changed() -> None:
     with pytest.raises(AttributeError):
         v1.TextContent(text="a").text = "b"  # type: ignore[misc]  # that is the point
+
+
+def test_a_secret_does_not_show_its_value() -> None:
+    variable = v1.EnvVariable(name="API_KEY", value="hush")
+
+    assert repr(variable) == "EnvVariable(name='API_KEY', value=…)"
+    assert variable.value == "hush"

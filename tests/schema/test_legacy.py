@@ -66,3 +66,11 @@ def test_the_model_is_set_by_a_method_of_its_own() -> None:
     assert not legacy.SESSION_SET_MODEL.stable
     request = legacy.SetSessionModelRequest(session_id="s", model_id="a")
     assert encode(request) == b'{"sessionId":"s","modelId":"a"}'
+
+
+def test_the_first_answer_is_read_with_logins_of_every_draft() -> None:
+    raw = b'{"protocolVersion":1,"authMethods":[{"id":"key","name":"Key","type":"env_var","varName":"API_KEY"}]}'
+    answer = decode(legacy.InitializeResponse, raw)
+
+    assert answer.agent_capabilities == v1.AgentCapabilities()
+    assert [type(method).__name__ for method in answer.auth_methods] == ["AuthMethodEnvVar"]
