@@ -125,7 +125,10 @@ class Server:
                 note_start("-")
                 result = self.listing(params)
                 if "curious" in BEHAVIOURS:
-                    asked = {"message": "Well?", "requestedSchema": {"type": "object", "properties": {}}}
+                    asked: dict[str, Any] = {
+                        "message": "Well?",
+                        "requestedSchema": {"type": "object", "properties": {}},
+                    }
                     write({"id": "out of the blue", "method": "elicitation/create", "params": asked})
             case "tools/call" if params["name"] != "refuse":
                 result = self.call(request["id"], params["name"], params.get("arguments", {}))
