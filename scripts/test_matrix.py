@@ -1,7 +1,7 @@
 """The core tests on every CPython from 3.11 up that this machine has.
 
 Interpreters are looked for on PATH and where pyenv and uv keep theirs. Each minor version gets an environment of its
-own under `.venvs/`, made from the lock file, with nothing in it but the core and what the tests need.
+own under `.venvs/`, made from the lock file, with nothing in it but what these tests need.
 """
 
 from __future__ import annotations
@@ -61,7 +61,9 @@ def environment(version: tuple[int, int], interpreter: Path) -> Path:
     if not python.exists():
         subprocess.run([*uv, "venv", "--quiet", "--python", interpreter, home], check=True)
     install = [*uv, "pip", "install", "--quiet", "--python", str(python)]
-    subprocess.run([*install, "--constraint", "requirements-dev.lock", *TEST_NEEDS], check=True, cwd=ROOT)
+    # The transports reach over the network, which the core alone does not.
+    ours = ["--editable", ".[remote,mcp]"]
+    subprocess.run([*install, "--constraint", "requirements-dev.lock", *TEST_NEEDS, *ours], check=True, cwd=ROOT)
     return python
 
 
