@@ -23,6 +23,7 @@ class Authority:
         self._name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "tests")])
         certificate = _builder(self._name, self._name, self._key, -DAY, DAY)
         certificate = certificate.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        certificate = certificate.add_extension(_usage(signs=True), critical=True)
         self.file = folder / "ca.pem"
         signed = certificate.sign(self._key, hashes.SHA256())
         self.file.write_bytes(signed.public_bytes(serialization.Encoding.PEM))
@@ -32,7 +33,10 @@ class Authority:
         key = ec.generate_private_key(ec.SECP256R1())
         subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, host)])
         names = x509.SubjectAlternativeName([_name(host)])
+        signer = x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key())
         builder = _builder(subject, self._name, key, begins, ends).add_extension(names, critical=False)
+        # Python 3.13 and later want to be told which key of the authority it was.
+        builder = builder.add_extension(signer, critical=False).add_extension(_usage(signs=False), critical=True)
         file = self._folder / f"{host}-{ends.days}.pem"
         private = key.private_bytes(
             serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
@@ -60,4 +64,20 @@ def _builder(
         .serial_number(x509.random_serial_number())
         .not_valid_before(now + begins)
         .not_valid_after(now + ends)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+    )
+
+
+def _usage(*, signs: bool) -> x509.KeyUsage:
+    """What a key is for: to sign certificates, or to serve."""
+    return x509.KeyUsage(
+        digital_signature=True,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        key_cert_sign=signs,
+        crl_sign=signs,
+        encipher_only=False,
+        decipher_only=False,
     )
