@@ -236,7 +236,7 @@ async def test_work_that_ignores_its_cancellation_is_left_behind_and_reported(
             except asyncio.CancelledError:
                 continue
             break
-        for act in (turn.say("late"), turn.ask_permission(None, [])):  # type: ignore[arg-type]
+        for act in (turn.say("late"), turn.ask_permission(None, [])):  # type: ignore[arg-type]  # never looked at
             try:
                 await act
             except RuntimeError as error:

@@ -291,7 +291,7 @@ class FullStore(MemoryStore):
 
         def write_if_room(batch: Any) -> asyncio.Future[None]:
             if not self.is_full:
-                return write(batch)  # type: ignore[no-any-return]
+                return write(batch)  # type: ignore[no-any-return]  # the store has its own type for it
             failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             failed.set_exception(StoreFull("no space left"))
             return failed

@@ -44,7 +44,7 @@ class GuardedHttp(H11Protocol):
 
     _deadline: asyncio.TimerHandle | None = None
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # TCP, not any transport
         super().connection_made(transport)
         # A plain close would wait for the client to take what it does not take.
         self.app_state = {**self.app_state, ABORT: transport.abort}
