@@ -345,6 +345,20 @@ async def test_a_hundred_sessions_do_not_wait_for_the_slow_one(tmp_path: Path) -
 
 
 @pytest.mark.fault("ORD-10", "ORD-11")
+async def test_a_tool_block_that_does_nothing_was_in_progress_before_it_was_completed(tmp_path: Path) -> None:
+    async def answer(turn: Turn[Settings]) -> None:
+        async with turn.tool("Left", tool_call_id="left"):
+            pass
+        async with turn.tool("Said", tool_call_id="said") as said:
+            await said.change(status="completed")
+        async with turn.tool("Failed", tool_call_id="failed") as failed:
+            await failed.fail("no")
+
+    async with asyncio.timeout(5), editor_for(agent_with(answer), tmp_path, judged=True) as editor:
+        await editor.prompt(await editor.new(), "go")
+        assert editor.statuses == [*["pending", "in_progress", "completed"] * 2, "pending", "failed"]
+
+
 async def test_what_an_author_says_of_a_tool_call_is_delivered_as_it_is(tmp_path: Path) -> None:
     async def answer(turn: Turn[Settings]) -> None:
         await turn.update(ToolCallChanged(tool_call_id="never announced", title="Who?"))
@@ -356,7 +370,7 @@ async def test_what_an_author_says_of_a_tool_call_is_delivered_as_it_is(tmp_path
     async with asyncio.timeout(5), editor_for(agent_with(answer), tmp_path, judged=True) as editor:
         await editor.prompt(await editor.new(), "go")
         assert editor.of(v1.ToolCallUpdate)[0] == v1.ToolCallUpdate(tool_call_id="never announced", title="Who?")
-        assert editor.statuses == ["pending", "completed", "in_progress", "completed"]
+        assert editor.statuses == ["pending", "in_progress", "completed", "in_progress", "completed"]
 
 
 async def test_a_command_is_found_whatever_white_space_follows_it(tmp_path: Path) -> None:

@@ -150,9 +150,16 @@ class Tool:
         raw_output: Any = UNSET,
         meta: JsonObject | None = None,
     ) -> None:
-        """Change what is given and leave the rest. Work has begun with the first change that is not a status."""
-        if status is None and self.status == "pending":
-            status = "in_progress"
+        """Change what is given and leave the rest.
+
+        Work has begun with the first change that is not a status, and before the call is completed: clients see
+        `in_progress` in between.
+        """
+        if self.status == "pending":
+            if status == "completed":
+                await self._turn.update(self._patch(status="in_progress"))
+            elif status is None:
+                status = "in_progress"
         await self._turn.update(
             self._patch(
                 title=title,

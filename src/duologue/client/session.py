@@ -15,6 +15,7 @@ from duologue.client.prompts import Attachment, build_prompt
 from duologue.client.supervise import MODE, MODEL, STATES, Chosen, reopen
 from duologue.client.turn import ClientTurn
 from duologue.conversation.content import Content, JsonObject
+from duologue.conversation.items import Terminal, ToolCall
 from duologue.conversation.setup import SessionSetup
 from duologue.conversation.updates import (
     Location,
@@ -168,11 +169,21 @@ class ClientSession(Known):
             await self.agent.proxy.cancel(self.id)
 
     async def cancel_tool_call(self, tool_call_id: str) -> None:
-        """Cancel one tool call and nothing else, where the agent lets us (`tool_call.can_cancel`)."""
+        """Cancel one tool call and nothing else.
+
+        Raises:
+            MethodNotFound: The agent has not said that this one can be cancelled (`tool_call.can_cancel`).
+        """
+        _check_can_cancel("tool call", tool_call_id, self.transcript.tool_call(tool_call_id))
         await self.request(lambda proxy: proxy.cancel_tool_call(self.id, tool_call_id))
 
     async def cancel_terminal(self, terminal_id: str) -> None:
-        """End one command that the agent runs, where it lets us (`terminal.can_cancel`)."""
+        """End one command that the agent runs.
+
+        Raises:
+            MethodNotFound: The agent has not said that this one can be cancelled (`terminal.can_cancel`).
+        """
+        _check_can_cancel("terminal", terminal_id, self.transcript.terminal(terminal_id))
         await self.request(lambda proxy: proxy.cancel_terminal(self.id, terminal_id))
 
     def start_turn(self, turn: ClientTurn) -> asyncio.Task[None]:
@@ -365,3 +376,9 @@ class ClientSession(Known):
     def fall_silent(self) -> None:
         """Nothing more will be heard: whoever reads the events has read them all."""
         self._audience.dismiss()
+
+
+def _check_can_cancel(what: str, part_id: str, part: ToolCall | Terminal | None) -> None:
+    # protocol/v2, capabilities of tool calls and terminals: a client MUST NOT cancel what does not advertise `cancel`.
+    if part is None or not part.can_cancel:
+        raise MethodNotFound(f"the agent does not offer to cancel the {what} {part_id!r} alone; cancel the turn")

@@ -376,7 +376,9 @@ async def test_commands_of_the_agent_are_shown_and_can_be_ended() -> None:
     async def script(agent: WireAgent, prompted: Prompted) -> None:
         prompted.accept()
         terminal = {"sessionUpdate": "terminal_update", "terminalId": "t"}
-        agent.update(RUNNING, {**terminal, "command": "make", "cwd": "/tmp", "capabilities": {"cancel": {}}})
+        tool = {"sessionUpdate": "tool_call_update", "toolCallId": "c", "title": "Make"}
+        agent.update(RUNNING, {**tool, "capabilities": {"cancel": {}}})
+        agent.update({**terminal, "command": "make", "cwd": "/tmp", "capabilities": {"cancel": {}}})
         agent.update({"sessionUpdate": "terminal_output_chunk", "terminalId": "t", "data": "b3V0Cg=="})
         assert await agent.until("terminal/cancel") == {"sessionId": "s1", "terminalId": "t"}
         assert await agent.until("tool_call/cancel") == {"sessionId": "s1", "toolCallId": "c"}
@@ -394,6 +396,34 @@ async def test_commands_of_the_agent_are_shown_and_can_be_ended() -> None:
         (_, last) = [event for event in events if isinstance(event, Terminal)]
 
         assert (last.command, last.output, last.exit) == ("make", b"all\n", TerminalExit(signal="SIGTERM"))
+
+
+async def test_only_what_the_agent_says_can_be_cancelled_alone_is_cancelled_alone() -> None:
+    async def script(agent: WireAgent, prompted: Prompted) -> None:
+        prompted.accept()
+        agent.update(RUNNING)
+        for name, tag, key in (("c", "tool_call_update", "toolCallId"), ("t", "terminal_update", "terminalId")):
+            agent.update({"sessionUpdate": tag, key: f"{name}-silent"})
+            agent.update({"sessionUpdate": tag, key: f"{name}-without", "capabilities": {}})
+            agent.update({"sessionUpdate": tag, key: f"{name}-before", "capabilities": {"cancel": {}}})
+            agent.update({"sessionUpdate": tag, key: f"{name}-before", "capabilities": None})
+        agent.update(chunk("look"))
+        await agent.until("session/cancel")
+        agent.update(idle("cancelled"))
+
+    async with talking_to(script) as (session, agent):
+        async with session.prompt("hi") as turn:
+            async for event in turn:
+                if isinstance(event, Text):
+                    for state in ("silent", "without", "before", "unheard"):
+                        with pytest.raises(MethodNotFound, match=f"'c-{state}' alone; cancel the turn"):
+                            await session.cancel_tool_call(f"c-{state}")
+                        with pytest.raises(MethodNotFound, match=f"'t-{state}' alone; cancel the turn"):
+                            await session.cancel_terminal(f"t-{state}")
+                    await session.cancel()
+
+        assert turn.stop_reason == "cancelled"
+        assert agent.calls("tool_call/cancel") == agent.calls("terminal/cancel") == []
 
 
 async def test_the_mode_is_switched_by_its_setting(tmp_path: Path) -> None:
