@@ -45,7 +45,20 @@ def answer(kind: str, message: dict[str, Any]) -> None:
             pass
 
 
+def ask_url(number: Any) -> None:
+    """Ask to visit the address of the second argument, and say what came of it."""
+    about = {"mode": "url", "message": "Log in", "url": sys.argv[2], "elicitationId": "e", "sessionId": "s"}
+    send(id="ask", method="elicitation/create", params=about)
+    answered = json.loads(sys.stdin.readline())
+    error = answered.get("error")
+    say(f"refused with {error['code']}: {error['message']}" if error else f"answered {answered['result']}")
+    send(id=number, result={"stopReason": "end_turn"})
+
+
 def prompt(kind: str, number: Any) -> None:
+    if kind == "asks-url":
+        ask_url(number)
+        return
     if kind == "stuck":
         say("I never end\n")
         return

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from duologue.cli.forms import host_of
 from tests.cli.program import ODD_AGENT, terminal
 
 
@@ -135,17 +134,13 @@ def test_a_command_can_be_allowed_once_for_long_or_with_others_like_it(tmp_path:
         assert person.wait() == 0
 
 
-@pytest.mark.parametrize(
-    ("address", "host"),
-    [
-        ("https://good.example@evil.example/x", "evil.example"),
-        ("https://exаmple.com", "xn--exmple-4nf.com"),  # the letter that looks like an a is the point
-        ("mailto:x", "nobody"),
-        ("http://[", "nobody that can be told"),
-    ],
-)
-def test_whom_an_address_belongs_to_is_not_what_it_looks_like(address: str, host: str) -> None:
-    assert host_of(address) == host
+@pytest.mark.fault("PRM-19")
+@pytest.mark.parametrize("url", ["https://evil.example\\@github.com/login", "javascript:alert(1)"])
+def test_a_url_that_is_read_in_two_ways_is_never_put_before_a_person(tmp_path: Path, url: str) -> None:
+    with terminal(tmp_path, "run", "hi", "--", *ODD_AGENT, "asks-url", url) as person:
+        assert person.wait() == 0
+        assert "Agreed?" not in person.text
+        assert "refused with -32602: url: the URL " in person.text
 
 
 def test_a_form_is_filled_in_field_by_field(tmp_path: Path) -> None:

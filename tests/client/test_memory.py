@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from duologue.client.permissions import Permissions
+from duologue.client.permissions import Permissions, Question
+from duologue.client.questions import Scope
 from tests.client.asked import User, question, runs, writes
 
 pytestmark = pytest.mark.timeout(30)
@@ -113,6 +116,96 @@ async def test_a_remembered_no_beats_a_rule_that_allows_and_a_remembered_yes_no_
     assert await writes(Permissions(edit="allow", memory=noes), project, project / "b")
     assert await writes(Permissions(memory=yeses), project, project / "a")
     assert not await writes(Permissions(edit={"a": "reject"}, memory=yeses), project, project / "a")
+
+
+@pytest.mark.fault("PRM-15")
+@pytest.mark.parametrize("character", ["\u2028", "\u2029", "\x85", "\x0b", "\x0c", "\x1c", "\x1e", "\r", "\n"])
+@pytest.mark.parametrize("scope", ["turn", "session", "project"])
+async def test_an_answer_about_a_name_with_a_line_separator_is_remembered(
+    character: str, scope: Scope, tmp_path: Path
+) -> None:
+    project, memory = tmp_path / "project", tmp_path / "answers"
+    project.mkdir()
+    path = project / f"a{character}b"
+    no = User(lambda asked: asked.reject(remember=scope))
+    first = Permissions(on_ask=no, memory=memory)
+    assert [await writes(first, project, path) for _ in range(2)] == [False, False]
+    assert len(no.asked) == 1
+
+    later = Permissions(edit="allow", memory=memory)
+    assert await writes(later, project, path) is (scope != "project")
+    assert await writes(later, project, project / "ab")
+
+
+SCOPES: list[Scope] = ["turn", "session", "project"]
+
+
+@pytest.mark.fault("PRM-16")
+@pytest.mark.parametrize(("yes", "no"), [(yes, no) for yes in SCOPES for no in SCOPES])
+@pytest.mark.parametrize("is_no_first", [True, False])
+async def test_a_remembered_yes_never_beats_a_remembered_no(
+    yes: Scope, no: Scope, is_no_first: bool, tmp_path: Path
+) -> None:
+    """Two questions about the same thing are open at once, and get both answers."""
+    asked: asyncio.Queue[Question] = asyncio.Queue()
+
+    async def never(each: Question) -> None:
+        asked.put_nowait(each)
+        await asyncio.Event().wait()
+
+    permissions = Permissions(on_ask=never, memory=tmp_path / "answers", asks_at_once=2)
+    project = tmp_path / "project"
+    project.mkdir()
+
+    def act(is_command: bool) -> Coroutine[Any, Any, bool]:
+        if is_command:
+            return runs(permissions, project, "git", "log", "-1")
+        return writes(permissions, project, project / "a")
+
+    for is_command in (False, True):
+        waiting = [asyncio.ensure_future(act(is_command)) for _ in range(2)]
+        first, second = [await asked.get() for _ in waiting]
+        rejected, allowed = (first, second) if is_no_first else (second, first)
+        if is_no_first:
+            assert rejected.reject(remember=no)
+        assert allowed.allow(remember=yes, rule=allowed.offered_rules[-1] if is_command else None)
+        if not is_no_first:
+            assert rejected.reject(remember=no)
+        assert sorted(await asyncio.gather(*waiting)) == [False, True]
+
+        assert not await act(is_command)
+        assert asked.empty()
+
+
+@pytest.mark.fault("PRM-16")
+async def test_a_no_that_another_process_remembers_counts_at_once_and_its_yes_from_the_next_start(
+    tmp_path: Path,
+) -> None:
+    project, memory = tmp_path / "project", tmp_path / "answers"
+    project.mkdir()
+    yes = User(lambda asked: asked.allow(remember="project"))
+    no = User(lambda asked: asked.reject(remember="project"))
+    here = Permissions(on_ask=yes, memory=memory)
+    there = Permissions(on_ask=no, memory=memory)
+    assert await writes(here, project, project / "a")
+    assert not await writes(there, project, project / "a")
+    assert not await writes(here, project, project / "a")
+
+    assert await writes(Permissions(on_ask=yes, memory=memory), project, project / "b")
+    assert await writes(here, project, project / "b")
+    assert [Path(each.paths[0]).name for each in yes.asked] == ["a", "b", "b"]
+
+
+@pytest.mark.fault("PRM-16")
+async def test_a_no_that_cannot_be_written_still_counts_here(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    memory = tmp_path / "answers"
+    user = User(lambda asked: asked.reject(remember="project"))
+    permissions = Permissions(on_ask=user, memory=memory)
+    memory.mkdir()
+
+    assert [await writes(permissions, tmp_path, tmp_path / "a", session_id=each) for each in "st"] == [False, False]
+    assert len(user.asked) == 1
+    assert "could not be remembered" in caplog.text
 
 
 async def test_a_damaged_memory_is_not_believed(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

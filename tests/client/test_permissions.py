@@ -245,6 +245,18 @@ async def test_a_request_that_is_withdrawn_takes_its_question_along(tmp_path: Pa
             ".npmrc",
             "docs/evil/HEAD",
         ),
+        *(".githooks/pre-push", ".github/workflows/ci.yml", ".gitlab-ci.yml", "Jenkinsfile", ".gitattributes"),
+        *(
+            "AGENTS.md",
+            "sub/CLAUDE.md",
+            "CLAUDE.local.md",
+            "GEMINI.md",
+            ".cursorrules",
+            ".clinerules",
+            ".roo/rules/a.md",
+        ),
+        *(".gdbinit", ".nvim.lua", ".lldbinit-Xcode", ".pdbrc", ".Rprofile", "lib/sitecustomize.py", "lib/evil.pth"),
+        *(".mise/tasks/x", ".yarn/releases/yarn.cjs", ".docker/config.json", ".mvn/jvm.config", ".tmux.conf"),
     ],
 )
 async def test_writing_what_other_programs_obey_needs_its_own_word(place: str, tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ def test_every_fault_a_test_claims_is_in_the_catalogue(request: pytest.FixtureRe
 def test_the_catalogue_names_every_case_once_and_says_whose_it_is() -> None:
     cases = read_catalogue()
 
-    assert len({case.id for case in cases}) == len(cases) == 327
+    assert len({case.id for case in cases}) == len(cases) >= 327
     assert {case.side for case in cases} == set(SIDES)
     assert all(case.title and case.due for case in cases)
 

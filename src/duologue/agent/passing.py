@@ -10,6 +10,7 @@ import msgspec
 
 from duologue.agent.forms import ask_elicitation, is_secret
 from duologue.conversation.content import JsonObject
+from duologue.conversation.urls import host_of
 from duologue.dialects.contract import Editor
 from duologue.dialects.terms import Elicitation, ElicitationAnswer
 from duologue.errors import ConnectionLost, InvalidParams
@@ -54,5 +55,9 @@ class SessionUser:
     def _check_address(self, url: str) -> None:
         if not self._editor.features.urls:
             raise InvalidParams("the client cannot open addresses for the user")
+        try:
+            host_of(url)
+        except ValueError as error:
+            raise InvalidParams(f"url: {error}") from error
         if "@" in urlsplit(url).netloc:
             raise InvalidParams("an address that others see holds no name and no password")

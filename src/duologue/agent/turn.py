@@ -35,6 +35,7 @@ from duologue.conversation.updates import (
     Update,
     UsageChanged,
 )
+from duologue.conversation.urls import host_of
 from duologue.dialects.terms import ClientFeatures, Elicitation, PermissionOption, TokenUsage
 from duologue.errors import InvalidParams, ProtocolViolation, RequestError
 
@@ -351,9 +352,10 @@ class Turn(Generic[S]):
         Raises:
             InvalidParams: The client cannot do that; there is no other safe way to ask for secrets.
             RequestError: The client failed to ask.
-            ValueError: The address holds a user's name or password.
+            ValueError: The address is none of the web (`http`, `https`), or holds a user's name or password.
         """
         self._check_open()
+        host_of(url)
         if "@" in urlsplit(url).netloc:
             raise ValueError("an address that others see holds no name and no password")
         if not self.client.urls:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import sys
 from typing import Any
-from urllib.parse import urlsplit
 
 from duologue.cli.reading import LineReader
 from duologue.cli.show import Shown
 from duologue.client.forms import choices_of, misfit
 from duologue.client.inert import inert
+from duologue.conversation.urls import host_of
 from duologue.dialects.terms import Elicitation, ElicitationAnswer
 
-__all__ = ["TerminalForm", "host_of", "read_value"]
+__all__ = ["TerminalForm", "read_value"]
 
 DECLINED = ElicitationAnswer(action="decline")
 CANCELLED = ElicitationAnswer(action="cancel")
@@ -113,15 +113,6 @@ def _number(kind: type[int | float], text: str, wanted: str) -> float:
         return kind(text)
     except ValueError:
         raise ValueError(wanted) from None
-
-
-def host_of(address: str) -> str:
-    """Whom an address leads to: what stands before an `@` in it does not count, and look-alike letters show."""
-    try:
-        host = urlsplit(address).hostname or ""
-        return inert(host.encode("idna").decode()) or "nobody"
-    except ValueError:
-        return "nobody that can be told"
 
 
 def _say(text: str) -> None:

@@ -13,8 +13,9 @@ from typing import TypeAlias
 from msgspec import structs
 
 from duologue.client.forms import completed, misfit_of
+from duologue.conversation.urls import host_of
 from duologue.dialects.terms import Elicitation, ElicitationAnswer
-from duologue.errors import MethodNotFound
+from duologue.errors import InvalidParams, MethodNotFound
 
 __all__ = ["Answerer", "Inquiries"]
 
@@ -46,9 +47,12 @@ class Inquiries:
 
         Raises:
             MethodNotFound: There is nobody to ask.
+            InvalidParams: The URL is none that a user can be shown with its host.
         """
         if self._ask is None:
             raise MethodNotFound("this client asks its user nothing")
+        if question.url is not None:
+            _check_url(question.url)
         scope = asyncio.timeout(None)
         waiting = self._open.setdefault(question.session_id, set())
         try:
@@ -68,6 +72,13 @@ class Inquiries:
         """Nobody waits for the answers of this session any more."""
         for scope in self._open.get(session_id, ()):
             scope.reschedule(asyncio.get_running_loop().time())
+
+
+def _check_url(url: str) -> None:
+    try:
+        host_of(url)
+    except ValueError as error:
+        raise InvalidParams(f"url: {error}") from error
 
 
 def _checked(question: Elicitation, answer: ElicitationAnswer) -> ElicitationAnswer:

@@ -108,6 +108,7 @@ class Memory:
     def __init__(self, file: OwnFile | None = None) -> None:
         self.file = file
         self._sessions: dict[tuple[str, str], list[_Entry]] = {}
+        self._state = None if file is None else file.state()
         self._projects: list[_Entry] = [] if file is None else list(_read(file))
 
     def remember(self, answer: Answer, effects: Iterable[Effect], agent: str, scene: Scene, turn: Turn) -> None:
@@ -125,15 +126,31 @@ class Memory:
             elif answer.scope == "session":
                 self._sessions.setdefault((agent, scene.session_id), []).append(entry)
             else:
+                if entry.word == "reject":
+                    self._projects.append(entry)  # holds here even if it cannot be written
                 if self.file is not None:
                     self.file.append(msgspec.json.encode(entry).decode("utf-8"))
-                self._projects.append(entry)
+                if entry.word == "allow":
+                    self._projects.append(entry)
 
     def recall(self, effect: Effect, agent: str, scene: Scene, turn: Turn) -> Literal["allow", "reject"] | None:
         """What was said about exactly this; of several answers a rejection counts."""
+        self._read_new_rejections()
         known = [*turn.entries, *self._sessions.get((agent, scene.session_id), ()), *self._projects]
         words = {entry.word for entry in known if entry.fits(effect, agent, scene)}
         return "reject" if "reject" in words else "allow" if words else None
+
+    def _read_new_rejections(self) -> None:
+        """Take over what another process has rejected since; what it has allowed counts from the next start."""
+        if self.file is None or (state := self.file.state()) == self._state:
+            return
+        self._state = state
+        try:
+            rejected = [entry for entry in _read(self.file) if entry.word == "reject"]
+        except (OSError, ValueError):
+            _log.exception("remembered answers can no longer be read; those read before count")
+        else:
+            self._projects += [entry for entry in rejected if entry not in self._projects]
 
     def forget_session(self, agent: str, session_id: str) -> None:
         """The session is closed."""
@@ -160,7 +177,7 @@ def _entry(answer: Answer, effect: Effect, agent: str, scene: Scene) -> _Entry:
 
 
 def _read(file: OwnFile) -> Iterable[_Entry]:
-    for line in file.read().splitlines():
+    for line in filter(None, file.read().split("\n")):  # JSON leaves U+2028 and its like as they are
         try:
             yield msgspec.json.decode(line, type=_Entry)
         except msgspec.MsgspecError:

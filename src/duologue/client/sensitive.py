@@ -15,19 +15,35 @@ __all__ = ["folded", "is_protected", "looks_secret"]
 PROTECTED = """
 # Version control runs hooks, and its settings name programs to run; a nested repository has them too. Any directory
 # with a file called HEAD may be one.
-.git/ HEAD .gitmodules .gitconfig .hg/ .svn/ .husky/ .pre-commit-config.yaml lefthook.yml
-# Editors run tasks and trust what the settings of a project say.
-.vscode/ .idea/ .zed/ .fleet/ .vim/ .nvim/ .exrc .nvimrc .vimrc .emacs .emacs.d/ .dir-locals.el .devcontainer/
-*.code-workspace *.sublime-project
-# Agents and MCP servers: what they may do, what they run, what they start.
-.claude/ .cursor/ .gemini/ .codex/ .continue/ .goose/ .kiro/ .qwen/ .opencode/ .windsurf/ .duologue/
-.mcp.json mcp.json .claude.json opencode.json
+.git/ HEAD .gitmodules .gitconfig .gitattributes .hg/ .hgrc .svn/ .subversion/ .jj/ .bzr/
+.githooks/ .git-hooks/ .hooks/ .husky/ .huskyrc* .pre-commit-config.yaml .pre-commit-hooks.yaml .overcommit.yml
+lefthook.* .lefthook.* lefthook-local.* .lefthook-local.* .lefthook/ .lintstagedrc*
+# Services run what these say, with the secrets of the project.
+.github/ .gitlab/ .gitlab-ci.yml .gitea/ .forgejo/ .circleci/ .buildkite/ .woodpecker/ .woodpecker.* .drone.*
+.travis.yml .appveyor.yml appveyor.yml azure-pipelines.* .azure-pipelines/ bitbucket-pipelines.yml jenkinsfile
+cloudbuild.yaml
+# Editors and debuggers run tasks and trust what the settings of a project say.
+.vscode/ .vs/ .idea/ .zed/ .fleet/ .nova/ .helix/ .lapce/ .theia/ .vim/ .nvim/ .emacs.d/
+.devcontainer/ .devcontainer.json .exrc .vimrc _vimrc .gvimrc .lvimrc .vimrc.local .local.vimrc .ideavimrc .nvimrc
+.nvim.lua .nvim.fnl .emacs .dir-locals*.el *.code-workspace *.sublime-project .kateproject .project .settings/
+.gitpod.yml .gitpod/ .idx/ .replit .ona/ .gdbinit .gdbearlyinit .lldbinit* .pdbrc* .pythonrc* .irbrc .pryrc .rprofile
+.renviron .ghci .psqlrc .sqliterc .octaverc
+# Python runs these whenever it starts.
+sitecustomize.py usercustomize.py *.pth
+# Agents and MCP servers: what they are told, what they may do, what they run, what they start.
+agents.md agents.*.md agent.md claude.md claude.*.md gemini.md qwen.md warp.md crush.md skill.md
+.cursorrules .windsurfrules .clinerules/ .roorules* .roomodes .rules .goosehints .augment-guidelines .continuerules
+.agents/ .agent/ .claude/ .cursor/ .gemini/ .codex/ .continue/ .goose/ .kiro/ .qwen/ .opencode/ .windsurf/ .duologue/
+.codeium/ .cline/ .roo/ .kilocode/ .augment/ .amazonq/ .junie/ .trae/ .amp/ .factory/ .crush/ .openhands/
+.copilot/ .aider* .mcp.json mcp.json .mcp/ .claude.json opencode.json opencode.jsonc crush.json .crush.json
 # What runs when somebody merely enters a directory, opens a terminal or logs in.
-.envrc .direnvrc mise.toml .mise.toml .tool-versions .profile .inputrc .login .xprofile .xinitrc
-.bashrc .bash_profile .bash_login .bash_logout .bash_aliases .zshrc .zshenv .zprofile .zlogin .zlogout
-.kshrc .cshrc .tcshrc .config/ .local/bin/ .local/share/ library/launchagents/ .ssh/ .gnupg/
-# Where packages come from, and under whose name.
-.npmrc .yarnrc .yarnrc.yml .pypirc .netrc pip.conf .cargo/
+.envrc .direnvrc mise.toml .mise.toml mise.*.toml .mise.*.toml .mise/ .tool-versions .asdfrc
+.profile .inputrc .login .xprofile .xinitrc .xsession .xsessionrc .pam_environment .forward .screenrc .tmux.conf
+.bashrc .bash_profile .bash_login .bash_logout .bash_aliases .zshrc .zshenv .zprofile .zlogin .zlogout .oh-my-zsh/
+.kshrc .cshrc .tcshrc .config/ .local/bin/ .local/lib/ .local/share/ library/launchagents/ .ssh/ .gnupg/
+# Where packages and images come from, under whose name, and which programs are asked for it.
+.npmrc .yarnrc .yarnrc.yml .yarn/ .pnpmfile.* .pypirc .netrc pip.conf pip.ini .pip/ .cargo/ .gemrc .bundle/ .condarc
+.m2/ .mvn/ .gradle/ .bazelrc .docker/ .kube/ .aws/ .terraformrc .curlrc .wgetrc
 """
 
 CONFIDENTIAL = """

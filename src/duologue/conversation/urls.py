@@ -1,0 +1,55 @@
+"""URLs that a user is asked to visit: which host a browser would open, or a refusal where programs disagree."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+import unicodedata
+
+__all__ = ["host_of"]
+
+_WEB_URL = re.compile(
+    r"https?://(?:[^/?#@]*@)?(?P<host>\[[0-9a-f:.]+\]|[^/?#@:\[\]]+)(?::[0-9]{1,5})?(?:[/?#].*)?", re.IGNORECASE
+)
+_HOST_NAME = re.compile(r"[a-z0-9_-]+(\.[a-z0-9_-]+)*\.?")
+_NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
+
+
+def host_of(url: str) -> str:
+    r"""Return the host that a browser opens for an `http` or `https` URL, in ASCII: look-alike letters show.
+
+    Browsers repair what is not quite a URL (they read `\` as `/`, drop tabs and line breaks, decode `%2e`, take
+    `0x7f.1` for `127.0.0.1`), and other programs do not. A URL that would be read in two ways is refused.
+
+    Raises:
+        ValueError: The URL is none of `http` or `https`, names no host, or names one that programs disagree about.
+    """
+    if "\\" in url or any(character.isspace() or unicodedata.category(character) == "Cc" for character in url):
+        raise ValueError("the URL holds a backslash, whitespace or a control character; percent-encode it")
+    found = _WEB_URL.fullmatch(url)
+    if found is None:
+        raise ValueError("the URL is not of the form https://host/path (or http)")
+    host = found["host"].lower()
+    try:
+        return str(ipaddress.IPv6Address(host[1:-1])) if host.startswith("[") else _checked(_ascii(host))
+    except ValueError as error:
+        raise ValueError(f"the host of the URL may be read in several ways: {host!r}: {error}") from error
+
+
+def _checked(host: str) -> str:
+    if _HOST_NAME.fullmatch(host) is None:
+        raise ValueError("not a plain name")
+    is_number = _NUMBER.fullmatch(host.rstrip(".").rpartition(".")[2]) is not None
+    return str(ipaddress.IPv4Address(host)) if is_number else host
+
+
+def _ascii(host: str) -> str:
+    """The host as name servers are asked for it, if the old and the new rules for that agree."""
+    if host.isascii():
+        return host
+    old = host.encode("idna").decode()
+    labels = unicodedata.normalize("NFC", host).split(".")
+    new = ".".join(each if each.isascii() else f"xn--{each.encode('punycode').decode()}" for each in labels)
+    if old != new:
+        raise ValueError(f"write it as {old!r} or {new!r}")
+    return new
