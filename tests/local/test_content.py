@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import random
 import resource
@@ -10,6 +11,7 @@ import sys
 import threading
 import tracemalloc
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -500,3 +502,55 @@ def test_the_roots_are_let_go_only_when_the_last_thread_has_left(land: Land) -> 
         sys.setswitchinterval(interval)
 
     assert answers == {"inside\n", "the directories it could be in are closed"}
+
+
+@pytest.fixture
+def syncs(monkeypatch: pytest.MonkeyPatch) -> Syncs:
+    """What the system is asked to put on the disk, as it stands at that moment; it can be told to fail."""
+    syncs = Syncs(os.fsync)
+    monkeypatch.setattr(os, "fsync", syncs)
+    return syncs
+
+
+class Syncs(list[tuple[int, bytes]]):
+    """The file (its inode) and its content, for each call."""
+
+    def __init__(self, really: Callable[[int], None]) -> None:
+        super().__init__()
+        self.error: OSError | None = None
+        self._really = really
+
+    def __call__(self, descriptor: int) -> None:
+        path = f"/proc/self/fd/{descriptor}"
+        self.append((os.fstat(descriptor).st_ino, Path(path).read_bytes()))
+        if self.error is not None:
+            raise self.error
+        self._really(descriptor)
+
+
+@pytest.mark.fault("FSC-15")
+@pytest.mark.parametrize("state", ["new", "replaced", "in place"])
+def test_a_file_has_its_name_only_once_its_content_is_on_the_disk(land: Land, syncs: Syncs, state: str) -> None:
+    """Promise: after a power cut there is the old content or the new one, and never an empty file."""
+    path = land.root / "written"
+    if state != "new":
+        path.write_text("old")
+    if state == "in place":
+        path.with_name("other name").hardlink_to(path)
+    with Roots([land.root], allow_hard_links=True) as roots:
+        roots.write_text(path, "all of it")
+
+    assert syncs == [(path.stat().st_ino, b"all of it")]
+
+
+@pytest.mark.fault("FSC-15")
+def test_content_that_did_not_reach_the_disk_takes_no_name(land: Land, syncs: Syncs) -> None:
+    path = land.root / "written"
+    path.write_text("old")
+    syncs.error = OSError(errno.EIO, "the disk failed")
+    with pytest.raises(RequestError):
+        land.roots.write_text(path, "new")
+
+    assert len(syncs) == 1
+    assert path.read_text() == "old"
+    assert [each.name for each in land.root.iterdir() if each.name.startswith(".duologue-")] == []

@@ -381,3 +381,20 @@ async def test_a_file_that_is_no_database_is_refused(tmp_path: Path, content: by
             await store.list()
 
     assert (tmp_path / FILE_NAME).read_bytes() == content
+
+
+@pytest.mark.fault("STO-02")
+async def test_a_new_store_is_still_there_after_a_power_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its name is an entry of the directory above, which has to be on the disk as well."""
+    synced: list[int] = []
+    really = os.fsync
+
+    def sync(descriptor: int) -> None:
+        synced.append(os.fstat(descriptor).st_ino)
+        really(descriptor)
+
+    monkeypatch.setattr(os, "fsync", sync)
+    above = os.stat(tmp_path).st_ino
+    async with SqliteStore(tmp_path / "store") as store:
+        await store.list()
+    assert above in synced
