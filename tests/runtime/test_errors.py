@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import re
 from typing import Any
@@ -12,9 +13,13 @@ from msgspec import UNSET
 
 from duologue import errors
 from duologue.errors import EncodeError, InternalError, InvalidParams, MethodNotFound, ProtocolViolation, RequestError
+from duologue.runtime.connection import Connection
 from duologue.runtime.handlers import Context, Handlers
-from duologue.schema.base import Method
-from tests.runtime.vocabulary import NEW, PING, PROMPT, UPDATE, Nothing, Ping, Scoped, Seen, Update, talk
+from duologue.schema.base import Method, Notification
+from duologue.transports.memory import memory_pair
+from tests.runtime.vocabulary import NEW, PING, PROMPT, UPDATE, Nothing, Ping, Scoped, Seen, Update, frame, talk
+
+URGENT = Notification("urgent", Update, urgent=True)
 
 CLASSES = [
     found
@@ -77,6 +82,7 @@ ACCIDENTS: list[BaseException] = [
     MemoryError(SECRET),
     KeyboardInterrupt(SECRET),
     SystemExit(SECRET),
+    GeneratorExit(SECRET),
     ExceptionGroup(SECRET, [ValueError(SECRET)]),
     EncodeError(SECRET),
 ]
@@ -112,7 +118,7 @@ async def test_a_debugging_end_tells_the_text_too(accident: Exception) -> None:
 @pytest.mark.parametrize("result", [object(), {"a": {1, object()}}, {(1, 2): 3}], ids=["object", "deep", "key"])
 async def test_a_result_that_cannot_be_written_fails_its_own_request_only(result: object) -> None:
     agent_side = agent_that_raises(None)
-    odd = Method[Nothing, Any]("odd", Nothing, object)
+    odd = Method[Nothing, Any]("odd", Nothing, Ping)
 
     @agent_side.on(odd)
     async def answer(context: Context, params: Nothing) -> Any:
@@ -143,7 +149,7 @@ async def test_nothing_is_written_as_an_empty_object(nothing: object) -> None:
 
 @pytest.mark.rule(15)
 async def test_parameters_that_do_not_fit_are_refused_by_their_place() -> None:
-    wrong = Method[dict[str, Any], Any]("prompt", dict, object)
+    wrong = Method[dict[str, Any], Any]("prompt", dict, Nothing)
     agent_side = agent_that_raises(None)
     calls: list[str] = []
 
@@ -184,7 +190,7 @@ async def test_a_result_that_does_not_fit_is_the_peers_fault() -> None:
 
 
 async def test_parameters_of_ours_that_cannot_be_written_send_nothing() -> None:
-    odd = Method[Any, Any]("odd", object, object)
+    odd = Method[Any, Any]("odd", object, Nothing)
     seen = Seen()
     async with asyncio.timeout(5), talk(None, None, taps=(seen,)) as (client, _):
         with pytest.raises(EncodeError):
@@ -232,3 +238,65 @@ async def test_a_failure_of_what_follows_the_answer_is_logged_and_changes_nothin
         await client.request(PING, Ping())
     assert followed == ["second"]
     assert "follow the answer to 'new' failed" in caplog.text
+
+
+@pytest.mark.fault("RPC-20")
+async def test_a_notification_handler_that_raises_generator_exit_costs_only_its_own_message(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    handled: asyncio.Queue[str] = asyncio.Queue()
+    agent_side = Handlers()
+
+    async def note(context: Context, params: Update) -> None:
+        handled.put_nowait(params.text)
+        if params.text == "bad":
+            raise GeneratorExit
+
+    agent_side.on(UPDATE)(note)
+    agent_side.on(URGENT)(note)
+    async with asyncio.timeout(5), talk(None, agent_side) as (client, _):
+        for text in ("bad", "good"):
+            for notification in (UPDATE, URGENT):
+                await client.notify(notification, Update(session_id="s", text=text))
+        got = [await handled.get() for _ in range(4)]
+
+    assert sorted(got) == ["bad", "bad", "good", "good"]
+    assert [record.getMessage().split(",")[0] for record in caplog.records] == [
+        "handling 'update' failed",
+        "handling 'urgent' failed",
+    ]
+
+
+@pytest.mark.fault("RPC-20")
+def test_a_loop_that_vanishes_under_a_handler_is_no_error_of_the_handler(caplog: pytest.LogCaptureFixture) -> None:
+    began: list[str] = []
+    begun = asyncio.Semaphore(0)
+
+    async def hang(context: Context, params: Any) -> Any:
+        began.append(context.method)
+        begun.release()
+        await asyncio.get_running_loop().create_future()
+
+    async def use() -> None:
+        agent_side = Handlers()
+        for method in (PING, UPDATE, URGENT):
+            agent_side.on(method)(hang)
+        near, far = memory_pair()
+        connection = Connection(far, agent_side)
+        await connection.__aenter__()
+        async with near:
+            near.send(frame(id=1, method="ping"))
+            for name in ("update", "urgent"):
+                near.send(frame(method=name, params={"sessionId": "s", "text": ""}))
+            async with asyncio.timeout(5):
+                for _ in range(3):
+                    await begun.acquire()
+
+    loop = asyncio.new_event_loop()
+    loop.run_until_complete(use())
+    loop.close()  # the tasks are left behind, and their coroutines are closed when they are collected
+    del loop
+    gc.collect()
+
+    assert sorted(began) == ["ping", "update", "urgent"]
+    assert "handling" not in caplog.text

@@ -6,16 +6,18 @@ import asyncio
 import json
 from typing import Any
 
+import msgspec
 import pytest
 from msgspec import UNSET, Raw, UnsetType
 
-from duologue.errors import MethodNotFound, RequestError
+from duologue.errors import InternalError, MethodNotFound, RequestError
 from duologue.runtime.connection import Connection
 from duologue.runtime.handlers import Context, Handlers
 from duologue.schema import v1
 from duologue.schema.base import Method, Model, Notification
+from duologue.schema.codec import check_readable
 from duologue.transports.memory import memory_pair
-from tests.runtime.vocabulary import PING, UPDATE, Nothing, Ping, Update, frame, talk
+from tests.runtime.vocabulary import PING, UPDATE, Nothing, Ping, Seen, Update, frame, talk
 
 
 class Sum(Model, frozen=True, kw_only=True):
@@ -180,3 +182,102 @@ async def test_a_result_that_is_read_raw_is_what_was_written(result: bytes) -> N
         read = await client.request(method, UNSET)
 
     assert bytes(read) == result
+
+
+class Untyped(msgspec.Struct):
+    anything: list[object]
+
+
+class Node(msgspec.Struct):
+    """A type that contains itself."""
+
+    children: list[Node] = []
+
+
+class Touchy(Model, frozen=True, kw_only=True):
+    """A type that fails in its own way while it is read."""
+
+    text: str = ""
+
+    def __post_init__(self) -> None:
+        if self.text == "bad":
+            raise LookupError("not by me")
+
+
+@pytest.mark.fault("RPC-23")
+@pytest.mark.parametrize("kind", [object, list[object], dict[str, object], Untyped, int | Untyped, Handlers])
+async def test_a_result_type_that_no_json_fits_is_a_type_error_before_anything_is_sent(kind: Any) -> None:
+    agent_side, seen = Handlers(), Seen()
+
+    @agent_side.on(PING)
+    async def ping(context: Context, params: Ping) -> Ping:
+        return params
+
+    async with asyncio.timeout(5), talk(None, agent_side, taps=(seen,)) as (client, _):
+        with pytest.raises(TypeError, match="cannot be read from JSON"):
+            await client.request(Method("ping", Ping, kind), Ping())
+        assert seen == []
+        assert await client.request(PING, Ping(text="still there?")) == Ping(text="still there?")
+
+
+@pytest.mark.fault("RPC-23")
+@pytest.mark.parametrize("kind", [object, list[object], Untyped])
+def test_a_parameter_type_that_no_json_fits_is_refused_when_its_handler_is_registered(kind: Any) -> None:
+    for declared in (Method("_odd", kind, Nothing), Notification("_odd", kind)):
+        with pytest.raises(TypeError, match="cannot be read from JSON"):
+            Handlers().on(declared)
+
+
+@pytest.mark.parametrize("kind", [Any, dict, list, int | None, Node, dict[str, Any], v1.ContentBlock])
+def test_types_that_json_fits_are_taken(kind: Any) -> None:
+    check_readable(kind)
+    Handlers().on(Method("_fine", kind, Nothing))
+
+
+@pytest.mark.fault("RPC-23")
+async def test_a_type_that_fails_while_it_is_read_costs_its_own_message_only(caplog: pytest.LogCaptureFixture) -> None:
+    told: asyncio.Queue[str] = asyncio.Queue()
+    agent_side = Handlers()
+    ask, tell = Method("_ask", Touchy, Ping), Notification("_tell", Touchy)
+
+    @agent_side.on(PING)
+    async def ping(context: Context, params: Ping) -> Ping:
+        return params
+
+    @agent_side.on(ask)
+    async def answer(context: Context, params: Touchy) -> Ping:
+        return Ping(text=params.text)
+
+    @agent_side.on(tell)
+    async def note(context: Context, params: Touchy) -> None:
+        told.put_nowait(params.text)
+
+    async with asyncio.timeout(5), talk(None, agent_side) as (client, _):
+        with pytest.raises(LookupError, match="not by me"):
+            await client.request(Method("ping", Ping, Touchy), Ping(text="bad"))
+        with pytest.raises(InternalError, match="LookupError"):
+            await client.request(Method("_ask", Ping, Ping), Ping(text="bad"))
+        for text in ("bad", "good"):
+            await client.notify(Notification("_tell", Ping), Ping(text=text))
+        assert await told.get() == "good"
+    assert "handling '_tell' failed" in caplog.text
+
+
+async def test_a_copied_table_follows_its_original_and_keeps_its_own_entries() -> None:
+    async def one(context: Context, params: Any) -> Any: ...
+    async def two(context: Context, params: Any) -> Any: ...
+
+    original = Handlers()
+    original.on(PING)(one)
+    copy = original.copy()
+    copy.on(UPDATE)(two)
+    original.on(SUM)(one)
+    copy.copy().on(TOTAL_IS)(one)
+    original.other_requests = one
+    original.other_notifications = two
+
+    assert (list(original.requests), list(original.notifications)) == (["ping", "_calc/sum"], [])
+    assert (list(copy.requests), list(copy.notifications)) == (["ping", "_calc/sum"], ["update"])
+    assert (copy.other_requests, copy.other_notifications) == (one, two)
+    original.off(PING)
+    assert list(copy.requests) == ["_calc/sum"]

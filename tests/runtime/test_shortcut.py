@@ -101,12 +101,14 @@ def test_a_type_that_msgspec_does_not_know_goes_the_long_way() -> None:
     class Strange(Model, frozen=True, kw_only=True):
         several: set[int] | list[int]
 
-    handlers = Handlers()
-
-    @handlers.on(Notification("update", Strange))
     async def update(context: Context, params: Strange) -> None:
         pass
 
+    handlers = Handlers()
+    strange = Notification("update", Strange)
+    with pytest.raises(TypeError, match="more than one array-like"):
+        handlers.on(strange)
+    handlers.notifications["update"] = (strange, update)
     assert read(handlers, GOOD) is None
 
 

@@ -30,6 +30,7 @@ from duologue.errors import StartError
 from duologue.runtime.connection import Connection, Tap
 from duologue.runtime.handlers import Context, Handlers
 from duologue.schema.base import Method, Notification
+from duologue.schema.codec import check_readable
 from duologue.transports.base import Transport
 
 if TYPE_CHECKING:
@@ -152,6 +153,7 @@ class Agent(Generic[S]):
 
         def register(handler: T) -> T:
             taken, given = _types_of(handler)
+            check_readable(taken)
             method: Method[Any, Any] = Method(name, taken, given, stable=False)
             self._extensions.append((method, Notification(name, taken, side="agent"), handler))
             return handler

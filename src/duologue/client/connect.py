@@ -70,7 +70,7 @@ def connect(
         target: What to reach.
         permissions, workspace, terminals: What it may do, and with which files and commands; without them, read.
         on_elicit, …: Who is asked and told; see `Listeners`. What the agent's process writes goes to `on_stderr`.
-        handlers, tools: Methods of ours for the agent to call, and functions that every session gets as an MCP server.
+        handlers, tools: Methods of ours for the agent to call (a copy is used), and functions as an MCP server.
         taps, record: Observers of every frame, and a file to keep them in, secrets removed.
         info, timeout, versions: Who we are, seconds until it has to answer, and what we speak: `(1, 2)` adds a draft.
         cwd, env: Where a command is started, and variables to set for it on top of ours.

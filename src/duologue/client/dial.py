@@ -32,7 +32,7 @@ class Dialer:
     Attributes:
         way: How.
         desk: What we can do for it.
-        handlers: Where its requests arrive.
+        handlers: The caller's table; each connection works with a copy of it.
         taps: Observers of every frame of every connection.
         info: Who we are.
         seconds: Until it must have answered.
@@ -64,7 +64,8 @@ class Dialer:
 
     async def _dial(self, versions: tuple[int, ...]) -> Line:
         transport = self.way.open()
-        connection = Connection(transport, self.handlers, skips_noise=True, taps=self.taps)
+        # A copy for each connection: what one of them registers is bound to its own sessions.
+        connection = Connection(transport, self.handlers.copy(), skips_noise=True, taps=self.taps)
         await connection.__aenter__()
         try:
             return Line(connection, *await self._introduce(versions, connection, transport))

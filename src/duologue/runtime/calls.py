@@ -116,7 +116,9 @@ class Calls:
 
         Raises:
             Deadlock: The current task is the handler whose return the answer would have to wait for.
+            TypeError: No answer could be read as the type that the method names for its result.
         """
+        _decoder_for(method.result)
         session_id = getattr(params, "session_id", None)
         if method.in_order and not method.opens_session and session_id is not None:
             occupied_by = self._lanes.handler_here(session_id)
@@ -142,6 +144,8 @@ class Calls:
                 result = read_object(call.method.result, answer.result)
             except InvalidParams as bad:
                 error = ProtocolViolation(f"the result of {call.method.name} does not fit: {bad.message}")
+            except Exception as failure:  # raised by the type itself: it fails this call, not the connection
+                error = failure
         is_success = error is None
         if call.is_abandoned:
             if is_success:
@@ -236,8 +240,16 @@ def read_object(kind: Any, raw: Raw | UnsetType) -> Any:
         return raw
     if raw is UNSET or raw == _NULL:
         raw = _EMPTY
+    return _decoder_for(kind)(raw)
+
+
+def _decoder_for(kind: Any) -> Callable[[Any], Any]:
     try:
-        decode = _decoders[kind]
+        return _decoders[kind]
     except KeyError:
-        decode = _decoders[kind] = decoder_for(kind)
-    return decode(raw)
+        decode = _decoders[kind] = _as_it_is if kind is Raw else decoder_for(kind)
+        return decode
+
+
+def _as_it_is(raw: Any) -> Any:
+    return raw

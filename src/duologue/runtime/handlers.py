@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, overload
+from weakref import WeakSet
 
 from msgspec import Raw, Struct, UnsetType
 
 from duologue.jsonrpc.messages import Id
 from duologue.schema.base import Method, Notification
+from duologue.schema.codec import check_readable
 
 if TYPE_CHECKING:
     from duologue.runtime.connection import Connection
@@ -55,36 +57,85 @@ NotificationEntry: TypeAlias = tuple[Notification[Any], NotificationHandler[Any]
 
 
 class Handlers:
-    """A table from method to coroutine function. Dispatch looks here and nowhere else."""
+    """A table from method to coroutine function. Dispatch looks here and nowhere else.
+
+    Attributes:
+        requests, notifications: What was registered, by name; use `on` and `off` to change them.
+        prepare: Sees the parameters of the request that must come first, before its handler is looked for: the moment
+            to register the handlers that follow from it. Gives the parameters to go on with, or raises a
+            `RequestError`.
+    """
 
     def __init__(self) -> None:
         self.requests: dict[str, tuple[Method[Any, Any], RequestHandler[Any, Any]]] = {}
         self.notifications: dict[str, NotificationEntry] = {}
         self.prepare: Callable[[Raw | UnsetType], Raw | UnsetType] | None = None
-        """Sees the parameters of the request that must come first, before its handler is looked for: the moment to
-        register the handlers that follow from it. Gives the parameters to go on with, or raises a `RequestError`."""
-        self.other_requests: RawHandler | None = None
-        """Takes every request that has no handler of its own (relays; custom methods not known in advance)."""
-        self.other_notifications: RawHandler | None = None
-        """Takes every notification that has no handler of its own."""
+        self._other_requests: RawHandler | None = None
+        self._other_notifications: RawHandler | None = None
+        self._copies: WeakSet[Handlers] = WeakSet()
+
+    @property
+    def other_requests(self) -> RawHandler | None:
+        """Handles every request that has no handler of its own (relays; custom methods not known in advance)."""
+        return self._other_requests
+
+    @other_requests.setter
+    def other_requests(self, handler: RawHandler | None) -> None:
+        for table in self._with_copies():
+            table._other_requests = handler
+
+    @property
+    def other_notifications(self) -> RawHandler | None:
+        """Handles every notification that has no handler of its own."""
+        return self._other_notifications
+
+    @other_notifications.setter
+    def other_notifications(self, handler: RawHandler | None) -> None:
+        for table in self._with_copies():
+            table._other_notifications = handler
 
     @overload
     def on(self, method: Method[P, R]) -> Callable[[RequestHandler[P, R]], RequestHandler[P, R]]: ...
     @overload
     def on(self, method: Notification[P]) -> Callable[[NotificationHandler[P]], NotificationHandler[P]]: ...
     def on(self, method: Method[P, R] | Notification[P]) -> Callable[[Any], Any]:
-        """Register the decorated coroutine function; a second one for the same method replaces the first."""
+        """Register the decorated coroutine function; a second one for the same method replaces the first.
+
+        Raises:
+            TypeError: JSON cannot be read as the type of the parameters.
+        """
+        check_readable(method.params)
 
         def register(handler: Any) -> Any:
-            if isinstance(method, Method):
-                self.requests[method.name] = (method, handler)
-            else:
-                self.notifications[method.name] = (method, handler)
+            for table in self._with_copies():
+                if isinstance(method, Method):
+                    table.requests[method.name] = (method, handler)
+                else:
+                    table.notifications[method.name] = (method, handler)
             return handler
 
         return register
 
     def off(self, method: Method[Any, Any] | Notification[Any]) -> None:
-        """Take a method out of the table; from now on nobody here handles it."""
-        table = self.requests if isinstance(method, Method) else self.notifications
-        table.pop(method.name, None)
+        """Remove a method from the table: it is unknown here from now on."""
+        for table in self._with_copies():
+            entries = table.requests if isinstance(method, Method) else table.notifications
+            entries.pop(method.name, None)
+
+    def copy(self) -> Handlers:
+        """Make another table with the same entries.
+
+        What is registered in this table later counts in the copy too; what is registered in the copy counts only there.
+        """
+        copy = Handlers()
+        copy.requests |= self.requests
+        copy.notifications |= self.notifications
+        copy.prepare = self.prepare
+        copy._other_requests, copy._other_notifications = self._other_requests, self._other_notifications
+        self._copies.add(copy)
+        return copy
+
+    def _with_copies(self) -> Iterator[Handlers]:
+        yield self
+        for copy in self._copies:
+            yield from copy._with_copies()

@@ -25,7 +25,7 @@ from duologue.runtime.log import shorten
 from duologue.runtime.outgoing import Outgoing
 from duologue.runtime.requests import Requests, report
 from duologue.runtime.shortcut import LONG_BYTES, PLAIN_NOTIFICATION, Shortcut
-from duologue.runtime.tasks import TaskScope
+from duologue.runtime.tasks import TaskScope, is_current
 
 if TYPE_CHECKING:
     from duologue.runtime.connection import Connection
@@ -152,6 +152,9 @@ class Incoming:
         except InvalidParams as bad:
             _log.warning("%s dropped: %s", shorten(name), shorten(bad.message))
             return
+        except Exception as error:  # raised by the type itself: it costs this message, not the connection
+            report(name, error)
+            return
         self._shortcut.look_again()
         self._accept(name, entry, params, frame)
 
@@ -194,6 +197,9 @@ class Incoming:
             too_long = InvalidRequest(f"a number has more than {MAX_NUMBER_CHARS} characters")
             self._refuse(id, too_long if has_long_number(frame) else bad)
             return
+        except Exception as error:
+            self._refuse(id, self._requests.error_for(error, name))
+            return
         self._requests.start(context, id, method, handler, params)
 
     def _refuse(self, id: Id, error: RequestError) -> None:
@@ -221,9 +227,12 @@ class _ReadAgain:
 
 
 async def _run_urgent(context: Context, handler: Any, params: Any) -> None:
+    task = asyncio.current_task()
     try:
         await handler(context, params)
-    except (asyncio.CancelledError, GeneratorExit):
+    except asyncio.CancelledError:
         raise
     except BaseException as error:
+        if isinstance(error, GeneratorExit) and not is_current(task):
+            raise
         report(context.method, error)

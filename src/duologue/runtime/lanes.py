@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from duologue.runtime.handlers import Context
-from duologue.runtime.tasks import TaskScope
+from duologue.runtime.tasks import TaskScope, is_current
 
 __all__ = ["Lanes"]
 
@@ -152,13 +152,15 @@ class Lanes:
                 lane.running = context
                 try:
                     await handler(context, params)
-                except GeneratorExit:
-                    raise
-                except asyncio.CancelledError as error:
-                    if lane.worker is not None and lane.worker.cancelling():
-                        raise
-                    self._on_error(context.method, error)
                 except BaseException as error:
+                    if (
+                        isinstance(error, asyncio.CancelledError)
+                        and lane.worker is not None
+                        and lane.worker.cancelling()
+                    ):
+                        raise
+                    if isinstance(error, GeneratorExit) and not is_current(lane.worker):
+                        raise
                     self._on_error(context.method, error)
                 self.queued_bytes -= size
                 if self.reports_progress:

@@ -19,7 +19,7 @@ from duologue.jsonrpc.peer import Peer
 from duologue.runtime.handlers import Context
 from duologue.runtime.introductions import Introductions
 from duologue.runtime.log import shorten
-from duologue.runtime.tasks import TaskScope
+from duologue.runtime.tasks import TaskScope, is_current
 from duologue.schema.base import Method
 
 __all__ = ["Requests", "report"]
@@ -112,9 +112,9 @@ class Requests:
             if running.gate is not None and not await asyncio.shield(running.gate):
                 raise InvalidRequest(f"{self._first} must come first")
             result = await handler(running.context, params)
-        except GeneratorExit:
-            raise  # the event loop is gone, and nothing can be answered any more
         except BaseException as raised:
+            if isinstance(raised, GeneratorExit) and not is_current(running.task):
+                raise  # the event loop is gone, and nothing can be answered any more
             error = self.error_for(raised, running.context.method)
         await self._answer(running, id, result, error)
 

@@ -11,7 +11,7 @@ import logging
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
-__all__ = ["TaskScope"]
+__all__ = ["TaskScope", "is_current"]
 
 _log = logging.getLogger("duologue.runtime")
 
@@ -60,3 +60,15 @@ class TaskScope:
     def _others(self) -> set[asyncio.Task[Any]]:
         self._sweep()
         return self._tasks - {asyncio.current_task()}  # one of ours may close us
+
+
+def is_current(task: asyncio.Task[Any] | None) -> bool:
+    """Whether the code that asks runs in this task.
+
+    A coroutine that is closed from outside (its event loop is gone) gets the same `GeneratorExit` that a handler could
+    raise by itself; in the first case its task is not the one that runs.
+    """
+    try:
+        return task is not None and asyncio.current_task() is task
+    except RuntimeError:  # no event loop runs
+        return False

@@ -14,10 +14,11 @@ from functools import cache
 from typing import Any, Never, TypeAlias, TypeVar, cast
 
 import msgspec
+import msgspec.inspect
 from msgspec import DecodeError, Raw, UnsetType, ValidationError
 
 from duologue.errors import EncodeError, InvalidParams
-from duologue.schema.base import JsonValue
+from duologue.schema.base import JsonValue, Model
 from duologue.schema.choices import Choice
 from duologue.schema.lenient import UnknownType, reader_for
 from duologue.schema.refusal import Mended, Refused, is_array, is_object
@@ -25,6 +26,7 @@ from duologue.schema.refusal import Mended, Refused, is_array, is_object
 __all__ = [
     "Mended",
     "Report",
+    "check_readable",
     "decode",
     "decode_params",
     "decode_result",
@@ -49,12 +51,34 @@ def decoder_for(type_: type[T]) -> Callable[[Source], T]:
     """A function from bytes to `type_`, built once.
 
     The function raises `InvalidParams` naming the place: `$.prompt[0].text: expected str, got int`.
+
+    Raises:
+        TypeError: JSON cannot be read as `type_`, or as a type inside it.
     """
     return cast("Callable[[Source], T]", _decoder(cast("Any", type_)))
 
 
+def check_readable(type_: Any) -> None:
+    """Refuse a type that no JSON could be read as, before a message arrives that would have to be.
+
+    Raises:
+        TypeError: JSON cannot be read as `type_`, or as a type inside it.
+    """
+    if type_ is not Raw and not _is_generated(type_):
+        _decoder(type_)
+
+
+def _is_generated(type_: object) -> bool:
+    return isinstance(type_, type) and issubclass(type_, Model) and type_.__module__.startswith("duologue.schema.")
+
+
 @cache
 def _decoder(type_: Any) -> Callable[[Source], Any]:
+    if not _is_generated(type_) and (foreign := _foreign_type(type_)) is not None:
+        raise TypeError(
+            f"{type_!r} cannot be read from JSON: {foreign!r} says nothing about the value. "
+            f"Use `Any` for any JSON, `dict[str, Any]` for any object, or a `Model` with typed fields"
+        )
     strict = _strict(type_)
 
     def decode_one(raw: Source) -> Any:
@@ -77,8 +101,9 @@ def decode(type_: type[T], raw: Source, report: Report | None = None) -> T:
     Raises:
         InvalidParams: It can not be read, even with the forgiveness the schema allows.
     """
+    decode_one = decoder_for(type_)
     if report is None:
-        return decoder_for(type_)(raw)
+        return decode_one(raw)
     try:
         return cast("T", _strict(cast("Any", type_))(raw))
     except _DECODE_FAILURES:
@@ -119,13 +144,29 @@ def _strict(type_: Any) -> Callable[[Source], Any]:
     return msgspec.json.Decoder(type_, dec_hook=_read_choice).decode
 
 
+def _foreign_type(type_: Any) -> type[Any] | None:
+    """The first type within `type_` that only a hook could read, and no hook here does."""
+    waiting: list[Any] = [msgspec.inspect.type_info(type_)]
+    seen: set[int] = set()
+    while waiting:
+        node = waiting.pop()
+        if type(node) is tuple:
+            waiting += node
+        elif isinstance(node, msgspec.inspect.Type | msgspec.inspect.Field) and id(node) not in seen:
+            seen.add(id(node))  # types may contain themselves
+            found: type[Any] = getattr(node, "cls", object)
+            if isinstance(node, msgspec.inspect.CustomType) and not issubclass(found, Choice):
+                return found
+            if not _is_generated(found):
+                waiting += [getattr(node, name) for name in node.__struct_fields__]
+    return None
+
+
 def _read_choice(type_: Any, value: JsonValue) -> Any:
     """msgspec's way to ask for a union it can not tell apart.
 
     What needs forgiveness is refused here, so that the lenient pass sees it in its place and reports it.
     """
-    if not issubclass(type_, Choice):
-        raise NotImplementedError(f"{type_.__name__} is no type that JSON could be read as")
     mended: list[Mended] = []
     try:
         found = reader_for(type_)(value, None, mended)

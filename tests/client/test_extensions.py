@@ -1,0 +1,95 @@
+"""Methods of one's own between a client and an agent: what is called, and what is offered to be called."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from duologue.agent.agent import Agent
+from duologue.client.connect import connect
+from duologue.runtime.handlers import Context, Handlers
+from duologue.schema.base import Method
+from tests.client.scripted import Answer, Json, ScriptedAgent, result, said
+
+NAME = Method("_name", dict[str, Any], dict[str, Any])
+
+
+@pytest.mark.fault("RPC-23")
+@pytest.mark.parametrize("kind", [object, list[object], dict[str, object]])
+async def test_an_answer_read_as_a_type_that_no_json_fits_is_refused_before_the_call_is_sent(kind: Any) -> None:
+    scripted = ScriptedAgent()
+    async with asyncio.timeout(5), connect(scripted) as agent:
+        with pytest.raises(TypeError, match="cannot be read from JSON"):
+            await agent.call("_anything", {}, kind)
+        assert await agent.call("_anything", {}) == {}
+    assert len(scripted.calls("_anything")) == 1
+
+
+@pytest.mark.fault("RPC-23")
+def test_an_extension_of_an_agent_with_such_a_parameter_is_refused_when_it_is_registered() -> None:
+    async def search(query: object) -> dict[str, Any]:
+        return {}
+
+    with pytest.raises(TypeError, match="cannot be read from JSON"):
+        Agent("test").extension("_search")(search)
+
+
+def says(agent: ScriptedAgent, text: str) -> Answer:
+    async def answer(params: Json) -> Json:
+        agent.update(said(text))
+        return result(stopReason="end_turn")
+
+    return answer
+
+
+@pytest.mark.fault("LIF-18")
+async def test_two_connections_that_share_a_table_hear_each_its_own_agent(tmp_path: Path) -> None:
+    """What `connect` registers for one agent must not take the place of what it registered for another."""
+    table = Handlers()
+    table.on(NAME)(lambda context, params: named("before"))
+    agents = [ScriptedAgent(), ScriptedAgent()]
+    for agent, text in zip(agents, ("one", "two"), strict=True):
+        agent.answers["session/prompt"] = says(agent, text)
+
+    async with (
+        asyncio.timeout(5),
+        connect(agents[0], handlers=table) as first,
+        connect(agents[1], handlers=table) as second,
+        first.session(tmp_path) as of_first,
+        second.session(tmp_path) as of_second,
+    ):
+        assert [await of_first.ask("?"), await of_second.ask("?")] == ["one", "two"]
+        assert [(await agent.ask("_name", {}))["result"] for agent in agents] == [{"name": "before"}] * 2
+        # What the caller registers later counts for both.
+        table.on(NAME)(lambda context, params: named("after"))
+        assert [(await agent.ask("_name", {}))["result"] for agent in agents] == [{"name": "after"}] * 2
+        table.off(NAME)
+        assert [(await agent.ask("_name", {}))["error"]["code"] for agent in agents] == [-32601] * 2
+
+    assert not table.requests
+    assert not table.notifications
+
+
+async def named(name: str) -> Json:
+    return {"name": name}
+
+
+async def test_what_is_registered_at_one_connection_is_served_there_only() -> None:
+    table = Handlers()
+    agents = [ScriptedAgent(), ScriptedAgent()]
+    async with (
+        asyncio.timeout(5),
+        connect(agents[0], handlers=table) as first,
+        connect(agents[1], handlers=table),
+    ):
+
+        @first.connection.handlers.on(NAME)
+        async def name(context: Context, params: Json) -> Json:
+            return {"name": "first"}
+
+        answers = [await agent.ask("_name", {}) for agent in agents]
+    assert answers[0]["result"] == {"name": "first"}
+    assert answers[1]["error"]["code"] == -32601
