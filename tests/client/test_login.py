@@ -15,7 +15,7 @@ from duologue.client.connect import connect
 from duologue.client.login import Login, LoginProgram
 from duologue.client.supervise import Restart
 from duologue.dialects.terms import LoginMethod
-from duologue.errors import AuthenticationRequired, InvalidParams, SessionLost
+from duologue.errors import AuthenticationRequired, InvalidParams, RequestError, SessionLost
 from duologue.events import Text
 from tests.client.scripted import Answer, Json, ScriptedAgent, error, result
 
@@ -335,3 +335,21 @@ async def test_a_variable_set_after_the_start_reaches_a_new_process(
         await remote.new(tmp_path)
     assert [run["key"] for run in runs(tmp_path)] == [None, "secret"]
     assert (tmp_path / "heard").read_text().count("authenticate") == 1
+
+
+@pytest.mark.parametrize("methods", [[], [{"id": "key", "name": "Key"}]])
+async def test_the_login_code_inside_a_session_demands_a_login_only_where_there_is_one(
+    tmp_path: Path, methods: list[Json]
+) -> None:
+    """The Java SDK answers a concurrent prompt with -32000, and has no login."""
+
+    async def busy(params: Json) -> Json:
+        return error(-32000, "There is already an active prompt execution", data={"sessionId": "s1"})
+
+    agent = ScriptedAgent(authMethods=methods, prompt=busy)
+    async with asyncio.timeout(5), connect(agent) as remote, remote.session(tmp_path) as session:
+        with pytest.raises(RequestError, match="already an active prompt") as raised:
+            await session.prompt("go")
+        assert isinstance(raised.value, AuthenticationRequired) == bool(methods)
+        assert (raised.value.code, raised.value.data) == (-32000, {"sessionId": "s1"})
+        assert await remote.call("_still", {}) == {}

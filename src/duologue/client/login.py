@@ -25,11 +25,12 @@ from msgspec import Struct, ValidationError, convert
 from duologue.client.inert import inert
 from duologue.client.reach import Way
 from duologue.dialects.terms import LoginMethod
-from duologue.errors import AuthenticationRequired, DuologueError, InvalidParams
+from duologue.errors import AuthenticationRequired, DuologueError, InvalidParams, RequestError
 from duologue.transports.environment import inherited
 
 if TYPE_CHECKING:
     from duologue.client.remote import RemoteAgent
+    from duologue.client.session import ClientSession
 
 __all__ = ["Chooser", "Login", "LoginProgram", "Logins", "Runner", "describe", "on_own_terminal"]
 
@@ -97,12 +98,24 @@ class Logins:
         self._order = asyncio.Lock()
         self._known = inherited(way.variables)
 
-    async def settle(self, agent: RemoteAgent, refusal: AuthenticationRequired, since: int) -> None:
+    async def settle(
+        self, agent: RemoteAgent, refusal: AuthenticationRequired, since: int, session: ClientSession | None
+    ) -> None:
         """Log in because a request was refused; afterwards it can be sent once more.
 
+        Args:
+            agent: The agent that refused.
+            refusal: Its answer.
+            since: How many logins there had been when the request was sent.
+            session: The session that the request is about.
+
         Raises:
-            AuthenticationRequired: Nobody chose a way, or it did not lead there.
+            AuthenticationRequired: No method was chosen, or the login failed.
+            RequestError: The error was no demand for a login. There are agents that use -32000 for other errors: from
+                one without login methods it is a demand only as long as no session is open.
         """
+        if session is not None and session.is_reached and not agent.login_methods:
+            raise RequestError(refusal.message, data=refusal.data, code=refusal.code) from refusal
         async with self._order:
             if self.count != since:
                 return  # somebody else has logged in meanwhile

@@ -131,7 +131,7 @@ class RemoteAgent:
         except AuthenticationRequired as refusal:
             if not logs_in:
                 raise
-            await self._logins.settle(self, refusal, since)
+            await self._logins.settle(self, refusal, since, session)
         return await self._attempt(ask, session)
 
     async def _attempt(self, ask: Callable[[AgentProxy], Awaitable[T]], session: ClientSession | None) -> T:

@@ -94,6 +94,11 @@ class ClientSession(Known):
     # --- what is known
 
     @property
+    def is_reached(self) -> bool:
+        """It is open at the agent as it is reached now."""
+        return self.is_open and self._line == self.agent.lines
+
+    @property
     def is_busy(self) -> bool:
         """A turn is running."""
         return self._turn is not None
