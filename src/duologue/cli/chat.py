@@ -21,7 +21,9 @@ from duologue.cli.opening import (
     change_setting,
     close_session,
     connected,
+    find_choice,
     open_session,
+    reopen_session,
     sessions_here,
 )
 from duologue.cli.permitting import wants_to_ask
@@ -203,7 +205,8 @@ class _Chat:
         if name == "mode" and argument:
             await change_mode(session, argument)
         elif name == "model" and argument:
-            await session.set_model(argument)
+            known = [] if session.models is None else [(each.value, each.name) for each in session.models.choices]
+            await session.set_model(find_choice(argument, known) or argument)
         elif name == "set" and argument:
             setting, _, value = argument.partition(" ")
             await change_setting(session, setting, value.strip())
@@ -225,8 +228,8 @@ class _Chat:
         session_id, cwd = found[0].session_id, found[0].cwd
         if self._session is not None and self._session.is_open and session_id == self._session.id:
             raise UsageError("that is the session you are in")
-        how = agent.load if agent.features.load else agent.resume
-        await self._change_session(await how(session_id, cwd, mcp_servers=mcp_servers(self._arguments.mcp)))
+        servers = mcp_servers(self._arguments.mcp)
+        await self._change_session(await reopen_session(agent, session_id, cwd, servers, is_replayed=True))
 
     async def _change_session(self, session: ClientSession) -> None:
         if self._session is not None:

@@ -40,7 +40,7 @@ MEANINGS = {
     Code.USAGE: "the command line was wrong, or asks for what this agent does not offer",
     Code.REFUSED: "the agent refused",
     Code.LIMIT: "the agent ran into a limit of tokens or requests",
-    Code.DENIED: "the turn ended, but something the agent asked for was not permitted",
+    Code.DENIED: "the turn ended or was cancelled by the agent, and something it asked for was not permitted",
     Code.TIMEOUT: "the time was up, or the agent gave no sign of life",
     Code.LOGIN: "the agent wants a login first",
     Code.PROTOCOL: "the agent broke the protocol, or speaks another version of it",

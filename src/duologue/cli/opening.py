@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import re
 import sys
 from collections.abc import AsyncGenerator, Callable, Generator, Sequence
 from pathlib import Path
@@ -22,7 +23,7 @@ from duologue.client.session import ClientSession
 from duologue.client.terminals import Terminals
 from duologue.client.workspace import Workspace
 from duologue.config.recordings import new_recording
-from duologue.conversation.setup import SessionInfo
+from duologue.conversation.setup import McpServer, SessionInfo
 from duologue.errors import DuologueError, InvalidParams, MethodNotFound, ResourceNotFound
 from duologue.trace.recorder import Recorder
 
@@ -32,8 +33,10 @@ __all__ = [
     "change_setting",
     "close_session",
     "connected",
+    "find_choice",
     "open_session",
     "pairs",
+    "reopen_session",
     "sessions_here",
 ]
 
@@ -134,11 +137,27 @@ async def open_session(
         wanted = arguments.session or (await _newest(agent, arguments.cwd) if arguments.continue_ else None)
         if wanted is None:
             return await agent.new(arguments.cwd, mcp_servers=servers)
-        if agent.features.resume and not (is_replayed and agent.features.load):
-            return await agent.resume(wanted, arguments.cwd, mcp_servers=servers)
-        return await agent.load(wanted, arguments.cwd, mcp_servers=servers)
+        return await reopen_session(agent, wanted, arguments.cwd, servers, is_replayed=is_replayed)
     except (MethodNotFound, InvalidParams, ResourceNotFound) as error:
         raise UsageError(str(error)) from None
+
+
+async def reopen_session(
+    agent: RemoteAgent, session_id: str, cwd: str, servers: Sequence[McpServer], *, is_replayed: bool
+) -> ClientSession:
+    """Open an earlier session by what the agent offers; replayed means loaded rather than resumed, if it can be.
+
+    An agent may offer a method and answer -32601 to it: then the other one is tried.
+    """
+    features = agent.features
+    offered = [
+        reopen for is_offered, reopen in ((features.load, agent.load), (features.resume, agent.resume)) if is_offered
+    ]
+    ways = (offered if is_replayed else offered[::-1]) or [agent.load]
+    for reopen in ways[:-1]:
+        with contextlib.suppress(MethodNotFound):
+            return await reopen(session_id, cwd, mcp_servers=servers)
+    return await ways[-1](session_id, cwd, mcp_servers=servers)
 
 
 async def close_session(session: ClientSession) -> None:
@@ -176,17 +195,33 @@ async def apply_settings(session: ClientSession, arguments: argparse.Namespace) 
         await change_setting(session, name, value)
 
 
-async def change_mode(session: ClientSession, mode_id: str) -> None:
-    """Switch the mode.
+async def change_mode(session: ClientSession, given: str) -> None:
+    """Switch the mode, by its id, its name or the last word of its id.
 
     Raises:
-        UsageError: There is none of that name.
+        UsageError: There is none like that.
     """
     modes = session.modes
-    known = [] if modes is None else [mode.mode_id for mode in modes.available]
-    if mode_id not in known:
-        raise UsageError(f"there is no mode {mode_id!r} (there are: {', '.join(known) or 'none'})")
+    known = [] if modes is None else [(mode.mode_id, mode.name) for mode in modes.available]
+    mode_id = find_choice(given, known)
+    if mode_id is None:
+        listed = ", ".join(mode_id for mode_id, _ in known) or "none"
+        raise UsageError(f"there is no mode {given!r} (there are: {listed})")
     await session.set_mode(mode_id)
+
+
+def find_choice(given: str, known: Sequence[tuple[str, str]]) -> str | None:
+    """The id that is meant: the given one, else the only one of that name, else the only one that ends with that word.
+
+    Args:
+        given: What the user wrote.
+        known: Ids with their names. Many agents have URLs for ids: `https://…/session-modes#plan`.
+    """
+    if any(known_id == given for known_id, _ in known):
+        return given
+    named = [known_id for known_id, name in known if name.casefold() == given.casefold()]
+    ending = [known_id for known_id, _ in known if re.search(rf"(?:\W|_){re.escape(given)}\Z", known_id)]
+    return next((found[0] for found in (named, ending) if len(found) == 1), None)
 
 
 async def change_setting(session: ClientSession, name: str, value: str) -> None:
@@ -204,7 +239,8 @@ async def change_setting(session: ClientSession, name: str, value: str) -> None:
             raise UsageError(f"{name} is true or false, not {value!r}")
         await session.set(name, value == "true")
         return
-    values = [option.value for option in setting.choices]
-    if values and value not in values:
-        raise UsageError(f"{name} cannot be {value!r} (there are: {', '.join(values)})")
-    await session.set(name, value)
+    known = [(option.value, option.name) for option in setting.choices]
+    found = find_choice(value, known) if known else value
+    if found is None:
+        raise UsageError(f"{name} cannot be {value!r} (there are: {', '.join(value for value, _ in known)})")
+    await session.set(name, found)

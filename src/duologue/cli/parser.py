@@ -271,7 +271,9 @@ def _add_session_options(parser: argparse.ArgumentParser) -> None:
     which = group.add_mutually_exclusive_group()
     which.add_argument("--continue", dest="continue_", action="store_true", help="go on with the newest session here")
     which.add_argument("--session", metavar="ID", help="go on with this session")
-    group.add_argument("--mode", metavar="MODE", help="switch to this mode first")
+    group.add_argument(
+        "--mode", metavar="MODE", help="switch to this mode first: its id, its name, or the word its id ends with"
+    )
     group.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="change a setting first")
     group.add_argument(
         *("--mcp",),

@@ -106,9 +106,10 @@ class _Run:
     async def _converse(self, agent: RemoteAgent) -> Code:
         self._is_replaying = bool(self._arguments.session or self._arguments.continue_)
         session = self._session = await open_session(agent, self._arguments)
-        self._is_replaying = False
-        try:
+        if self._is_replaying:
+            self._is_replaying = False
             self._shown.opened(session.id, session.setup.cwd)
+        try:
             await apply_settings(session, self._arguments)
             try:
                 turn = session.prompt(self._prompt, files=self._arguments.file, images=self._arguments.image)
@@ -143,13 +144,17 @@ class _Run:
         code = code_of_stop(turn.stop_reason)
         if self._interrupts.count:
             return Code.INTERRUPTED
-        if code is Code.ENDED and self._denials:
+        # There are agents for which a refusal ends the turn, and they call it cancelled.
+        if code in (Code.ENDED, Code.INTERRUPTED) and self._denials:
             return Code.DENIED
         return Code.NOTHING_SAID if code is Code.ENDED and not self._has_spoken else code
 
     # --- what happens meanwhile
 
     def _opened(self, session: ClientSession) -> None:
+        """Watch a session before its first update; an earlier one is announced once the agent has opened it."""
+        if not self._is_replaying:
+            self._shown.opened(session.id, session.setup.cwd)
         session.watch(self._watch)
 
     def _watch(self, event: Event) -> None:

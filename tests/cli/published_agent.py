@@ -1,0 +1,159 @@
+"""Agents that send exactly what published agents were seen to send; the first argument says which.
+
+Speaks raw lines, and imports nothing of ours. Each kind names the agent and the version whose frames it repeats.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import sys
+from collections.abc import Iterator
+from typing import Any, TypeAlias
+
+Json: TypeAlias = dict[str, Any]
+
+COMMAND = "echo one; echo two; exit 3"
+OPTIONS = [
+    {"optionId": "approved", "name": "Yes, proceed", "kind": "allow_once"},
+    {"optionId": "abort", "name": "No, and tell Codex what to do differently", "kind": "reject_once"},
+]
+MODES = {
+    "currentModeId": "https://example.com/session-modes#agent",
+    "availableModes": [
+        {"id": "https://example.com/session-modes#agent", "name": "Agent"},
+        {"id": "https://example.com/session-modes#plan", "name": "Plan first"},
+        {"id": "https://example.com/other#plan", "name": "Other"},
+        {"id": "acceptEdits", "name": "Accept edits"},
+    ],
+}
+
+NUMBERS = itertools.count(1)
+
+
+def send(**message: Any) -> None:
+    sys.stdout.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
+    sys.stdout.flush()
+
+
+def update(tag: str, /, **fields: Any) -> None:
+    send(method="session/update", params={"sessionId": "s", "update": {"sessionUpdate": tag, **fields}})
+
+
+def say(text: str) -> None:
+    update("agent_message_chunk", content={"type": "text", "text": text})
+
+
+def read() -> Json:
+    line = sys.stdin.readline()
+    if not line:
+        sys.exit(0)
+    message: Json = json.loads(line)
+    return message
+
+
+def ask(method: str, **params: Any) -> Json:
+    """Ask the client, and wait for the answer."""
+    number = f"a{next(NUMBERS)}"
+    send(id=number, method=method, params={"sessionId": "s", **params})
+    while True:
+        message = read()
+        if message.get("id") == number and "method" not in message:
+            return message
+
+
+def is_allowed(answer: Json) -> bool:
+    return answer["result"]["outcome"].get("optionId") == "approved"
+
+
+# --- turns, by kind: each returns the answer to the prompt
+
+
+def zed_codex() -> Json:
+    """codex-acp 0.16 of Zed: the question names the decisions there are, and a refusal cancels the turn."""
+    call = {"toolCallId": "call_1", "title": COMMAND, "kind": "execute"}
+    update("tool_call", **call, status="in_progress", rawInput={"command": ["/bin/bash", "-lc", COMMAND]})
+    reason = "Proposed Amendment: exit\n3\nAvailable Decisions: Approved\nAbort"
+    content = [{"type": "content", "content": {"type": "text", "text": reason}}]
+    raw = {"command": ["/bin/bash", "-lc", COMMAND], "available_decisions": ["approved", "abort"]}
+    answer = ask(
+        "session/request_permission",
+        toolCall={**call, "status": "pending", "content": content, "rawInput": raw},
+        options=OPTIONS,
+    )
+    if not is_allowed(answer):
+        return {"stopReason": "cancelled"}
+    printed = {"stdout": "one\ntwo\n", "stderr": "", "aggregated_output": "one\ntwo\n", "exit_code": 3}
+    update("tool_call_update", toolCallId="call_1", status="failed", rawOutput={**printed, "status": "failed"})
+    say("done")
+    return {"stopReason": "end_turn"}
+
+
+def plain() -> Json:
+    say("hello")
+    return {"stopReason": "end_turn"}
+
+
+def concurrent() -> Json:
+    """The Java SDK has -32000 for a prompt that comes while another one runs."""
+    return {"code": -32000, "message": "There is already an active prompt execution"}
+
+
+def cancelled() -> Json:
+    return {"stopReason": "cancelled"}
+
+
+TURNS = {"cancelled": cancelled, "zed-codex": zed_codex, "concurrent": concurrent}
+
+
+# --- everything else
+
+
+def initialize(kind: str) -> Json:
+    capabilities: Json = {}
+    if kind == "resume-missing":
+        capabilities = {"loadSession": True, "sessionCapabilities": {"list": {}, "resume": {}}}
+    return {"protocolVersion": 1, "agentCapabilities": capabilities, "agentInfo": {"name": kind, "version": "1"}}
+
+
+def new(kind: str, number: Any) -> None:
+    if kind == "early":
+        update("available_commands_update", availableCommands=[{"name": "plan", "description": "Plan."}])
+        say("before the answer;")
+    send(id=number, result={"sessionId": "s", **({"modes": MODES} if kind == "modes" else {})})
+
+
+def answer(kind: str, message: Json) -> None:
+    number = message["id"]
+    match message["method"]:
+        case "initialize":
+            send(id=number, result=initialize(kind))
+        case "session/new":
+            new(kind, number)
+        case "session/list":
+            send(id=number, result={"sessions": [{"sessionId": "s", "cwd": message["params"]["cwd"]}]})
+        case "session/resume" if kind == "resume-missing":
+            send(id=number, error={"code": -32601, "message": '"Method not found": session/resume'})
+        case "session/load":
+            say("said long ago")
+            send(id=number, result={})
+        case "session/set_mode":
+            say(message["params"]["modeId"])
+            send(id=number, result={})
+        case "session/prompt":
+            ended = TURNS.get(kind, plain)()
+            send(id=number, **({"error": ended} if "code" in ended else {"result": ended}))
+        case _:
+            send(id=number, result={})
+
+
+def requests() -> Iterator[Json]:
+    while True:
+        message = read()
+        if "method" in message and "id" in message:
+            yield message
+
+
+if __name__ == "__main__":
+    for request in requests():
+        answer(sys.argv[1], request)

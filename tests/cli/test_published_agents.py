@@ -1,0 +1,86 @@
+"""`duologue run` with what published agents were seen to send, frame by frame."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.program import duologue
+
+AGENT = [sys.executable, str(Path(__file__).with_name("published_agent.py"))]
+
+
+def run(tmp_path: Path, kind: str, *options: str) -> subprocess.CompletedProcess[str]:
+    return duologue(tmp_path, "run", "go", *options, "--", *AGENT, kind)
+
+
+def events(ended: subprocess.CompletedProcess[str]) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in ended.stdout.splitlines()]
+
+
+def test_a_refusal_that_cancels_the_turn_is_a_refusal(tmp_path: Path) -> None:
+    ended = run(tmp_path, "zed-codex", "--json", "--deny")
+
+    assert ended.returncode == 5
+    last = events(ended)[-1]
+    assert (last["event"], last["stop_reason"], last["code"]) == ("End", "cancelled", 5)
+
+
+def test_a_cancelled_turn_without_a_refusal_is_an_interruption(tmp_path: Path) -> None:
+    ended = run(tmp_path, "cancelled", "--json")
+
+    assert (ended.returncode, events(ended)[-1]["stop_reason"]) == (130, "cancelled")
+
+
+def test_json_begins_with_the_session_although_updates_came_before_it(tmp_path: Path) -> None:
+    ended = run(tmp_path, "early", "--json")
+
+    names = [event["event"] for event in events(ended)]
+    assert names == ["Session", "Commands", "Text", "Text", "End"]
+
+
+def test_an_agent_that_offers_to_resume_and_cannot_loads_the_session(tmp_path: Path) -> None:
+    ended = run(tmp_path, "resume-missing", "--continue", "--json")
+
+    assert ended.returncode == 0
+    heard = events(ended)
+    assert [event["event"] for event in heard] == ["Session", "Text", "End"]
+    assert heard[1]["text"] == "hello"  # and not what was said long ago
+
+
+@pytest.mark.parametrize(
+    ("given", "chosen"),
+    [
+        ("acceptEdits", "acceptEdits"),
+        ("accept EDITS", "acceptEdits"),
+        ("plan first", "https://example.com/session-modes#plan"),
+        ("agent", "https://example.com/session-modes#agent"),
+        ("session-modes#plan", "https://example.com/session-modes#plan"),
+        ("plan", None),
+        ("Edits", None),
+        ("", None),
+    ],
+)
+def test_a_mode_is_chosen_by_its_id_its_name_or_the_end_of_its_id(
+    tmp_path: Path, given: str, chosen: str | None
+) -> None:
+    ended = run(tmp_path, "modes", "--mode", given)
+
+    if chosen is None:
+        assert ended.returncode == 2
+        assert f"there is no mode {given!r} (there are: https://example.com/session-modes#agent, " in ended.stderr
+    else:
+        assert ended.stdout == f"{chosen}hello"
+
+
+def test_an_error_of_the_login_code_inside_a_session_is_an_error_like_others(tmp_path: Path) -> None:
+    ended = run(tmp_path, "concurrent")
+
+    assert ended.returncode == 1
+    assert "There is already an active prompt execution (-32000)" in ended.stderr
+    assert "login" not in ended.stderr
