@@ -9,6 +9,7 @@ import itertools
 import json
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, TypeAlias
 
 Json: TypeAlias = dict[str, Any]
@@ -63,7 +64,7 @@ def ask(method: str, **params: Any) -> Json:
 
 
 def is_allowed(answer: Json) -> bool:
-    return answer["result"]["outcome"].get("optionId") == "approved"
+    return bool(answer["result"]["outcome"].get("optionId") == "approved")
 
 
 # --- turns, by kind: each returns the answer to the prompt
@@ -89,6 +90,24 @@ def zed_codex() -> Json:
     return {"stopReason": "end_turn"}
 
 
+def gemini_cli() -> Json:
+    """gemini 0.61: it reads before it creates, and any error answer ends the tool; the diff comes with the question."""
+    path = str(Path.cwd() / "new.txt")
+    call = {"toolCallId": "write_file-1", "title": "Writing to new.txt", "kind": "edit", "locations": [{"path": path}]}
+    before = ask("fs/read_text_file", path=path)
+    if "error" in before:
+        text = {"type": "content", "content": {"type": "text", "text": "[object Object]"}}
+        update("tool_call_update", toolCallId="write_file-1", status="failed", content=[text], kind="edit")
+        return {"stopReason": "end_turn"}
+    diff = {"type": "diff", "path": path, "oldText": "", "newText": "made\n", "_meta": {"kind": "add"}}
+    question = {**call, "status": "pending", "content": [diff]}
+    if is_allowed(ask("session/request_permission", toolCall=question, options=OPTIONS)):
+        ask("fs/write_text_file", path=path, content="made\n")
+        update("tool_call_update", **call, status="completed", content=[])
+    say("done")
+    return {"stopReason": "end_turn"}
+
+
 def plain() -> Json:
     say("hello")
     return {"stopReason": "end_turn"}
@@ -103,7 +122,7 @@ def cancelled() -> Json:
     return {"stopReason": "cancelled"}
 
 
-TURNS = {"cancelled": cancelled, "zed-codex": zed_codex, "concurrent": concurrent}
+TURNS = {"gemini-cli": gemini_cli, "cancelled": cancelled, "zed-codex": zed_codex, "concurrent": concurrent}
 
 
 # --- everything else
@@ -113,7 +132,8 @@ def initialize(kind: str) -> Json:
     capabilities: Json = {}
     if kind == "resume-missing":
         capabilities = {"loadSession": True, "sessionCapabilities": {"list": {}, "resume": {}}}
-    return {"protocolVersion": 1, "agentCapabilities": capabilities, "agentInfo": {"name": kind, "version": "1"}}
+    info = {"name": kind, "title": kind.title(), "version": "1.0.0"}
+    return {"protocolVersion": 1, "agentCapabilities": capabilities, "agentInfo": info}
 
 
 def new(kind: str, number: Any) -> None:

@@ -84,3 +84,10 @@ def test_an_error_of_the_login_code_inside_a_session_is_an_error_like_others(tmp
     assert ended.returncode == 1
     assert "There is already an active prompt execution (-32000)" in ended.stderr
     assert "login" not in ended.stderr
+
+
+def test_an_agent_that_reads_a_file_before_it_creates_it_can_create_it(tmp_path: Path) -> None:
+    ended = run(tmp_path, "gemini-cli", "--yes")
+
+    assert (ended.returncode, ended.stdout) == (0, "done")
+    assert (tmp_path / "new.txt").read_text() == "made\n"

@@ -264,16 +264,43 @@ async def test_line_8_terminals_that_were_never_made_and_commands_in_one_line(tm
         assert (await session.ask("go")).splitlines() == [str(tmp_path), "two words"]
 
 
-@pytest.mark.parametrize(("missing", "heard"), [("error", -32002), ("empty", "")])
+@pytest.mark.parametrize(
+    ("name", "missing", "heard"),
+    [
+        (None, "error", -32002),
+        (None, "empty", ""),
+        (None, None, -32002),
+        ("gemini-cli", None, ""),
+        ("gemini-cli", "error", -32002),
+        ("qwen-code", None, -32002),
+        ("qwen-code", "empty", ""),
+    ],
+)
 async def test_line_9_a_missing_file_is_an_error_or_empty_as_the_agent_needs_it(
-    tmp_path: Path, missing: Any, heard: object
+    tmp_path: Path, name: str | None, missing: Any, heard: object
 ) -> None:
     """9. One agent cannot create a file when reading it answers "not found", another expects exactly that."""
-    agent = ScriptedAgent()
+    agent = ScriptedAgent(**({} if name is None else {"agentInfo": {"name": name, "version": "0.61.0"}}))
     workspace = Workspace(missing=missing)
     async with asyncio.timeout(5), connect(agent, workspace=workspace) as remote, remote.session(tmp_path):
         answer = await agent.ask("fs/read_text_file", {"sessionId": "s1", "path": str(tmp_path / "new")})
     assert (answer["error"]["code"] if "error" in answer else answer["result"]["content"]) == heard
+
+
+@pytest.mark.parametrize(("path", "code"), [(".env", -32600), ("../outside", -32602)])
+async def test_line_9_an_agent_that_reads_missing_files_as_empty_reads_nothing_it_may_not(
+    tmp_path: Path, path: str, code: int
+) -> None:
+    """9. Reading stays behind the rules: what is forbidden is no empty text, be it there or not."""
+    agent = ScriptedAgent(agentInfo={"name": "gemini-cli", "version": "0.61.0"})
+    rules = Permissions(read="reject")
+    async with (
+        asyncio.timeout(5),
+        connect(agent, permissions=rules, workspace=Workspace()) as remote,
+        remote.session(tmp_path),
+    ):
+        answer = await agent.ask("fs/read_text_file", {"sessionId": "s1", "path": f"{tmp_path}/{path}"})
+    assert answer["error"]["code"] == code
 
 
 @pytest.mark.parametrize(

@@ -205,8 +205,8 @@ class _Chat:
         if name == "mode" and argument:
             await change_mode(session, argument)
         elif name == "model" and argument:
-            known = [] if session.models is None else [(each.value, each.name) for each in session.models.choices]
-            await session.set_model(find_choice(argument, known) or argument)
+            offered = [] if session.models is None else [(each.value, each.name) for each in session.models.choices]
+            await session.set_model(find_choice(argument, offered) or argument)
         elif name == "set" and argument:
             setting, _, value = argument.partition(" ")
             await change_setting(session, setting, value.strip())

@@ -239,8 +239,8 @@ async def change_setting(session: ClientSession, name: str, value: str) -> None:
             raise UsageError(f"{name} is true or false, not {value!r}")
         await session.set(name, value == "true")
         return
-    known = [(option.value, option.name) for option in setting.choices]
-    found = find_choice(value, known) if known else value
+    offered = [(option.value, option.name) for option in setting.choices]
+    found = find_choice(value, offered) if offered else value
     if found is None:
-        raise UsageError(f"{name} cannot be {value!r} (there are: {', '.join(value for value, _ in known)})")
+        raise UsageError(f"{name} cannot be {value!r} (there are: {', '.join(value for value, _ in offered)})")
     await session.set(name, found)

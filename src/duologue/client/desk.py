@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 from duologue.client.inquiries import Answerer, Inquiries
 from duologue.client.permissions import Permissions, Question
+from duologue.client.quirks import quirks_of
 from duologue.client.terminals import Terminals
 from duologue.client.watchdog import Signs
 from duologue.client.workspace import Workspace
 from duologue.conversation.content import JsonObject
+from duologue.conversation.setup import Party
 from duologue.conversation.updates import ToolCallChanged, Update
 from duologue.dialects.terms import (
     ClientFeatures,
@@ -98,6 +100,11 @@ class Desk:
             urls=self._inquiries.can_ask,
             terminal_login=True,
         )
+
+    def met(self, info: Party | None) -> None:
+        """Take note of who the agent says it is, before any session is opened."""
+        if self.workspace is not None:
+            self.workspace.suit(quirks_of(info))
 
     # --- sessions
 

@@ -87,6 +87,7 @@ class RemoteAgent:
         self.info = line.welcome.info
         self.features = line.welcome.features
         self.login_methods = line.welcome.login_methods
+        self.desk.met(self.info)
 
     @property
     def version(self) -> int:

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Literal, Self, TypeAlias
 
 from duologue.client.effects import Scene
+from duologue.client.quirks import Quirks
 from duologue.client.sensitive import is_protected
 from duologue.errors import InvalidParams, InvalidRequest, RequestError, ResourceNotFound
 from duologue.local.files import MAX_READ_BYTES, Roots
@@ -46,7 +47,8 @@ class Workspace:
     Args:
         roots: Nothing outside these is touched, whatever a session says; without any, its own directories count.
         read_only: Whether writing is not offered at all.
-        missing: What reading a missing file gives: an error, or an empty text, which some agents need to create one.
+        missing: What reading a missing file gives: an error, or an empty text, which some agents need to create one;
+            if not given, what the agent is known to need.
         overlay: Unsaved text of an editor.
         on_read: Is awaited with the path before a file is read; `False`, or an exception, forbids it.
         on_write: The same before a file is written, with the new text.
@@ -60,7 +62,7 @@ class Workspace:
         self,
         *roots: str | Path,
         read_only: bool = False,
-        missing: Literal["error", "empty"] = "error",
+        missing: Literal["error", "empty"] | None = None,
         overlay: Overlay | None = None,
         on_read: Callable[[Path], Awaitable[bool | None]] | None = None,
         on_write: Callable[[Path, str], Awaitable[bool | None]] | None = None,
@@ -71,7 +73,8 @@ class Workspace:
     ) -> None:
         self.is_read_only = read_only
         self._own = [Path(root).resolve() for root in roots]
-        self._missing: Literal["error", "empty"] = missing
+        self._missing = missing
+        self._needs = Quirks()
         self._buffers: Mapping[str, str] = overlay if isinstance(overlay, Mapping) else {}
         self._find_buffer = None if overlay is None or isinstance(overlay, Mapping) else overlay
         self._on_read = on_read
@@ -88,6 +91,10 @@ class Workspace:
         other._sessions = {}
         return other
 
+    def suit(self, quirks: Quirks) -> None:
+        """Do for sessions opened from now on what the agent is known to need, unless this workspace says otherwise."""
+        self._needs = quirks
+
     # --- sessions
 
     def open_session(self, session_id: str, roots: Sequence[str]) -> None:
@@ -99,7 +106,7 @@ class Workspace:
             allow_hard_links=self._allow_hard_links,
             follow_mounts=self._follow_mounts,
             max_read_bytes=self._max_read_bytes,
-            missing=self._missing,
+            missing=self._missing or self._needs.missing,
         )
         scene = Scene(session_id, "", tuple(str(Path(place).resolve()) for place in usable))
         self._sessions[session_id] = _Session(opened, scene)
