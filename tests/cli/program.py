@@ -50,6 +50,7 @@ class Terminal:
 
     def __init__(self, process: subprocess.Popen[bytes], screen: int) -> None:
         self.process = process
+        self.raw = b""
         self.text = ""
         self._screen = screen
         self._seen = 0
@@ -98,6 +99,7 @@ class Terminal:
             data = os.read(self._screen, 65536)
         except OSError:  # the other end is closed
             return False
+        self.raw += data
         self.text += re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]|\r", "", data.decode("utf-8", "replace"))
         return bool(data)
 

@@ -52,7 +52,7 @@ def test_an_answer_for_the_directory_holds_in_later_runs(tmp_path: Path) -> None
 def test_markdown_is_rendered_and_control_characters_do_nothing(tmp_path: Path) -> None:
     with terminal(tmp_path, "run", "/echo **bold** \x07 and \x9b31m") as person:
         assert person.wait() == 0
-        assert "You said: bold � and �31m" in person.text
+        assert "You said: bold  and  " in person.text
 
 
 def test_on_a_dumb_terminal_the_words_come_as_they_are(tmp_path: Path) -> None:

@@ -6,9 +6,8 @@ import argparse
 import shlex
 import sys
 
-import msgspec
-
 from duologue.cli.codes import Code
+from duologue.cli.output import safe
 from duologue.config.agents import BUILTIN, NamedAgent, config_file, find_agents
 from duologue.errors import StartError
 
@@ -30,7 +29,7 @@ def agents(arguments: argparse.Namespace) -> int:
         for agent in found:
             way = {"command": agent.command_line} if agent.url is None else {"url": agent.url}
             line = {"name": agent.name, "source": agent.source, **way}
-            sys.stdout.write(msgspec.json.encode(line).decode() + "\n")
+            safe(sys.stdout, is_exact=True).write_json(line)
     else:
         _show(found)
     return 0

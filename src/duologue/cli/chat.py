@@ -50,8 +50,6 @@ QUIET_EVENTS = (Commands, SettingsSwitched, State, Terminal, TerminalOutput, Tit
 
 def chat(arguments: argparse.Namespace) -> int:
     """Talk until the person leaves; the exit code."""
-    for stream in (sys.stdout, sys.stderr):
-        stream.reconfigure(errors="replace")  # type: ignore[union-attr]
     try:
         return int(asyncio.run(_Chat(arguments).talk()))
     except (KeyboardInterrupt, asyncio.CancelledError):

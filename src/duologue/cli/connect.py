@@ -8,6 +8,7 @@ import sys
 
 from duologue.agent.stdio import serve_stdio
 from duologue.cli.codes import Code, UsageError
+from duologue.cli.output import safe
 from duologue.cli.targets import remote_config
 from duologue.errors import StartError
 from duologue.relay.bridge.interpreter import Interpreter
@@ -49,8 +50,7 @@ def _way(arguments: argparse.Namespace) -> OpenProcess:
 
 def _show(data: bytes) -> None:
     """What a command writes to its stderr, people look for in ours."""
-    sys.stderr.buffer.write(data)
-    sys.stderr.flush()
+    safe(sys.stderr).write_bytes(data)
 
 
 def _show_warnings() -> None:

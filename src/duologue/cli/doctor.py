@@ -13,8 +13,8 @@ from collections.abc import Iterator
 import msgspec
 
 from duologue.cli.codes import Code
+from duologue.cli.output import Style, safe
 from duologue.cli.targets import name_of, remote_config, versions_for, with_version
-from duologue.cli.words import has_colour
 from duologue.client.connect import connect
 from duologue.client.inert import inert
 from duologue.config.agents import NamedAgent, config_file, find_agents
@@ -132,14 +132,15 @@ async def _check_agent(agent: NamedAgent, arguments: argparse.Namespace) -> Find
         return Finding(what=what, state="broken", told=inert(str(error), 600), fix=fix)
 
 
-MARKS = {"ok": ("\x1b[32m✓\x1b[0m", "✓"), "missing": ("\x1b[33m–\x1b[0m", "–"), "broken": ("\x1b[31m✗\x1b[0m", "✗")}
+MARKS = {"ok": ("✓", Style.GREEN), "missing": ("–", Style.YELLOW), "broken": ("✗", Style.RED)}
 
 
 def _tell(finding: Finding, as_json: bool) -> None:
+    out = safe(sys.stdout, is_exact=True)
     if as_json:
-        sys.stdout.write(msgspec.json.encode(finding).decode() + "\n")
-    else:
-        mark = MARKS[finding.state][0 if has_colour(sys.stdout) else 1]
-        fix = f"\n    → {finding.fix}" if finding.fix else ""
-        sys.stdout.write(f"{mark} {finding.what}: {finding.told}{fix}\n")
-    sys.stdout.flush()
+        out.write_json(finding)
+        return
+    fix = f"\n    → {finding.fix}" if finding.fix else ""
+    out.write(*MARKS[finding.state])
+    out.write(f" {finding.what}: {finding.told}{fix}\n")
+    out.flush()

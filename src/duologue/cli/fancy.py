@@ -16,6 +16,7 @@ from prompt_toolkit.document import Document
 from prompt_toolkit.history import FileHistory, InMemoryHistory
 from prompt_toolkit.output.vt100 import Vt100_Output
 
+from duologue.cli.output import safe
 from duologue.config.permissions import state_folder
 
 __all__ = ["FancyEditor"]
@@ -32,7 +33,7 @@ class FancyEditor:
         path = _history_file()
         history = InMemoryHistory() if path is None else FileHistory(str(path))
         # Asking a terminal where its cursor is costs a round trip, and over a slow line a warning.
-        output = Vt100_Output.from_pty(sys.stdout, term=os.environ.get("TERM"))
+        output = Vt100_Output.from_pty(safe(sys.stdout).trusted, term=os.environ.get("TERM"))
         output.enable_cpr = False
         self._session: PromptSession[str] = PromptSession(
             history=history, completer=_Offered(offer), complete_while_typing=False, output=output

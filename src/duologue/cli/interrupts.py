@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import NoReturn, Self
 
 from duologue.cli.codes import Code
+from duologue.cli.output import safe
 
 __all__ = ["Interrupts", "leave_now"]
 
@@ -23,7 +24,7 @@ def leave_now(code: Code) -> NoReturn:
     for stream in (sys.stdout, sys.stderr):
         try:
             if stream.isatty():
-                stream.write(SHOW_CURSOR)
+                safe(stream).trusted.write(SHOW_CURSOR)
             stream.flush()
         except OSError:
             pass

@@ -7,6 +7,7 @@ from typing import Any, TextIO
 import msgspec
 
 from duologue.cli.codes import Code
+from duologue.cli.output import safe
 from duologue.cli.show import Report
 from duologue.conversation import items
 from duologue.events import Event
@@ -18,7 +19,7 @@ class JsonLines:
     """Every line has `event`, the name of its kind; lines that came from the agent have `raw`, its frame, unchanged."""
 
     def __init__(self, out: TextIO) -> None:
-        self._out = out
+        self._out = safe(out, is_exact=True)
 
     def opened(self, session_id: str, cwd: str) -> None:
         """The first line."""
@@ -50,5 +51,4 @@ class JsonLines:
         self._write("Error", message=text, code=int(code))
 
     def _write(self, name: str, /, **fields: Any) -> None:
-        self._out.write(msgspec.json.encode({"event": name, **fields}).decode() + "\n")
-        self._out.flush()
+        self._out.write_json({"event": name, **fields})

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections import deque
 from collections.abc import Callable
 
 from duologue.cli.agentside import Watchable
+from duologue.cli.output import sanitize
 from duologue.errors import ResourceNotFound
-from duologue.local import display
 
 __all__ = ["MOST_LINES", "LiveOutput", "lines_of"]
 
@@ -18,12 +17,10 @@ MOST_LINES = 20
 MOST_LIVE_LINES = 100
 """Lines that are shown while they come; a command that says more is one whose end matters."""
 
-_COLOUR = re.compile(r"\x1b\[[0-9;:]*m")
-
 
 def lines_of(output: str) -> list[str]:
     """What a command printed, without anything that acts on a terminal."""
-    return _COLOUR.sub("", display.harmless(output)).splitlines()
+    return sanitize(output).splitlines()
 
 
 class LiveOutput:

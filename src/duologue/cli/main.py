@@ -8,6 +8,7 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 
+from duologue.cli.output import protect_streams
 from duologue.cli.parser import make_parser
 
 __all__ = ["main"]
@@ -32,6 +33,7 @@ UNREAD = 141
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit code."""
+    protect_streams()
     parser = make_parser()
     given = list(sys.argv[1:] if argv is None else argv)
     own, command_line = (given[: given.index("--")], given[given.index("--") + 1 :]) if "--" in given else (given, [])

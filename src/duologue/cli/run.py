@@ -36,8 +36,6 @@ GRACE_SECONDS = 5.0
 
 def run(arguments: argparse.Namespace) -> int:
     """One turn; the exit code says how it ended."""
-    for stream in (sys.stdout, sys.stderr):
-        stream.reconfigure(errors="replace")  # type: ignore[union-attr]
     try:
         prompt = _prompt_of(arguments)
         return int(asyncio.run(_Run(arguments, prompt).play()))

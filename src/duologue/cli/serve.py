@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from duologue.cli.codes import Code, UsageError
 from duologue.cli.opening import pairs
+from duologue.cli.output import safe
 from duologue.cli.targets import target_of
 from duologue.errors import StartError
 from duologue.relay.pipe import OpenProcess, Pipe
@@ -110,8 +111,7 @@ def _opener(arguments: argparse.Namespace) -> OpenProcess:
 
 def _show(data: bytes) -> None:
     """What agents write to stderr is for whoever looks after the server."""
-    sys.stderr.buffer.write(data)
-    sys.stderr.flush()
+    safe(sys.stderr).write_bytes(data)
 
 
 def _log_access() -> None:

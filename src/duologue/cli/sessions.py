@@ -8,16 +8,15 @@ import contextlib
 import sys
 from collections.abc import AsyncIterator, Generator
 from pathlib import Path
-from typing import TextIO
 
 import msgspec
 
 from duologue.cli.codes import UsageError, code_of_error
 from duologue.cli.logins import login_advice
 from duologue.cli.opening import pairs, sessions_here
+from duologue.cli.output import SafeOutput, safe
 from duologue.cli.recordings import known_recordings, named_recording, read
 from duologue.cli.targets import target_of, versions_for
-from duologue.cli.words import harmless
 from duologue.client.connect import connect
 from duologue.client.inert import inert
 from duologue.client.permissions import Permissions
@@ -46,18 +45,18 @@ def sessions(arguments: argparse.Namespace) -> int:
 
 
 @contextlib.contextmanager
-def _output(path: str | None) -> Generator[TextIO]:
+def _output(path: str | None) -> Generator[SafeOutput]:
     if path is None:
-        yield sys.stdout
+        yield safe(sys.stdout, is_exact=True)
         return
     try:
         with Path(path).open("w", encoding="utf-8") as file:
-            yield file
+            yield SafeOutput(file, is_exact=True)
     except OSError as error:
         raise UsageError(f"cannot write {path}: {error.strerror}") from None
 
 
-async def _look(arguments: argparse.Namespace, out: TextIO) -> None:
+async def _look(arguments: argparse.Namespace, out: SafeOutput) -> None:
     where = _here(arguments)
     is_one = arguments.action in ("show", "export")
     recording = named_recording(arguments.what) if is_one else None
@@ -96,7 +95,7 @@ def _here(arguments: argparse.Namespace) -> str | None:
 class _Shelf:
     """The sessions of an agent and the recordings, in one row."""
 
-    def __init__(self, recordings: dict[str, tuple[Path, SessionInfo]], out: TextIO, as_json: bool) -> None:
+    def __init__(self, recordings: dict[str, tuple[Path, SessionInfo]], out: SafeOutput, as_json: bool) -> None:
         self._recordings = recordings
         self._out = out
         self._as_json = as_json
@@ -116,9 +115,9 @@ class _Shelf:
             if self._as_json:
                 path = self._recordings.get(info.session_id, (None,))[0]
                 of_file = {} if path is None else {"recording": str(path)}
-                self._out.write(msgspec.json.encode({**msgspec.to_builtins(info), **of_file}).decode() + "\n")
+                self._out.write_json({**msgspec.to_builtins(info), **of_file})
             else:
-                when = (info.updated_at or "")[:16].replace("T", " ")
+                when = inert(info.updated_at or "")[:16].replace("T", " ")
                 line = f"{inert(info.session_id)}  {when:<16}  {inert(info.cwd)}  {inert(info.title or '')}"
                 self._out.write(line.rstrip() + "\n")
         if not known and not self._as_json:
@@ -139,7 +138,7 @@ class _Shelf:
     def _found(self, info: SessionInfo, line: str) -> None:
         if self._as_json:
             found = {"session_id": info.session_id, "title": info.title, "line": line}
-            self._out.write(msgspec.json.encode(found).decode() + "\n")
+            self._out.write_json(found)
         else:
             self._out.write(f"{inert(info.session_id)}: {inert(line.strip(), 500)}\n")
 
@@ -148,7 +147,7 @@ class _Shelf:
             _show_recording(self._recordings[info.session_id][0], self._out, self._as_json)
         else:
             items = [item async for item in self._items(agent, info)]
-            _write(self._out, _json_of(items) if self._as_json else markdown_of(info, items))
+            _write(self._out, [(info, items)], self._as_json)
 
     async def _items(self, agent: RemoteAgent | None, info: SessionInfo) -> AsyncIterator[Item]:
         if info.session_id in self._recordings:
@@ -162,20 +161,19 @@ class _Shelf:
                     yield item
 
 
-def _show_recording(path: Path, out: TextIO, as_json: bool) -> None:
+def _show_recording(path: Path, out: SafeOutput, as_json: bool) -> None:
     sessions = read(path)
     if not sessions:
         raise UsageError(f"{path}: there is no session in this recording")
-    shown = (
-        _json_of(recorded.transcript.items) if as_json else markdown_of(info, recorded.transcript.items)
-        for info, recorded in sessions
-    )
-    _write(out, "".join(shown) if as_json else "\n".join(shown))
+    _write(out, [(info, recorded.transcript.items) for info, recorded in sessions], as_json)
 
 
-def _write(out: TextIO, text: str) -> None:
-    """As it is into files and pipes; a terminal is not to do what an agent once said to it."""
-    out.write(harmless(text) if out.isatty() else text)
+def _write(out: SafeOutput, sessions: list[tuple[SessionInfo, list[Item]]], as_json: bool) -> None:
+    if not as_json:
+        out.write("\n".join(markdown_of(info, items) for info, items in sessions))
+        return
+    for item in (item for _, items in sessions for item in items):
+        out.write_json({"item": type(item).__name__, **msgspec.to_builtins(item)})
 
 
 def _lines_of(item: Item) -> list[str]:
@@ -190,11 +188,6 @@ def _chosen(known: list[SessionInfo], wanted: str) -> SessionInfo:
     if len(found) != 1:
         raise UsageError(f"{'no' if not found else 'more than one'} session is called {wanted!r}")
     return found[0]
-
-
-def _json_of(items: list[Item]) -> str:
-    lines = [{"item": type(item).__name__, **msgspec.to_builtins(item)} for item in items]
-    return "".join(msgspec.json.encode(line).decode() + "\n" for line in lines)
 
 
 def markdown_of(info: SessionInfo, items: list[Item]) -> str:

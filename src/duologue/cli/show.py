@@ -12,7 +12,8 @@ from duologue.cli.codes import Code
 from duologue.cli.diffs import MOST_LINES, diff_lines
 from duologue.cli.live import MOST_LINES as MOST_OUTPUT_LINES
 from duologue.cli.live import LiveOutput, lines_of
-from duologue.cli.words import harmless, has_colour, words_for
+from duologue.cli.output import Style, safe
+from duologue.cli.words import words_for
 from duologue.client.inert import inert
 from duologue.client.session import ClientSession
 from duologue.client.terminals import Terminals
@@ -43,10 +44,12 @@ from duologue.events import (
 
 __all__ = ["Report", "Screen", "Shown", "is_echo"]
 
-DIM, RED, GREEN, YELLOW, CYAN, BOLD, PLAIN = (f"\x1b[{number}m" for number in (2, 31, 32, 33, 36, 1, 0))
+PLAIN, BOLD, DIM, RED, GREEN, YELLOW, CYAN = Style
 MARKS = {"pending": "○", "in_progress": "◐", "completed": "●", "failed": "✗", "cancelled": "–"}
 TOOL_COLOURS = {"completed": GREEN, "failed": RED, "cancelled": DIM}
 PLAN_MARKS = {"pending": "☐", "in_progress": "◐", "completed": "☑"}
+MOST_COLUMNS = 1000
+"""Characters of a line without tabs that are shown of a change; more is cut, and says so."""
 SEVERITIES = {"error": RED, "warning": YELLOW}
 
 
@@ -106,14 +109,13 @@ class Screen:
         may_show_output: Callable[[], bool] = lambda: True,
     ) -> None:
         self._words = words_for(out)
-        self._talk = talk
+        self._talk = safe(talk)
         self._cwd = cwd
         self._terminals = terminals
         self._may_show_output = may_show_output
         self._agents_own = AgentTerminals()
         self._outputs: dict[str, LiveOutput] = {}
         self._said: dict[str | None, list[str]] = {}
-        self._has_colour = has_colour(talk)
         self._states: dict[str, tuple[str, str]] = {}
         self._diffs: dict[tuple[str, str], FileChange] = {}
         self._steps: dict[str | None, list[PlanEntry]] = {}
@@ -178,7 +180,7 @@ class Screen:
     def error(self, text: str, code: Code) -> None:
         """Why there is no more."""
         self.pause()
-        self._line(f"duologue: {harmless(text)}", RED)
+        self._line(f"duologue: {text}", RED)
 
     # --- the kinds of events
 
@@ -188,7 +190,9 @@ class Screen:
                 self._line(f"[{_described(event.content)}]", DIM)
             case Notice():
                 told = f": {event.description}" if event.description else ""
-                self._line(f"{event.severity}: {inert(event.title + told, 1000)}", SEVERITIES.get(event.severity, CYAN))
+                self._line(
+                    f"{inert(event.severity)}: {inert(event.title + told, 1000)}", SEVERITIES.get(event.severity, CYAN)
+                )
             case ModeSwitched():
                 self._line(f"mode: {inert(event.mode_id)}", DIM)
             case Compaction():
@@ -201,7 +205,7 @@ class Screen:
             case Unknown():
                 self._line(f"[{inert(event.tag or '?')}: an update this version does not know]", DIM)
             case UserText():
-                self._line(f"> {harmless(event.text)}", BOLD)
+                self._line(f"> {event.text}", BOLD)
             case State(state="requires_action" | "running" | "idle"):
                 pass  # the question follows, and so do the words and the end
             case State():
@@ -212,7 +216,7 @@ class Screen:
     def _message(self, message: Message) -> None:
         """A whole message; of one that was shown in part, the rest."""
         if message.role == "user":
-            self._line(f"> {harmless(message.text)}", BOLD)
+            self._line(f"> {message.text}", BOLD)
             return
         before = "".join(self._said.get(message.message_id, []))
         self._said[message.message_id] = [message.text]
@@ -230,7 +234,7 @@ class Screen:
         if not self._is_thinking:
             self._words.pause()
             self._is_thinking = True
-        self._say(harmless(text), DIM)
+        self._say(text, DIM)
 
     def _stop_thinking(self) -> None:
         if self._is_thinking:
@@ -282,8 +286,8 @@ class Screen:
         self._diffs[tool_call_id, change.path] = change
         lines = diff_lines(change, self._cwd)
         for number, line in enumerate(lines[:MOST_LINES]):
-            colour = BOLD if number < 2 else {"+": GREEN, "-": RED, "@": CYAN}.get(line[:1], "")
-            self._line("    " + harmless(line), colour)
+            colour = BOLD if number < 2 else {"+": GREEN, "-": RED, "@": CYAN}.get(line[:1], PLAIN)
+            self._line("    " + _spelt_out(line), colour)
         if len(lines) > MOST_LINES:
             self._line(f"    … {len(lines) - MOST_LINES} more lines", DIM)
 
@@ -308,14 +312,14 @@ class Screen:
     def _end_of_command(self, terminal_id: str) -> None:
         said = self._running(terminal_id).shown(terminal_id)
         if said is not None and said.exit is not None and said.exit.exit_code != 0:
-            self._line(f"    ended with {said.exit.signal or f'code {said.exit.exit_code}'}", RED)
+            self._line(f"    ended with {inert(said.exit.signal or f'code {said.exit.exit_code}')}", RED)
 
     def _block(self, text: str) -> None:
         lines = lines_of(text.strip("\n"))
         if len(lines) > MOST_OUTPUT_LINES:
             self._line(f"    … {len(lines) - MOST_OUTPUT_LINES} lines before", DIM)
         for line in lines[-MOST_OUTPUT_LINES:]:
-            self._line("    " + harmless(line), DIM)
+            self._line("    " + line, DIM)
 
     def _plan(self, plan: Plan) -> None:
         before, self._steps[plan.plan_id] = self._steps.get(plan.plan_id, []), plan.entries
@@ -323,23 +327,28 @@ class Screen:
         for entry in plan.entries:
             if not is_same or entry not in before:
                 mark = PLAN_MARKS.get(entry.status, "·")
-                self._line(f"  {mark} {inert(entry.content)}", DIM if entry.status == "completed" else "")
+                self._line(f"  {mark} {inert(entry.content)}", DIM if entry.status == "completed" else PLAIN)
         if plan.markdown is not None:
             self._block(plan.markdown)
 
     # --- writing
 
-    def _line(self, text: str, colour: str = "") -> None:
+    def _line(self, text: str, colour: Style = PLAIN) -> None:
         self._words.pause()
         self._say(text, colour)
         self._say("\n")
 
-    def _say(self, text: str, colour: str = "") -> None:
-        self._talk.write(f"{colour}{text}{PLAIN}" if colour and self._has_colour else text)
+    def _say(self, text: str, colour: Style = PLAIN) -> None:
+        self._talk.write(text, colour)
         self._talk.flush()
 
     def _short(self, path: str) -> str:
         return str(Path(path).relative_to(self._cwd)) if Path(path).is_relative_to(self._cwd) else path
+
+
+def _spelt_out(line: str) -> str:
+    """A line of a change with all its characters: one that could not be seen, or would hide others, is spelt out."""
+    return "\t".join(inert(part, MOST_COLUMNS) for part in line.split("\t"))
 
 
 def _described(content: Content) -> str:

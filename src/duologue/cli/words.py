@@ -6,11 +6,13 @@ import os
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, TextIO
 
+from duologue.cli.output import safe, sanitize
+
 if TYPE_CHECKING:
-    from rich.console import RenderableType
+    from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
     from rich.live import Live
 
-__all__ = ["Words", "harmless", "has_colour", "words_for"]
+__all__ = ["Words", "words_for"]
 
 
 REFRESHES_PER_SECOND = 8
@@ -29,34 +31,23 @@ def words_for(out: TextIO) -> Words:
     return RenderedWords(out) if is_rich else Words(out)
 
 
-def has_colour(stream: TextIO) -> bool:
-    """Whether colours do any good there: https://no-color.org, and terminals that know none."""
-    return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") not in (None, "", "dumb")
-
-
-def harmless(text: str) -> str:
-    """Text of an agent without the signs that act on a terminal; lines stay lines."""
-    return "".join(sign if sign in "\n\t" or sign.isprintable() else "�" for sign in text)
-
-
 class Words:
     """The agent's words as they come. Off a terminal, exactly those and nothing else."""
 
     def __init__(self, out: TextIO) -> None:
-        self._out = out
-        self._is_terminal = out.isatty()
+        self._out = safe(out, is_exact=True)
         self._is_in_line = False
 
     def write(self, text: str) -> None:
         """One more piece."""
         if text:
-            self._out.write(harmless(text) if self._is_terminal else text)
+            self._out.write(text)
             self._out.flush()
             self._is_in_line = not text.endswith("\n")
 
     def pause(self) -> None:
         """Something else will be shown: on a terminal, never in the middle of a line."""
-        if self._is_terminal and self._is_in_line:
+        if self._out.isatty() and self._is_in_line:
             self.write("\n")
 
 
@@ -67,7 +58,7 @@ class RenderedWords(Words):
         super().__init__(out)
         from rich.console import Console
 
-        self._console = Console(file=out)
+        self._console = Console(file=self._out.trusted)
         self._live: Live | None = None
         self._is_ending = False
         self._waiting = ""
@@ -110,15 +101,12 @@ class RenderedWords(Words):
 
     def _drawn(self) -> RenderableType:
         from rich.constrain import Constrain
-        from rich.markdown import Markdown
 
         if self._is_ending:
             return ""
-        return Constrain(Markdown(harmless(self._waiting)), max(1, self._console.width - ECHO_WIDTH))
+        return Constrain(SafeMarkdown(self._waiting), max(1, self._console.width - ECHO_WIDTH))
 
     def _render(self, paragraph: str) -> None:
-        from rich.markdown import Markdown
-
         if self._live is not None:
             # Its own end would draw all of it once more, and could not take back what left the screen at the top.
             self._is_ending = True
@@ -128,8 +116,24 @@ class RenderedWords(Words):
         if self._has_paragraph:
             self._out.write("\n")
         self._has_paragraph = True
-        self._console.print(Markdown(harmless(paragraph)))
+        self._console.print(SafeMarkdown(paragraph))
         self._out.flush()
+
+
+class SafeMarkdown:
+    """Markdown whose text cannot act on the terminal: it is sanitized after parsing, and links show where they lead."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Render it as `rich` does, then keep text and its looks, and neither control codes nor hyperlinks."""
+        from rich.markdown import Markdown
+        from rich.segment import Segment
+
+        for text, style, control in console.render(Markdown(self._text, hyperlinks=False), options):
+            if control is None:
+                yield Segment(sanitize(text), None if style is None else style.update_link(None))
 
 
 def _end_of_paragraph(text: str) -> int | None:

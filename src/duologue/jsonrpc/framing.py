@@ -12,12 +12,13 @@ How the stream was sliced never changes the frames, and the cost is linear in th
 
 from __future__ import annotations
 
+import re
 from io import BytesIO
 from typing import Self
 
 from duologue.errors import MessageTooLarge
 
-__all__ = ["MAX_MESSAGE_BYTES", "LineFramer", "Oversized"]
+__all__ = ["MAX_MESSAGE_BYTES", "LineFramer", "Oversized", "to_ascii"]
 
 MAX_MESSAGE_BYTES = 32 * 1024 * 1024
 """The limit of the TypeScript SDK, so that whatever it may send we may receive."""
@@ -32,6 +33,22 @@ BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 BLANK = b" \t"
 FIRST_VISIBLE = b"!"
 """Smallest line that starts with neither a blank nor a control character."""
+
+_UNPRINTABLE = re.compile("[^ -~]")
+
+
+def to_ascii(frame: bytes) -> bytes:
+    """Return a frame that means the same and consists of printable ASCII alone: for a terminal."""
+    return _UNPRINTABLE.sub(_escaped, frame.decode("utf-8", "replace")).encode("ascii")
+
+
+def _escaped(found: re.Match[str]) -> str:
+    """Between the tokens of a JSON text only white space is not printable; all else is inside of strings."""
+    character = found[0]
+    if character in "\t\n\r":
+        return " "
+    units = character.encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{units[at]:02x}{units[at + 1]:02x}" for at in range(0, len(units), 2))
 
 
 class Oversized(bytes):

@@ -11,7 +11,7 @@ import sys
 from contextlib import suppress
 from typing import Self, TextIO
 
-from duologue.jsonrpc.framing import MAX_MESSAGE_BYTES
+from duologue.jsonrpc.framing import MAX_MESSAGE_BYTES, to_ascii
 from duologue.transports.lines import MAX_QUEUED_BYTES, InputAndOutput, LinesTransport
 from duologue.transports.streams import is_same_socket, open_both, open_reader, open_writer
 
@@ -30,10 +30,13 @@ class StdioTransport(LinesTransport):
         # No limit on how long output may stall: a person may think for an hour.
         super().__init__(max_message_bytes=max_message_bytes, max_queued_bytes=max_queued_bytes)
         self._detour: Detour | None = None
+        self._is_shown = False
+        """Frames go to a terminal: their text could act on it."""
 
     async def __aenter__(self) -> Self:
         self._detour = detour = Detour()
-        if os.isatty(detour.wire_in) or os.isatty(detour.wire_out):
+        self._is_shown = os.isatty(detour.wire_out)
+        if os.isatty(detour.wire_in) or self._is_shown:
             with suppress(AttributeError, OSError):
                 sys.stderr.write(HINT)
         try:
@@ -48,6 +51,9 @@ class StdioTransport(LinesTransport):
             detour.end()
             raise
         return self
+
+    def send(self, frame: bytes) -> None:
+        super().send(to_ascii(frame) if self._is_shown else frame)
 
     async def aclose(self) -> None:
         try:

@@ -1,0 +1,286 @@
+"""The promise: text of an agent never acts on the terminal it is shown on, whichever command shows it.
+
+Each test runs the real program on a pseudo-terminal, with an agent that puts attacks into every text it may send, and
+looks at the bytes that a terminal would have got.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cli.program import PROGRAM, Terminal, duologue, terminal
+from tests.hostile.shouting_agent import ACTS, bad
+
+AGENT = [sys.executable, str(Path(__file__).with_name("shouting_agent.py"))]
+
+OWN = re.compile(
+    r"\x1b\[[0-9;]*m"  # looks
+    r"|\x1b\[\?(?:25|2004|7|1|12)[hl]"  # cursor, pasting, line wrap and keys, as the line editor wants them
+    r"|\x1b\[[0-9]*[ABCDGK]|\x1b\[J|\r|(?<!\x07)\x08"  # moves of what is drawn again, inside of it
+)
+"""The sequences that this program itself writes."""
+
+ACTING = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ufeff\U000e0041]"
+)
+
+
+def assert_nothing_acted(person: Terminal, *shown: str) -> None:
+    """Nothing but our own sequences reached the terminal, and these labels did."""
+    text = person.raw.decode("utf-8", "backslashreplace")
+
+    assert [label for label in shown if label not in person.text] == []
+    assert ACTING.findall(OWN.sub("", text)) == []
+    assert not re.search(r"\x1b\[(?:[0-9;]*;)?(?:53|8)m|\rOVERWRITTEN", text)
+
+
+@pytest.mark.parametrize("kind", ["xterm", "dumb"])
+@pytest.mark.fault("TRM-24", "CLI-01")
+def test_a_turn_shows_everything_and_does_nothing(tmp_path: Path, kind: str) -> None:
+    with terminal(tmp_path, "run", "hi", "--yes", "--", *AGENT, "talks", TERM=kind) as person:
+        assert person.wait() == 0
+        assert_nothing_acted(
+            person,
+            *(
+                "L-thought",
+                "L-message",
+                "end of blocks",
+                "L-user",
+                "L-image",
+                "L-link",
+                "L-plan",
+                "L-unknown",
+                "L-mode",
+            ),
+            *("L-severity", "L-notice", "L-tool", "L-place", "L-output", "L-failed", "L-stop"),
+            *("L-path", "L-old", "L-new"),
+        )
+        if kind == "xterm":
+            assert "https://good.example (https://evil.example/" in " ".join(person.text.split())
+
+
+@pytest.mark.fault("CLI-02")
+def test_json_on_a_terminal_is_ascii(tmp_path: Path) -> None:
+    with terminal(tmp_path, "run", "hi", "--yes", "--json", "--", *AGENT, "talks") as person:
+        assert person.wait() == 0
+        lines = person.raw.decode("ascii").split("\r\n")
+
+        assert all(line.isprintable() for line in lines)
+        events = [json.loads(line) for line in lines if line.startswith("{")]
+        assert next(each for each in events if each["event"] == "Thought")["text"] == bad("L-thought")
+        assert events[-1]["stop_reason"] == bad("L-stop")
+
+
+@pytest.mark.fault("CLI-03")
+@pytest.mark.parametrize("options", [[], ["--json"]])
+def test_off_a_terminal_stdout_is_exact(tmp_path: Path, options: list[str]) -> None:
+    ended = duologue(tmp_path, "run", "hi", "--yes", *options, "--", *AGENT, "talks")
+
+    if options:
+        texts = [json.loads(line).get("text") for line in ended.stdout.split("\n") if line]
+        assert bad("L-thought") in texts
+        assert ACTS[-1] in ended.stdout  # not escaped where programs read it
+    else:
+        assert ended.stdout.startswith(bad("L-message"))
+        assert ended.stdout.count(ACTS.partition("\x1b[6n")[0]) > 3
+    assert ACTING.sub("", ended.stderr) == ended.stderr
+
+
+@pytest.mark.parametrize(
+    ("kind", "code", "labels"),
+    [
+        ("fails", 1, ["L-error"]),
+        ("dies", 1, ["L-last-words"]),
+        ("noisy", 8, ["L-banner"]),
+        ("locked", 7, ["L-locked", "L-method", "L-login"]),
+    ],
+)
+@pytest.mark.parametrize("options", [[], ["--json"]])
+@pytest.mark.fault("CLI-01")
+def test_a_run_that_fails_says_why_and_does_nothing(
+    tmp_path: Path, kind: str, code: int, labels: list[str], options: list[str]
+) -> None:
+    with terminal(tmp_path, "run", "hi", *options, "--", *AGENT, kind) as person:
+        if kind == "locked":
+            person.until("Your choice")
+            person.type("\n")
+        assert person.wait() == code
+        assert_nothing_acted(person, *labels)
+
+
+@pytest.mark.fault("CLI-01", "PRM-08")
+@pytest.mark.parametrize("command", ["run", "chat"])
+def test_a_question_shows_what_it_is_about_and_does_nothing(tmp_path: Path, command: str) -> None:
+    prompt = ["hi"] if command == "run" else []
+    with terminal(tmp_path, command, *prompt, "--ask", "--", *AGENT, "asks") as person:
+        if command == "chat":
+            person.until("›")
+            person.type("hi\r")
+        person.until("L-option")
+        person.until("Your choice")
+        person.type("1\n")
+        person.until("L-form")
+        person.until("Answer?")
+        person.type("y\n")
+        person.until("L-field")
+        person.type("wrong\n")
+        person.until("L-choice")
+        person.until("L-field")
+        person.type("\n")
+        person.until("L-visit")
+        person.until("It belongs to: evil.example")
+        person.type("\n")
+        person.until("(end_turn")
+        if command == "chat":
+            person.until("›")
+            person.type("\x04")
+        assert person.wait() == (9 if command == "run" else 0)
+        assert_nothing_acted(person, "L-question", "L-line", "L-help", "L-address")
+
+
+@pytest.mark.parametrize("kind", ["xterm", "dumb"])
+@pytest.mark.fault("CLI-01")
+def test_a_chat_shows_what_the_agent_offers_and_does_nothing(tmp_path: Path, kind: str) -> None:
+    with terminal(tmp_path, "chat", "--", *AGENT, "talks", TERM=kind) as person:
+        person.until("Ctrl-D leaves.")
+        prompt = "›" if kind == "xterm" else "> "
+        for line, label in {
+            ":mode": "mode = L-mode",
+            ":mode nonsense": "there is no mode",
+            ":set": "L-setting",
+            ":set nonsense 1": "there is no setting",
+            ":commands": "L-description",
+            ":sessions": "L-title",
+            ":usage": "the agent does not tell",
+            ":resume L-other": "session begins with",
+            "hi": "L-stop",
+        }.items():
+            person.until(prompt)
+            person.type(f"{line}\r")
+            person.until(label)
+        person.until(prompt)
+        if kind == "xterm":
+            person.type("/p")
+            person.complete("/plain")
+            person.type("\x15/")
+            person.type("\t\x15:mode \t\x15:set \t\x15")
+        person.type("\x04")
+        assert person.wait() == 0
+        assert_nothing_acted(person, "L-agent-title", "L-message", "L-notice")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "labels"),
+    [
+        (["list"], ["L-session", "L-title"]),
+        (["show", "L-session"], ["L-message", "L-tool"]),
+        (["export", "L-session"], ["L-message"]),
+        (["search", "L-message"], ["L-session", "L-message"]),
+    ],
+)
+@pytest.mark.parametrize("options", [[], ["--json"]])
+@pytest.mark.fault("CLI-01", "CLI-02")
+def test_sessions_are_shown_and_do_nothing(
+    tmp_path: Path, arguments: list[str], labels: list[str], options: list[str]
+) -> None:
+    with terminal(tmp_path, "sessions", *arguments, *options, "--", *AGENT) as person:
+        assert person.wait() == 0
+        assert_nothing_acted(person, *labels)
+        assert not options or person.raw.isascii()
+    exact = duologue(tmp_path, "sessions", *arguments, *options, "--", *AGENT).stdout
+    assert bool(options) == all(line.startswith("{") for line in exact.split("\n") if line)
+    assert arguments[0] not in ("show", "export") or options or ACTS in exact
+
+
+@pytest.mark.fault("CLI-01")
+def test_a_recording_is_shown_and_does_nothing(tmp_path: Path) -> None:
+    duologue(tmp_path, "run", "hi", "--record", "run.acp", "--", *AGENT, "talks")
+    for options in ([], ["--json"]):
+        with terminal(tmp_path, "sessions", "show", "run.acp", *options) as person:
+            assert person.wait() == 0
+            assert_nothing_acted(person, "L-message", "L-tool")
+
+
+@pytest.mark.fault("CLI-01")
+def test_the_doctor_and_the_list_of_agents_do_nothing(tmp_path: Path) -> None:
+    folder = tmp_path / "config" / "duologue"
+    folder.mkdir(parents=True)
+    for name, kind in (("good", ""), ("dead", "exits")):
+        args = json.dumps([AGENT[1], kind, ACTS.replace("\x00", "")]).replace("\\udb40\\udc41", "\\U000E0041")
+        with (folder / "config.toml").open("a") as config:
+            config.write(f"[agents.{name}]\ncommand = {json.dumps(AGENT[0])}\nargs = {args}\n".replace("\x7f", ""))
+    for arguments in (["doctor"], ["doctor", "--json"], ["agents"], ["agents", "--json"], ["agents", "--names"]):
+        with terminal(tmp_path, *arguments) as person:
+            person.wait()
+            labels = ["L-agent-title", "L-login", "L-stderr"] if "doctor" in arguments else []
+            assert_nothing_acted(person, "good", "dead", *labels)
+
+
+INITIALIZE = '{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":1}}\n'
+NEW = '{"jsonrpc":"2.0","id":2,"method":"session/new","params":{"cwd":"/tmp","mcpServers":[]}}\n'
+
+
+@pytest.mark.parametrize("options", [[], ["--as", "v2"]])
+@pytest.mark.fault("CLI-01", "CLI-02")
+def test_frames_that_pass_to_a_terminal_are_ascii(tmp_path: Path, options: list[str]) -> None:
+    with terminal(tmp_path, "connect", *options, "--", *AGENT, "talks") as person:
+        newer = 'Version":2,"info":{"name":"n","version":"1"}'
+        person.type(INITIALIZE if not options else INITIALIZE.replace('Version":1', newer))
+        person.until("L-agent")
+        person.type(NEW)
+        person.until("L-session")
+        person.type("\x04")
+        person.wait()
+        assert_nothing_acted(person, "L-stderr")
+
+
+@pytest.mark.fault("CLI-01")
+def test_a_served_agent_that_shouts_into_the_server_log_does_nothing(tmp_path: Path) -> None:
+    with terminal(tmp_path, "serve", "--access-log", "--", *AGENT, "talks") as person:
+        url = "ws://" + person.until("\n").partition("ws://")[2].strip()
+        duologue(tmp_path, "run", "hi", "--agent", url)
+        person.until("L-stderr")
+        person.interrupt()
+        person.wait()
+        assert_nothing_acted(person)
+
+
+@pytest.mark.fault("CLI-02")
+def test_the_built_in_agent_answers_a_terminal_in_ascii(tmp_path: Path) -> None:
+    with terminal(tmp_path, "agent") as person:
+        person.type(INITIALIZE + NEW)
+        person.until('"sessionId":"')
+        session = person.until('"').removesuffix('"')
+        params = f'{{"sessionId":"{session}","prompt":[{{"type":"text","text":"/echo L-echo \\u009b2J \\u202e"}}]}}'
+        person.type(f'{{"jsonrpc":"2.0","id":3,"method":"session/prompt","params":{params}}}\n')
+        person.until("end_turn")
+        person.type("\x04")
+        assert person.wait() == 0
+        assert_nothing_acted(person, "L-echo")
+        assert person.raw.isascii()
+
+
+@pytest.mark.fault("CLI-01")
+def test_what_the_interpreter_and_the_log_say_does_nothing(tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text(
+        "import duologue.config.agents as found, logging\n"
+        "from tests.hostile.shouting_agent import bad\n"
+        "def fail(*_):\n"
+        "    logging.getLogger('x').warning(bad('L-logged'))\n"
+        "    raise RuntimeError(bad('L-raised'))\n"
+        "found.find_agents = fail\n"
+    )
+    root = str(Path(__file__).parents[2])
+    with terminal(tmp_path, "agents", PYTHONPATH=f"{tmp_path}:{root}", PYTHONSAFEPATH="1") as person:
+        assert person.wait() == 1
+        assert_nothing_acted(person, "L-logged", "L-raised", "Traceback")
+
+
+def test_the_program_is_the_one_that_users_start() -> None:
+    """The tests above start the module; the installed command is the same function."""
+    assert PROGRAM[1:] == ["-m", "duologue.cli.main"]
