@@ -209,11 +209,16 @@ class Desk:
         self, session_id: str, command: str, args: list[str], env: dict[str, str], cwd: str | None, limit: int | None
     ) -> str:
         session, terminals = self._session(session_id), self._terminals()
-        place, roots = cwd or session.setup.cwd, session.setup.roots
-        argv = [command, *args]
-        with self.signs.waits(session_id):
-            await self.permissions.check_command(session_id, session.setup.cwd, argv, place, env=env, roots=roots)
-        return await terminals.create(session_id, command, args, env=env, cwd=place, roots=roots, limit=limit)
+        own, roots, argv = session.setup.cwd, session.setup.roots, [command, *args]
+
+        async def judge(place: str) -> None:
+            with self.signs.waits(session_id):
+                await self.permissions.check_command(session_id, own, argv, place, env=env, roots=roots)
+
+        # What is judged is the directory that is open, and that is what the command starts in.
+        return await terminals.create(
+            session_id, command, args, env=env, cwd=cwd or own, roots=roots, limit=limit, judge=judge
+        )
 
     async def terminal_output(self, session_id: str, terminal_id: str) -> TerminalOutput:
         return self._terminals().output(session_id, terminal_id)

@@ -143,13 +143,15 @@ def absolute(path: str, cwd: str) -> str | None:
 
 
 def command_effect(argv: Sequence[str], place: str, env: Mapping[str, str] | None = None) -> Effect:
-    """The effect of running this. A shell that is given one simple command is that command."""
+    """The effect of running this in a directory, whose path holds no links.
+
+    A shell that is given one simple command is that command.
+    """
     line = shell_line(argv)
     words = list(argv) if line is None else words_of(line)
     variables = tuple(sorted(each for each in (env or {}).items() if not _is_harmless(each[0])))
     shown = line_of(words) if words is not None else line or ""
-    where = os.path.realpath(place) if place else ""
-    return Effect("execute", command=Invocation(shown, tuple(words or ()), where, variables))
+    return Effect("execute", command=Invocation(shown, tuple(words or ()), place, variables))
 
 
 def effects_of_tool(tool: ToolCall, scene: Scene) -> list[Effect]:
@@ -173,7 +175,8 @@ def effects_of_tool(tool: ToolCall, scene: Scene) -> list[Effect]:
 
 
 def _commands_of(given: dict[str, Any], scene: Scene) -> list[Effect]:
-    place = absolute(next(iter(_texts(given, PLACE_KEYS)), "."), scene.cwd) or ""
+    place = absolute(next(iter(_texts(given, PLACE_KEYS)), "."), scene.cwd)
+    place = "" if place is None else os.path.realpath(place)
     args, env = given.get("args"), given.get("env")
     effects: list[Effect] = []
     for value in [given[key] for key in COMMAND_KEYS if key in given]:

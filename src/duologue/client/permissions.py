@@ -217,7 +217,7 @@ class Permissions:
         env: Mapping[str, str] | None = None,
         roots: Sequence[str] = (),
     ) -> None:
-        """Raise unless this may be run there.
+        """Raise unless this may be run in `place`, which is the real path of a directory that is open.
 
         Raises:
             InvalidRequest: It may not.

@@ -16,14 +16,14 @@ import os
 import re
 import secrets
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Generator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Self
 
 from duologue.client.shell import SHELL, argv_of
+from duologue.client.working_directory import WorkingDirectory, open_directory
 from duologue.dialects.terms import TerminalExit, TerminalOutput
 from duologue.errors import InvalidParams, InvalidRequest, ResourceNotFound, StartError
 from duologue.local.commands import GRACE_SECONDS, MAX_PROCESSES, OUTPUT_LIMIT, Command
@@ -49,6 +49,7 @@ DIVERTING = re.compile(
 """Variables that make another program run than the one that was named, or more than it."""
 
 Watcher = Callable[[str], None]
+Judge = Callable[[str], Awaitable[None]]
 
 _log = logging.getLogger("duologue.client")
 
@@ -156,6 +157,7 @@ class Terminals:
         cwd: str,
         roots: Sequence[str],
         limit: int | None,
+        judge: Judge | None = None,
     ) -> str:
         """Start a command and return the id of its terminal at once.
 
@@ -167,6 +169,7 @@ class Terminals:
             cwd: Where it runs, inside one of `roots`.
             roots: The directories of the session.
             limit: Bytes of output to keep.
+            judge: Awaited with the directory once it is open; an exception keeps the command from starting.
 
         Raises:
             InvalidParams: It cannot be started, or not there, or not with these variables.
@@ -180,13 +183,17 @@ class Terminals:
         terminal_id = new_id()
         terminal = session.terminals[terminal_id] = _Terminal()
         try:
-            terminal.command = started = await self._start(argv, env, cwd, roots, limit, terminal)
+            with open_directory(cwd, roots) as place:
+                if judge is not None:
+                    await judge(place.path)
+                _check_open(session)
+                terminal.command = started = await self._start(argv, env, place, limit, terminal)
         except BaseException:
             session.terminals.pop(terminal_id, None)
             raise
         if session.is_closed:
             await started.release()
-            raise InvalidRequest("the session was closed")
+            _check_open(session)
         self._running[terminal_id] = terminal
         return terminal_id
 
@@ -274,25 +281,24 @@ class Terminals:
         self,
         argv: list[str],
         env: Mapping[str, str],
-        cwd: str,
-        roots: Sequence[str],
+        place: WorkingDirectory,
         limit: int | None,
         terminal: _Terminal,
     ) -> Command:
-        with _held(cwd, roots) as place:
-            try:
-                return await Command.start(
-                    argv,
-                    cwd=place,
-                    env={**_search_path(), **self._env, **env},
-                    output_limit=min(self._hard_cap, self._output_limit if limit is None else max(0, limit)),
-                    pty=self._pty,
-                    on_output=terminal.printed,
-                    grace=self._grace,
-                    max_processes=self._max_processes,
-                )
-            except StartError as error:
-                raise InvalidParams(str(error).replace(place, cwd)) from error
+        cwd = place.start_path()
+        try:
+            return await Command.start(
+                argv,
+                cwd=cwd,
+                env={**_search_path(), **self._env, **env},
+                output_limit=min(self._hard_cap, self._output_limit if limit is None else max(0, limit)),
+                pty=self._pty,
+                on_output=terminal.printed,
+                grace=self._grace,
+                max_processes=self._max_processes,
+            )
+        except StartError as error:
+            raise InvalidParams(str(error).replace(cwd, place.path)) from error
 
     def _argv(self, command: str, args: Sequence[str]) -> list[str]:
         if self._shell is not None:
@@ -321,27 +327,11 @@ def _search_path() -> dict[str, str]:
     return {"PATH": os.pathsep.join(place for place in places if Path(place).is_absolute())}
 
 
+def _check_open(session: _Session) -> None:
+    if session.is_closed:
+        raise InvalidRequest("the session was closed")
+
+
 def new_id() -> str:
     """An id that nobody can guess."""
     return f"term_{secrets.token_urlsafe(16)}"
-
-
-@contextmanager
-def _held(cwd: str, roots: Sequence[str]) -> Generator[str]:
-    """The directory, if it really lies in one of the roots, held open: what was checked is what a command starts in."""
-    refused = InvalidParams("cwd: not a directory inside the session's own")
-    if not cwd.startswith("/"):
-        raise refused
-    try:
-        fd = os.open(cwd, os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_CLOEXEC", 0))
-    except (OSError, ValueError) as error:
-        raise refused from error
-    try:
-        handle = Path(f"/proc/self/fd/{fd}")
-        has_handle = handle.is_symlink()
-        real = handle.readlink() if has_handle else Path(cwd).resolve()
-        if not any(real.is_relative_to(Path(root).resolve()) for root in roots) or not real.is_dir():
-            raise refused
-        yield str(handle if has_handle else real)
-    finally:
-        os.close(fd)

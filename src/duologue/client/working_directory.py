@@ -1,0 +1,82 @@
+"""The directory that a command starts in: opened first, judged as what it is, and started in through the handle."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from duologue.errors import InvalidParams
+
+__all__ = ["WorkingDirectory", "open_directory"]
+
+OPEN_FILES = "/proc/self/fd"
+"""Where Linux shows the open files of a process. Elsewhere device and inode are compared before a command starts."""
+
+
+@dataclass(frozen=True)
+class WorkingDirectory:
+    """A directory that is held open.
+
+    Attributes:
+        path: Where it was when it was opened, without links: what permissions judge.
+    """
+
+    path: str
+    _fd: int
+
+    def start_path(self) -> str:
+        """The path to start a command in.
+
+        Raises:
+            InvalidParams: The directory was moved, replaced or removed since it was opened.
+        """
+        if _path_of(self._fd) not in (None, self.path) or not _is_at(self._fd, self.path):
+            raise InvalidParams("cwd: the directory was moved or replaced before the command could start; ask again")
+        handle = _handle(self._fd)
+        return str(handle) if handle.is_symlink() else self.path
+
+
+@contextmanager
+def open_directory(cwd: str, roots: Sequence[str]) -> Generator[WorkingDirectory]:
+    """Hold a directory open that lies in one of the roots.
+
+    Raises:
+        InvalidParams: It is no directory, or lies elsewhere.
+    """
+    refused = InvalidParams("cwd: not a directory inside the session's own")
+    if not cwd.startswith("/"):
+        raise refused
+    try:
+        fd = os.open(cwd, os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_CLOEXEC", 0))
+    except (OSError, ValueError) as error:
+        raise refused from error
+    try:
+        real = _path_of(fd) or os.path.realpath(cwd)
+        if not any(Path(real).is_relative_to(Path(root).resolve()) for root in roots) or not _is_at(fd, real):
+            raise refused
+        yield WorkingDirectory(real, fd)
+    finally:
+        os.close(fd)
+
+
+def _handle(fd: int) -> Path:
+    return Path(OPEN_FILES, str(fd))
+
+
+def _path_of(fd: int) -> str | None:
+    """Where an open directory is now, as far as the system tells."""
+    try:
+        return str(_handle(fd).readlink())
+    except OSError:
+        return None
+
+
+def _is_at(fd: int, path: str) -> bool:
+    """Whether the open directory is the one at this path, which is not a link."""
+    try:
+        return os.path.samestat(os.fstat(fd), os.lstat(path))
+    except OSError:
+        return False
