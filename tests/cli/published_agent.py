@@ -108,6 +108,37 @@ def gemini_cli() -> Json:
     return {"stopReason": "end_turn"}
 
 
+def codex() -> Json:
+    """codex-acp 2.6: the output and the end of a command are in the `_meta` of its tool call."""
+    call = {"toolCallId": "call_1", "name": "exec_command", "kind": "execute", "title": COMMAND}
+    shown = [{"type": "terminal", "terminalId": "call_1"}]
+    info = {"terminal_info": {"cwd": str(Path.cwd()), "terminal_id": "call_1"}}
+    update("tool_call", **call, status="in_progress", content=shown, rawInput={"command": COMMAND}, _meta=info)
+    ended = {
+        "terminal_output_delta": {"data": "one\ntwo\n", "terminal_id": "call_1"},
+        "terminal_exit": {"exit_code": 3, "signal": None, "terminal_id": "call_1"},
+    }
+    update("tool_call_update", toolCallId="call_1", status="failed", _meta=ended)
+    say("done")
+    return {"stopReason": "end_turn"}
+
+
+def codex_unshown() -> Json:
+    """codex-acp 2.6: a command that only reads shows no terminal, and has one all the same."""
+    update("tool_call", toolCallId="call_1", kind="read", title="Read file", status="in_progress")
+    printed = {"terminal_output_delta": {"data": "cat: no such file\n", "terminal_id": "call_1"}}
+    update("tool_call_update", toolCallId="call_1", status="failed", rawOutput={"exit_code": 1}, _meta=printed)
+    say("done")
+    return {"stopReason": "end_turn"}
+
+
+def left_open() -> Json:
+    """An agent that never says how its tool call ended."""
+    update("tool_call", toolCallId="t", kind="execute", title="make", status="in_progress")
+    say("It is built.")
+    return {"stopReason": "end_turn"}
+
+
 def plain() -> Json:
     say("hello")
     return {"stopReason": "end_turn"}
@@ -122,7 +153,15 @@ def cancelled() -> Json:
     return {"stopReason": "cancelled"}
 
 
-TURNS = {"gemini-cli": gemini_cli, "cancelled": cancelled, "zed-codex": zed_codex, "concurrent": concurrent}
+TURNS = {
+    "codex": codex,
+    "codex-unshown": codex_unshown,
+    "left-open": left_open,
+    "gemini-cli": gemini_cli,
+    "cancelled": cancelled,
+    "zed-codex": zed_codex,
+    "concurrent": concurrent,
+}
 
 
 # --- everything else

@@ -91,3 +91,43 @@ def test_an_agent_that_reads_a_file_before_it_creates_it_can_create_it(tmp_path:
 
     assert (ended.returncode, ended.stdout) == (0, "done")
     assert (tmp_path / "new.txt").read_text() == "made\n"
+
+
+def test_the_output_of_a_command_is_shown_from_the_meta_of_its_tool_call(tmp_path: Path) -> None:
+    ended = run(tmp_path, "codex", "--yes")
+
+    assert (ended.returncode, ended.stdout) == (0, "done")
+    assert "    one\n    two\n" in ended.stderr
+    assert "    ended with code 3\n" in ended.stderr
+
+
+def test_the_output_of_a_failed_command_is_shown_without_a_terminal_to_show_it(tmp_path: Path) -> None:
+    assert "    cat: no such file\n" in run(tmp_path, "codex-unshown", "--yes").stderr
+
+
+def test_the_output_of_a_command_is_shown_from_its_raw_output_and_not_from_the_question(tmp_path: Path) -> None:
+    ended = run(tmp_path, "zed-codex", "--yes")
+
+    assert (ended.returncode, ended.stdout) == (0, "done")
+    assert "    one\n    two\n" in ended.stderr
+    assert "Available Decisions" not in ended.stderr
+
+
+def test_the_diff_that_came_with_the_question_is_kept_and_shown(tmp_path: Path) -> None:
+    assert "    +made\n" in run(tmp_path, "gemini-cli", "--yes").stderr
+
+    (tmp_path / "new.txt").unlink()
+    calls = [event for event in events(run(tmp_path, "gemini-cli", "--yes", "--json")) if event["event"] == "ToolCall"]
+    assert calls[-1]["status"] == "completed"
+    assert [part["new_text"] for part in calls[-1]["content"]] == ["made\n"]
+    assert calls[-1]["permission_content"] == calls[-1]["content"]
+
+
+def test_a_call_left_open_at_the_end_keeps_its_status_and_is_said_not_to_be_settled(tmp_path: Path) -> None:
+    ended = run(tmp_path, "left-open")
+    assert ended.returncode == 0
+    assert "◐ execute: make (not settled" in ended.stderr
+    assert "✗" not in ended.stderr
+
+    calls = [event for event in events(run(tmp_path, "left-open", "--json")) if event["event"] == "ToolCall"]
+    assert [(call["status"], call["is_unsettled"]) for call in calls] == [("in_progress", False), ("in_progress", True)]

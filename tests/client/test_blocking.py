@@ -59,7 +59,7 @@ MACHINERY = {
     RemoteAgent: {"connection", "forget", "fork", "need", "new", "proxy", "request", "setup_for"},
     ClientSession: {
         *("aclose", "come_back", "fall_silent", "is_cancelling", "model_was_set", "opened", "request", "said", "show"),
-        *("start_turn", "update", "withdraw"),
+        *("is_reached", "start_turn", "update", "withdraw"),
     },
     ClientTurn: {"add", "deliver", "fail", "give_up", "is_behind", "note", "run"},
 }

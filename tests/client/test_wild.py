@@ -197,7 +197,10 @@ async def test_line_5_settings_told_in_a_replay_survive_an_answer_that_says_noth
 
 
 async def test_line_6_tool_calls_begin_anyhow_and_end_with_their_turn(tmp_path: Path) -> None:
-    """6. A permission or an update as first mention; `tool_call` twice; nothing but an id; calls that never finish."""
+    """6. A permission or an update as first mention; `tool_call` twice; nothing but an id; calls that never finish.
+
+    What a turn leaves open at its end may have worked: the last status stays, and the call says that it is not settled.
+    """
 
     async def work(params: Json) -> Json:
         asked = await agent.ask_permission({"toolCallId": "asked", "title": "Delete it", "kind": "delete"})
@@ -215,8 +218,14 @@ async def test_line_6_tool_calls_begin_anyhow_and_end_with_their_turn(tmp_path: 
     async with asyncio.timeout(5), connect(agent) as remote, remote.session(tmp_path) as session:
         await session.prompt("go")
         assert outcomes == [{"outcome": "selected", "optionId": "o0"}]
-        calls = {call.tool_call_id: (call.title, call.status) for call in session.transcript.tool_calls}
-        assert calls == {"asked": ("Delete it", "failed"), "first": ("", "failed"), "twice": ("Two", "completed")}
+        calls = {
+            call.tool_call_id: (call.title, call.status, call.is_unsettled) for call in session.transcript.tool_calls
+        }
+        assert calls == {
+            "asked": ("Delete it", "pending", True),
+            "first": ("", "pending", True),
+            "twice": ("Two", "completed", False),
+        }
         assert session.transcript.tool_calls[0].kind == "delete"
 
 
@@ -280,7 +289,7 @@ async def test_line_9_a_missing_file_is_an_error_or_empty_as_the_agent_needs_it(
     tmp_path: Path, name: str | None, missing: Any, heard: object
 ) -> None:
     """9. One agent cannot create a file when reading it answers "not found", another expects exactly that."""
-    agent = ScriptedAgent(**({} if name is None else {"agentInfo": {"name": name, "version": "0.61.0"}}))
+    agent = ScriptedAgent(agentInfo=None if name is None else {"name": name, "version": "0.61.0"})
     workspace = Workspace(missing=missing)
     async with asyncio.timeout(5), connect(agent, workspace=workspace) as remote, remote.session(tmp_path):
         answer = await agent.ask("fs/read_text_file", {"sessionId": "s1", "path": str(tmp_path / "new")})
@@ -479,7 +488,123 @@ async def test_unknown_updates_reach_the_caller_as_they_came(tmp_path: Path) -> 
         async with session.prompt("go") as turn:
             events = [event async for event in turn]
     match events:
-        case [Unknown(tag="weather", fields={"degrees": 21}), ToolCall(status="pending"), ToolCall(status="failed")]:
+        case [
+            Unknown(tag="weather", fields={"degrees": 21}),
+            ToolCall(status="pending", is_unsettled=False),
+            ToolCall(status="pending", is_unsettled=True),
+        ]:
             pass
         case _:
             pytest.fail(f"other events came: {events}")
+
+
+async def test_a_call_that_is_settled_after_its_turn_is_settled(tmp_path: Path) -> None:
+    agent = ScriptedAgent()
+    opened = {"sessionUpdate": "tool_call", "toolCallId": "t", "title": "Build", "status": "in_progress"}
+
+    async def leave_open(params: Json) -> Json:
+        agent.update(opened)
+        return result(stopReason="end_turn")
+
+    agent.answers["session/prompt"] = leave_open
+    async with asyncio.timeout(5), connect(agent) as remote, remote.session(tmp_path) as session:
+        turn = await session.prompt("go")
+        assert [(call.status, call.is_unsettled) for call in turn.tool_calls] == [("in_progress", True)]
+        later = session.events()
+        agent.update({"sessionUpdate": "tool_call_update", "toolCallId": "t", "status": "completed"})
+        event = await anext(later)
+        assert isinstance(event, ToolCall)
+        assert (event.status, event.is_unsettled, event.is_late) == ("completed", False, True)
+
+
+TERMINAL = {"terminal_id": "call_1"}
+CODEX: list[Json] = [  # codex-acp 2.6: everything at the end, as a difference
+    {
+        "sessionUpdate": "tool_call",
+        "toolCallId": "call_1",
+        "kind": "execute",
+        "title": "make",
+        "status": "in_progress",
+        "content": [{"type": "terminal", "terminalId": "call_1"}],
+        "_meta": {"terminal_info": {"cwd": "/w", **TERMINAL}},
+    },
+    {
+        "sessionUpdate": "tool_call_update",
+        "toolCallId": "call_1",
+        "status": "failed",
+        "_meta": {
+            "terminal_output_delta": {"data": "one\ntwo\n", **TERMINAL},
+            "terminal_exit": {"exit_code": 3, "signal": None, **TERMINAL},
+        },
+    },
+]
+PI: list[Json] = [  # pi-acp 0.0.34: piece by piece, the last one with the end
+    {**CODEX[0], "status": "pending"},
+    *(
+        {
+            "sessionUpdate": "tool_call_update",
+            "toolCallId": "call_1",
+            "status": "in_progress",
+            "_meta": {"terminal_output": {"data": data, **TERMINAL}},
+        }
+        for data in ("on", "e\n")
+    ),
+    {
+        "sessionUpdate": "tool_call_update",
+        "toolCallId": "call_1",
+        "status": "failed",
+        "_meta": {
+            "terminal_output": {"data": "two\n", **TERMINAL},
+            "terminal_exit": {"exit_code": 3, "signal": None, **TERMINAL},
+        },
+    },
+]
+
+
+@pytest.mark.parametrize("updates", [CODEX, PI], ids=["codex", "pi"])
+async def test_the_output_of_commands_is_read_from_the_meta_of_tool_calls(tmp_path: Path, updates: list[Json]) -> None:
+    session, turn = await played(ScriptedAgent(), tmp_path, *updates)
+
+    (terminal,) = session.transcript.terminals
+    assert (terminal.terminal_id, terminal.cwd, terminal.text) == ("call_1", "/w", "one\ntwo\n")
+    assert terminal.exit is not None
+    assert (terminal.exit.exit_code, terminal.exit.signal) == (3, None)
+    (call,) = turn.tool_calls
+    assert (call.status, call.terminals) == ("failed", ["call_1"])
+
+
+async def test_output_comes_as_events_before_the_end_of_its_call(tmp_path: Path) -> None:
+    async def play(params: Json) -> Json:
+        agent.update(*CODEX)
+        return result(stopReason="end_turn")
+
+    agent = ScriptedAgent(prompt=play)
+    async with asyncio.timeout(5), connect(agent) as remote, remote.session(tmp_path) as session:
+        async with session.prompt("go") as turn:
+            seen = [event async for event in turn]
+    assert [type(event).__name__ for event in seen] == [
+        "Terminal",
+        "ToolCall",
+        "TerminalOutput",
+        "Terminal",
+        "ToolCall",
+    ]
+    assert all(event.raw for event in seen)
+
+
+@pytest.mark.parametrize(
+    "meta",
+    [
+        {"terminal_info": 1},
+        {"terminal_info": "call_1", "terminal_exit": {"exit_code": 1}},
+        {"terminal_output": {"terminal_id": 1, "data": "x"}},
+        {"terminal_output_delta": {"terminal_id": "t", "data": ["x"]}},
+        {"terminal_exit": {"terminal_id": "t", "exit_code": "three"}},
+    ],
+)
+async def test_malformed_terminals_in_the_meta_of_a_tool_call_say_nothing(tmp_path: Path, meta: Json) -> None:
+    call = {"sessionUpdate": "tool_call", "toolCallId": "t", "title": "Run", "status": "completed", "_meta": meta}
+    session, turn = await played(ScriptedAgent(), tmp_path, call)
+
+    assert session.transcript.terminals == []
+    assert [(call.status, call.meta) for call in turn.tool_calls] == [("completed", meta)]

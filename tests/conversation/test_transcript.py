@@ -21,6 +21,7 @@ from duologue.conversation.items import (
 from duologue.conversation.settings import Mode, Modes, Option, Setting
 from duologue.conversation.transcript import Transcript
 from duologue.conversation.updates import (
+    UNSET,
     Command,
     CommandsChanged,
     CompactionChanged,
@@ -46,6 +47,7 @@ from duologue.conversation.updates import (
     TerminalOutputChunk,
     TerminalPart,
     ToolCallChanged,
+    ToolContent,
     ToolContentChunk,
     UnknownUpdate,
     Update,
@@ -267,6 +269,92 @@ def test_tool_calls_that_never_ended_are_closed_with_their_turn() -> None:
 
     assert [call.tool_call_id for call in closed] == ["open"]
     assert [call.status for call in transcript.tool_calls] == ["pending", "completed", "cancelled"]
+
+
+def test_tool_calls_can_be_closed_with_the_status_they_had() -> None:
+    transcript = Transcript()
+    transcript.apply(ToolCallChanged(tool_call_id="open", status="in_progress"))
+    transcript.apply(ToolCallChanged(tool_call_id="done", status="completed"))
+
+    (closed,) = transcript.close_tool_calls(0, None)
+
+    assert (closed.tool_call_id, closed.status, closed.is_unsettled, closed.is_over) == (
+        "open",
+        "in_progress",
+        True,
+        False,
+    )
+    late = transcript.apply(ToolCallChanged(tool_call_id="open", status="completed"))
+    assert isinstance(late, ToolCall)
+    assert (late.status, late.is_unsettled) == ("completed", False)
+
+
+REASON = ContentPart(TextContent("Available Decisions: Approved"))
+PRINTED = ContentPart(TextContent("one"))
+OLD, NEW, OTHER = FileChange("/a", "1", "2"), FileChange("/a", "1", "3"), FileChange("/b", "x", "y")
+
+
+@pytest.mark.parametrize(
+    ("before", "asked", "after", "shown"),
+    [
+        ([], [REASON], None, [REASON]),
+        ([TerminalPart("t")], [REASON], None, [TerminalPart("t"), REASON]),  # replaced nothing
+        ([OLD], [OLD], None, [OLD]),
+        ([OLD], [NEW], None, [NEW]),
+        ([], [OLD], [], [OLD]),  # gemini: an empty list after a change that was allowed
+        ([], [OLD, REASON], [PRINTED], [PRINTED, OLD]),
+        ([], [OLD, OTHER], [NEW], [NEW, OTHER]),
+        ([], [], [PRINTED], [PRINTED]),
+    ],
+)
+def test_what_a_question_shows_replaces_nothing_and_its_changes_stay(
+    before: list[ToolContent], asked: list[ToolContent], after: list[ToolContent] | None, shown: list[ToolContent]
+) -> None:
+    transcript = Transcript()
+    transcript.apply(ToolCallChanged(tool_call_id="t", content=before))
+    transcript.apply(ToolCallChanged(tool_call_id="t", content=asked, is_question=True))
+    if after is not None:
+        transcript.apply(ToolCallChanged(tool_call_id="t", content=after))
+
+    call = transcript.tool_call("t")
+
+    assert call is not None
+    assert (call.content, call.permission_content) == (shown, asked)
+
+
+def test_a_second_question_replaces_the_first() -> None:
+    transcript = Transcript()
+    for content in ([OLD, REASON], [NEW]):
+        call = transcript.apply(ToolCallChanged(tool_call_id="t", content=[*content], is_question=True))
+
+    assert isinstance(call, ToolCall)
+    assert call.content == [NEW]
+
+
+@pytest.mark.parametrize(
+    ("content", "raw", "output"),
+    [
+        ([PRINTED, REASON], UNSET, "one"),
+        ([PRINTED], {"output": "two"}, "one"),
+        ([REASON], "two", "two"),
+        ([], {"stdout": "a\n", "stderr": "b\n", "aggregated_output": "b\na\n", "exit_code": 3}, "b\na\n"),  # codex
+        ([], {"exitCode": 0, "stdout": "a\n", "stderr": "b\n"}, "a\nb\n"),
+        ([], {"output": "two", "metadata": {"truncated": False}}, "two"),
+        ([], [{"type": "text", "text": "a"}, {"type": "image", "data": "x"}, {"type": "text", "text": "b"}], "a\nb"),
+        ([], {"content": [{"type": "text", "text": "a"}], "isError": False}, "a"),
+        ([], {"error": {"message": "no such file"}}, "no such file"),
+        ([], {"exit_code": 3}, ""),
+        ([], 3, ""),
+        ([], [[[[[[["too deep"]]]]]]], ""),
+        ([], UNSET, ""),
+    ],
+)
+def test_the_output_of_a_call_is_its_text_or_what_its_raw_output_says(
+    content: list[ToolContent], raw: object, output: str
+) -> None:
+    call = ToolCall(tool_call_id="t", content=content, permission_content=[REASON], raw_output=raw)
+
+    assert call.output == output
 
 
 def test_a_whole_message_replaces_and_chunks_go_on_after_it() -> None:

@@ -18,8 +18,8 @@ from duologue.client.inert import inert
 from duologue.client.session import ClientSession
 from duologue.client.terminals import Terminals
 from duologue.conversation import items
-from duologue.conversation.content import AudioContent, Content, ImageContent, Resource, ResourceLink, TextContent
-from duologue.conversation.updates import ContentPart, FileChange, PlanEntry, TerminalPart, ToolContent
+from duologue.conversation.content import AudioContent, Content, ImageContent, Resource, ResourceLink
+from duologue.conversation.updates import FileChange, PlanEntry
 from duologue.dialects.terms import TokenUsage
 from duologue.events import (
     Compaction,
@@ -254,31 +254,40 @@ class Screen:
         title = inert(call.title) or inert(call.tool_call_id)
         before = self._states.get(call.tool_call_id)
         self._states[call.tool_call_id] = (call.status, title)
-        is_news = before is None or before[1] != title or (before[0] != call.status and call.is_over)
-        terminals = [part.terminal_id for part in call.content if isinstance(part, TerminalPart)]
-        if call.is_over:
+        has_ended = call.is_over or call.is_unsettled
+        is_news = (
+            before is None or before[1] != title or (before[0] != call.status and call.is_over) or call.is_unsettled
+        )
+        terminals = self._terminals_of(call)
+        if has_ended:
             self._end_outputs(terminals)
         if is_news:
             colour = TOOL_COLOURS.get(call.status, CYAN)
-            self._line(f"{MARKS.get(call.status, '·')} {inert(call.kind)}: {title}", colour)
+            unsettled = " (not settled: the turn ended without its result)" if call.is_unsettled else ""
+            self._line(f"{MARKS.get(call.status, '·')} {inert(call.kind)}: {title}{unsettled}", colour)
         for terminal_id in terminals:
             self._watch_output(terminal_id)
-        if is_news and call.is_over:
+        if is_news and has_ended:
             self._end_outputs(terminals)
-            for part in call.content:
-                self._part(call, part)
+            self._results(call, terminals)
 
-    def _part(self, call: ToolCall, part: ToolContent) -> None:
-        match part:
-            case FileChange():
-                if call.status == "completed":
-                    self._diff(call.tool_call_id, part)
-            case TerminalPart():
-                self._end_of_command(part.terminal_id)
-            case ContentPart(content=TextContent(text=text)) if call.status == "failed" or call.kind == "execute":
-                self._block(text)
-            case _:
-                pass
+    def _terminals_of(self, call: ToolCall) -> list[str]:
+        """The terminals a call shows, and the one that has its id: some agents send its output and do not show it."""
+        own = call.tool_call_id
+        is_own = (call.kind == "execute" or call.status == "failed") and self._agents_own.shown(own) is not None
+        return list(dict.fromkeys([*call.terminals, *([own] if is_own else [])]))
+
+    def _results(self, call: ToolCall, terminals: list[str]) -> None:
+        for change in call.changes if call.status == "completed" else []:
+            self._diff(call.tool_call_id, change)
+        if (call.status == "failed" or call.kind == "execute") and not any(map(self._has_printed, terminals)):
+            self._block(call.output)
+        for terminal_id in terminals:
+            self._end_of_command(terminal_id)
+
+    def _has_printed(self, terminal_id: str) -> bool:
+        said = self._running(terminal_id).shown(terminal_id)
+        return said is not None and bool(said.output)
 
     def _diff(self, tool_call_id: str, change: FileChange) -> None:
         if self._diffs.get((tool_call_id, change.path)) == change:

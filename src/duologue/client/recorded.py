@@ -109,8 +109,8 @@ class _Folder:
             if said.prompt:
                 self._prompted[asked] = said.session_id
                 self._prompt(said.session_id, said.prompt)
-            if said.update is not None:
-                self._update(said.session_id, said.update)
+            for update in said.updates:
+                self._update(said.session_id, update)
 
     def _answer(self, asked: _Asked, result: Raw | UnsetType) -> None:
         cwd, prompted = self._opening.pop(asked, None), self._prompted.pop(asked, None)

@@ -219,16 +219,19 @@ class ClientSession(Known):
                 self._after_turn(turn, since)
 
     def _after_turn(self, turn: ClientTurn, since: int) -> None:
-        """What an agent left open is closed, for everybody to see, and what it refused is marked."""
+        """What an agent left open is closed, for everybody to see, and what it refused is marked.
+
+        A call left open in a turn that ended like any other may have worked: its status stays.
+        """
         self.is_interrupted = isinstance(turn.error, ConnectionLost)
         self.agent.desk.cancel_questions(self.id)
-        ended = "cancelled" if turn.stop_reason == "cancelled" else "failed"
+        ended = "cancelled" if turn.stop_reason == "cancelled" else "failed" if turn.stop_reason is None else None
         going_on = [work.work_id for work in self.background if work.kind == "tool_call"]
         closed = self.transcript.close_tool_calls(since, ended, but=going_on)
         if turn.stop_reason == "refusal":
             self.transcript.mark_refused(since)
         for call in closed:
-            event = event_of(ToolCallChanged(tool_call_id=call.tool_call_id, status=ended), call)
+            event = event_of(ToolCallChanged(tool_call_id=call.tool_call_id), call)
             self._audience.tell(event)
             turn.note(event)
             turn.add(event)

@@ -9,8 +9,9 @@ from typing import Any, TypeAlias
 
 from msgspec import UNSET, Struct
 
-from duologue.conversation.content import Content, JsonObject, text_of
-from duologue.conversation.parts import FileChange, Location, TerminalPart, ToolContent
+from duologue.conversation.content import Content, JsonObject, TextContent, text_of
+from duologue.conversation.outputs import text_in
+from duologue.conversation.parts import ContentPart, FileChange, Location, TerminalPart, ToolContent
 from duologue.conversation.updates import PlanEntry, Role
 from duologue.conversation.work import TerminalExit, TerminalSize
 
@@ -62,10 +63,26 @@ class ToolCall(Struct, frozen=True, kw_only=True):
     meta: JsonObject | None = None
     can_cancel: bool = False
     """Whether the client may cancel this call alone."""
+    permission_content: list[ToolContent] = []
+    """The part of `content` that came with the last permission request."""
+    is_unsettled: bool = False
+    """Its turn ended without a word on how it ended; `status` is the last that the agent sent."""
 
     @property
     def is_over(self) -> bool:
         return self.status in FINAL_STATUSES
+
+    @property
+    def output(self) -> str:
+        """What it printed or returned, as text: what its content says, else what `raw_output` does.
+
+        What came with a permission request is left out, and so is the output of terminals.
+        """
+        own = (part for part in self.content if part not in self.permission_content)
+        texts = [
+            part.content.text for part in own if isinstance(part, ContentPart) and isinstance(part.content, TextContent)
+        ]
+        return "\n".join(texts) or text_in(self.raw_output)
 
     @property
     def changes(self) -> list[FileChange]:

@@ -29,6 +29,7 @@ from duologue.conversation.updates import (
     CommandsChanged,
     CompactionChanged,
     CompactionChunk,
+    FileChange,
     InfoChanged,
     MessageChanged,
     MessageChunk,
@@ -43,6 +44,7 @@ from duologue.conversation.updates import (
     TerminalChanged,
     TerminalOutputChunk,
     ToolCallChanged,
+    ToolContent,
     ToolContentChunk,
     Update,
     UsageChanged,
@@ -199,13 +201,16 @@ class Transcript:
             if isinstance(item, GrowingMessage):
                 item.refuse()
 
-    def close_tool_calls(self, since: int, status: str, *, but: Sequence[str] = ()) -> list[ToolCall]:
-        """End the tool calls from item number `since` on that never ended themselves, `but` for these."""
+    def close_tool_calls(self, since: int, status: str | None, *, but: Sequence[str] = ()) -> list[ToolCall]:
+        """End the tool calls from item number `since` on that never ended themselves, `but` for these.
+
+        Without a status they keep the last that was sent, and are marked as unsettled.
+        """
         closed: list[ToolCall] = []
         for place in range(since, len(self._items)):
             item = self._items[place]
             if isinstance(item, ToolCall) and not item.is_over and item.tool_call_id not in but:
-                ended = structs.replace(item, status=status)
+                ended = structs.replace(item, status=status or item.status, is_unsettled=status is None)
                 self._items[place] = ended
                 closed.append(ended)
         return closed
@@ -250,6 +255,13 @@ class Transcript:
         fields = _said(change, fresh, _TOOL_FIELDS)
         if before.is_over and fields.get("status", before.status) != before.status:
             del fields["status"]  # a finished call stays finished
+        if "status" in fields:
+            fields["is_unsettled"] = False
+        if "content" in fields and change.is_question:
+            fields["permission_content"] = fields["content"]
+            fields["content"] = _with_question(before, fields["content"])
+        elif "content" in fields:
+            fields["content"] = _with_changes_asked_about(before, fields["content"])
         return self._put(key, before, meta=patched_meta(before.meta, change.meta), **fields)
 
     def _tool_content(self, chunk: ToolContentChunk) -> ToolCall:
@@ -345,6 +357,24 @@ def _said(
     return {
         name: getattr(fresh, name) if value is None else value for name, value in said.items() if value is not UNSET
     }
+
+
+def _with_question(before: ToolCall, content: list[ToolContent]) -> list[ToolContent]:
+    """What a call shows with what a permission request adds: agents put reasons there, and no output."""
+    paths = _paths_of(content)
+    own = [part for part in before.content if part not in before.permission_content and part not in content]
+    return [*(part for part in own if not (isinstance(part, FileChange) and part.path in paths)), *content]
+
+
+def _with_changes_asked_about(before: ToolCall, content: list[ToolContent]) -> list[ToolContent]:
+    """New content of a call; changes that its permission request showed stay, unless it has newer ones."""
+    changes = (part for part in before.permission_content if isinstance(part, FileChange))
+    paths = _paths_of(content)
+    return [*content, *(change for change in changes if change.path not in paths)]
+
+
+def _paths_of(content: list[ToolContent]) -> set[str]:
+    return {part.path for part in content if isinstance(part, FileChange)}
 
 
 def _patched(before: str | None, change: str | None | UnsetType) -> str | None:

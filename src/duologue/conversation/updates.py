@@ -95,6 +95,8 @@ class ToolCallChanged(_Update, frozen=True, kw_only=True, omit_defaults=True, gc
     is_new: bool = False
     can_cancel: bool | None | UnsetType = UNSET
     """Whether a client may cancel this call alone."""
+    is_question: bool = False
+    """It came with a permission request: its content is added to what the call shows, and replaces nothing."""
 
 
 class ToolContentChunk(_Update, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag="tool_call_chunk"):

@@ -15,6 +15,7 @@ from duologue.conversation.content import Content
 from duologue.conversation.updates import StateChanged, Update
 from duologue.dialects.v1 import content as content_v1
 from duologue.dialects.v1 import updates as updates_v1
+from duologue.dialects.v1.terminals import terminal_updates
 from duologue.dialects.v2 import content as content_v2
 from duologue.dialects.v2 import tools as tools_v2
 from duologue.dialects.v2 import updates as updates_v2
@@ -29,7 +30,7 @@ class Overheard(NamedTuple):
 
     session_id: str
     prompt: Sequence[Content] = ()
-    update: Update | None = None
+    updates: Sequence[Update] = ()
 
 
 def overhear(version: int, method: str, params: Raw) -> Overheard | None:
@@ -56,12 +57,13 @@ def _prompt_v1(params: Raw) -> Overheard:
 
 def _update_v1(params: Raw) -> Overheard:
     told = decode(v1.SessionNotification, params)
-    return Overheard(told.session_id, update=updates_v1.update_from_wire(told.update))
+    update = updates_v1.update_from_wire(told.update)
+    return Overheard(told.session_id, updates=[*terminal_updates(update), update])
 
 
 def _question_v1(params: Raw) -> Overheard:
     question = decode(v1.RequestPermissionRequest, params)
-    return Overheard(question.session_id, update=updates_v1.permission_tool_from_wire(question.tool_call))
+    return Overheard(question.session_id, updates=[updates_v1.permission_tool_from_wire(question.tool_call)])
 
 
 def _prompt_v2(params: Raw) -> Overheard:
@@ -71,13 +73,13 @@ def _prompt_v2(params: Raw) -> Overheard:
 
 def _update_v2(params: Raw) -> Overheard:
     told = decode(v2.UpdateSessionNotification, params)
-    return Overheard(told.session_id, update=updates_v2.update_from_wire(told.update))
+    return Overheard(told.session_id, updates=[updates_v2.update_from_wire(told.update)])
 
 
 def _question_v2(params: Raw) -> Overheard:
     question = decode(v2.RequestPermissionRequest, params)
     tool = tools_v2.permission_tool_from_wire(question)
-    return Overheard(question.session_id, update=tool if tool.tool_call_id else None)
+    return Overheard(question.session_id, updates=[tool] if tool.tool_call_id else [])
 
 
 _READERS: dict[tuple[int, str], Callable[[Raw], Overheard]] = {

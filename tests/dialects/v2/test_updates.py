@@ -214,12 +214,12 @@ def request(**fields: Any) -> v2.RequestPermissionRequest:
 
 
 def test_a_permission_request_is_about_a_tool_call() -> None:
-    tool = u.ToolCallChanged(tool_call_id="t", title="Edit", kind="edit", can_cancel=True)
+    tool = u.ToolCallChanged(tool_call_id="t", title="Edit", kind="edit", can_cancel=True, is_question=True)
 
     assert permission_tool_from_wire(request(subject=permission_subject(tool))) == tool
     nameless = u.ToolCallChanged(tool_call_id="t")
     about = permission_tool_from_wire(request(subject=permission_subject(nameless)))
-    assert about == u.ToolCallChanged(tool_call_id="t", title="May I?")
+    assert about == u.ToolCallChanged(tool_call_id="t", title="May I?", is_question=True)
 
 
 def test_a_permission_request_about_anything_else_reads_as_a_tool_call_too() -> None:
@@ -233,10 +233,11 @@ def test_a_permission_request_about_anything_else_reads_as_a_tool_call_too() -> 
         content=[u.ContentPart(TextContent("Really?")), u.TerminalPart("x")],
         raw_input={"command": "rm x", "cwd": "/w"},
         meta={"k": 1},
+        is_question=True,
     )
     bare = permission_tool_from_wire(request(subject=v2.CommandPermissionSubject(command="ls", cwd="/")))
     assert (bare.tool_call_id, bare.content, bare.meta) == ("", u.UNSET, u.UNSET)
-    assert permission_tool_from_wire(request()) == u.ToolCallChanged(tool_call_id="", title="May I?")
+    assert permission_tool_from_wire(request()) == u.ToolCallChanged(tool_call_id="", title="May I?", is_question=True)
     unknown = decode(
         v2.RequestPermissionRequest,
         b'{"sessionId":"s","title":"T","options":[{"optionId":"y","name":"Y","kind":"k"}],"subject":{"type":"_x"}}',

@@ -97,7 +97,8 @@ def picture(transcript: Transcript) -> Any:
 def _item(item: Any) -> Any:
     fields = {name: getattr(item, name) for name in item.__struct_fields__ if not name.endswith("_id")}
     if isinstance(item, ToolCall):
-        fields["content"] = [shown for part in item.content for shown in _part(part)]
+        for name in ("content", "permission_content"):
+            fields[name] = [shown for part in getattr(item, name) for shown in _part(part)]
         fields["can_cancel"] = False
     return type(item).__name__, fields
 

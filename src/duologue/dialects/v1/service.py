@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Coroutine
 from typing import Any, ClassVar
 
+from duologue.conversation.updates import Update
 from duologue.dialects.base.service import ClientService
 from duologue.dialects.contract import ClientCore
 from duologue.dialects.terms import ClientFeatures
+from duologue.dialects.v1.terminals import terminal_updates
 from duologue.dialects.v1.updates import permission_tool_from_wire, update_from_wire
 from duologue.runtime.handlers import Context, Handlers
 from duologue.schema import v1
@@ -36,7 +38,13 @@ class V1ClientService(ClientService):
             self._answer(v1.TERMINAL_RELEASE, self._release_terminal)
 
     def _update(self, context: Context, params: v1.SessionNotification) -> Coroutine[Any, Any, None]:
-        return self._heard(context, params, update_from_wire(params.update))
+        update = update_from_wire(params.update)
+        before = terminal_updates(update)
+        return self._heard_all(context, params, [*before, update]) if before else self._heard(context, params, update)
+
+    async def _heard_all(self, context: Context, params: v1.SessionNotification, updates: list[Update]) -> None:
+        for update in updates:
+            await self._heard(context, params, update)
 
     async def _ask_permission(
         self, context: Context, params: v1.RequestPermissionRequest

@@ -199,7 +199,7 @@ def permission_tool(update: u.ToolCallChanged) -> v1.PermissionToolCall:
 
 def permission_tool_from_wire(tool: v1.PermissionToolCall) -> u.ToolCallChanged:
     """The tool call a permission request is about, as a patch of what is known of it."""
-    return _tool_from_wire(tool, is_new=False)
+    return msgspec.structs.replace(_tool_from_wire(tool, is_new=False), is_question=True)
 
 
 _STATUSES = {"paused": "in_progress", "cancelled": "failed"}

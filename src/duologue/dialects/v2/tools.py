@@ -86,7 +86,8 @@ def permission_tool_from_wire(request: v2.RequestPermissionRequest) -> u.ToolCal
     match request.subject:
         case v2.ToolCallPermissionSubject(tool_call=tool):
             about = tool_from_wire(tool)
-            return structs.replace(about, title=request.title) if about.title is UNSET else about
+            title = request.title if about.title is UNSET else about.title
+            return structs.replace(about, title=title, is_question=True)
         case v2.CommandPermissionSubject() as command:
             if command.terminal_id is not None:
                 words.append(u.TerminalPart(command.terminal_id))
@@ -97,10 +98,13 @@ def permission_tool_from_wire(request: v2.RequestPermissionRequest) -> u.ToolCal
                 content=words or UNSET,
                 raw_input={"command": command.command, "cwd": command.cwd},
                 meta=UNSET if command.meta is None else command.meta,
+                is_question=True,
             )
         case unknown:
             raw = UNSET if unknown is None else dict(unknown)
-            return u.ToolCallChanged(tool_call_id="", title=request.title, content=words or UNSET, raw_input=raw)
+            return u.ToolCallChanged(
+                tool_call_id="", title=request.title, content=words or UNSET, raw_input=raw, is_question=True
+            )
 
 
 def _fields(update: u.ToolCallChanged) -> dict[str, Any]:
