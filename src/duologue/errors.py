@@ -23,6 +23,7 @@
     │       └── CrashLoop                  it was started again and again, and ended each time
     ├── SessionLost               the agent came back after its end, and this session did not
     ├── AgentSilent               a turn in which nothing was heard for too long; it was cancelled
+    ├── ModelFailed               a turn that ended as `end_turn` while the agent says that its model failed
     ├── MessageTooLarge           a message over the limit: that call fails; if nobody can be told, the connection ends
     ├── ProtocolViolation         the peer's answer breaks JSON-RPC or the schema
     │   └── SpeaksVersion1             the agent was addressed in version 2, and knows version 1 only
@@ -67,6 +68,7 @@ __all__ = [
     "McpServerUnavailable",
     "MessageTooLarge",
     "MethodNotFound",
+    "ModelFailed",
     "ParseError",
     "PeerTooFast",
     "PeerTooSlow",
@@ -245,6 +247,10 @@ class SessionLost(DuologueError):
 
 class AgentSilent(DuologueError):
     """Nothing was heard of a turn for twice the time that was given, and it was cancelled."""
+
+
+class ModelFailed(DuologueError):
+    """A turn ended as `end_turn`, and the agent says in addition that its model failed; the message says why."""
 
 
 class ProtocolViolation(DuologueError):

@@ -173,6 +173,7 @@ class Title(_Event, frozen=True, kw_only=True):
 
     title: str | None
     updated_at: str | None = None
+    meta: JsonObject | None = None
 
 
 class Usage(items.Usage, frozen=True, kw_only=True):
@@ -294,7 +295,8 @@ def event_of(update: updates.Update, changed: object, raw: bytes = b"", is_late:
         case updates.InfoChanged():
             title = update.title if isinstance(update.title, str) else None
             touched = update.updated_at if isinstance(update.updated_at, str) else None
-            return Title(title=title, updated_at=touched, raw=raw, is_late=is_late)
+            meta = update.meta if isinstance(update.meta, dict) else None
+            return Title(title=title, updated_at=touched, meta=meta, raw=raw, is_late=is_late)
         case updates.Notice():
             return Notice(
                 severity=update.severity, title=update.title, description=update.description, raw=raw, is_late=is_late

@@ -132,6 +132,15 @@ def codex_unshown() -> Json:
     return {"stopReason": "end_turn"}
 
 
+def codex_failed() -> Json:
+    """codex-acp 2.6: a failed call of the model is a message to the user, and the turn ends like any other."""
+    for status in ({"type": "active", "activeFlags": []}, {"type": "systemError"}):
+        update("session_info_update", _meta={"codex": {"threadStatus": status}})
+    say('{"error": {"message": "the model exploded", "type": "invalid_request_error"}}\n\n')
+    update("session_info_update", title="go")
+    return {"stopReason": "end_turn", "_meta": {"quota": {"token_count": None, "model_usage": []}}}
+
+
 def left_open() -> Json:
     """An agent that never says how its tool call ended."""
     update("tool_call", toolCallId="t", kind="execute", title="make", status="in_progress")
@@ -154,6 +163,7 @@ def cancelled() -> Json:
 
 
 TURNS = {
+    "codex-failed": codex_failed,
     "codex": codex,
     "codex-unshown": codex_unshown,
     "left-open": left_open,

@@ -131,3 +131,13 @@ def test_a_call_left_open_at_the_end_keeps_its_status_and_is_said_not_to_be_sett
 
     calls = [event for event in events(run(tmp_path, "left-open", "--json")) if event["event"] == "ToolCall"]
     assert [(call["status"], call["is_unsettled"]) for call in calls] == [("in_progress", False), ("in_progress", True)]
+
+
+def test_a_failure_of_the_model_is_an_error_although_the_turn_ended(tmp_path: Path) -> None:
+    ended = run(tmp_path, "codex-failed", "--json")
+
+    assert ended.returncode == 1
+    last = events(ended)[-1]
+    assert (last["event"], last["code"]) == ("Error", 1)
+    assert "its model failed: " in last["message"]
+    assert "the model exploded" in last["message"]

@@ -16,7 +16,7 @@ from duologue.client.session import ClientSession
 from duologue.client.terminals import Terminals
 from duologue.client.turn import ClientTurn
 from duologue.client.workspace import Workspace
-from duologue.errors import AgentExited, AuthenticationRequired, MethodNotFound, RequestError
+from duologue.errors import AgentExited, AuthenticationRequired, MethodNotFound, ModelFailed, RequestError
 from duologue.events import Event, Text, ToolCall, Unknown, UserText
 from tests.client.processes import is_running
 from tests.client.scripted import Json, ScriptedAgent, error, result, said
@@ -608,3 +608,63 @@ async def test_malformed_terminals_in_the_meta_of_a_tool_call_say_nothing(tmp_pa
 
     assert session.transcript.terminals == []
     assert [(call.status, call.meta) for call in turn.tool_calls] == [("completed", meta)]
+
+
+def thread_status(kind: str) -> Json:
+    return {"sessionUpdate": "session_info_update", "_meta": {"codex": {"threadStatus": {"type": kind}}}}
+
+
+def failure_of(severity: str, **more: Any) -> Json:
+    """A failure as codex-acp 2.6 builds it."""
+    failure = {"id": "1:error", "revision": 1, "category": "limit", "severity": severity, "title": "Slow down"}
+    return {"jetbrains": {"air": {"version": 1, "sessionFailure": {**failure, "actions": ["retry"], **more}}}}
+
+
+@pytest.mark.parametrize(
+    ("updates", "answer", "told"),
+    [
+        ([thread_status("systemError"), said("quota exceeded")], {}, "its model failed: quota exceeded"),
+        ([thread_status("systemError")], {}, "it does not say why"),
+        ([said("all is well")], {"_meta": failure_of("error")}, "its model failed: Slow down$"),
+        ([], {"_meta": failure_of("error", details="in a minute")}, "its model failed: Slow down: in a minute$"),
+        ([{"sessionUpdate": "session_info_update", "_meta": failure_of("error")}], {}, "its model failed: Slow down$"),
+    ],
+)
+async def test_a_failure_of_the_model_that_ends_as_end_turn_is_raised(
+    tmp_path: Path, updates: list[Json], answer: Json, told: str
+) -> None:
+    with pytest.raises(ModelFailed, match=told):
+        await played(ScriptedAgent(), tmp_path, *updates, **answer)
+
+
+@pytest.mark.parametrize(
+    ("updates", "answer"),
+    [
+        ([thread_status("systemError"), thread_status("active"), said("again")], {}),
+        ([thread_status("active"), thread_status("idle")], {}),
+        ([thread_status("systemError")], {"stopReason": "cancelled"}),
+        ([], {"_meta": failure_of("warning")}),
+        ([{"sessionUpdate": "session_info_update", "_meta": {"codex": "broken"}}], {"_meta": {"jetbrains": [1]}}),
+    ],
+)
+async def test_a_model_that_recovered_or_was_stopped_has_not_failed(
+    tmp_path: Path, updates: list[Json], answer: Json
+) -> None:
+    _, turn = await played(ScriptedAgent(), tmp_path, *updates, **answer)
+
+    assert turn.error is None
+
+
+async def test_a_session_goes_on_after_its_model_failed(tmp_path: Path) -> None:
+    async def fail_once(params: Json) -> Json:
+        if len(agent.calls("session/prompt")) == 1:
+            agent.update(thread_status("systemError"))
+        return result(stopReason="end_turn")
+
+    agent = ScriptedAgent(prompt=fail_once)
+    async with asyncio.timeout(5), connect(agent) as remote, remote.session(tmp_path) as session:
+        first = session.prompt("go")
+        with pytest.raises(ModelFailed):
+            await first
+        assert first.stop_reason == "end_turn"
+        assert (await session.prompt("again")).error is None

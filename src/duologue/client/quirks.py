@@ -6,13 +6,14 @@ agents do is no quirk, and is read where the protocol is read.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal, cast
 
+from duologue.conversation.content import JsonObject
 from duologue.conversation.setup import Party
 
-__all__ = ["QUIRKS", "Quirks", "quirks_of"]
+__all__ = ["FAILURES", "QUIRKS", "FailureSign", "Quirks", "failure_in", "quirks_of"]
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,50 @@ QUIRKS: Mapping[str, Quirks] = {
     # which began as a copy of it, needs the error (-32002) instead.
     "gemini-cli": Quirks(missing="empty"),
 }
+
+
+@dataclass(frozen=True)
+class FailureSign:
+    """What an agent attaches to a turn whose model failed and that ends as `end_turn` all the same.
+
+    Attributes:
+        path: Where it stands in `_meta`, of the answer to the prompt or of a `session_info_update`.
+        field: Which of its fields says how bad it is.
+        failed: The value that means failure; with any other the model works, or works again.
+        reasons: The fields that say why.
+    """
+
+    path: Sequence[str]
+    field: str
+    failed: str
+    reasons: Sequence[str] = ()
+
+
+FAILURES: Sequence[FailureSign] = (
+    # codex-acp 2.6 says why in a message to the user.
+    FailureSign(("codex", "threadStatus"), "type", "systemError"),
+    # codex-acp 2.6, for clients that declare it, and others for JetBrains.
+    FailureSign(("jetbrains", "air", "sessionFailure"), "severity", "error", ("title", "details")),
+)
+
+
+def failure_in(meta: JsonObject | None, before: str | None = None) -> str | None:
+    """Why the model failed by what is attached here, which may be an empty text; None if it works.
+
+    Args:
+        meta: What is attached.
+        before: The same by what was attached earlier, which holds if nothing is said here.
+    """
+    for sign in FAILURES:
+        said: Any = meta
+        for key in sign.path:
+            said = cast("JsonObject", said).get(key) if isinstance(said, dict) else None
+        if isinstance(said, dict):
+            fields = cast("JsonObject", said)
+            reasons = (fields.get(name) for name in sign.reasons)
+            is_failed = fields.get(sign.field) == sign.failed
+            before = ": ".join(each for each in reasons if isinstance(each, str) and each) if is_failed else None
+    return before
 
 
 def quirks_of(info: Party | None) -> Quirks:

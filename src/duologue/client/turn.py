@@ -14,11 +14,12 @@ from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+from duologue.client.quirks import failure_in
 from duologue.conversation.content import Content, JsonObject
 from duologue.dialects.contract import AgentProxy
 from duologue.dialects.terms import PromptResult, TokenUsage
-from duologue.errors import ConnectionLost, DuologueError, RequestError
-from duologue.events import Event, Message, Plan, Text, ToolCall
+from duologue.errors import ConnectionLost, DuologueError, ModelFailed, RequestError
+from duologue.events import Event, Message, Plan, Text, Title, ToolCall
 
 if TYPE_CHECKING:
     from duologue.client.session import ClientSession
@@ -50,6 +51,7 @@ class ClientTurn:
         self.is_cancelling = False
         self.is_sent = False
         self._verdict: DuologueError | None = None
+        self._failure: str | None = None
         self._meta = meta
         self._texts: dict[str | None, list[str]] = {}
         self._tool_calls: dict[str, ToolCall] = {}
@@ -164,6 +166,8 @@ class ClientTurn:
                 self._tool_calls[event.tool_call_id] = event
             case Plan():
                 self._plan = event
+            case Title():
+                self._failure = failure_in(event.meta, self._failure)
             case _:
                 pass
 
@@ -231,6 +235,12 @@ class ClientTurn:
         self.stop_reason = result.stop_reason
         self.usage = result.usage
         self.meta = result.meta
+        failure = failure_in(result.meta, self._failure)
+        if failure is not None and result.stop_reason == "end_turn":
+            last = "".join(next(reversed(self._texts.values()), list[str]())).strip()
+            self.error = ModelFailed(
+                f"the agent says that its model failed: {failure or last or 'it does not say why'}"
+            )
 
     async def _send(self, proxy: AgentProxy) -> PromptResult:
         agent = self.session.agent

@@ -73,7 +73,7 @@ class Workspace:
     ) -> None:
         self.is_read_only = read_only
         self._own = [Path(root).resolve() for root in roots]
-        self._missing = missing
+        self._missing: Literal["error", "empty"] | None = missing
         self._needs = Quirks()
         self._buffers: Mapping[str, str] = overlay if isinstance(overlay, Mapping) else {}
         self._find_buffer = None if overlay is None or isinstance(overlay, Mapping) else overlay

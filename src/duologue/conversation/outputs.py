@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import cast
 
 __all__ = ["text_in"]
 
@@ -23,15 +23,14 @@ DEPTH = 4
 """How far down text is looked for: a block of content in a list in a result in an answer."""
 
 
-def text_in(raw: Any, depth: int = DEPTH) -> str:
+def text_in(raw: object, depth: int = DEPTH) -> str:
     """The text in the raw output of a tool; empty if there is none under the names that agents use."""
     if isinstance(raw, str):
         return raw
     if isinstance(raw, list) and depth:
-        parts: list[Any] = raw
-        return "\n".join(text for part in parts if (text := text_in(part, depth - 1)))
+        return "\n".join(text for part in cast("list[object]", raw) if (text := text_in(part, depth - 1)))
     if isinstance(raw, dict) and depth:
-        fields: dict[str, Any] = raw
+        fields = cast("dict[str, object]", raw)
         named = {key.replace("_", "").lower(): value for key, value in fields.items()}
         found = ("".join(text_in(named.get(key), depth - 1) for key in keys) for keys in KEYS)
         return next((text for text in found if text), "")
