@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from duologue.cli.live import MOST_LINES, MOST_LIVE_LINES, LiveOutput, lines_of
+from duologue.cli.live import MOST_LINES, MOST_LIVE_LINES, LiveOutput, end_of
 from duologue.client.terminals import Terminals
 from tests.cli.program import duologue, terminal
 
@@ -84,7 +84,7 @@ async def test_lines_wait_while_they_cannot_be_shown(tmp_path: Path) -> None:
 
 
 def test_what_acts_on_a_terminal_is_taken_out() -> None:
-    assert lines_of("\x1b[31mred\x1b[0m\x1b[2J \x1b]0;title\x07done\r50%\r100%\n") == ["red done", "50%", "100%"]
+    assert end_of("\x1b[31mred\x1b[0m\x1b[2J \x1b]0;title\x07done\r50%\r100%\n") == (0, ["red done", "50%", "100%"])
 
 
 def test_an_id_that_nobody_made_shows_nothing() -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import difflib
+import re
+from itertools import islice
 from pathlib import Path
 
 from duologue.conversation.updates import FileChange
@@ -12,6 +14,17 @@ __all__ = ["MOST_LINES", "diff_lines"]
 MOST_LINES = 60
 """Lines of one diff that are shown; the rest is counted."""
 
+MOST_CHARACTERS = 4 * 1024 * 1024
+"""Text before and after, that is compared at all."""
+
+MOST_COMPARED = 5000
+"""Lines between the first and the last change that are compared; that takes a third of a second at worst."""
+
+CONTEXT = 3
+"""Lines around a change, as usual."""
+
+_HUNK = re.compile(r"(?<=[-+])\d+")
+
 
 def diff_lines(change: FileChange, cwd: Path) -> list[str]:
     """The unified diff of a change, with paths as seen from `cwd`."""
@@ -20,12 +33,36 @@ def diff_lines(change: FileChange, cwd: Path) -> list[str]:
     old, new = change.old_text or "", change.new_text or ""
     before = "/dev/null" if change.old_text is None else _short(change.old_path or change.path, cwd, "a/")
     after = "/dev/null" if change.new_text is None else _short(change.path, cwd, "b/")
+    compared = None if len(old) + len(new) > MOST_CHARACTERS else _compared(_lines(old), _lines(new))
+    if compared is None:
+        told = f"… {len(old):,} characters become {len(new):,}: too long to be compared here"
+        return [f"--- {before}", f"+++ {after}", told]
+    return [f"--- {before}", f"+++ {after}", *compared] if compared else []
+
+
+def _compared(old: list[str], new: list[str]) -> list[str] | None:
+    """The hunks of a unified diff; None where comparing would take for ever: its time grows with the square."""
+    start, end = _same(old, new)
+    start, end = max(0, start - CONTEXT), max(0, end - CONTEXT)
+    old, new = old[start : len(old) - end], new[start : len(new) - end]
+    if len(old) + len(new) > MOST_COMPARED:
+        return None
     lines: list[str] = []
-    for line in difflib.unified_diff(_lines(old), _lines(new), before, after):
-        lines.append(line.removesuffix("\n"))
+    for line in islice(difflib.unified_diff(old, new, n=CONTEXT), 2, None):
+        is_head = line.startswith("@@")
+        shown = _HUNK.sub(lambda found: str(int(found[0]) + start), line, 2) if is_head else line
+        lines.append(shown.removesuffix("\n"))
         if not line.endswith("\n"):
             lines.append("\\ No newline at end of file")
     return lines
+
+
+def _same(old: list[str], new: list[str]) -> tuple[int, int]:
+    """How many lines are the same at the beginning, and at the end of what follows."""
+    most = min(len(old), len(new))
+    start = next((at for at in range(most) if old[at] != new[at]), most)
+    end = next((at for at in range(most - start) if old[-1 - at] != new[-1 - at]), most - start)
+    return start, end
 
 
 def _patch_lines(change: FileChange, cwd: Path) -> list[str]:

@@ -10,9 +10,9 @@ from typing import Protocol, TextIO
 from duologue.cli.agentside import AgentTerminals, Watchable
 from duologue.cli.codes import Code
 from duologue.cli.diffs import MOST_LINES, diff_lines
-from duologue.cli.live import MOST_LINES as MOST_OUTPUT_LINES
-from duologue.cli.live import LiveOutput, lines_of
+from duologue.cli.live import LiveOutput, end_of
 from duologue.cli.output import Style, safe
+from duologue.cli.recent import Recent, ShownText
 from duologue.cli.words import words_for
 from duologue.client.inert import inert
 from duologue.client.session import ClientSession
@@ -114,11 +114,11 @@ class Screen:
         self._terminals = terminals
         self._may_show_output = may_show_output
         self._agents_own = AgentTerminals()
-        self._outputs: dict[str, LiveOutput] = {}
-        self._said: dict[str | None, list[str]] = {}
-        self._states: dict[str, tuple[str, str]] = {}
-        self._diffs: dict[tuple[str, str], FileChange] = {}
-        self._steps: dict[str | None, list[PlanEntry]] = {}
+        self._outputs = Recent[str, LiveOutput]()
+        self._said = Recent[str | None, ShownText]()
+        self._states = Recent[str, tuple[str, str]]()
+        self._diffs = Recent[tuple[str, str], int]()
+        self._steps = Recent[str | None, list[PlanEntry]]()
         self._place: tuple[str, int | None] | None = None
         self._is_thinking = False
 
@@ -133,8 +133,7 @@ class Screen:
             self._stop_thinking()
         match event:
             case Text():
-                self._said.setdefault(event.message_id, []).append(event.text)
-                self._words.write(event.text)
+                self._speak(event.message_id, event.text)
             case Message():
                 self._message(event)
             case Terminal() | TerminalOutput():
@@ -218,17 +217,23 @@ class Screen:
         if message.role == "user":
             self._line(f"> {message.text}", BOLD)
             return
-        before = "".join(self._said.get(message.message_id, []))
-        self._said[message.message_id] = [message.text]
-        if before and not message.text.startswith(before):
+        shown = self._said.get(message.message_id)
+        if shown is not None and not shown.begins(message.text):
             self._words.pause()  # it was taken back; what a person has read cannot be
-            before = ""
-        rest = message.text[len(before) :]
+            del self._said[message.message_id]
+            shown = None
+        rest = message.text[0 if shown is None else shown.length :]
         if message.role == "thought":
             self._think(rest)
             self._stop_thinking()
         else:
-            self._words.write(rest)
+            self._speak(message.message_id, rest)
+
+    def _speak(self, message_id: str | None, text: str) -> None:
+        if message_id not in self._said:
+            self._said[message_id] = ShownText()
+        self._said[message_id].add(text)
+        self._words.write(text)
 
     def _think(self, text: str) -> None:
         if not self._is_thinking:
@@ -290,9 +295,10 @@ class Screen:
         return said is not None and bool(said.output)
 
     def _diff(self, tool_call_id: str, change: FileChange) -> None:
-        if self._diffs.get((tool_call_id, change.path)) == change:
+        shown = hash((change.old_text, change.new_text, change.patch, change.old_path, change.operation))
+        if self._diffs.get((tool_call_id, change.path)) == shown:
             return
-        self._diffs[tool_call_id, change.path] = change
+        self._diffs[tool_call_id, change.path] = shown
         lines = diff_lines(change, self._cwd)
         for number, line in enumerate(lines[:MOST_LINES]):
             colour = BOLD if number < 2 else {"+": GREEN, "-": RED, "@": CYAN}.get(line[:1], PLAIN)
@@ -324,10 +330,10 @@ class Screen:
             self._line(f"    ended with {inert(said.exit.signal or f'code {said.exit.exit_code}')}", RED)
 
     def _block(self, text: str) -> None:
-        lines = lines_of(text.strip("\n"))
-        if len(lines) > MOST_OUTPUT_LINES:
-            self._line(f"    … {len(lines) - MOST_OUTPUT_LINES} lines before", DIM)
-        for line in lines[-MOST_OUTPUT_LINES:]:
+        before, lines = end_of(text.strip("\n"))
+        if before:
+            self._line(f"    … {before} lines before", DIM)
+        for line in lines:
             self._line("    " + line, DIM)
 
     def _plan(self, plan: Plan) -> None:

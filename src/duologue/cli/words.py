@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, TextIO
 
@@ -21,8 +22,15 @@ REFRESHES_PER_SECOND = 8
 ECHO_WIDTH = 3
 """Columns left free while drawing: a terminal writes `^C` there, and in the next line nobody would take it back."""
 
-MOST_WAITING = 100_000
-"""Characters of one paragraph that are kept to be drawn whole."""
+MOST_WAITING = 20_000
+"""Characters of one paragraph that wait for its end; of a longer one, parts are rendered as they come."""
+
+MOST_AT_ONCE = 100_000
+"""Characters of one piece that are rendered: that takes seconds, and more is shown as it is."""
+
+_FENCE = re.compile(r"[ \t>]*(?:(?:[-*+]|\d+[.)])[ \t]+)?(?P<fence>`{3,}(?!.*`)|~{3,})")
+_FENCE_WIDTH = 200
+"""Characters at the start of a line that are looked at for a fence."""
 
 
 def words_for(out: TextIO) -> Words:
@@ -61,25 +69,25 @@ class RenderedWords(Words):
         self._console = Console(file=self._out.trusted)
         self._live: Live | None = None
         self._is_ending = False
-        self._waiting = ""
         self._has_paragraph = False
+        self._paragraph = _Paragraph()
 
     def write(self, text: str) -> None:
         """One more piece."""
-        self._waiting += text
-        while "\n" in text and (end := _end_of_paragraph(self._waiting)) is not None:
-            paragraph, self._waiting = self._waiting[:end], self._waiting[end:].lstrip("\n")
-            self._render(paragraph)
-        if len(self._waiting) > MOST_WAITING:
+        if len(text) > MOST_AT_ONCE:
             self.pause()
-        elif self._waiting.strip():
+            super().write(text if text.endswith("\n") else f"{text}\n")
+            return
+        for line in text.splitlines(keepends=True):
+            is_whole = self._paragraph.add(line)
+            if is_whole or self._paragraph.size > MOST_WAITING:
+                self._render(self._paragraph.take(is_whole=is_whole))
+        if self._paragraph.has_words:
             self._draft()
 
     def pause(self) -> None:
         """Show what waits, whole or not."""
-        waiting, self._waiting = self._waiting, ""
-        if waiting.strip():
-            self._render(waiting)
+        self._render(self._paragraph.take(is_whole=True))
         self._has_paragraph = False
 
     def _draft(self) -> None:
@@ -104,9 +112,12 @@ class RenderedWords(Words):
 
         if self._is_ending:
             return ""
-        return Constrain(SafeMarkdown(self._waiting), max(1, self._console.width - ECHO_WIDTH))
+        width, height = self._console.size
+        return Constrain(SafeMarkdown(self._paragraph.newest(width, height)), max(1, width - ECHO_WIDTH))
 
     def _render(self, paragraph: str) -> None:
+        if not paragraph.strip():
+            return
         if self._live is not None:
             # Its own end would draw all of it once more, and could not take back what left the screen at the top.
             self._is_ending = True
@@ -136,11 +147,55 @@ class SafeMarkdown:
                 yield Segment(sanitize(text), None if style is None else style.update_link(None))
 
 
-def _end_of_paragraph(text: str) -> int | None:
-    """Where the first whole paragraph ends: at a blank line outside of code fences."""
-    start = 0
-    while (blank := text.find("\n\n", start)) != -1:
-        if text[:blank].count("```") % 2 == 0:
-            return blank + 1
-        start = blank + 2
-    return None
+class _Paragraph:
+    """What waits for the blank line that ends it; inside of a code fence a blank line ends nothing.
+
+    Each character is looked at once, however many lines there are and in whatever pieces they come.
+    """
+
+    def __init__(self) -> None:
+        self.size = 0
+        self.has_words = False
+        self._pieces: list[str] = []
+        self._line = ""
+        self._fence = ""
+        """How the code begins that is not closed yet: the whole line."""
+
+    def add(self, piece: str) -> bool:
+        """Add a line or a part of one; whether the paragraph is whole now."""
+        self._pieces.append(piece)
+        self.size += len(piece)
+        self._line += piece[: _FENCE_WIDTH - len(self._line)]
+        is_blank = not piece.strip()
+        self.has_words = self.has_words or not is_blank
+        if not piece.endswith("\n"):
+            return False
+        line, self._line = self._line.rstrip("\n"), ""
+        return self._end_line(line)
+
+    def _end_line(self, line: str) -> bool:
+        found = _FENCE.match(line)
+        if not self._fence:
+            self._fence = line if found else ""
+            return not found and not line.strip()
+        opened = _FENCE.match(self._fence)
+        if found and opened and found["fence"].startswith(opened["fence"]) and not line[found.end() :].strip():
+            self._fence = ""
+        return False
+
+    def take(self, *, is_whole: bool) -> str:
+        """All that waits. Of code that goes on, the rest begins as code again."""
+        text = "".join(self._pieces)
+        self._pieces, self._line, self.has_words = [], "", False
+        self._fence = "" if is_whole else self._fence
+        if self._fence:
+            self._pieces.append(f"{self._fence}\n")
+        self.size = sum(map(len, self._pieces))
+        return text
+
+    def newest(self, width: int, height: int) -> str:
+        """The end of it, as much as fits on a screen: to draw all of it again and again would take for ever."""
+        text = "".join(self._pieces)
+        lines = text[-width * height :].split("\n")[-height:]
+        newest = "\n".join(lines)
+        return f"{self._fence}\n{newest}" if self._fence and len(newest) < len(text) else newest
