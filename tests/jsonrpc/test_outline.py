@@ -7,7 +7,7 @@ import json
 import pytest
 from msgspec import UNSET
 
-from duologue.jsonrpc.outline import Unanswered, outline, repeated_name
+from duologue.jsonrpc.outline import MAX_MEMBERS, Ambiguous, Unanswered, check_names, outline
 
 
 def test_a_request_has_an_id_a_method_and_perhaps_a_session() -> None:
@@ -38,6 +38,13 @@ def test_parameters_without_a_session_hide_nothing_else(params: str) -> None:
     assert (shape.id, shape.method, shape.session) == (1, "x", None)
 
 
+def test_a_lone_surrogate_hides_nothing() -> None:
+    shape = outline(b'{"id":1,"method":"x","params":{"sessionId":"s","text":"\\ud800"}}')
+
+    assert shape is not None
+    assert (shape.id, shape.method, shape.session) == (1, "x", "s")
+
+
 @pytest.mark.parametrize(
     "frame", [b"", b"[]", b"1", b"nonsense", b'{"id":1.5}', b'{"id":{}}', b'{"method":1}', b"[" * 5000]
 )
@@ -48,26 +55,48 @@ def test_what_has_no_envelope_has_no_outline(frame: bytes) -> None:
 @pytest.mark.parametrize(
     ("frame", "name"),
     [
-        ('{"id":1,"method":"x"}', None),
         ('{"id":1,"id":1}', "id"),
         ('{"method":"x","id":1,"method":"x"}', "method"),
         ('{"params":{"sessionId":"a","sessionId":"b"}}', "sessionId"),
-        ('{"id":1,"params":{"id":1,"a":[{"id":1},{"id":2}]}}', None),
+        ('{"params":{"sessionId":"mine"},"id":1,"params":{"sessionId":"yours"}}', "params"),
+        ('{"params":null,"params":[]}', "params"),
+        ('{"id":1,"result":{},"result":{}}', "result"),
+        ('{"id":1,"error":{},"error":{}}', "error"),
+        ('{"jsonrpc":"1.0","jsonrpc":"2.0"}', "jsonrpc"),
         ('{"id":1,"\\u0069d":2}', "id"),
-        ('{"text":"\\u00e9"}', None),
-        ('{"x":1,"x":2}', None),
-        ('{"id":1,"text":"\\"id\\""}', None),
-        ('{"id":1,"id":', None),
+        ('{"params":{"sessionI\\u0064":"a","sessionId":"b"}}', "sessionId"),
+        ('{"id":1,"id":2,"text":"\\ud800"}', "id"),
+        ('{"params":{"sessionId":"a","sessionId":"b","text":"\\\\\\udc00 \\ud800\\ud800"}}', "sessionId"),
     ],
 )
-def test_a_name_that_is_there_twice_is_found_where_it_matters(frame: str, name: str | None) -> None:
-    assert repeated_name(frame.encode()) == name
+def test_a_name_that_routes_a_frame_is_found_if_it_is_there_twice(frame: str, name: str) -> None:
+    with pytest.raises(Ambiguous, match=f"'{name}' is there twice"):
+        check_names(frame.encode())
 
 
-def test_a_frame_too_deep_to_look_into_repeats_nothing() -> None:
-    deep = '{"id":1,"id":2,"a":' + "[" * 100_000
+@pytest.mark.parametrize(
+    "frame",
+    [
+        '{"id":1,"method":"x"}',
+        '{"id":1,"params":{"id":1,"a":[{"id":1},{"id":2}]}}',
+        '{"id":1,"params":{"id":1,"a":{"id":1,"id":2,"sessionId":"a","sessionId":"b"}}}',
+        '{"sessionId":1,"sessionId":2}',
+        '{"text":"\\u00e9"}',
+        '{"x":1,"x":2}',
+        '{"id":1,"text":"\\"id\\""}',
+        '["id","id"]',
+        '{"id":1,"a":"id","b":"id","c":' + "[" * 100_000,
+    ],
+)
+def test_all_other_frames_pass_whatever_is_there_twice(frame: str) -> None:
+    check_names(frame.encode())
 
-    assert repeated_name(deep.encode()) is None
+
+@pytest.mark.fault("JSN-18")
+def test_an_object_of_too_many_names_is_refused_where_one_of_them_is_looked_for() -> None:
+    many = ",".join(f'"{number}":0' for number in range(MAX_MEMBERS + 1))
+    with pytest.raises(Ambiguous, match="more than 10000 names"):
+        check_names(f'{{"id":1,"x":"id","params":{{{many}}},"y":"\\u0000"}}'.encode())
 
 
 def test_requests_are_remembered_until_they_are_answered() -> None:

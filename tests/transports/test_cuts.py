@@ -14,10 +14,11 @@ import pytest
 from duologue import Agent, Permissions, Turn, connect
 from duologue.client.remote import RemoteAgent
 from duologue.transports.address import Address
-from duologue.transports.asgi.doors import Doors, one_token
+from duologue.transports.asgi.doors import Doors
 from duologue.transports.asgi.endpoint import Endpoint
 from duologue.transports.asgi.limits import Limits
 from duologue.transports.asgi.running import Place, serving
+from duologue.transports.asgi.tokens import one_token
 from duologue.transports.http import HttpTransport
 from duologue.transports.returning import Patience
 from duologue.transports.websocket import WebSocketTransport

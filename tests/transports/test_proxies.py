@@ -12,10 +12,11 @@ import pytest
 
 from duologue import Agent, Turn, connect
 from duologue.errors import Unreachable
-from duologue.transports.asgi.doors import Doors, one_token
+from duologue.transports.asgi.doors import Doors
 from duologue.transports.asgi.endpoint import Endpoint
 from duologue.transports.asgi.limits import Limits
 from duologue.transports.asgi.running import Place, serving
+from duologue.transports.asgi.tokens import one_token
 from tests.transports.certificates import Authority
 
 TOKEN = "token-of-the-tests"

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 from duologue.agent.callers import Callers, StoreFor
 from duologue.agent.stdio import errors_on_stderr
-from duologue.transports.asgi.doors import Authenticate, Doors, one_token
+from duologue.transports.asgi.doors import Doors
 from duologue.transports.asgi.endpoint import Endpoint
 from duologue.transports.asgi.limits import Limits
 from duologue.transports.asgi.running import DRAIN_SECONDS, Place, new_token, run
+from duologue.transports.asgi.tokens import Authenticate, one_token
 
 if TYPE_CHECKING:
     from duologue.agent.agent import Agent

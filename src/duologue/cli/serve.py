@@ -64,9 +64,10 @@ def serve(arguments: argparse.Namespace) -> int:
 
 
 def _endpoint(arguments: argparse.Namespace, place: Place, token: str | None) -> Endpoint:
-    from duologue.transports.asgi.doors import Doors, one_token
+    from duologue.transports.asgi.doors import Doors
     from duologue.transports.asgi.endpoint import Endpoint
     from duologue.transports.asgi.limits import Limits
+    from duologue.transports.asgi.tokens import one_token
 
     if token is not None and (not token.isascii() or not token.isprintable() or " " in token):
         raise UsageError("a token consists of visible ASCII characters")

@@ -9,18 +9,20 @@ surrogates cannot be encoded as UTF-8, and not every Python value is JSON.
 from __future__ import annotations
 
 import re
-from itertools import accumulate
+from itertools import islice
 from typing import Any, NoReturn, cast
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import UNSET, Raw, Struct, UnsetType
 
 from duologue.errors import EncodeError, InvalidRequest, ParseError, RequestError
 from duologue.jsonrpc.messages import Id, Message
+from duologue.jsonrpc.nesting import is_nested_deeper, outside_strings
 
 __all__ = [
     "MAX_DEPTH",
     "MAX_ID_CHARS",
+    "MAX_LONE_SURROGATES",
     "MAX_METHOD_CHARS",
     "MAX_NUMBER_CHARS",
     "SHALLOW_BYTES",
@@ -28,6 +30,7 @@ __all__ = [
     "has_long_number",
     "is_legal_id",
     "is_sound",
+    "mend_surrogates",
     "parse",
     "serialize_error",
     "serialize_notification",
@@ -50,22 +53,20 @@ MAX_METHOD_CHARS = 1024
 MAX_NUMBER_CHARS = 400
 """Digits of one number: more than any double or 64-bit integer needs, far less than what costs quadratic time."""
 
+MAX_LONE_SURROGATES = 100_000
+"""Halves of surrogate pairs that are mended in one frame: a cut text has one, a broken file a few."""
+
 _decode_message = msgspec.json.Decoder(Message).decode
 _decode_any = msgspec.json.Decoder().decode
+_decode_raw = msgspec.json.Decoder(Raw).decode
 _encode = msgspec.json.Encoder().encode
 
-# Possessive, and an unfinished string counts: a peer must not be able to make the search start over and over.
-_STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?+', re.DOTALL)
 _LONG_NUMBER = re.compile(rb"(?<![0-9.eE+-])[0-9.eE+-]{%d}" % (MAX_NUMBER_CHARS + 1))
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
-_ESCAPE = re.compile(
-    rb"(\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2})|\\u[dD][89a-fA-F][0-9a-fA-F]{2}|(\\.)", re.DOTALL
+_SURROGATE = re.compile(
+    rb"(?<!\\)(?:\\\\)*+(?:(\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2})|\\u[dD][89a-fA-F][0-9a-fA-F]{2})"
 )
-"""A surrogate pair (1), a lone surrogate, or any other escape (2), which hides a backslash from the search."""
-_SMALL_BYTES = 64 * 1024
-_NOT_OPENING = bytes(set(range(256)) - set(b"[{"))
-_NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
-_STEP = [1 if byte in b"[{" else -1 for byte in range(256)]
+"""A surrogate pair (1), or a lone surrogate, behind backslashes that are escaped themselves."""
 _ID_BOUND: int = 10**MAX_NUMBER_CHARS
 
 
@@ -91,7 +92,7 @@ def parse(frame: bytes) -> Message:
             frame.decode()
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return _parse_slowly(frame)
-    if len(frame) > SHALLOW_BYTES and _is_too_deep(frame):
+    if len(frame) > SHALLOW_BYTES and is_nested_deeper(frame, MAX_DEPTH):
         _refuse_depth()
     return message
 
@@ -103,7 +104,7 @@ def is_sound(frame: bytes) -> bool:
             frame.decode()
         except UnicodeDecodeError:
             return False
-    return len(frame) <= SHALLOW_BYTES or not _is_too_deep(frame)
+    return len(frame) <= SHALLOW_BYTES or not is_nested_deeper(frame, MAX_DEPTH)
 
 
 def _parse_slowly(frame: bytes) -> Message:
@@ -112,15 +113,16 @@ def _parse_slowly(frame: bytes) -> Message:
         frame.decode()
     except UnicodeDecodeError as error:
         raise Malformed(ParseError(f"not UTF-8 at byte {error.start}")) from None
-    if _is_too_deep(frame):
+    if is_nested_deeper(frame, MAX_DEPTH):
         _refuse_depth()
     try:
-        value = _decode_any(frame)
-    except msgspec.ValidationError:
-        raise Malformed(InvalidRequest(f"a number is out of range (limit: {MAX_NUMBER_CHARS} characters)")) from None
+        _decode_raw(frame)
     except msgspec.DecodeError as error:
         return _parse_mended(frame, error)
-    _refuse_shape(value)
+    try:
+        _refuse_shape(frame)
+    except msgspec.ValidationError:
+        raise Malformed(InvalidRequest(f"a number is out of range (limit: {MAX_NUMBER_CHARS} characters)")) from None
     try:
         return _decode_message(frame)
     except msgspec.ValidationError as error:  # e.g. an id twice, of which only the last is legal
@@ -129,38 +131,50 @@ def _parse_slowly(frame: bytes) -> Message:
 
 def _parse_mended(frame: bytes, reason: msgspec.DecodeError) -> Message:
     """Lone `\\ud800` escapes become U+FFFD, every other byte stays; whatever else is wrong stays a parse error."""
-    mended = _ESCAPE.sub(lambda found: found[1] or found[2] or b"\\ufffd", frame)
-    if mended == frame:
+    mended = mend_surrogates(frame)
+    if mended is frame:
         raise Malformed(ParseError(f"not JSON: {str(reason).removeprefix('JSON is malformed: ')}")) from None
     return _parse_slowly(mended)
+
+
+def mend_surrogates(frame: bytes) -> bytes:
+    """Return the frame with U+FFFD for each lone surrogate escape; a frame with too many of them as it is."""
+    if b"\\ud" not in frame and b"\\uD" not in frame:
+        return frame
+    lone = (found.end() for found in _SURROGATE.finditer(frame) if found[1] is None)
+    ends = list(islice(lone, MAX_LONE_SURROGATES + 1))
+    if not 0 < len(ends) <= MAX_LONE_SURROGATES:
+        return frame
+    mended = bytearray(frame)
+    for end in ends:
+        mended[end - 6 : end] = b"\\ufffd"
+    return bytes(mended)
 
 
 def _refuse_depth() -> NoReturn:
     raise Malformed(ParseError(f"nested deeper than {MAX_DEPTH} levels"))
 
 
-def _is_too_deep(frame: bytes) -> bool:
-    """Count the brackets, and look at their order outside strings only where there are enough of them."""
-    if _opening_brackets(frame) <= MAX_DEPTH:
-        return False
-    brackets = _STRING.sub(b"", frame).translate(None, _NOT_BRACKETS)
-    return max(accumulate(map(_STEP.__getitem__, brackets)), default=0) > MAX_DEPTH
+class _Envelope(Struct, gc=False):
+    jsonrpc: Raw | UnsetType = UNSET
+    id: Raw | UnsetType = UNSET
+    method: Raw | UnsetType = UNSET
+    result: Raw | UnsetType = UNSET
+    error: Raw | UnsetType = UNSET
 
 
-def _opening_brackets(frame: bytes) -> int:
-    # The first is quicker, and takes as much room again as the frame.
-    if len(frame) <= _SMALL_BYTES:
-        return len(frame.translate(None, _NOT_OPENING))
-    return frame.count(b"[") + frame.count(b"{")
+_decode_envelope = msgspec.json.Decoder(_Envelope).decode
 
 
-def _refuse_shape(value: Any) -> None:
-    """Valid JSON that the typed decode refused: say which part of the envelope is wrong."""
+def _refuse_shape(frame: bytes) -> None:
+    """Valid JSON that the typed decode refused: say which part of the envelope is wrong, and decode nothing else."""
+    value = _shallow(frame)
     if isinstance(value, list):
         raise Malformed(InvalidRequest("batches are not part of ACP"))
     if not isinstance(value, dict):
         raise Malformed(InvalidRequest(f"a message is a JSON object, not {_json_name(value)}"))
-    members = cast("dict[str, Any]", value)
+    envelope = msgspec.structs.asdict(_decode_envelope(frame))
+    members = {name: _shallow(value) for name, value in envelope.items() if value is not UNSET}
     id = members.get("id")
     has_good_id = (isinstance(id, str) or (isinstance(id, int) and not isinstance(id, bool))) and is_legal_id(id)
     is_response = "method" not in members and ("result" in members or "error" in members)
@@ -178,6 +192,13 @@ def _refuse_shape(value: Any) -> None:
     raise Malformed(InvalidRequest(reason), answer_to, is_response=is_response)
 
 
+def _shallow(text: bytes | Raw) -> Any:
+    """The value of a JSON text; of an array or object only that it is one."""
+    text = bytes(text)
+    kind = text.lstrip(b" \t\r\n")[:1]
+    return [] if kind == b"[" else {} if kind == b"{" else _decode_any(text)
+
+
 def is_legal_id(id: Id) -> bool:
     """Short enough to keep and to echo."""
     return len(id) <= MAX_ID_CHARS if isinstance(id, str) else -_ID_BOUND < id < _ID_BOUND
@@ -192,7 +213,7 @@ def _json_name(value: object) -> str:
 
 def has_long_number(frame: bytes) -> bool:
     """Whether a number in this frame is longer than the limit; asked only when decoding its fields failed."""
-    return _LONG_NUMBER.search(_STRING.sub(b'""', frame)) is not None
+    return _LONG_NUMBER.search(b"".join(outside_strings(frame))) is not None
 
 
 class _Request(Struct, gc=False):

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import json
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 import msgspec
-from msgspec import UNSET, Struct, UnsetType, field
+from msgspec import UNSET, Raw, Struct, UnsetType, field
 
+from duologue.jsonrpc.codec import mend_surrogates
 from duologue.jsonrpc.messages import Id
 
-__all__ = ["Outline", "Unanswered", "outline", "repeated_name"]
+__all__ = ["Ambiguous", "Outline", "Unanswered", "check_names", "outline"]
 
 T = TypeVar("T")
 
@@ -58,6 +58,13 @@ _decode_bare = msgspec.json.Decoder(_Bare).decode
 
 def outline(frame: bytes) -> Outline | None:
     """The outline of a frame; `None` if it has none."""
+    found = _outline(frame)
+    if found is None and (mended := mend_surrogates(frame)) is not frame:
+        found = _outline(mended)
+    return found
+
+
+def _outline(frame: bytes) -> Outline | None:
     try:
         return _decode(frame)
     except (msgspec.MsgspecError, RecursionError):
@@ -69,27 +76,63 @@ def outline(frame: bytes) -> Outline | None:
     return Outline(bare.id, bare.method)
 
 
-_NAMES = ("id", "method", "sessionId")
-_QUOTED = tuple(f'"{name}"'.encode() for name in _NAMES)
+MAX_MEMBERS = 10_000
+"""Names in the envelope, or in its parameters: a map of more is an attack on those who look for one of them."""
+
+_ENVELOPE_NAMES = frozenset(("jsonrpc", "id", "method", "params", "result", "error"))
+_PARAMS_NAMES = frozenset(("sessionId",))
+_QUOTED = tuple(f'"{name}"'.encode() for name in (*_ENVELOPE_NAMES, *_PARAMS_NAMES))
 _ESCAPED = b"\\u00"
 """How a letter of these names looks that is written as an escape."""
 
 
-def repeated_name(frame: bytes) -> str | None:
-    """The first of `id`, `method` and `sessionId` that one object of this frame has twice: readers would disagree."""
+class Ambiguous(Exception):
+    """Two readers of this frame would read different things, or would have to look at too many names."""
+
+
+class _Name(str):
+    """A name in an object. The decoder asks about each, also about one that was there before."""
+
+    __slots__ = ()
+
+
+def check_names(frame: bytes) -> None:
+    """Check that each name which routes this frame is there once: those of the envelope, and `sessionId`.
+
+    Only the envelope and the top level of its parameters are looked at. The time grows with the length of the frame
+    alone. What is no JSON passes: its reader says better what is wrong.
+
+    Raises:
+        Ambiguous: A name is there twice, or there are too many names.
+    """
     if _ESCAPED not in frame and all(frame.count(name) < 2 for name in _QUOTED):
-        return None
-    found: list[str] = []
-
-    def look(pairs: list[tuple[str, Any]]) -> None:
-        names = [name for name, _ in pairs]
-        found.extend(name for name in _NAMES if names.count(name) > 1)
-
+        return
     try:
-        json.loads(frame, object_pairs_hook=look)
-    except (ValueError, RecursionError):
-        return None  # no JSON, which its reader says better
-    return found[0] if found else None
+        envelope = _members(mend_surrogates(frame), _ENVELOPE_NAMES)
+        params = envelope.get("params", b"")
+        if params[:1] == b"{":
+            _members(params, _PARAMS_NAMES)
+    except (msgspec.MsgspecError, RecursionError):
+        pass
+
+
+def _members(text: bytes | memoryview, important: frozenset[str]) -> dict[str, memoryview]:
+    seen: set[str] = set()
+    count = 0
+
+    def look(_: type, name: str) -> _Name:
+        nonlocal count
+        count += 1
+        if count > MAX_MEMBERS:
+            raise Ambiguous(f"more than {MAX_MEMBERS} names in one object")
+        if name in important:
+            if name in seen:
+                raise Ambiguous(f"{name!r} is there twice")
+            seen.add(name)
+        return _Name(name)
+
+    members = msgspec.json.decode(text, type=dict[_Name, Raw], dec_hook=look)
+    return {name: memoryview(value) for name, value in members.items() if name in important}
 
 
 class Unanswered(Generic[T]):

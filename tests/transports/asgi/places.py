@@ -12,10 +12,11 @@ from typing import Any, TypeAlias
 import httpx2
 from websockets.asyncio.client import ClientConnection, connect
 
-from duologue.transports.asgi.doors import Authenticate, Doors, one_token
+from duologue.transports.asgi.doors import Doors
 from duologue.transports.asgi.endpoint import Endpoint
 from duologue.transports.asgi.limits import Limits
 from duologue.transports.asgi.running import Place, serving
+from duologue.transports.asgi.tokens import Authenticate, one_token
 from duologue.transports.base import Servable, Transport
 
 Json: TypeAlias = dict[str, Any]

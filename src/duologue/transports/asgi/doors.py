@@ -6,32 +6,24 @@ cannot do is to leave out or choose its `Origin`, to choose `Host`, or to know t
 
 from __future__ import annotations
 
-import hmac
-import inspect
-import time
-from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Collection
 from dataclasses import dataclass
-from typing import TypeAlias
 
 from starlette.types import Scope
 
 from duologue.transports.asgi.limits import Limits
+from duologue.transports.asgi.tokens import Authenticate, TokenChecks, TooManyGuesses
 
-__all__ = ["ANYBODY", "SUBPROTOCOL", "Authenticate", "Doors", "Refusal", "Visitor", "one_token"]
+__all__ = ["ANYBODY", "Doors", "Refusal", "Visitor"]
 
-Authenticate: TypeAlias = Callable[[str], "str | None | Awaitable[str | None]"]
-"""From a token to the name of its caller; `None` for a token that is wrong, or right no more."""
+SUBPROTOCOLS = ("acp", "acp.v1", "acp.v2")
+"""What clients call the protocol on a WebSocket; the version is agreed in `initialize`."""
 
-SUBPROTOCOL = "acp"
-TOKEN_SUBPROTOCOL = "duologue.token."  # noqa: S105 (a prefix)
-"""How a browser, which can set no headers, brings its token along with a WebSocket."""
+TOKEN_SUBPROTOCOLS = ("duologue.token.", "bearer.", "openab.bearer.", "hydra-acp-token.")
+"""How browsers, which can set no headers, bring their token along with a WebSocket: ours, and those of others."""
 
 LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]")
 MAX_TOKEN_CHARS = 4096
-MAX_ADDRESSES = 10_000
-"""Whose failures are remembered; the oldest are forgotten."""
-
 ANYBODY = "anybody"
 """The caller, where no token is asked for."""
 
@@ -58,17 +50,6 @@ class Refusal(Exception):
         self.body = body
 
 
-def one_token(token: str, caller: str = "owner") -> Authenticate:
-    """One token for one caller."""
-    expected = token.encode()
-
-    def check(given: str) -> str | None:
-        # As long for a wrong token as for the right one.
-        return caller if hmac.compare_digest(given.encode(), expected) else None
-
-    return check
-
-
 class Doors:
     """Checks each request.
 
@@ -90,12 +71,12 @@ class Doors:
         trusted_proxies: Collection[str] = (),
         is_behind_tls: bool = False,
     ) -> None:
-        self._authenticate = authenticate
+        self._tokens = None if authenticate is None else TokenChecks(authenticate, limits)
         self._hosts = {host.lower() for host in (*LOOPBACK_NAMES, *hosts)}
         self._origins = {origin.lower() for origin in origins}
         self._trusted = set(trusted_proxies)
         self._is_behind_tls = is_behind_tls
-        self._failures = Failures(limits.failures_per_minute)
+        self._header_bytes = limits.header_bytes
 
     async def enter(self, scope: Scope) -> Visitor:
         """Let somebody in.
@@ -106,15 +87,14 @@ class Doors:
         headers = Headers(scope)
         self.check_name(scope, headers)
         address = self.address(scope, headers)
-        if self._authenticate is None:
+        if self._tokens is None:
             return Visitor(address, ANYBODY, _subprotocol(scope))
-        if self._failures.are_too_many(address):
-            raise Refusal(429, "too many wrong tokens; wait a minute", {"Retry-After": "60"})
         token = _token(scope, headers)
-        caller = None if token is None else await _resolve(self._authenticate(token))
+        try:
+            caller = None if token is None else await self._tokens.caller_of(token, address)
+        except TooManyGuesses as refusal:
+            raise Refusal(429, str(refusal), {"Retry-After": str(refusal.seconds)}) from None
         if caller is None:
-            if token is not None:
-                self._failures.add(address)
             raise Refusal(401, "a valid token is needed", {"WWW-Authenticate": "Bearer"})
         return Visitor(address, caller, _subprotocol(scope))
 
@@ -125,6 +105,8 @@ class Doors:
             Refusal: It is one.
         """
         headers = headers or Headers(scope)
+        if headers.size > self._header_bytes:
+            raise Refusal(431, f"the headers have {headers.size} bytes; at most {self._header_bytes} are read")
         hosts = headers.all(b"host")
         if len(hosts) != 1 or not self._is_ours(hosts[0], scope):
             raise Refusal(403, "this is not the server you are looking for")
@@ -160,52 +142,40 @@ class Headers:
 
     def __init__(self, scope: Scope) -> None:
         self._headers: list[tuple[bytes, bytes]] = scope["headers"]
+        self._target = len(scope.get("raw_path") or b"") + len(scope.get("query_string") or b"")
+
+    @property
+    def size(self) -> int:
+        """Bytes of the request before its body, as they were sent, but for a few."""
+        return self._target + sum(len(name) + len(value) + 4 for name, value in self._headers)
 
     def all(self, name: bytes) -> list[str]:
         """Each value of a header that may be there more than once."""
         return [value.decode("latin-1") for given, value in self._headers if given.lower() == name]
 
 
-class Failures:
-    """Counts wrong tokens by address, for a minute."""
-
-    def __init__(self, per_minute: int, clock: Callable[[], float] = time.monotonic) -> None:
-        self._per_minute = per_minute
-        self._clock = clock
-        self._times: OrderedDict[str, list[float]] = OrderedDict()
-
-    def add(self, address: str) -> None:
-        """One more."""
-        self._times.setdefault(address, []).append(self._clock())
-        self._times.move_to_end(address)
-        if len(self._times) > MAX_ADDRESSES:
-            self._times.popitem(last=False)
-
-    def are_too_many(self, address: str) -> bool:
-        """Whether this address has to wait."""
-        since = self._clock() - 60
-        times = [at for at in self._times.get(address, ()) if at > since]
-        if times:
-            self._times[address] = times
-        else:
-            self._times.pop(address, None)
-        return len(times) >= self._per_minute
-
-
 def _token(scope: Scope, headers: Headers) -> str | None:
     """The token of a request, wherever it may be; never in the address, which gets into logs and histories."""
     given = headers.all(b"authorization")
     if scope["type"] == "websocket" and not given:
-        protocols: list[str] = scope.get("subprotocols") or []
-        tokens = [name.removeprefix(TOKEN_SUBPROTOCOL) for name in protocols if name.startswith(TOKEN_SUBPROTOCOL)]
-        return tokens[0] if len(tokens) == 1 and len(tokens[0]) <= MAX_TOKEN_CHARS else None
+        tokens = [token for name in _offered(scope) if (token := _token_in(name)) is not None]
+        return tokens[0] if len(tokens) == 1 and 0 < len(tokens[0]) <= MAX_TOKEN_CHARS else None
     scheme, _, token = given[0].partition(" ") if len(given) == 1 else ("", "", "")
     return token if scheme.lower() == "bearer" and 0 < len(token) <= MAX_TOKEN_CHARS and " " not in token else None
 
 
+def _offered(scope: Scope) -> list[str]:
+    return scope.get("subprotocols") or []
+
+
+def _token_in(subprotocol: str) -> str | None:
+    for prefix in TOKEN_SUBPROTOCOLS:
+        if subprotocol.startswith(prefix):
+            return subprotocol.removeprefix(prefix)
+    return None
+
+
 def _subprotocol(scope: Scope) -> str | None:
-    return SUBPROTOCOL if SUBPROTOCOL in (scope.get("subprotocols") or ()) else None
-
-
-async def _resolve(found: str | None | Awaitable[str | None]) -> str | None:
-    return await found if inspect.isawaitable(found) else found
+    """The one to select: a browser ends a connection whose server selects none of those that it offered."""
+    known = [name for name in _offered(scope) if name in SUBPROTOCOLS or _token_in(name) is not None]
+    return min(known, key=lambda name: name not in SUBPROTOCOLS, default=None)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 from abc import abstractmethod
 from collections.abc import Callable
+from contextlib import suppress
 
-from duologue.errors import ConnectionLost, InternalError, PeerTooSlow
-from duologue.jsonrpc.codec import serialize_error
+from duologue.errors import ConnectionLost, InternalError, InvalidRequest, PeerTooSlow, RequestError
+from duologue.jsonrpc.codec import MAX_METHOD_CHARS, is_legal_id, serialize_error
 from duologue.jsonrpc.messages import Id
 from duologue.jsonrpc.outline import Outline, Unanswered, outline
 from duologue.transports.asgi.limits import Limits
@@ -130,8 +131,8 @@ class Held(Transport):
         if self.is_over:
             return
         if shape is not None and isinstance(shape.method, str) and isinstance(shape.id, (int, str)):
-            if not self.takes_requests:
-                self.send(serialize_error(shape.id, InternalError("the server is being stopped; connect again")))
+            if (error := self._objection(shape.id, shape.method, shape.session)) is not None:
+                self.refuse(shape, error)
                 return
             if self._first_id is None:
                 self._first_id = shape.id
@@ -141,6 +142,29 @@ class Held(Transport):
         self._arrived.append(frame)
         self._arrived_bytes += len(frame)
         self._arrival.give()
+
+    def _objection(self, id: Id, method: str, session: str | None) -> RequestError | None:
+        """Why the agent does not get this request: all of it is kept until it is answered."""
+        if not is_legal_id(id) or len(method) > MAX_METHOD_CHARS or len(session or "") > self.limits.name_chars:
+            return InvalidRequest(f"an id, a method and a sessionId have at most {self.limits.name_chars} characters")
+        if not self.takes_requests:
+            return InternalError("the server is being stopped; connect again")
+        if len(self.running) >= self.limits.requests:
+            return InternalError(f"busy: {self.limits.requests} requests are already running")
+        return None
+
+    def refuse(self, request: Outline | None, error: RequestError) -> None:
+        """Answer a message of the client that the agent does not get."""
+        id = request.id if request is not None and isinstance(request.id, (int, str)) else None
+        id = id if id is None or is_legal_id(id) else None
+        frame = serialize_error(id, error)
+        self.numbers.sent(len(frame))
+        if id is None:
+            self.route(frame, None)
+        else:
+            self.route_answer(frame, Outline(id), request)
+        with suppress(PeerTooSlow):  # the agent hears of it
+            self.check_room()
 
     async def until_taken(self) -> None:
         """Wait until the agent has taken enough for more to arrive."""

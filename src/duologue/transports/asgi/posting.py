@@ -9,10 +9,11 @@ from starlette.types import Receive, Scope, Send
 
 from duologue.errors import InternalError, InvalidRequest, RequestError
 from duologue.jsonrpc.codec import Malformed, parse, serialize_error
-from duologue.jsonrpc.outline import Outline, outline, repeated_name
+from duologue.jsonrpc.outline import Ambiguous, Outline, check_names, outline
 from duologue.transports.asgi.beyond import abort_of
 from duologue.transports.asgi.connections import Connections, new_id
 from duologue.transports.asgi.doors import Headers, Refusal
+from duologue.transports.asgi.looking import look_at
 from duologue.transports.asgi.resuming import take_wish
 from duologue.transports.asgi.streams import OPENING, HeldStreams, Reader
 
@@ -72,7 +73,7 @@ class Http:
         if (self._one(b"content-encoding") or "identity").lower() != "identity":
             raise Refusal(415, "a message is not compressed")
         frame = await self._body(receive)
-        shape = _read(frame)
+        shape = await look_at(_read, frame)
         connection_id = self._one(CONNECTION)
         if shape.method == "initialize":
             if connection_id is not None:
@@ -148,7 +149,7 @@ class Http:
             # The official Python SDK names no session in its answers, nor before it has one. It reads no stream of
             # that session yet, either: what it asked for is answered on that of the connection.
             if shape.method in OPENING:
-                held.sessions.add(meant)
+                self._expect(held, meant)
             shape.params = None
             return
         if said is None:
@@ -157,6 +158,11 @@ class Http:
             raise _invalid(400, "Acp-Session-Id and the message name different sessions")
         if not is_free and said not in held.sessions:
             raise _invalid(404, "no such session here")
+
+    def _expect(self, held: HeldStreams, session: str) -> None:
+        if len(held.sessions) >= self._limits.sessions and session not in held.sessions:
+            raise Refusal(429, f"one connection has at most {self._limits.sessions} sessions")
+        held.sessions.add(session)
 
     def _deliver(self, held: HeldStreams, frame: bytes, shape: Outline) -> None:
         number = self._one(NUMBER)
@@ -208,10 +214,11 @@ class Http:
 def _read(frame: bytes) -> Outline:
     try:
         parse(frame)
+        check_names(frame)
     except Malformed as malformed:
         raise _refused(400, malformed.error) from None
-    if (name := repeated_name(frame)) is not None:
-        raise _invalid(400, f"{name!r} is there twice")
+    except Ambiguous as ambiguous:
+        raise _invalid(400, str(ambiguous)) from None
     shape = outline(frame)
     assert shape is not None, "it was parsed"
     return shape

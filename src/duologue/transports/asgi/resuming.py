@@ -19,6 +19,9 @@ KEY = "duologue/resume"
 SHORT = 2048
 """Bytes of the longest word for it: a connection id and numbers."""
 
+LONGEST_WISH = 64 * 1024
+"""Bytes of an `initialize` in which a wish is looked for, token by token; real ones have one or two thousand."""
+
 _encode = msgspec.json.encode
 
 
@@ -83,7 +86,7 @@ def lost(reason: str) -> bytes:
 
 def take_wish(frame: bytes) -> tuple[bytes, bool]:
     """An `initialize` request without the wish to be able to come back, and whether it had one."""
-    if KEY.encode() not in frame:
+    if len(frame) > LONGEST_WISH or KEY.encode() not in frame:
         return frame, False
     rest, wish = take_meta(frame, "params", KEY)
     try:

@@ -10,11 +10,12 @@ from starlette.types import Receive, Send
 
 from duologue.errors import InvalidRequest
 from duologue.jsonrpc.codec import Malformed, parse, serialize_error
-from duologue.jsonrpc.outline import Outline, outline, repeated_name
+from duologue.jsonrpc.outline import Ambiguous, Outline, check_names, outline
 from duologue.transports.asgi.beyond import Write
 from duologue.transports.asgi.connections import Connections
 from duologue.transports.asgi.held import Held
 from duologue.transports.asgi.limits import Limits
+from duologue.transports.asgi.looking import look_at
 from duologue.transports.asgi.numbers import Numbers
 from duologue.transports.asgi.resuming import Received, Resume, add_offer, lost, received, resumed, said, take_wish
 from duologue.transports.asgi.signals import Signal
@@ -240,7 +241,7 @@ class Carrier:
             if isinstance(words, Resume):
                 return await self._come_back(words)
             try:
-                message = parse(frame)
+                message = await look_at(parse, frame)
             except Malformed as malformed:
                 await self._send_text(serialize_error(malformed.id, malformed.error))
                 continue
@@ -250,15 +251,15 @@ class Carrier:
             if not self._connections.can_open:
                 await self._shut(TRY_LATER, "no more connections")
                 return None
-            return self._open(id, frame)
+            return await self._open(id, frame)
         return None
 
-    def _open(self, id: str, frame: bytes) -> HeldSocket:
+    async def _open(self, id: str, frame: bytes) -> HeldSocket:
         held = HeldSocket(id, self._caller, self._limits, self._connections.numbers)
         frame, held.is_resumable = take_wish(frame)
         held.attach(self)
         self._connections.open(held)
-        self._deliver(held, frame)
+        await self._deliver(held, frame)
         return held
 
     async def _come_back(self, words: Resume) -> HeldSocket | None:
@@ -292,16 +293,16 @@ class Carrier:
                 held.reconsider()
                 continue
             held.count(frame, self)
-            self._deliver(held, frame)
+            await self._deliver(held, frame)
             await held.until_taken()
 
-    def _deliver(self, held: HeldSocket, frame: bytes) -> None:
-        name = repeated_name(frame)
-        if name is None:
-            held.deliver(frame, outline(frame))
+    async def _deliver(self, held: HeldSocket, frame: bytes) -> None:
+        try:
+            shape = await look_at(_examine, frame)
+        except Ambiguous as ambiguous:
+            held.refuse(None, InvalidRequest(str(ambiguous)))
         else:
-            held.window.append(serialize_error(None, InvalidRequest(f"{name!r} is there twice")))
-            self.wakeup.give()
+            held.deliver(frame, shape)
 
     async def _next(self) -> bytes | None:
         """The next text; `None` when there will be no more."""
@@ -351,6 +352,11 @@ class Carrier:
     async def _shut(self, code: int, reason: str) -> None:
         with suppress(OSError):
             await self._send({"type": "websocket.close", "code": code, "reason": reason})
+
+
+def _examine(frame: bytes) -> Outline | None:
+    check_names(frame)
+    return outline(frame)
 
 
 def _as_text(frame: bytes) -> bytes:

@@ -108,6 +108,8 @@ class HeldStreams(Held):
                 self._closed.remove(session)
         if request is not None and session is not None and request.method in ENDING and not shape.is_error:
             self._closed.append(session)
+            if len(self._closed) > self.limits.streams:
+                self._drop_closed()
         if request is None or request.method != "session/load":
             self._append(session, frame)
             return
@@ -158,9 +160,9 @@ class HeldStreams(Held):
         """Make room by the stream of a session that is over; whether there was one."""
         while self._closed:
             session = self._closed.popleft()
+            self.sessions.discard(session)
             stream = self._streams.pop(session, None)
             if stream is not None:
-                self.sessions.discard(session)
                 self._congested.discard(stream)
                 self.measure()
                 reader, stream.reader = stream.reader, None
@@ -172,7 +174,13 @@ class HeldStreams(Held):
     # --- what the client posts
 
     def is_new(self, number: int) -> bool:
-        """Whether the message of this number was not here before; from now on it was."""
+        """Whether the message of this number was not here before; from now on it was.
+
+        Raises:
+            Refusal: Too many numbers before it are missing.
+        """
+        if number > self._done_up_to + self.limits.window_frames:
+            raise Refusal(400, f"the messages from number {self._done_up_to + 1} on are missing")
         if number <= self._done_up_to or number in self._done:
             return False
         self._done.add(number)

@@ -1,0 +1,113 @@
+"""The longest messages a client can send, made to be slow to read. The promise: other clients do not notice.
+
+`docs/topics/threat-model.md`: a message is looked at in time that grows with its length alone, and beside the event
+loop. On a quiet machine `/health` answers within half a second whatever one client sends; here there is room for a
+machine that is busy with other tests. Before, one such message took 40 seconds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+
+from duologue.jsonrpc.codec import Malformed, parse
+from duologue.jsonrpc.framing import MAX_MESSAGE_BYTES
+from duologue.jsonrpc.outline import Ambiguous, check_names, outline
+from tests.cli.test_serve import Server, served
+from tests.hostile.longest import LONGEST, wish
+from tests.hostile.test_unanswered import MUTE, resident
+from tests.transports.asgi.places import Site, poster_to, socket_to
+
+SECONDS = 3.0
+"""For one answer of `/health` on a busy machine."""
+
+SIZE = MAX_MESSAGE_BYTES - 2048
+
+
+@pytest.mark.fault("JSN-18")
+@pytest.mark.parametrize("name", LONGEST)
+def test_any_message_is_looked_at_in_a_moment(name: str) -> None:
+    frame = LONGEST[name](SIZE // 16)
+    for look in (parse, check_names, outline):
+        began = time.process_time()
+        try:
+            look(frame)
+        except (Malformed, Ambiguous):
+            pass
+        assert time.process_time() - began < SECONDS / 16
+
+
+@asynccontextmanager
+async def watched(server: Server) -> AsyncGenerator[list[float]]:
+    """Ask `/health` again and again; how long each answer took."""
+    delays: list[float] = []
+    base = server.url.replace("ws:", "http:").partition("/acp")[0]
+
+    async def ask() -> None:
+        async with httpx2.AsyncClient(trust_env=False, timeout=60) as client:
+            while True:
+                began = time.perf_counter()
+                assert (await client.get(f"{base}/health")).text == "ok\n"
+                delays.append(time.perf_counter() - began)
+
+    async with asyncio.TaskGroup() as group:
+        asking = group.create_task(ask())
+        yield delays
+        asking.cancel()
+
+
+@pytest.mark.fault("HTT-26")
+@pytest.mark.parametrize(
+    ("name", "wire"),
+    [
+        ("a name again and again, deep inside", "websocket"),
+        ("empty strings", "http"),
+        ("not this version of JSON-RPC", "http"),
+        ("half surrogates", "http"),
+    ],
+)
+async def test_other_clients_are_answered_while_a_long_message_is_looked_at(
+    tmp_path: Path, name: str, wire: str, record_property: Any
+) -> None:
+    frame = LONGEST[name](SIZE)
+    async with asyncio.timeout(120), served(tmp_path, "--", sys.executable, "-c", MUTE) as server:
+        url, _, token = server.url.partition("#token=")
+        place = Site(None, int(url.rpartition(":")[2].partition("/")[0]))  # type: ignore[arg-type]  # another process
+        if wire == "websocket":
+            async with socket_to(place, token, ping_timeout=None) as socket:
+                await socket.initialize()
+                async with watched(server) as delays:
+                    await socket.connection.send(frame, text=True)
+                    await socket.send('{"jsonrpc":"2.0","id":1,"id":2,"method":"x"}')
+                    async with asyncio.timeout(60):
+                        assert "there twice" in str(await socket.connection.recv())
+        else:
+            async with poster_to(place, token) as poster:
+                poster.client.timeout = 60
+                await poster.initialize()
+                async with watched(server) as delays:
+                    assert (await poster.post(frame, "s")).status_code in (400, 404)
+        most = resident(server.process.pid)
+    record_property("delay", round(max(delays), 3))
+    assert max(delays) < SECONDS
+    assert most < 256 * 1024 * 1024
+
+
+@pytest.mark.fault("HTT-26")
+async def test_a_long_first_message_is_passed_on_as_it_is(tmp_path: Path) -> None:
+    async with asyncio.timeout(120), served(tmp_path, "--", sys.executable, "-c", MUTE) as server:
+        url, _, token = server.url.partition("#token=")
+        place = Site(None, int(url.rpartition(":")[2].partition("/")[0]))  # type: ignore[arg-type]  # another process
+        async with watched(server) as delays, socket_to(place, token, ping_timeout=None) as socket:
+            await socket.connection.send(wish(SIZE // 4), text=True)
+            async with asyncio.timeout(60):
+                assert await socket.connection.recv() == '{"jsonrpc":"2.0","id":0,"result":{}}'
+    assert max(delays) < SECONDS

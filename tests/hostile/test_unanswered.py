@@ -1,0 +1,164 @@
+"""Clients that ask and ask. The promise of `docs/topics/limits.md`: what the server keeps for a client has a bound."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from duologue.transports.asgi.limits import Limits
+from duologue.transports.asgi.streams import HeldStreams
+from duologue.transports.base import Transport
+from tests.cli.test_serve import served
+from tests.transports.asgi.places import Echo, Json, Site, Socket, poster_to, site, socket_to
+
+MUTE = """
+import sys
+for line in sys.stdin.buffer:
+    if b"initialize" in line:
+        sys.stdout.write('{"jsonrpc":"2.0","id":0,"result":{}}\\n')
+        sys.stdout.flush()
+"""
+BURST = 1000
+
+
+class Mute(Echo):
+    """Answers `initialize` and `session/new`, and nothing else."""
+
+    def answer(self, transport: Transport, message: Json) -> None:
+        if message.get("method") == "session/new":
+            message["params"] = {"sessionId": "s"}
+        if message.get("method") in ("initialize", "session/new"):
+            super().answer(transport, message)
+
+
+def request(id: int | str, method: str = "never", **params: object) -> str:
+    return json.dumps({"jsonrpc": "2.0", "id": id, "method": method, "params": params})
+
+
+def resident(pid: int) -> int:
+    """The most memory that a process had, in bytes."""
+    [line] = [line for line in Path(f"/proc/{pid}/status").read_text().splitlines() if line.startswith("VmHWM")]
+    return 1024 * int(line.split()[1])
+
+
+async def flood(socket: Socket, count: int) -> int:
+    """Send so many requests, and return how many were answered with "busy"."""
+    busy = 0
+    for start in range(1, count, BURST):
+        for id in range(start, start + BURST):
+            await socket.send(request(id, text="x" * 100))
+        while busy < start + BURST - 1 - 1024:
+            answer = await socket.next()
+            assert answer["error"]["code"] == -32603
+            assert "busy" in answer["error"]["message"]
+            busy += 1
+    return busy
+
+
+@pytest.mark.fault("GWY-20", "RPC-19")
+async def test_requests_that_are_never_answered_are_refused_as_busy_and_cost_little(
+    tmp_path: Path, chaos_factor: int, record_property: object
+) -> None:
+    count = 20_000 * min(chaos_factor, 12)
+    async with served(tmp_path, "--", sys.executable, "-c", MUTE) as server:
+        url, _, token = server.url.partition("#token=")
+        place = Site(None, int(url.rpartition(":")[2].partition("/")[0]))  # type: ignore[arg-type]  # another process
+        async with socket_to(place, token) as socket:
+            await socket.initialize()
+            before = resident(server.process.pid)
+            busy = await flood(socket, count)
+            grown = resident(server.process.pid) - before
+            await socket.send(request("again"))
+            assert "busy" in (await socket.next())["error"]["message"]
+        async with socket_to(place, token) as other:
+            await other.initialize()
+    assert busy == count - 1024
+    assert grown < 32 * 1024 * 1024
+
+
+@pytest.mark.fault("GWY-20")
+async def test_a_place_becomes_free_with_each_answer() -> None:
+    echo = Mute()
+    async with site(echo, Limits(requests=3)) as place, socket_to(place) as socket:
+        await socket.initialize()
+        for id in (1, 2, 3, 4):
+            await socket.send(request(id))
+        assert (await socket.next())["id"] == 4
+        echo.transports[0].send(b'{"jsonrpc":"2.0","id":2,"result":{}}')
+        assert (await socket.next())["id"] == 2
+        await socket.send(request(5))
+        await socket.send(request(6))
+        assert (await socket.next())["id"] == 6
+        assert [json.loads(frame)["id"] for frame in echo.frames] == [0, 1, 2, 3, 5]
+
+
+@pytest.mark.fault("GWY-20")
+async def test_over_http_the_answer_comes_on_the_stream_of_the_session() -> None:
+    async with site(Mute(), Limits(requests=1)) as place, poster_to(place) as poster:
+        await poster.initialize()
+        async with poster.listen() as events:
+            await poster.post(request(1, "session/new"))
+            assert (await events.next())["id"] == 1
+        async with poster.listen("s") as events:
+            for id in (2, 3):
+                assert (await poster.post(request(id, sessionId="s"), "s")).status_code == 202
+            answer = await events.next()
+    assert (answer["id"], answer["error"]["message"]) == (3, "busy: 1 requests are already running")
+
+
+@pytest.mark.fault("GWY-20", "RPC-08")
+@pytest.mark.parametrize(
+    "message",
+    [
+        request("x" * 1025),
+        request(1, "x" * 1025),
+        request(1, sessionId="x" * 1025),
+        '{"jsonrpc":"2.0","method":"x","id":%s}' % ("1" * 1025),
+    ],
+)
+async def test_what_is_kept_of_a_request_is_short(message: str) -> None:
+    async with site(echo := Mute()) as place, socket_to(place) as socket:
+        await socket.initialize()
+        await socket.send(message)
+        answer = await socket.next()
+        assert answer["error"]["code"] == -32600
+        assert len(json.dumps(answer)) < 500
+        assert len(echo.frames) == 1
+
+
+@pytest.mark.fault("GWY-20")
+async def test_a_client_that_reads_none_of_the_refusals_is_cut_off() -> None:
+    async with site(Mute(), Limits(requests=1, queued_bytes=100_000, write_ahead=1000)) as place:
+        async with socket_to(place) as socket:
+            await socket.initialize()
+            [held] = place.app.connections.all()
+            socket.connection.transport.pause_reading()
+            for id in range(1, 100_000):
+                await socket.send(request(f"{id:01000}"))
+                if held.is_gone:
+                    break
+            assert held.is_gone
+            assert held.queued <= 200_000
+            socket.cut()
+
+
+@pytest.mark.fault("GWY-20")
+async def test_sessions_and_numbers_that_a_client_makes_up_are_bounded() -> None:
+    limits = Limits(sessions=10, window_frames=10, requests=1000)
+    async with site(Mute(), limits) as place, poster_to(place) as poster:
+        await poster.initialize()
+        statuses = [
+            (await poster.post(request(id, "session/load", sessionId=f"s{id}"))).status_code for id in range(1, 13)
+        ]
+        assert statuses == [202] * 10 + [429] * 2
+        numbered = [
+            (await poster.post(request(100 + number, "x"), Duologue_Message=str(number))).status_code
+            for number in (2, 9, 10, 11, 1000, 1, 11)
+        ]
+        assert numbered == [202, 202, 202, 400, 400, 202, 202]
+        [held] = place.app.connections.all()
+        assert isinstance(held, HeldStreams)
+        assert len(held.sessions) == 10

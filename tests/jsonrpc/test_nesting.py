@@ -1,0 +1,56 @@
+"""How deep a text is nested, against a loop that looks at each byte."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from duologue.jsonrpc.nesting import PIECE, is_nested_deeper, outside_strings
+
+
+def depth(text: bytes) -> int:
+    """How deep it is nested, one byte after the other."""
+    deepest = now = 0
+    is_inside = is_escaped = False
+    for byte in text:
+        if is_escaped:
+            is_escaped = False
+        elif is_inside and byte == ord("\\"):
+            is_escaped = True
+        elif byte == ord('"'):
+            is_inside = not is_inside
+        elif not is_inside:
+            now += (byte in b"[{") - (byte in b"]}")
+            deepest = max(deepest, now)
+    return deepest
+
+
+TEXTS = st.text('"\\[]{}a', max_size=12)
+VALUES = st.recursive(
+    st.none() | TEXTS, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXTS, inner, max_size=3)
+)
+
+
+@given(VALUES, st.integers(0, 70))
+def test_the_depth_is_that_of_the_brackets_outside_strings(value: object, more: int) -> None:
+    text = b"[" * more + json.dumps(value).encode() + b"]" * more
+
+    assert not is_nested_deeper(text, depth(text))
+    assert depth(text) == 0 or is_nested_deeper(text, depth(text) - 1)
+
+
+@pytest.mark.parametrize("size", [1, 7, 8, 9, 200, PIECE - 1, PIECE, PIECE + 1, 2 * PIECE + 3])
+def test_no_bracket_is_lost_between_two_pieces(size: int) -> None:
+    for text in (b"[" * size + b"]" * size, b'"' + b"\\" * 2 * size + b'"' + b"{" * size, b'["["],' * size):
+        assert not is_nested_deeper(text, depth(text))
+        assert is_nested_deeper(text, depth(text) - 1)
+
+
+@pytest.mark.parametrize("text", [b'["\\\\", 12]', b'["\\"", 12]', b'["a","b"  , 12]', b'["\\\\\\"", 12, "unfinished'])
+def test_what_is_outside_strings_stays(text: bytes) -> None:
+    assert b"12" in b"".join(outside_strings(text))
+    assert b"a" not in b"".join(outside_strings(text))
+    assert b"unfinished" not in b"".join(outside_strings(text))
