@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from duologue.agent.stdio import errors_on_stderr
 from duologue.cli.codes import Code, UsageError
 from duologue.cli.opening import pairs
 from duologue.cli.output import safe
@@ -57,7 +58,8 @@ def serve(arguments: argparse.Namespace) -> int:
             sys.stdout.write(f"{place.url(port, 'ws', made)}\n")
             sys.stdout.flush()
 
-        return asyncio.run(run(app, place, started, drain_seconds=arguments.drain))
+        with errors_on_stderr():
+            return asyncio.run(run(app, place, started, drain_seconds=arguments.drain))
     except (StartError, UsageError) as error:
         sys.stderr.write(f"duologue serve: {error}\n")
         return Code.USAGE if isinstance(error, UsageError) else Code.AGENT_ERROR

@@ -13,7 +13,7 @@ from websockets.exceptions import InvalidStatus
 from duologue.errors import StartError
 from duologue.transports.asgi.doors import Doors, Refusal
 from duologue.transports.asgi.limits import Limits
-from duologue.transports.asgi.running import Place
+from duologue.transports.asgi.running import Place, new_token
 from tests.transports.asgi.places import TOKEN, Echo, Json, Site, bearer, poster_to, raw, site, socket_to
 
 BODY = json.dumps({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {}})
@@ -197,6 +197,10 @@ def test_ids_cannot_be_guessed(chaos_factor: int) -> None:
 
     assert len(ids) == count
     assert all(len(id) == 43 for id in ids)
+
+
+def test_no_token_that_is_made_looks_like_an_option() -> None:
+    assert not [token for token in (new_token() for _ in range(2000)) if token.startswith("-")]
 
 
 @pytest.mark.fault("GWY-16")

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
+import logging
 import secrets
 import signal
 import socket
 import ssl
-from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Callable, Generator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import uvicorn
 
@@ -20,6 +22,8 @@ from duologue.transports.asgi.endpoint import PATH, Endpoint
 from duologue.transports.asgi.guarded import GuardedHttp, GuardedWebSocket
 
 __all__ = ["DRAIN_SECONDS", "Place", "new_token", "run", "serving"]
+
+_log = logging.getLogger("duologue.server")
 
 PING_SECONDS = 20.0
 """How often a silent client is asked whether it is still there, and how long it may take to say so."""
@@ -34,9 +38,22 @@ LINGER_SECONDS = 2
 """For the last answers to leave."""
 
 
+BACKLOG = 2048
+"""Connections that the system keeps until they are accepted."""
+
+ACCEPT_AT_ONCE = 1
+"""asyncio reports and tries again a failed accept as many times as it may accept at once; each report is a traceback."""
+
+ACCEPT_FAILED = "socket.accept() out of system resource"
+REPORT_SECONDS = 60.0
+RELISTEN_SECONDS = 1.1
+
+
 def new_token() -> str:
-    """256 random bits."""
-    return secrets.token_urlsafe(32)
+    """Return 256 random bits as text. It never begins with `-`: on a command line that would be an option."""
+    while (token := secrets.token_urlsafe(32)).startswith("-"):
+        pass
+    return token
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,17 +131,49 @@ async def serving(app: Endpoint, place: Place, *, drain_seconds: float = 0.0) ->
     server = uvicorn.Server(config)
     server.lifespan = config.lifespan_class(config)
     await server.startup(sockets=[listener])
+    listener.listen(BACKLOG)
     try:
-        yield listener.getsockname()[1]
+        with _accepting_quietly(listener):
+            yield listener.getsockname()[1]
     finally:
         await app.connections.drain(drain_seconds)
         await server.shutdown(sockets=[listener])
 
 
+@contextmanager
+def _accepting_quietly(listener: socket.socket) -> Generator[None]:
+    """Report in one line, once a minute, that no connection can be accepted; asyncio tries again each second."""
+    loop = asyncio.get_running_loop()
+    before = loop.get_exception_handler()
+    next_report = 0.0
+
+    def handle(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        nonlocal next_report
+        if context.get("message") != ACCEPT_FAILED:
+            loop.default_exception_handler(context) if before is None else before(loop, context)
+            return
+        if loop.time() >= next_report:
+            next_report = loop.time() + REPORT_SECONDS
+            _log.error("cannot accept connections: %s; trying again each second", context.get("exception"))
+        loop.call_later(RELISTEN_SECONDS, _listen_again, listener)
+
+    loop.set_exception_handler(handle)
+    try:
+        yield
+    finally:
+        loop.set_exception_handler(before)
+
+
+def _listen_again(listener: socket.socket) -> None:
+    """When asyncio tries again, it also shortens the queue of the system."""
+    if listener.fileno() >= 0:
+        listener.listen(BACKLOG)
+
+
 def _listen(place: Place) -> socket.socket:
     family = socket.AF_INET6 if ":" in place.host else socket.AF_INET
     try:
-        listener = socket.create_server((place.host, place.port), family=family, backlog=2048)
+        listener = socket.create_server((place.host, place.port), family=family, backlog=BACKLOG)
     except OSError as error:
         raise StartError(f"cannot listen on {place.host}:{place.port}: {error.strerror or error}") from None
     # asyncio does this only for sockets that name their protocol; without it a small answer waits 40 ms for company.
@@ -137,6 +186,7 @@ def _config(app: Endpoint, place: Place) -> uvicorn.Config:
         app,
         http=GuardedHttp,
         ws=GuardedWebSocket,
+        backlog=ACCEPT_AT_ONCE,
         ws_max_size=app.limits.message_bytes,
         ws_ping_interval=PING_SECONDS,
         ws_ping_timeout=PING_SECONDS,

@@ -1,0 +1,115 @@
+"""Clients that take every descriptor of the server. The promise: it says so in a few lines, and works again afterwards.
+
+Before, a full table of descriptors gave tens of thousands of tracebacks a minute, and the server did not come back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import sys
+from asyncio.subprocess import PIPE
+from collections.abc import AsyncGenerator
+from contextlib import ExitStack, asynccontextmanager
+from pathlib import Path
+
+import httpx2
+import pytest
+from websockets.exceptions import WebSocketException
+
+from tests.cli.program import PROGRAM, environment
+from tests.cli.test_serve import Server
+from tests.hostile.test_unanswered import MUTE
+from tests.transports.asgi.places import Site, socket_to
+
+SECONDS = 60.0
+
+
+@asynccontextmanager
+async def narrow(home: Path, descriptors: int) -> AsyncGenerator[Server]:
+    """A server that may open only so many files."""
+    limited = ["sh", "-c", f'ulimit -n {descriptors}; exec "$@"', "sh"]
+    process = await asyncio.create_subprocess_exec(
+        *limited,
+        *(*PROGRAM, "serve", "--", sys.executable, "-c", MUTE),
+        stdout=PIPE,
+        stderr=PIPE,
+        cwd=home,
+        env=environment(home),
+    )
+    assert process.stdout is not None
+    try:
+        async with asyncio.timeout(SECONDS):
+            yield Server((await process.stdout.readline()).decode().strip(), process)
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.communicate()
+
+
+async def until_healthy(base: str) -> None:
+    async with asyncio.timeout(SECONDS), httpx2.AsyncClient(trust_env=False, timeout=1) as client:
+        while True:
+            try:
+                assert (await client.get(f"{base}/health")).text == "ok\n"
+                return
+            except httpx2.TransportError:
+                pass
+
+
+@pytest.mark.fault("HTT-25")
+async def test_connections_that_take_every_descriptor_leave_one_line_and_a_server_that_works(tmp_path: Path) -> None:
+    async with narrow(tmp_path, 40) as server:
+        url, _, token = server.url.partition("#token=")
+        base = url.replace("ws:", "http:").removesuffix("/acp")
+        place = Site(None, int(base.rpartition(":")[2]))  # type: ignore[arg-type]  # another process
+        for _ in range(2):
+            with ExitStack() as stack:
+                for _ in range(100):
+                    stack.enter_context(socket.create_connection(("127.0.0.1", place.port)))
+                with pytest.raises(httpx2.TransportError):
+                    async with httpx2.AsyncClient(trust_env=False, timeout=2) as client:
+                        await client.get(f"{base}/health")
+            await until_healthy(base)
+        async with socket_to(place, token) as client:
+            await client.initialize()
+        _, said = await server.stop()
+    assert said.count("\n") == said.count("cannot accept connections") == 1
+
+
+@pytest.mark.fault("HTT-25")
+async def test_agents_that_find_no_descriptors_are_refused_in_a_line_each(tmp_path: Path) -> None:
+    async with narrow(tmp_path, 40) as server:
+        url, _, token = server.url.partition("#token=")
+        place = Site(None, int(url.removesuffix("/acp").rpartition(":")[2]))  # type: ignore[arg-type]
+        refused = 0
+        opened: list[asyncio.Task[None]] = []
+        stop = asyncio.Event()
+
+        async def take(begun: asyncio.Event) -> None:
+            try:
+                async with socket_to(place, token, open_timeout=3) as client:
+                    await client.initialize()
+                    begun.set()
+                    await stop.wait()
+            finally:
+                begun.set()
+
+        for _ in range(20):
+            begun = asyncio.Event()
+            opened.append(asyncio.create_task(take(begun)))
+            await begun.wait()
+            if opened[-1].done() and opened[-1].exception() is not None:
+                refused += 1
+                if refused == 2:
+                    break
+        stop.set()
+        for result in await asyncio.gather(*opened, return_exceptions=True):
+            assert result is None or isinstance(result, (OSError, WebSocketException, TimeoutError, KeyError))
+        await until_healthy(url.replace("ws:", "http:").removesuffix("/acp"))
+        async with socket_to(place, token) as client:
+            await client.initialize()
+        _, said = await server.stop()
+    assert refused > 0
+    assert "Traceback" not in said
+    assert said.count("\n") <= refused + 1, said
