@@ -42,7 +42,7 @@ BACKLOG = 2048
 """Connections that the system keeps until they are accepted."""
 
 ACCEPT_AT_ONCE = 1
-"""asyncio reports and tries again a failed accept as many times as it may accept at once; each report is a traceback."""
+"""asyncio tries a failed accept again as many times as it may accept at once, with a traceback for each."""
 
 ACCEPT_FAILED = "socket.accept() out of system resource"
 REPORT_SECONDS = 60.0
