@@ -59,9 +59,9 @@ MACHINERY = {
     RemoteAgent: {"connection", "forget", "fork", "need", "new", "proxy", "request", "setup_for"},
     ClientSession: {
         *("aclose", "come_back", "fall_silent", "is_cancelling", "model_was_set", "opened", "request", "said", "show"),
-        *("is_reached", "start_turn", "update", "withdraw"),
+        *("asked", "is_reached", "start_turn", "update", "withdraw"),
     },
-    ClientTurn: {"add", "deliver", "fail", "give_up", "is_behind", "note", "run"},
+    ClientTurn: {"add", "count_unread", "fail", "give_up", "note", "run"},
 }
 """What the parts of the client use among themselves, and what has another name here."""
 

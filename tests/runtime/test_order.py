@@ -7,8 +7,9 @@ import random
 
 import pytest
 
-from duologue.errors import Deadlock
+from duologue.errors import Deadlock, InvalidParams
 from duologue.runtime.handlers import Context, Handlers
+from duologue.schema.base import Method, Notification
 from tests.chaos.stopwatch import Stopwatch
 from tests.runtime.vocabulary import CANCEL, CLOSE, NEW, PING, PROMPT, UPDATE, Nothing, Ping, Scoped, Update, talk
 
@@ -406,28 +407,121 @@ async def test_a_caller_learns_of_its_answer_where_it_stands_among_the_notificat
     assert seen == ["0", "1", "2", "released done", "behind"]
 
 
-async def test_a_request_that_overtook_notifications_can_wait_for_them() -> None:
+ASK = Method("ask", Scoped, Ping, side="client")
+
+
+async def test_a_request_that_overtook_notifications_can_wait_for_them_and_for_none_behind_it() -> None:
     client_side, agent_side = Handlers(), Handlers()
     seen: list[str] = []
     may_go_on = asyncio.Event()
 
     @client_side.on(UPDATE)
     async def update(context: Context, params: Update) -> None:
-        await may_go_on.wait()
+        await (may_go_on.wait() if params.text != "behind" else asyncio.Event().wait())
         seen.append(params.text)
 
-    @client_side.on(PING)
-    async def ping(context: Context, params: Ping) -> Ping:
+    @client_side.on(ASK)
+    async def ask(context: Context, params: Scoped) -> Ping:
         seen.append("asked")
         may_go_on.set()
-        await context.connection.catch_up("s")
-        await context.connection.catch_up("a session nobody spoke of")
-        seen.append("caught up")
-        return params
+        assert context.place is not None
+        return Ping(text=await context.place)
 
+    def at_place(context: Context, params: Scoped) -> str:
+        seen.append("at its place")
+        return f"place in {params.session_id}"
+
+    client_side.places[ASK.name] = at_place
     async with asyncio.timeout(5), talk(client_side, agent_side) as (_, agent):
         for text in ("one", "two"):
             await agent.notify(UPDATE, Update(session_id="s", text=text))
-        await agent.request(PING, Ping(text="?"))
+        answer = asyncio.ensure_future(agent.request(ASK, Scoped(session_id="s")))
+        await asyncio.sleep(0)
+        await agent.notify(UPDATE, Update(session_id="s", text="behind"))
+        assert (await answer).text == "place in s"
 
-    assert seen == ["asked", "one", "two", "caught up"]
+    assert seen == ["asked", "one", "two", "at its place"]
+
+
+async def test_a_request_has_no_place_to_wait_for_if_nothing_came_before_it() -> None:
+    client_side = Handlers()
+
+    @client_side.on(ASK)
+    async def ask(context: Context, params: Scoped) -> Ping:
+        return Ping(text=str(context.place))
+
+    client_side.places[ASK.name] = None
+    async with asyncio.timeout(5), talk(client_side) as (_, agent):
+        assert (await agent.request(ASK, Scoped(session_id="s"))).text == "None"
+
+
+async def test_a_place_that_fails_fails_its_request_and_nothing_else(caplog: pytest.LogCaptureFixture) -> None:
+    client_side, seen = Handlers(), asyncio.Event()
+
+    @client_side.on(UPDATE)
+    async def update(context: Context, params: Update) -> None:
+        seen.set()
+
+    @client_side.on(ASK)
+    async def ask(context: Context, params: Scoped) -> Ping:
+        assert context.place is not None
+        return Ping(text=await context.place)
+
+    def at_place(context: Context, params: Scoped) -> str:
+        raise InvalidParams("not here")
+
+    client_side.places[ASK.name] = at_place
+    async with asyncio.timeout(5), talk(client_side) as (_, agent):
+        with pytest.raises(InvalidParams, match="not here"):
+            await agent.request(ASK, Scoped(session_id="s"))
+        await agent.notify(UPDATE, Update(session_id="s", text=""))
+        await seen.wait()
+    assert caplog.records == []
+
+
+async def test_an_update_handler_may_await_what_the_peer_answers_after_its_own_question() -> None:
+    """On a typed connection no request waits for notifications unless its handler does."""
+    client_side, agent_side = Handlers(), Handlers()
+    handled = asyncio.Event()
+
+    @client_side.on(UPDATE)
+    async def update(context: Context, params: Update) -> None:
+        assert (await context.connection.request(PING, Ping(text="may I?"))).text == "you may"
+        handled.set()
+
+    @client_side.on(ASK)
+    async def ask(context: Context, params: Scoped) -> Ping:
+        return Ping(text="you may")
+
+    @agent_side.on(PING)
+    async def ping(context: Context, params: Ping) -> Ping:
+        return await context.connection.request(ASK, Scoped(session_id="s"))
+
+    async with asyncio.timeout(5), talk(client_side, agent_side) as (_, agent):
+        await agent.notify(UPDATE, Update(session_id="s", text=""))
+        await handled.wait()
+
+
+async def test_an_unknown_request_can_wait_for_the_unknown_notifications_before_it() -> None:
+    client_side, seen = Handlers(), list[str]()
+
+    async def other_notification(context: Context, params: object) -> None:
+        if not seen:
+            await asyncio.sleep(0)
+        seen.append(context.method)
+
+    async def other_request(context: Context, params: object) -> dict[str, str]:
+        if context.place is not None:
+            await context.place
+        seen.append(context.method)
+        return {}
+
+    client_side.other_notifications, client_side.other_requests = other_notification, other_request
+    async with asyncio.timeout(5), talk(client_side) as (_, agent):
+        for name in ("_one", "_two"):
+            await agent.notify(Notification(name, Nothing), Nothing())
+        answer = asyncio.ensure_future(agent.request(Method("_ask", Nothing, Nothing), Nothing()))
+        await asyncio.sleep(0)
+        await agent.notify(Notification("_behind", Nothing), Nothing())
+        await answer
+    assert seen[:3] == ["_one", "_two", "_ask"]

@@ -14,9 +14,11 @@ from hypothesis import strategies as st
 
 from duologue.runtime.connection import Connection
 from duologue.runtime.handlers import Context, Handlers
+from duologue.schema.base import Method
 from duologue.transports.memory import MemoryTransport, memory_pair
 from tests.runtime.vocabulary import FORK, NEW, PING, PROMPT, UPDATE, Nothing, Ping, Scoped, Update, frame
 
+QUESTION = Method("question", Update, Nothing, side="client")
 SESSIONS = ["a", "b", "c"]
 Kind = Literal["prompt", "ping", "new", "fork"]
 TURNS = 30
@@ -48,18 +50,26 @@ class Reply:
 
 
 @dataclass(frozen=True)
+class Question:
+    """The agent asks something that takes a place among the updates of its session."""
+
+    session: str
+
+
+@dataclass(frozen=True)
 class Breathe:
     """Everybody gets a few turns of the event loop; what came since the last time is read in one go."""
 
     turns: int
 
 
-Act = Ask | Tell | Reply | Breathe
+Act = Ask | Tell | Reply | Question | Breathe
 sessions = st.sampled_from(SESSIONS)
 acts = (
     st.builds(Ask, st.sampled_from(["prompt", "ping", "new", "fork"]), sessions)
     | st.builds(Tell, sessions, st.integers(0, 3) | st.integers(0, 3) | st.none())
     | st.builds(Reply, st.integers(0, 3), st.sampled_from([True, True, True, False]))
+    | st.builds(Question, sessions)
     | st.builds(Breathe, st.integers(1, 4))
 )
 
@@ -76,6 +86,7 @@ def random_script(chance: random.Random, length: int) -> list[Act]:
             Tell(session, chance.randrange(3)),
             Reply(chance.randrange(4), chance.random() < 0.8),
             Reply(chance.randrange(4), chance.random() < 0.8),
+            Question(session),
             Breathe(chance.randrange(1, 5)),
         ]
         script.append(chance.choice(choices))
@@ -103,6 +114,15 @@ class Story:
     position: int = 0
     finale: asyncio.Event = field(default_factory=asyncio.Event)
     waits: dict[int, int | None] = field(default_factory=dict[int, "int | None"])
+    questions: dict[int, str] = field(default_factory=dict[int, str])
+    """The session of each question, by its place on the wire."""
+    unopened: set[int] = field(default_factory=set[int])
+    """The questions whose sessions may have been about to be opened when they were answered."""
+
+    @property
+    def length(self) -> int:
+        """How long the log is when all is done."""
+        return 2 * (len(self.sent) + len(self.questions)) + len(self.requests)
 
     def note(self, what: str, number: int) -> int:
         self.log.append((what, number))
@@ -125,6 +145,22 @@ async def play(script: list[Act]) -> Story:
             await asyncio.sleep(0)
         story.note("end", number)
 
+    def at_place(context: Context, params: Update) -> int:
+        return story.note("place", int(params.text))
+
+    @handlers.on(QUESTION)
+    async def question(context: Context, params: Update) -> Nothing:
+        number = int(params.text)
+        assert context.place is not None
+        if context.connection.is_introducing(params.session_id):
+            story.unopened.add(number)
+        else:
+            at = await context.place
+            assert story.log[at] == ("place", number)
+        story.note("answer", number)
+        return Nothing()
+
+    handlers.places[QUESTION.name] = at_place
     near, far = memory_pair()
     async with asyncio.timeout(20), Connection(near, handlers) as client, far:
         for act in script:
@@ -136,7 +172,7 @@ async def play(script: list[Act]) -> Story:
             if asked.answered_at is None:
                 answer(story, asked, far, is_success=True)
         await asyncio.wait([asked.wait for asked in story.requests] or [asyncio.ensure_future(breathe(1))])
-        while len(story.log) < 2 * len(story.sent) + len(story.requests):
+        while len(story.log) < story.length:
             await breathe(1)
     return story
 
@@ -152,6 +188,11 @@ async def perform(act: Act, story: Story, client: Connection, far: MemoryTranspo
             story.sent.append((story.position, act.session))
             story.waits[story.position] = act.waits
             far.send(frame(method="update", params={"sessionId": act.session, "text": str(story.position)}))
+            story.position += 1
+        case Question():
+            story.questions[story.position] = act.session
+            params = {"sessionId": act.session, "text": str(story.position)}
+            far.send(frame(method="question", id=f"q{story.position}", params=params))
             story.position += 1
         case Reply():
             open_ones = [asked for asked in story.requests if asked.answered_at is None]
@@ -193,7 +234,16 @@ def answer(story: Story, asked: Asked, far: MemoryTransport, *, is_success: bool
 
 
 def check_nobody_waits_needlessly(story: Story) -> None:
-    """With all the time it may want, only a barrier behind a blocked update of its own session is still waiting."""
+    """With all the time it may want, only what is behind a blocked update of its own session is still waiting.
+
+    What is said of a session waits as well while that session may be about to be opened; an answer never does.
+    """
+    answered = {number for kind, number in story.log if kind == "answer"}
+    for place, session in story.questions.items():
+        if place not in answered:
+            assert any(
+                story.waits[position] is None and of == session and position < place for position, of in story.sent
+            )
     for asked in story.requests:
         if asked.answered_at is None or asked.returned_at is not None:
             continue
@@ -205,7 +255,7 @@ def check_nobody_waits_needlessly(story: Story) -> None:
 
 
 def check_order(story: Story) -> None:
-    when: dict[str, dict[int, int]] = {"begin": {}, "end": {}, "return": {}}
+    when: dict[str, dict[int, int]] = {"begin": {}, "end": {}, "return": {}, "place": {}, "answer": {}}
     for at, (kind, number) in enumerate(story.log):
         when[kind][number] = at
     for session in SESSIONS:
@@ -213,6 +263,13 @@ def check_order(story: Story) -> None:
         assert handled == [position for position, of in story.sent if of == session]
         for one, next_one in pairwise(handled):
             assert when["end"][one] < when["begin"][next_one]
+    for place, session in story.questions.items():
+        for position, of in story.sent:
+            if of == session and position < place:
+                assert when["end"][position] < when["place"][place]
+            elif of == session:
+                assert when["place"][place] < when["begin"][position]
+        assert when["place"][place] < when["answer"][place] or place in story.unopened
     for asked in story.requests:
         assert asked.returned_at is not None
         assert asked.answered_at is not None
@@ -225,7 +282,7 @@ def check_order(story: Story) -> None:
 def check(script: list[Act]) -> int:
     story = asyncio.run(play(script))
     check_order(story)
-    assert len(story.log) == 2 * len(story.sent) + len(story.requests)  # each once, and nothing else
+    assert len(story.log) == story.length  # each once, and nothing else
     return len(story.sent)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import AsyncIterator, Callable
 
@@ -10,6 +11,8 @@ from duologue.errors import EventsMissed
 from duologue.events import Event
 
 __all__ = ["Audience"]
+
+_log = logging.getLogger("duologue.client")
 
 MAX_UNREAD = 10_000
 """Events that wait for a reader who came for them and then did something else: a long turn, and not a day of them."""
@@ -85,7 +88,10 @@ class Audience:
     def tell(self, event: Event) -> None:
         """An event for everybody."""
         for watcher in self._watchers:
-            watcher(event)
+            try:
+                watcher(event)
+            except Exception:  # the others, and what is decided by this event, do not depend on it
+                _log.exception("a function that watches a session failed")
         for reader in self._readers:
             reader.tell(event)
 

@@ -6,9 +6,9 @@ Nothing is done for an agent that was not advertised, and nothing without the pe
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from duologue.client.inquiries import Answerer, Inquiries
 from duologue.client.permissions import Permissions, Question
@@ -17,6 +17,7 @@ from duologue.client.terminals import Terminals
 from duologue.client.watchdog import Signs
 from duologue.client.workspace import Workspace
 from duologue.conversation.content import JsonObject
+from duologue.conversation.items import ToolCall
 from duologue.conversation.setup import Party
 from duologue.conversation.updates import ToolCallChanged, Update
 from duologue.dialects.terms import (
@@ -152,31 +153,37 @@ class Desk:
     def _session(self, session_id: str) -> ClientSession:
         session = self.sessions.get(session_id)
         if session is None:
-            raise ResourceNotFound("no such session here", data={"sessionId": session_id})
+            raise _no_session(session_id)
         return session
 
     # --- what the agent says and asks
 
-    def update(self, session_id: str, update: Update, raw: bytes) -> Coroutine[Any, Any, None]:
+    async def update(self, session_id: str, update: Update, raw: bytes) -> None:
         session = self.sessions.get(session_id)
         if session is None:
-            return self._lose()
+            self.lost_updates += 1
+            _log.debug("an update for a session nobody knows")
+            return
         self.signs.heard(session_id)
-        return session.update(update, raw)
+        session.update(update, raw)
 
-    async def _lose(self) -> None:
-        self.lost_updates += 1
-        _log.debug("an update for a session nobody knows")
+    def asked_permission(self, session_id: str, tool: ToolCallChanged, raw: bytes) -> ToolCall | None:
+        session = self.sessions.get(session_id)
+        return None if session is None else session.asked(tool, raw)
 
     async def ask_permission(
-        self, session_id: str, tool: ToolCallChanged, options: list[PermissionOption], raw: bytes
+        self,
+        session_id: str,
+        tool: ToolCallChanged,
+        known: ToolCall | None,
+        options: list[PermissionOption],
+        raw: bytes,
     ) -> str | None:
         session = self._session(session_id)
-        await session.update(tool, raw)
+        if known is None:
+            raise _no_session(session_id)  # it was opened after the agent had asked, so its past is not known
         if session.is_cancelling:
             return None  # asked before the agent heard of the end: nobody is to be bothered with it
-        known = session.transcript.tool_call(tool.tool_call_id)
-        assert known is not None, "the update above made it"
         cwd, roots = session.setup.cwd, session.setup.roots
         question = Question(session_id=session_id, cwd=cwd, roots=roots, tool=known, options=options, raw=raw)
         with self.signs.waits(session_id):
@@ -254,3 +261,7 @@ class Desk:
 
     async def mcp_message(self, server_id: str, request_id: str, method: str, params: JsonObject | None) -> JsonObject:
         return await self.offered.answer(server_id, request_id, method, params)
+
+
+def _no_session(session_id: str) -> ResourceNotFound:
+    return ResourceNotFound("no such session here", data={"sessionId": session_id})

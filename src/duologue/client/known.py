@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from duologue.conversation.content import TextContent
-from duologue.conversation.items import Usage
+from duologue.conversation.items import Terminal, ToolCall, Usage
 from duologue.conversation.settings import Modes, Setting
 from duologue.conversation.transcript import Transcript
 from duologue.conversation.updates import Command
 from duologue.conversation.work import BackgroundWork
+from duologue.errors import MethodNotFound
 
-__all__ = ["Known"]
+__all__ = ["Known", "check_can_cancel"]
 
 
 class Known:
@@ -59,7 +60,22 @@ class Known:
         told = self.transcript.state
         return [] if told is None else told.background or []
 
+    def model_was_set(self, model_id: str) -> None:
+        """An agent that has models and no settings works with another one now."""
+        self._models = None if self._models is None else self._models.with_value(model_id)
+
     def said(self) -> str:
         """The last message of the agent, as plain text."""
         spoken = [message for message in self.transcript.messages if message.role == "agent"]
         return "".join(block.text for block in spoken[-1].content if isinstance(block, TextContent)) if spoken else ""
+
+
+def check_can_cancel(what: str, part_id: str, part: ToolCall | Terminal | None) -> None:
+    """Refuse to cancel a part of the work that the agent has not offered to cancel alone.
+
+    Raises:
+        MethodNotFound: It has not.
+    """
+    # protocol/v2, capabilities of tool calls and terminals: a client MUST NOT cancel what does not advertise `cancel`.
+    if part is None or not part.can_cancel:
+        raise MethodNotFound(f"the agent does not offer to cancel the {what} {part_id!r} alone; cancel the turn")

@@ -10,12 +10,12 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypeVar
 
 from duologue.client.audience import Audience
-from duologue.client.known import Known
+from duologue.client.known import Known, check_can_cancel
 from duologue.client.prompts import Attachment, build_prompt
 from duologue.client.supervise import MODE, MODEL, STATES, Chosen, reopen
 from duologue.client.turn import ClientTurn
 from duologue.conversation.content import Content, JsonObject
-from duologue.conversation.items import Terminal, ToolCall
+from duologue.conversation.items import ToolCall
 from duologue.conversation.setup import SessionSetup
 from duologue.conversation.updates import (
     Location,
@@ -179,7 +179,7 @@ class ClientSession(Known):
         Raises:
             MethodNotFound: The agent has not said that this one can be cancelled (`tool_call.can_cancel`).
         """
-        _check_can_cancel("tool call", tool_call_id, self.transcript.tool_call(tool_call_id))
+        check_can_cancel("tool call", tool_call_id, self.transcript.tool_call(tool_call_id))
         await self.request(lambda proxy: proxy.cancel_tool_call(self.id, tool_call_id))
 
     async def cancel_terminal(self, terminal_id: str) -> None:
@@ -188,7 +188,7 @@ class ClientSession(Known):
         Raises:
             MethodNotFound: The agent has not said that this one can be cancelled (`terminal.can_cancel`).
         """
-        _check_can_cancel("terminal", terminal_id, self.transcript.terminal(terminal_id))
+        check_can_cancel("terminal", terminal_id, self.transcript.terminal(terminal_id))
         await self.request(lambda proxy: proxy.cancel_terminal(self.id, terminal_id))
 
     def start_turn(self, turn: ClientTurn) -> asyncio.Task[None]:
@@ -217,6 +217,7 @@ class ClientSession(Known):
             finally:
                 self._turn = None
                 self._after_turn(turn, since)
+                turn.count_unread(None)
 
     def _after_turn(self, turn: ClientTurn, since: int) -> None:
         """What an agent left open is closed, for everybody to see, and what it refused is marked.
@@ -259,10 +260,6 @@ class ClientSession(Known):
             self.model_was_set(model_id)
         else:
             raise InvalidParams("this agent has no models to choose from")
-
-    def model_was_set(self, model_id: str) -> None:
-        """An agent that has models and no settings works with another one now."""
-        self._models = None if self._models is None else self._models.with_value(model_id)
 
     async def set(self, setting_id: str, value: str | bool) -> None:
         """Change a setting; the agent answers with all of them."""
@@ -324,8 +321,8 @@ class ClientSession(Known):
         """Every event from now on, in and between turns, until the session is closed or the agent is gone for good."""
         return self._audience.events()
 
-    async def update(self, update: Update, raw: bytes) -> None:
-        """Fold one update in and show it: to the turn that runs, and to those who watch."""
+    def update(self, update: Update, raw: bytes) -> None:
+        """Fold one update in and show it: to the turn that runs, and to those who watch. It waits for none of them."""
         if self.is_replaying and not isinstance(update, STATES):
             return
         turn = self._turn
@@ -336,27 +333,37 @@ class ClientSession(Known):
             self._audience.tell(event)
             turn.note(event)
             if turn.is_read:
-                await turn.deliver(event)
+                turn.add(event)
             return
+        self._fold(update, raw)
+
+    def asked(self, tool: ToolCallChanged, raw: bytes) -> ToolCall:
+        """Fold in what a question says of its tool call; the tool call as it stands now."""
+        self._fold(tool, raw)
+        known = self.transcript.tool_call(tool.tool_call_id)
+        assert known is not None, "folding it in made it"
+        return known
+
+    def _fold(self, update: Update, raw: bytes) -> None:
         is_echo = self._turn is not None and isinstance(update, MessageChunk | MessageChanged) and update.role == "user"
         changed = None if is_echo else self.transcript.apply(update)  # what we sent is in the transcript already
         is_of_a_turn = isinstance(update, MessageChunk | ToolCallChanged | PlanChanged)
         # Only version 1 ties what an agent says to a prompt: later it may work whenever it likes.
         is_late = self._turn is None and self._had_turn and is_of_a_turn and self.agent.version == 1
         self.late_updates += is_late
-        await self.show(event_of(update, changed, raw, is_late))
+        self.show(event_of(update, changed, raw, is_late))
         if isinstance(update, ToolCallChanged) and isinstance(update.locations, list) and update.locations:
             self.following = place = update.locations[-1]
-            await self.show(
+            self.show(
                 Following(path=place.path, line=place.line, tool_call_id=update.tool_call_id, raw=raw, is_late=is_late)
             )
 
-    async def show(self, event: Event) -> None:
+    def show(self, event: Event) -> None:
         """Let everybody know who watches, and the turn that runs."""
         self._audience.tell(event)
         if self._turn is not None:
             self._turn.note(event)
-            await self._turn.deliver(event)
+            self._turn.add(event)
 
     # --- the end
 
@@ -384,9 +391,3 @@ class ClientSession(Known):
     def fall_silent(self) -> None:
         """Nothing more will be heard: whoever reads the events has read them all."""
         self._audience.dismiss()
-
-
-def _check_can_cancel(what: str, part_id: str, part: ToolCall | Terminal | None) -> None:
-    # protocol/v2, capabilities of tool calls and terminals: a client MUST NOT cancel what does not advertise `cancel`.
-    if part is None or not part.can_cancel:
-        raise MethodNotFound(f"the agent does not offer to cancel the {what} {part_id!r} alone; cancel the turn")

@@ -20,14 +20,12 @@ from duologue.dialects.contract import AgentProxy
 from duologue.dialects.terms import PromptResult, TokenUsage
 from duologue.errors import ConnectionLost, DuologueError, ModelFailed, RequestError
 from duologue.events import Event, Message, Plan, Text, Title, ToolCall
+from duologue.runtime.unread import Unread
 
 if TYPE_CHECKING:
     from duologue.client.session import ClientSession
 
 __all__ = ["ClientTurn"]
-
-MAX_WAITING_EVENTS = 256
-"""Events that may wait for a slow reader before the agent has to; a screenful, so that a pause is noticed early."""
 
 
 class ClientTurn:
@@ -59,7 +57,7 @@ class ClientTurn:
         self._events: deque[Event] = deque()
         self.is_read = False
         self._something: asyncio.Event = asyncio.Event()
-        self._room: asyncio.Event = asyncio.Event()
+        self._unread: Unread | None = None
         self._task: asyncio.Task[None] | None = None
 
     # --- what came of it
@@ -82,11 +80,6 @@ class ClientTurn:
     @property
     def is_over(self) -> bool:
         return self._task is not None and self._task.done()
-
-    @property
-    def is_behind(self) -> bool:
-        """Its reader has more to read than may wait, and the agent waits for that."""
-        return self.is_read and len(self._events) >= MAX_WAITING_EVENTS
 
     # --- using it
 
@@ -171,18 +164,22 @@ class ClientTurn:
             case _:
                 pass
 
-    async def deliver(self, event: Event) -> None:
-        """The same for its reader; waits while that is behind."""
-        while self.is_behind:
-            self._room.clear()
-            await self._room.wait()
-        self.add(event)
-
     def add(self, event: Event) -> None:
-        """The same without waiting: nothing more will come."""
+        """The same for its reader. What is not read yet counts as input of the connection that waits."""
         if self.is_read:
             self._events.append(event)
+            if self._unread is not None:
+                self._unread.bytes += len(event.raw)
             self._something.set()
+
+    def count_unread(self, unread: Unread | None) -> None:
+        """Count what is not read yet here from now on: with the connection that is used, or with none at the end."""
+        size = sum(len(event.raw) for event in self._events)
+        if self._unread is not None:
+            self._unread.stop(self.session.id, size)
+        if unread is not None:
+            unread.start(self.session.id, self._events, size)
+        self._unread = unread
 
     # --- within
 
@@ -196,14 +193,18 @@ class ClientTurn:
 
     def _take(self) -> Event:
         event = self._events.popleft()
-        self._room.set()
+        unread = self._unread
+        if unread is not None:
+            unread.bytes -= len(event.raw)
+            if unread.is_awaited:
+                unread.on_progress()
         return event
 
     def _stop_reading(self) -> None:
-        """Nobody looks any more: the lane must not wait for a reader that has gone."""
+        """Keep no events for a reader that has gone."""
         self.is_read = False
-        self._events.clear()
-        self._room.set()
+        while self._events:
+            self._take()
 
     async def _finish(self, raises: bool = True) -> None:
         """Wait for the end. If the wait itself is cancelled, the agent is told, and gets a moment to end."""
@@ -245,6 +246,7 @@ class ClientTurn:
     async def _send(self, proxy: AgentProxy) -> PromptResult:
         agent = self.session.agent
         self.session.is_replaying, self.is_sent = False, True
+        self.count_unread(agent.connection.unread)
         watch = None if agent.watchdog is None else agent.tasks.start(agent.watchdog.watch(self))
         try:
             return await proxy.prompt(self.session.id, self.prompt, self._meta)

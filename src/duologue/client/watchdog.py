@@ -1,7 +1,7 @@
 """A turn in which nothing happens: told once, and given up if nothing happens for as long again.
 
 Not every pause is a silence. An agent whose tool call is open, whose command runs in a terminal of ours, who waits for
-an answer of ours or for a reader that is behind, has been heard of.
+an answer of ours or for us to read on, has been heard of.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class Watchdog:
                 await asyncio.sleep(rest)
             elif not is_told:
                 told_since = last
-                await turn.session.show(Silence(seconds=self._seconds))
+                turn.session.show(Silence(seconds=self._seconds))
             else:
                 silence = 2 * self._seconds
                 await turn.fail(AgentSilent(f"no sign of life for {silence:g} s; the turn was cancelled"))
@@ -91,6 +91,7 @@ class Watchdog:
     def _last_sign(self, turn: ClientTurn) -> float:
         session_id = turn.session.id
         has_command = self._terminals is not None and self._terminals.has_running(session_id)
-        if has_command or turn.is_behind or any(not call.is_over for call in turn.tool_calls):
+        is_paused = turn.session.agent.connection.is_paused
+        if has_command or is_paused or any(not call.is_over for call in turn.tool_calls):
             self._signs.heard(session_id)
         return self._signs.last(session_id)

@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from typing import Any, Protocol
 
 from duologue.conversation.content import Content, JsonObject
+from duologue.conversation.items import ToolCall
 from duologue.conversation.settings import Setting
 from duologue.conversation.setup import Party, SessionInfo, SessionSetup
 from duologue.conversation.updates import ToolCallChanged, Update
@@ -293,9 +294,22 @@ class ClientCore(Protocol):
 
     def update(self, session_id: str, update: Update, raw: bytes) -> Coroutine[Any, Any, None]: ...
 
+    def asked_permission(self, session_id: str, tool: ToolCallChanged, raw: bytes) -> ToolCall | None:
+        """Fold in the tool call of a question, in its place among the updates; returns how the tool call stands there.
+
+        It is called after all that arrived before the question was handled, and before anything behind it is.
+        """
+
     async def ask_permission(
-        self, session_id: str, tool: ToolCallChanged, options: list[PermissionOption], raw: bytes
-    ) -> str | None: ...
+        self,
+        session_id: str,
+        tool: ToolCallChanged,
+        known: ToolCall | None,
+        options: list[PermissionOption],
+        raw: bytes,
+    ) -> str | None:
+        """The id of the option to answer with, `None` for "cancelled"; `known` is what `asked_permission` returned."""
+        ...
 
     async def read_file(self, session_id: str, path: str, line: int | None, limit: int | None) -> str: ...
 

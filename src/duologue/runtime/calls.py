@@ -18,6 +18,7 @@ from duologue.errors import ConnectionLost, Deadlock, InvalidParams, ProtocolVio
 from duologue.jsonrpc.messages import Answer, Id
 from duologue.runtime.introductions import Introductions
 from duologue.runtime.lanes import Lanes
+from duologue.runtime.unread import Unread
 from duologue.schema.base import Method
 from duologue.schema.codec import decoder_for
 
@@ -78,8 +79,9 @@ class Call:
 class Calls:
     """The calls of one connection."""
 
-    def __init__(self, lanes: Lanes, arrivals: Introductions[Any], max_pending: int) -> None:
+    def __init__(self, lanes: Lanes, unread: Unread, arrivals: Introductions[Any], max_pending: int) -> None:
         self._lanes = lanes
+        self._unread = unread
         self._arrivals = arrivals
         self._max_pending = max_pending
         self._loop = asyncio.get_running_loop()
@@ -205,8 +207,11 @@ class Calls:
         return any(not self._waits_in_lane(call) for call in self._open)
 
     def _waits_in_lane(self, call: Call) -> bool:
-        method = call.method
-        return method.in_order and not method.opens_session and self._lanes.has_backlog(call.session_id)
+        """Whether something of its session comes first: notifications, or for a prompt the reader of its turn."""
+        method, session_id = call.method, call.session_id
+        if not method.in_order or method.opens_session:
+            return False
+        return self._lanes.has_backlog(session_id) or (not method.ends_session and session_id in self._unread)
 
     def _free_slot(self) -> None:
         while self._slots:

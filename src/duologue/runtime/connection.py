@@ -25,6 +25,7 @@ from duologue.runtime.outgoing import Outgoing
 from duologue.runtime.requests import Requests, report
 from duologue.runtime.taps import Direction, Tap, show
 from duologue.runtime.tasks import TaskScope
+from duologue.runtime.unread import Unread
 from duologue.runtime.watch import LoopWatch
 from duologue.schema.base import Method, Notification
 from duologue.transports.base import Transport
@@ -99,6 +100,8 @@ class Connection:
         self._tasks = TaskScope()
         self._handler_tasks = TaskScope()
         self._lanes = Lanes(self._tasks, report, self._reconsider)
+        self.unread = Unread(self._reconsider)
+        """What waits for readers, for those who hand it to them; it counts against `max_incoming_bytes`."""
         self._outgoing = Outgoing(self._transport, self._taps, self.lost, self._reconsider, self._max_incoming)
         self._requests = Requests(
             self._peer,
@@ -114,6 +117,7 @@ class Connection:
             self._peer,
             self._outgoing,
             self._lanes,
+            self.unread,
             self._requests,
             self._handler_tasks,
             self._max_pending,
@@ -136,6 +140,11 @@ class Connection:
     def is_closed(self) -> bool:
         """Nothing more will come from the peer."""
         return self._is_over
+
+    @property
+    def is_paused(self) -> bool:
+        """Nothing is read from the peer now: too much of what it sent waits for handlers and readers."""
+        return self._room is not None and not self._is_over
 
     @property
     def noise(self) -> str:
@@ -166,12 +175,13 @@ class Connection:
         """The request that comes first may come again, until another one comes."""
         self._peer.repeats_first = True
 
-    async def catch_up(self, session_id: str | None) -> None:
-        """Until the notifications of this session that have arrived are handled; a request may have overtaken some."""
-        if self._lanes.has_backlog(session_id):
-            caught_up = asyncio.Event()
-            self._lanes.put_release(session_id, asyncio.Event.set, caught_up)
-            await caught_up.wait()
+    def is_introducing(self, session_id: str | None) -> bool:
+        """Whether this session may be one that a request of ours is about to open: what is said of it is held."""
+        return self._incoming.is_introducing(session_id)
+
+    def give_up_places(self, session_id: str) -> None:
+        """End the waits of requests for their places in this session, because its turn is being cancelled."""
+        self._requests.give_up_places("the turn was cancelled", session_id)
 
     def error_for(self, raised: BaseException, method: str) -> RequestError:
         """What the peer is told of an exception that ended something it asked for with `method`."""
@@ -264,7 +274,7 @@ class Connection:
                 if self._failure is not None:
                     raise self._failure
                 self._handle(frames)
-                if self._lanes.queued_bytes > self._max_incoming:
+                if self._waiting_bytes > self._max_incoming:
                     await self._wait_for_room()
         except asyncio.CancelledError:
             raise
@@ -278,7 +288,7 @@ class Connection:
 
     def _take(self, frames: list[bytes]) -> bool:
         """What `_read` does, without waking it; but it alone waits for room, and it alone ends the connection."""
-        if self._room is not None or self._lanes.queued_bytes > self._max_incoming:
+        if self._room is not None or self._waiting_bytes > self._max_incoming:
             return False
         try:
             self._handle(frames)
@@ -294,26 +304,31 @@ class Connection:
             show(self._taps, "in", frame)
             self._incoming.on_frames([frame])
 
+    @property
+    def _waiting_bytes(self) -> int:
+        return self._lanes.queued_bytes + self.unread.bytes
+
     def _reconsider(self) -> None:
         if self._room is not None and not self._room.done():
             self._room.set_result(None)
 
     async def _wait_for_room(self) -> None:
-        """Pause reading until the lanes have caught up, unless somebody needs what is still in the pipe."""
-        self._lanes.reports_progress = True
+        """Pause reading until handlers and readers have caught up, unless a call needs what is still in the pipe."""
+        self._lanes.reports_progress = self.unread.is_awaited = True
         try:
-            while (queued := self._lanes.queued_bytes) > self._max_incoming:
+            while (waiting := self._waiting_bytes) > self._max_incoming:
                 if self._outgoing.waiting or self._calls.starve():
-                    if queued > HARD_MARK * self._max_incoming:
+                    if waiting > HARD_MARK * self._max_incoming:
                         raise PeerTooFast(
-                            f"{queued} bytes of input wait to be handled (limit {HARD_MARK * self._max_incoming}); "
-                            f"the handlers are too slow, and something waits for an answer behind them"
+                            f"{waiting} bytes of input wait to be handled or read (limit "
+                            f"{HARD_MARK * self._max_incoming}), and a call waits for an answer behind them; "
+                            f"handle and read faster, or await the call in another task"
                         )
                     return
                 self._room = asyncio.get_running_loop().create_future()
                 await self._room
         finally:
-            self._lanes.reports_progress = False
+            self._lanes.reports_progress = self.unread.is_awaited = False
             self._room = None
 
     # --- the end
@@ -331,6 +346,7 @@ class Connection:
             self.cause.__cause__ = cause
         self._outgoing.end(CANCEL_GRACE)
         self._calls.fail_all(self.lost, at_once=False)
+        self._requests.give_up_places("the connection is over")
         loop = asyncio.get_running_loop()
         self._deadline = loop.call_later(CANCEL_GRACE, self._calls.fail_all, self.lost, True)
 

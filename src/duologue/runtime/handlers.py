@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, overload
 from weakref import WeakSet
@@ -29,12 +30,15 @@ class Context(Struct, gc=False):
         method: The name on the wire.
         raw: The frame as received, unknown fields and all.
         id: The peer's id of this request, `None` for a notification.
+        place: Of a request that takes a place among the notifications of its session (`Handlers.places`): awaiting it
+            waits for those that arrived before it. `None` if there is nothing to wait for.
     """
 
     connection: Connection
     method: str
     raw: bytes
     id: Id | None = None
+    place: asyncio.Future[Any] | None = None
     _after: list[Callable[[], Awaitable[None]]] | None = None
 
     def after_response(self, action: Callable[[], Awaitable[None]]) -> None:
@@ -69,6 +73,9 @@ class Handlers:
     def __init__(self) -> None:
         self.requests: dict[str, tuple[Method[Any, Any], RequestHandler[Any, Any]]] = {}
         self.notifications: dict[str, NotificationEntry] = {}
+        self.places: dict[str, Callable[[Context, Any], Any] | None] = {}
+        """Requests that take a place among the notifications of their session, by method. What is given is a plain
+        function: it is called in that place, and `await context.place` returns what it returned."""
         self.prepare: Callable[[Raw | UnsetType], Raw | UnsetType] | None = None
         self._other_requests: RawHandler | None = None
         self._other_notifications: RawHandler | None = None
@@ -121,6 +128,7 @@ class Handlers:
         for table in self._with_copies():
             entries = table.requests if isinstance(method, Method) else table.notifications
             entries.pop(method.name, None)
+            table.places.pop(method.name, None)
 
     def copy(self) -> Handlers:
         """Make another table with the same entries.
@@ -130,6 +138,7 @@ class Handlers:
         copy = Handlers()
         copy.requests |= self.requests
         copy.notifications |= self.notifications
+        copy.places |= self.places
         copy.prepare = self.prepare
         copy._other_requests, copy._other_notifications = self._other_requests, self._other_notifications
         self._copies.add(copy)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from msgspec import UNSET
@@ -23,9 +23,11 @@ from duologue.runtime.introductions import Introductions
 from duologue.runtime.lanes import Lanes
 from duologue.runtime.log import shorten
 from duologue.runtime.outgoing import Outgoing
+from duologue.runtime.places import Place
 from duologue.runtime.requests import Requests, report
 from duologue.runtime.shortcut import LONG_BYTES, PLAIN_NOTIFICATION, Shortcut
 from duologue.runtime.tasks import TaskScope, is_current
+from duologue.runtime.unread import Unread
 
 if TYPE_CHECKING:
     from duologue.runtime.connection import Connection
@@ -54,6 +56,7 @@ class Incoming:
         peer: Peer,
         outgoing: Outgoing,
         lanes: Lanes,
+        unread: Unread,
         requests: Requests,
         handler_tasks: TaskScope,
         max_pending: int,
@@ -69,7 +72,7 @@ class Incoming:
         self._handler_tasks = handler_tasks
         self._first = first
         self._arrivals: Introductions[_Held] = Introductions(self._deliver)
-        self.calls = Calls(lanes, self._arrivals, max_pending)
+        self.calls = Calls(lanes, unread, self._arrivals, max_pending)
 
     def get_ready(self) -> None:
         """Build what the first notification would have to wait for; a peer that is just starting leaves the time."""
@@ -165,13 +168,22 @@ class Incoming:
         session_id = getattr(params, "session_id", None)
         if notification.urgent:
             self._handler_tasks.start(_run_urgent(context, handler, params))
-        elif session_id is not None and self._arrivals.is_waiting and self._arrivals.must_wait(session_id):
-            self._lanes.queued_bytes += len(frame)
-            self._arrivals.hold(session_id, (handler, context, params))
-        elif self._lanes.queued_bytes > MAX_READ_BYTES:
+        elif self._lanes.queued_bytes > MAX_READ_BYTES and not self.is_introducing(session_id):
             self._lanes.put(session_id, _ReadAgain(handler, notification.params), context, None, len(frame))
         else:
-            self._lanes.put(session_id, handler, context, params, len(frame))
+            self._stand(session_id, handler, context, params)
+
+    def is_introducing(self, session_id: str | None) -> bool:
+        """Whether this session may be one that a request of ours is about to open."""
+        return session_id is not None and self._arrivals.is_waiting and self._arrivals.must_wait(session_id)
+
+    def _stand(self, session_id: str | None, handler: Any, context: Context, params: Any) -> None:
+        """Put it behind what came before in its session; that of a session not introduced yet is held."""
+        if session_id is not None and self.is_introducing(session_id):
+            self._lanes.queued_bytes += len(context.raw)
+            self._arrivals.hold(session_id, (handler, context, params))
+        else:
+            self._lanes.put(session_id, handler, context, params, len(context.raw))
 
     def _on_request(self, message: Message, id: Id, frame: bytes) -> None:
         name: str = message.method  # type: ignore[assignment]  # the peer checked it
@@ -186,6 +198,7 @@ class Incoming:
         if entry is None:
             other = self._handlers.other_requests
             if other is not None and name not in self._handlers.notifications:
+                self._take_place(None, None, context, message.params)
                 self._requests.start(context, id, None, other, message.params)
             else:
                 self._refuse(id, MethodNotFound(f"no such method: {shorten(name)}", data={"method": name}))
@@ -200,7 +213,19 @@ class Incoming:
         except Exception as error:
             self._refuse(id, self._requests.error_for(error, name))
             return
+        if name in self._handlers.places:
+            session_id = getattr(params, "session_id", None)
+            self._take_place(session_id, self._handlers.places[name], context, params)
         self._requests.start(context, id, method, handler, params)
+
+    def _take_place(
+        self, session_id: str | None, at_place: Callable[[Context, Any], Any] | None, context: Context, params: Any
+    ) -> None:
+        """Give a request its place behind the notifications of its session, if it needs one."""
+        if at_place is None and not self.is_introducing(session_id) and not self._lanes.has_backlog(session_id):
+            return
+        context.place = asyncio.get_running_loop().create_future()
+        self._stand(session_id, Place(at_place), context, params)
 
     def _refuse(self, id: Id, error: RequestError) -> None:
         frame = self._peer.fail(id, error)

@@ -19,6 +19,7 @@ from duologue.jsonrpc.peer import Peer
 from duologue.runtime.handlers import Context
 from duologue.runtime.introductions import Introductions
 from duologue.runtime.log import shorten
+from duologue.runtime.places import give_up_place
 from duologue.runtime.tasks import TaskScope, is_current
 from duologue.schema.base import Method
 
@@ -101,6 +102,12 @@ class Requests:
         running.is_cancelled = True
         if running.has_started:  # a task cancelled before its first step would never reach its answer
             running.task.cancel()
+
+    def give_up_places(self, reason: str, session_id: str | None = None) -> None:
+        """End the waits for places among the notifications of this session; without one, of all sessions."""
+        for running in self._running.values():
+            if session_id is None or running.session_id == session_id:
+                give_up_place(running.context, reason)
 
     async def _run(self, running: _Running, id: Id, handler: Handler, params: Any) -> None:
         running.has_started = True

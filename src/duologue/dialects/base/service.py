@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Coroutine
 from typing import Any, ClassVar
 
 import msgspec
 
-from duologue.conversation.updates import Update
+from duologue.conversation.items import ToolCall
+from duologue.conversation.updates import ToolCallChanged, Update
 from duologue.dialects.base.client import status_from_wire
 from duologue.dialects.contract import ClientCore
 from duologue.dialects.meta import answering, with_meta
 from duologue.dialects.terms import ClientFeatures, Elicitation, PermissionOption
-from duologue.errors import InvalidParams
+from duologue.errors import InvalidParams, RequestCancelled
 from duologue.runtime.handlers import Context, Handlers
 from duologue.schema.base import UNSET, Method, Notification, Other
 
 __all__ = ["ClientService"]
 
 
-class ClientService:
+class ClientService(ABC):
     """Registers what the client offers, and nothing else: the rest is answered with "no such method"."""
 
     schema: ClassVar[Any]
@@ -34,7 +36,7 @@ class ClientService:
         self._tell(schema.ELICITATION_COMPLETE, self._elicitation_completed)
         self._answer(schema.MCP_MESSAGE, self._mcp_message)
         if features.forms or features.urls:
-            self._answer(schema.ELICITATION_CREATE, self._elicit)
+            self._answer_in_place(schema.ELICITATION_CREATE, self._elicit, cancelled=schema.ElicitationCancelAction)
 
     def _answer(self, method: Method[Any, Any], handler: Any) -> None:
         """Let whoever answers see what came with a request, and add to the answer."""
@@ -46,6 +48,59 @@ class ClientService:
                 return with_meta(result, request.answer) if request.answer else result
 
         self._handlers.on(method)(handle)
+
+    def _answer_in_place(
+        self,
+        method: Method[Any, Any],
+        handler: Any,
+        *,
+        at_place: Callable[[Context, Any], Any] | None = None,
+        cancelled: Callable[[], Any] | None = None,
+    ) -> None:
+        """Answer a request once everything that arrived before it in its session was handed to the core.
+
+        Args:
+            method: The request.
+            handler: Answers it.
+            at_place: Called between the updates before the request and those behind it.
+            cancelled: The answer if the turn is cancelled before; without it that is an error.
+        """
+
+        async def handle(context: Context, params: Any) -> Any:
+            try:
+                # A session that is being opened has no past to wait for, and its opening may wait for this answer.
+                if context.place is not None and not context.connection.is_introducing(params.session_id):
+                    await context.place
+            except RequestCancelled:
+                if cancelled is None:
+                    raise
+                return cancelled()
+            return await handler(context, params)
+
+        self._handlers.places[method.name] = at_place
+        self._answer(method, handle)
+
+    def _answer_permission(self, method: Method[Any, Any]) -> None:
+        self._answer_in_place(
+            method, self._ask_permission, at_place=self._asked_permission, cancelled=lambda: self._outcome(None)
+        )
+
+    def _asked_permission(self, context: Context, params: Any) -> ToolCall | None:
+        """Hand over the tool call that comes with a question; what is judged is how it stands there, not later."""
+        return self._core.asked_permission(params.session_id, self._tool_of(context, params), context.raw)
+
+    async def _ask_permission(self, context: Context, params: Any) -> Any:
+        tool = self._tool_of(context, params)
+        known = context.place.result() if context.place is not None and context.place.done() else None
+        options = [
+            PermissionOption(option_id=option.option_id, name=option.name, kind=option.kind, meta=option.meta)
+            for option in params.options
+        ]
+        return self._outcome(await self._core.ask_permission(params.session_id, tool, known, options, context.raw))
+
+    @abstractmethod
+    def _tool_of(self, context: Context, params: Any) -> ToolCallChanged:
+        """What a question about a permission says of its tool call."""
 
     def _tell(self, notification: Notification[Any], handler: Any) -> None:
         self._handlers.on(notification)(handler)
@@ -59,12 +114,6 @@ class ClientService:
     async def _heard_with_meta(self, context: Context, params: Any, update: Update) -> None:
         with answering(context.method, params.meta):
             await self._core.update(params.session_id, update, context.raw)
-
-    def _options(self, params: Any) -> list[PermissionOption]:
-        return [
-            PermissionOption(option_id=option.option_id, name=option.name, kind=option.kind, meta=option.meta)
-            for option in params.options
-        ]
 
     def _outcome(self, chosen: str | None) -> Any:
         schema = self.schema

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Coroutine
 from typing import Any, ClassVar
 
-from duologue.conversation.updates import Update
+from duologue.conversation.updates import ToolCallChanged, Update
 from duologue.dialects.base.service import ClientService
 from duologue.dialects.contract import ClientCore
 from duologue.dialects.terms import ClientFeatures
@@ -25,13 +25,13 @@ class V1ClientService(ClientService):
     def __init__(self, core: ClientCore, features: ClientFeatures, handlers: Handlers) -> None:
         super().__init__(core, features, handlers)
         handlers.on(v1.SESSION_UPDATE)(self._update)
-        self._answer(v1.SESSION_REQUEST_PERMISSION, self._ask_permission)
+        self._answer_permission(v1.SESSION_REQUEST_PERMISSION)
         if features.reads_files:
-            self._answer(v1.FS_READ_TEXT_FILE, self._read_file)
+            self._answer_in_place(v1.FS_READ_TEXT_FILE, self._read_file)
         if features.writes_files:
-            self._answer(v1.FS_WRITE_TEXT_FILE, self._write_file)
+            self._answer_in_place(v1.FS_WRITE_TEXT_FILE, self._write_file)
         if features.terminals:
-            self._answer(v1.TERMINAL_CREATE, self._create_terminal)
+            self._answer_in_place(v1.TERMINAL_CREATE, self._create_terminal)
             self._answer(v1.TERMINAL_OUTPUT, self._terminal_output)
             self._answer(v1.TERMINAL_WAIT_FOR_EXIT, self._wait_for_exit)
             self._answer(v1.TERMINAL_KILL, self._kill_terminal)
@@ -46,13 +46,8 @@ class V1ClientService(ClientService):
         for update in updates:
             await self._heard(context, params, update)
 
-    async def _ask_permission(
-        self, context: Context, params: v1.RequestPermissionRequest
-    ) -> v1.RequestPermissionResponse:
-        tool = permission_tool_from_wire(params.tool_call)
-        chosen = await self._core.ask_permission(params.session_id, tool, self._options(params), context.raw)
-        response: v1.RequestPermissionResponse = self._outcome(chosen)
-        return response
+    def _tool_of(self, context: Context, params: v1.RequestPermissionRequest) -> ToolCallChanged:
+        return permission_tool_from_wire(params.tool_call)
 
     async def _read_file(self, context: Context, params: v1.ReadTextFileRequest) -> v1.ReadTextFileResponse:
         text = await self._core.read_file(params.session_id, params.path, params.line, params.limit)

@@ -13,6 +13,7 @@ from duologue.conversation.updates import (
     ModeChanged,
     SettingsChanged,
     StateChanged,
+    ToolCallChanged,
     Update,
 )
 from duologue.dialects.base.service import ClientService
@@ -42,7 +43,7 @@ class V2ClientService(ClientService):
         super().__init__(core, features, handlers)
         self._proxy = proxy
         handlers.on(v2.SESSION_UPDATE)(self._update)
-        self._answer(v2.SESSION_REQUEST_PERMISSION, self._ask_permission)
+        self._answer_permission(v2.SESSION_REQUEST_PERMISSION)
 
     def _update(self, context: Context, params: v2.UpdateSessionNotification) -> Coroutine[Any, Any, None]:
         update = update_from_wire(params.update)
@@ -65,12 +66,8 @@ class V2ClientService(ClientService):
             case _:
                 pass
 
-    async def _ask_permission(
-        self, context: Context, params: v2.RequestPermissionRequest
-    ) -> v2.RequestPermissionResponse:
+    def _tool_of(self, context: Context, params: v2.RequestPermissionRequest) -> ToolCallChanged:
         tool = permission_tool_from_wire(params)
         if not tool.tool_call_id:  # asked about something that is no tool call of the conversation
             tool = msgspec.structs.replace(tool, tool_call_id=f"permission-{context.id}")
-        chosen = await self._core.ask_permission(params.session_id, tool, self._options(params), context.raw)
-        response: v2.RequestPermissionResponse = self._outcome(chosen)
-        return response
+        return tool

@@ -8,6 +8,7 @@ from typing import TypeVar
 from msgspec import structs
 
 from duologue.conversation.content import JsonObject
+from duologue.conversation.items import ToolCall
 from duologue.conversation.updates import ToolCallChanged, Update
 from duologue.dialects.terms import (
     Elicitation,
@@ -32,11 +33,9 @@ class BridgeDesk:
     def __init__(self, between: Between) -> None:
         self._between = between
 
-    async def _ask(self, session_id: str | None, ask: Callable[[], Awaitable[T]]) -> T:
-        """What the editor answers, once it has been told what the agent said before it asked."""
+    async def _ask(self, ask: Callable[[], Awaitable[T]]) -> T:
+        """What the editor answers; what the agent said before it asked has been passed on already."""
         try:
-            if self._between.far is not None:
-                await self._between.far.catch_up(session_id)
             with passing_on():
                 return await ask()
         except ConnectionLost as lost:
@@ -56,8 +55,16 @@ class BridgeDesk:
 
     # --- what it asks
 
+    def asked_permission(self, session_id: str, tool: ToolCallChanged, raw: bytes) -> None:
+        """The editor folds it in, when it is asked."""
+
     async def ask_permission(
-        self, session_id: str, tool: ToolCallChanged, options: list[PermissionOption], raw: bytes
+        self,
+        session_id: str,
+        tool: ToolCallChanged,
+        known: ToolCall | None,
+        options: list[PermissionOption],
+        raw: bytes,
     ) -> str | None:
         between = self._between
         session = between.session(session_id)
@@ -68,43 +75,41 @@ class BridgeDesk:
             asked = await session.question(tool, raw)
             return await between.editor.ask_permission(session_id, asked, options, None)
 
-        return await self._ask(session_id, lambda: session.ask(ask()))
+        return await self._ask(lambda: session.ask(ask()))
 
     async def elicit(self, question: Elicitation) -> ElicitationAnswer:
         session_id = question.session_id
         question = structs.replace(question, request_id=self._between.numbers.of_editor(question.request_id))
         if session_id is None:
-            return await self._ask(None, lambda: self._between.editor.elicit(question))
+            return await self._ask(lambda: self._between.editor.elicit(question))
         session = self._between.session(session_id)
-        answer = await self._ask(session_id, lambda: session.ask(self._between.editor.elicit(question)))
+        answer = await self._ask(lambda: session.ask(self._between.editor.elicit(question)))
         return answer or ElicitationAnswer(action="cancel")
 
     async def mcp_message(self, server_id: str, request_id: str, method: str, params: JsonObject | None) -> JsonObject:
-        return await self._ask(None, lambda: self._between.editor.mcp_message(server_id, request_id, method, params))
+        return await self._ask(lambda: self._between.editor.mcp_message(server_id, request_id, method, params))
 
     # --- files and terminals, where both ends have them
 
     async def read_file(self, session_id: str, path: str, line: int | None, limit: int | None) -> str:
-        return await self._ask(session_id, lambda: self._between.editor.read_file(session_id, path, line, limit))
+        return await self._ask(lambda: self._between.editor.read_file(session_id, path, line, limit))
 
     async def write_file(self, session_id: str, path: str, text: str) -> None:
-        await self._ask(session_id, lambda: self._between.editor.write_file(session_id, path, text))
+        await self._ask(lambda: self._between.editor.write_file(session_id, path, text))
 
     async def create_terminal(
         self, session_id: str, command: str, args: list[str], env: dict[str, str], cwd: str | None, limit: int | None
     ) -> str:
-        return await self._ask(
-            session_id, lambda: self._between.editor.create_terminal(session_id, command, args, env, cwd, limit)
-        )
+        return await self._ask(lambda: self._between.editor.create_terminal(session_id, command, args, env, cwd, limit))
 
     async def terminal_output(self, session_id: str, terminal_id: str) -> TerminalOutput:
-        return await self._ask(session_id, lambda: self._between.editor.terminal_output(session_id, terminal_id))
+        return await self._ask(lambda: self._between.editor.terminal_output(session_id, terminal_id))
 
     async def wait_for_exit(self, session_id: str, terminal_id: str) -> TerminalExit:
-        return await self._ask(session_id, lambda: self._between.editor.wait_for_exit(session_id, terminal_id))
+        return await self._ask(lambda: self._between.editor.wait_for_exit(session_id, terminal_id))
 
     async def kill_terminal(self, session_id: str, terminal_id: str) -> None:
-        await self._ask(session_id, lambda: self._between.editor.kill_terminal(session_id, terminal_id))
+        await self._ask(lambda: self._between.editor.kill_terminal(session_id, terminal_id))
 
     async def release_terminal(self, session_id: str, terminal_id: str) -> None:
-        await self._ask(session_id, lambda: self._between.editor.release_terminal(session_id, terminal_id))
+        await self._ask(lambda: self._between.editor.release_terminal(session_id, terminal_id))

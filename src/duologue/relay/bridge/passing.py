@@ -46,7 +46,8 @@ def pass_extensions(handlers: Handlers, other: Callable[[], Connection | None]) 
         there = other()
         if not context.method.startswith("_") or there is None:
             raise MethodNotFound(f"no such method: {context.method}", data={"method": context.method})
-        await context.connection.catch_up(None)
+        if context.place is not None:
+            await context.place
         method: Method[Any, Raw] = Method(context.method, object, Raw)
         try:
             return await there.request(method, params)

@@ -1,0 +1,38 @@
+"""What was handled and still waits for the program that reads it: its bytes count as input that waits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sized
+
+__all__ = ["Unread"]
+
+
+class Unread:
+    """What waits for the readers of one connection.
+
+    Attributes:
+        bytes: How much waits; whoever adds to what a reader has to read, or takes from it, counts that here itself.
+        is_awaited: Whether `on_progress` is to be called when it becomes less.
+        on_progress: Reconsiders whether reading may go on.
+    """
+
+    def __init__(self, on_progress: Callable[[], None]) -> None:
+        self.bytes = 0
+        self.is_awaited = False
+        self.on_progress = on_progress
+        self._waiting: dict[str | None, Sized] = {}
+
+    def start(self, session_id: str, waiting: Sized, size: int) -> None:
+        """Count what waits for the reader of this session from now on: `size` bytes so far."""
+        self._waiting[session_id] = waiting
+        self.bytes += size
+
+    def stop(self, session_id: str, size: int) -> None:
+        """Count it no longer: these `size` bytes are the reader's own."""
+        del self._waiting[session_id]
+        self.bytes -= size
+        self.on_progress()
+
+    def __contains__(self, session_id: str | None) -> bool:
+        """Whether something waits for the reader of this session."""
+        return bool(self._waiting.get(session_id))
