@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from pathlib import Path
 from typing import Any
 
@@ -81,6 +82,41 @@ async def test_always_covers_what_the_author_says_it_covers_and_ends_with_the_se
         await editor.load(session)
         await editor.prompt(session, "Write one")
         assert len(editor.asked) == 2
+
+
+@pytest.mark.fault("PRM-17")
+async def test_always_covers_exactly_what_the_user_was_shown(tmp_path: Path) -> None:
+    """The title stays the same; what is done says the input, the content or the place."""
+
+    async def answer(turn: Turn[Any]) -> None:
+        given: dict[str, Any] = json.loads(turn.text)
+        places, change, texts = given.pop("places", []), given.pop("change", None), given.pop("texts", [])
+        async with turn.tool("Do it", kind="execute", raw_input=given, locations=places) as tool:
+            if change is not None:
+                await tool.diff("a.txt", *change, status="pending")
+            await tool.show(*texts, status="pending")
+            await tool.allow()
+
+    calls: list[dict[str, Any]] = [
+        {"command": "echo one"},
+        {"command": "rm -rf /"},
+        {"command": "echo one", "texts": ["and more"]},
+        {"command": "echo one", "texts": ["and less"]},
+        {"command": "echo one", "places": ["a.txt"]},
+        {"command": "echo one", "places": ["b.txt"]},
+        {"change": [None, "one"]},
+        {"change": ["one", None]},
+    ]
+    async with asyncio.timeout(5), editor_for(agent_with(answer), tmp_path) as editor:
+        editor.answer_permission()
+        editor.choose = "allow_always"
+        session = await editor.new()
+        for number, call in enumerate(calls, 1):
+            for _ in range(2):
+                await editor.prompt(session, json.dumps(call))
+                assert len(editor.asked) == number
+        await editor.prompt(session, json.dumps({"change": ["one", "two"]}))
+        assert len(editor.asked) == len(calls)  # the same file, whatever is written to it
 
 
 @pytest.mark.rule(98, 99)

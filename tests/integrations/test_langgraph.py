@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from langchain_core.language_models.chat_models import BaseChatModel
 from langchain_core.language_models.fake_chat_models import FakeListChatModel
-from langchain_core.messages import AIMessage, AIMessageChunk, ToolMessage
+from langchain_core.messages import AIMessage, AIMessageChunk, HumanMessage, ToolMessage
 from langchain_core.outputs import ChatGenerationChunk, ChatResult
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
@@ -192,6 +192,34 @@ async def test_an_approval_is_about_the_tool_call_that_waits_for_it(tmp_path: Pa
         (announced,) = editor.of(v1.ToolCall)
         assert about == [announced.tool_call_id]
         assert [update.status for update in editor.of(v1.ToolCallUpdate) if update.status][-1] == status
+
+
+@pytest.mark.fault("PRM-17")
+@pytest.mark.parametrize("is_announced", [True, False])
+async def test_an_approval_for_always_covers_the_arguments_it_was_given_for(tmp_path: Path, is_announced: bool) -> None:
+    def arguments(state: MessagesState) -> dict[str, Any]:
+        said = [each for each in state["messages"] if isinstance(each, HumanMessage)]
+        return {"path": str(said[-1].text)}
+
+    def call(state: MessagesState) -> dict[str, Any]:
+        number = len(state["messages"])
+        named = [{"name": "delete_file", "args": arguments(state), "id": f"c{number}"}]
+        return {"messages": [AIMessage("", id=f"m{number}", tool_calls=named if is_announced else [])]}
+
+    def approve(state: MessagesState) -> dict[str, Any]:
+        decided = interrupt({"action_requests": [{"name": "delete_file", "args": arguments(state)}]})
+        return {"messages": [AIMessage(decided["decisions"][0]["type"])]}
+
+    graph = graph_of(call, ("approve", approve), checkpointer=InMemorySaver())
+    async with asyncio.timeout(10), editor_for(acp_agent(graph), tmp_path) as editor:
+        editor.answer_permission()
+        editor.choose = "allow_always"
+        session = await editor.new()
+        for path in ("a.txt", "a.txt", "/", "/"):
+            await editor.prompt(session, path)
+
+        assert editor.text == "approve" * 4
+        assert [asked.tool_call.raw_input for asked in editor.asked] == [{"path": "a.txt"}, {"path": "/"}]
 
 
 async def test_a_tool_that_is_cancelled_with_its_turn_is_not_left_running(tmp_path: Path) -> None:

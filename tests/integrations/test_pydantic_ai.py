@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import pytest
 from pydantic_ai import Agent as PydanticAgent
-from pydantic_ai.messages import ModelMessage, ModelRequest
+from pydantic_ai.messages import ModelMessage, ModelRequest, UserPromptPart
 from pydantic_ai.models.function import AgentInfo, DeltaThinkingPart, DeltaToolCall, FunctionModel
 from pydantic_ai.models.test import TestModel
 
@@ -81,6 +83,35 @@ async def test_a_tool_that_needs_approval_asks_for_permission(tmp_path: Path) ->
         await editor.prompt(await editor.new(), "delete a.txt")
         assert deleted == ["a.txt"]
         assert editor.of(v1.ToolCallUpdate)[-1].status == "completed"
+
+
+@pytest.mark.fault("PRM-17")
+async def test_an_approval_for_always_covers_the_arguments_it_was_given_for(tmp_path: Path) -> None:
+    async def answer(messages: list[ModelMessage], info: AgentInfo) -> AsyncIterator[str | dict[int, DeltaToolCall]]:
+        last = messages[-1].parts[-1]
+        if isinstance(last, UserPromptPart):
+            path = "".join(part for part in last.content if isinstance(part, str))
+            yield {0: DeltaToolCall(name="delete_file", json_args=json.dumps({"path": path}), tool_call_id=path)}
+        else:
+            yield "done"
+
+    agent = PydanticAgent(FunctionModel(stream_function=answer))
+    deleted: list[str] = []
+
+    @agent.tool_plain(requires_approval=True)
+    def delete_file(path: str) -> str:
+        deleted.append(path)
+        return "deleted"
+
+    async with asyncio.timeout(10), editor_for(acp_agent(agent), tmp_path) as editor:
+        editor.answer_permission()
+        editor.choose = "allow_always"
+        session = await editor.new()
+        for path in ("a.txt", "a.txt", "/", "/"):
+            await editor.prompt(session, path)
+
+        assert deleted == ["a.txt", "a.txt", "/", "/"]
+        assert [asked.tool_call.raw_input for asked in editor.asked] == [{"path": "a.txt"}, {"path": "/"}]
 
 
 async def test_thoughts_are_thoughts_and_cancelling_ends_the_run(tmp_path: Path) -> None:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
+
+import msgspec
+
 from duologue.conversation.content import JsonObject
-from duologue.conversation.updates import ToolCallChanged
+from duologue.conversation.updates import UNSET, FileChange, ToolCallChanged
 from duologue.dialects.terms import PermissionOption
 
 __all__ = ["DEFAULT_OPTIONS", "PERMISSION_SECONDS", "Asked", "Remembered"]
@@ -20,12 +24,30 @@ DEFAULT_OPTIONS = [
 
 
 class Asked:
-    """A question: the tool call it is about, and what an "always" would cover."""
+    """A question: the tool call it is about, and what an "always" would cover.
+
+    Without `remember_as` that is all the user was shown: kind, title, name, input, places, and content. Of a change to
+    a file it is the file and what is done to it, and not the text.
+    """
 
     def __init__(self, tool: ToolCallChanged, remember_as: str | None, meta: JsonObject | None = None) -> None:
         self.tool = tool
         self.meta = meta
-        self.key = remember_as if remember_as is not None else f"{tool.kind}: {tool.title}"
+        self.key = f"as {remember_as}" if remember_as is not None else _digest(tool)
+
+
+def _digest(tool: ToolCallChanged) -> str:
+    parts = tool.content if isinstance(tool.content, list) else []
+    content = [_named(each) if isinstance(each, FileChange) else each for each in parts]
+    given = {"title": tool.title, "kind": tool.kind, "name": tool.name, "locations": tool.locations}
+    shown = {**given, "input": tool.raw_input, "content": content}
+    known = {key: value for key, value in shown.items() if value is not UNSET}
+    return hashlib.sha256(msgspec.json.encode(known, order="deterministic")).hexdigest()
+
+
+def _named(change: FileChange) -> list[str | None]:
+    kind = change.kind if change.kind in ("delete", "move") else "edit"
+    return [kind, change.path, change.old_path]
 
 
 class Remembered:

@@ -188,7 +188,8 @@ class Tool:
 
         Args:
             options: What the user may choose from; once and always, yes and no, unless given.
-            remember_as: What an "always" answer covers in this session; calls of this kind and title otherwise.
+            remember_as: What an "always" answer covers in this session; otherwise calls that show the user the same:
+                kind, title, input, places and content (of a changed file its path, not its text).
             meta: Attached to the question.
         """
         chosen = await self.ask_permission(options=options, remember_as=remember_as, meta=meta)

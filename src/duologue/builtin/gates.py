@@ -16,7 +16,7 @@ async def may(turn: Turn[Knobs], tool: Tool, act: str, *, remember_as: str | Non
         turn: Where the mode is read from, as it is at this moment.
         tool: What the user is asked about.
         act: What it does, in the words of a refusal: "write files".
-        remember_as: What an "always" answer covers; tool calls of this kind and title otherwise.
+        remember_as: What an "always" answer covers; tool calls that show the same otherwise.
     """
     if turn.settings.mode == "architect":
         await tool.fail(f"In architect mode I do not {act}. `/mode` or `/exit-plan` leave it.")

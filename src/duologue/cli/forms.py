@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
+from duologue.cli.asking import terminal_width, wrapped
+from duologue.cli.output import say
 from duologue.cli.reading import LineReader
 from duologue.cli.show import Shown
 from duologue.client.forms import choices_of, misfit
@@ -28,10 +29,12 @@ class TerminalForm:
     async def __call__(self, question: Elicitation) -> ElicitationAnswer:
         """Ask for each field; a line that ends the input cancels all."""
         self._shown.pause()
-        _say(f"\nThe agent asks: {inert(question.message, 2000)}\n")
+        width = terminal_width()
+        say("\n" + "\n".join(wrapped("The agent asks: ", inert(question.message, 2000), width)) + "\n")
         self._reader.forget()
         if question.url is not None:
-            _say(f"  Visit this address: {inert(question.url, None)}\n  It belongs to: {host_of(question.url)}\n")
+            say("\n".join(wrapped("  Visit this address: ", inert(question.url, None), width)) + "\n")
+            say(f"  It belongs to: {host_of(question.url)}\n")
             return await self._agree("Agreed?")
         agreed = await self._agree("Answer?")
         if agreed.action != "accept":
@@ -48,7 +51,7 @@ class TerminalForm:
         return ElicitationAnswer(action="accept", content=content)
 
     async def _agree(self, words: str) -> ElicitationAnswer:
-        _say(f"{words} (y for yes, enter means no): ")
+        say(f"{words} (y for yes, enter means no): ")
         said = await self._reader.read()
         if said is None:
             return CANCELLED
@@ -65,7 +68,7 @@ class TerminalForm:
             hint += f" [like {inert(str(field['pattern']))}]"
         default = f" (enter for {inert(str(field['default']))})" if "default" in field else ""
         while True:
-            _say(f"  {told}{hint}{default}: ")
+            say(f"  {told}{hint}{default}: ")
             said = await self._reader.read()
             if said is None:
                 return CANCELLED
@@ -76,7 +79,7 @@ class TerminalForm:
             try:
                 return read_value(field, said.strip())
             except ValueError as error:
-                _say(f"    {error}\n")
+                say(f"    {error}\n")
 
 
 def read_value(field: dict[str, Any], text: str) -> Any:
@@ -113,8 +116,3 @@ def _number(kind: type[int | float], text: str, wanted: str) -> float:
         return kind(text)
     except ValueError:
         raise ValueError(wanted) from None
-
-
-def _say(text: str) -> None:
-    sys.stderr.write(text)
-    sys.stderr.flush()

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 
+from duologue.cli.output import say
 from duologue.cli.reading import LineReader
 from duologue.cli.show import Shown
 from duologue.client.inert import inert
@@ -29,11 +29,11 @@ def terminal_login(reader: LineReader, shown: Shown, alone: Callable[[], Abstrac
     async def choose(methods: list[LoginMethod]) -> LoginMethod | None:
         async with alone():
             shown.pause()
-            _say("\nThe agent wants a login first. You can log in by:\n")
+            say("\nThe agent wants a login first. You can log in by:\n")
             for number, method in enumerate(methods, 1):
-                _say(f"  {number}. {describe(method)}\n")
+                say(f"  {number}. {describe(method)}\n")
             reader.forget()
-            _say("Your choice (a number; enter means none): ")
+            say("Your choice (a number; enter means none): ")
             choice = (await reader.read() or "").strip()
         is_one = choice.isdecimal() and 0 < int(choice) <= len(methods)
         return methods[int(choice) - 1] if is_one else None
@@ -54,8 +54,3 @@ def login_advice(agent: RemoteAgent | None, error: AuthenticationRequired) -> st
     methods = [] if agent is None else agent.login_methods
     ways = "".join(f"\n  --login {inert(each.method_id)}: {describe(each)}" for each in methods)
     return f"the agent wants a login first: {error}{ways}"
-
-
-def _say(text: str) -> None:
-    sys.stderr.write(text)
-    sys.stderr.flush()

@@ -10,24 +10,25 @@ import hashlib
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, TypeGuard, cast
 
 import msgspec
 
 from duologue.client.sensitive import is_protected, looks_secret
-from duologue.client.shell import argv_of, line_of, shell_line, words_of
+from duologue.client.shell import line_of, shell_line, words_of
+from duologue.client.tool_input import PATH_KINDS, ToolInput, absolute, read_input
 from duologue.conversation.items import ToolCall
 
 __all__ = [
     "CHANGING",
     "KINDS",
+    "MOST_PATHS",
     "Effect",
     "Invocation",
     "Scene",
-    "absolute",
+    "acts_on_files",
     "command_effect",
     "effects_of_tool",
+    "has_locations",
     "path_effects",
 ]
 
@@ -37,20 +38,9 @@ KINDS = (
     *("secrets", "protected"),
 )
 MOST_PATHS = 256
-"""More than anybody reads before answering; the rest counts as not known."""
-MOST_CHARACTERS = 4096
-"""The longest path there can be."""
-PATH_KINDS = frozenset({"read", "edit", "delete", "move", "search"})
+"""Files of one tool call that are judged and shown; what it does to others counts as not known."""
 CHANGING = frozenset({"edit", "delete", "move"})
 READING = frozenset({"read", "search"})
-
-COMMAND_KEYS = ("command", "cmd", "script", "commandLine", "command_line")
-PLACE_KEYS = ("cwd", "workdir", "working_directory", "workingDirectory")
-PATH_KEYS = (
-    *("path", "file_path", "filePath", "abs_path", "absolute_path", "absolutePath", "filename", "fileName"),
-    *("notebook_path", "target_file", "targetFile", "old_path", "new_path", "source", "destination"),
-)
-"""How agents call these in the input of their tools."""
 
 _DISPLAY_VARIABLES = """
 CI COLUMNS LINES NO_COLOR FORCE_COLOR CLICOLOR CLICOLOR_FORCE TERM COLORTERM LANG LANGUAGE TZ NODE_ENV
@@ -104,9 +94,9 @@ class Effect:
     Attributes:
         kind: One of `KINDS`.
         path: The file, without links; None if it is not known.
-        spelling: The path as it was written, made absolute.
+        spelling: The path as it was written, made absolute if it is one.
         command: The command.
-        subject: What stands for a thing that has neither: a digest of the whole call.
+        subject: What stands for a thing that has neither: a digest of all that the call shows.
     """
 
     kind: str
@@ -120,7 +110,7 @@ def path_effects(kind: str, path: str, scene: Scene, *, resolved: str | None = N
     """The effects of an act on a file: of its own kind, and those that the file itself brings."""
     written = absolute(path, scene.cwd)
     if written is None:
-        return [Effect(kind, subject=path)]
+        return [Effect(kind, spelling=path, subject=path)]
     spelling, real = os.path.normpath(written), resolved or os.path.realpath(written)
     names = [_named_in(scene, each) for each in (spelling, real)]
     kinds = [kind]
@@ -129,17 +119,6 @@ def path_effects(kind: str, path: str, scene: Scene, *, resolved: str | None = N
     if kind in CHANGING and any(map(is_protected, names)):
         kinds.append("protected")
     return [Effect(each, real, spelling) for each in kinds]
-
-
-def absolute(path: str, cwd: str) -> str | None:
-    """The path from the top; None for what is no path, or may be understood as another."""
-    if not path or "\0" in path or "://" in path or len(path) > MOST_CHARACTERS:
-        return None
-    try:
-        os.fsencode(path)
-        return str(Path(cwd) / Path(path).expanduser())
-    except (UnicodeEncodeError, RuntimeError):
-        return None
 
 
 def command_effect(argv: Sequence[str], place: str, env: Mapping[str, str] | None = None) -> Effect:
@@ -156,54 +135,35 @@ def command_effect(argv: Sequence[str], place: str, env: Mapping[str, str] | Non
 
 def effects_of_tool(tool: ToolCall, scene: Scene) -> list[Effect]:
     """Everything that a tool call says it will do, each effect once; never none."""
-    said: object = tool.raw_input
-    given = cast("dict[str, Any]", said) if isinstance(said, dict) else {}
+    given = read_input(tool)
     kind = tool.kind if tool.kind in KINDS[:-2] else "other"
-    found = _commands_of(given, scene)
-    acts: list[tuple[str, str]] = []
-    if kind in PATH_KINDS or not found:
-        paths = [location.path for location in tool.locations] + _texts(given, PATH_KEYS)
-        acts += [(kind, path) for path in paths]
-    for change in tool.changes:
-        done = change.kind if change.kind in CHANGING else "edit"
-        acts += [(done, path) for path in (change.path, change.old_path) if path is not None]
-    for done, path in list(dict.fromkeys(acts))[:MOST_PATHS]:
+    place = absolute(given.place or ".", scene.cwd)
+    where = "" if place is None else os.path.realpath(place)
+    found = [command_effect(argv, where, given.env) for argv in given.commands]
+    acts = acts_on_files(tool)
+    for done, path in acts[:MOST_PATHS]:
         found += path_effects(done, path, scene)
     if len(acts) > MOST_PATHS or kind not in [effect.kind for effect in found]:
         found.append(Effect(kind, subject=_digest(tool)))
     return list(dict.fromkeys(found))
 
 
-def _commands_of(given: dict[str, Any], scene: Scene) -> list[Effect]:
-    place = absolute(next(iter(_texts(given, PLACE_KEYS)), "."), scene.cwd)
-    place = "" if place is None else os.path.realpath(place)
-    args, env = given.get("args"), given.get("env")
-    effects: list[Effect] = []
-    for value in [given[key] for key in COMMAND_KEYS if key in given]:
-        argv = _argv(value, args)
-        if argv is not None:
-            effects.append(command_effect(argv, place, env if _is_environment(env) else None))
-    return effects
+def acts_on_files(tool: ToolCall) -> list[tuple[str, str]]:
+    """What is done to which file, as far as a tool call names them: all of them, as they were written."""
+    given = read_input(tool)
+    acts: list[tuple[str, str]] = []
+    if has_locations(tool, given):
+        kind = tool.kind if tool.kind in KINDS[:-2] else "other"
+        acts += [(kind, path) for path in (*(location.path for location in tool.locations), *given.paths)]
+    for change in tool.changes:
+        done = change.kind if change.kind in CHANGING else "edit"
+        acts += [(done, path) for path in (change.path, change.old_path) if path is not None]
+    return list(dict.fromkeys(acts))
 
 
-def _argv(value: object, args: object) -> list[str] | None:
-    if isinstance(value, str) and value.strip():
-        return argv_of(value, args if _is_texts(args) else ())
-    return value if _is_texts(value) and value else None
-
-
-def _is_texts(value: object) -> TypeGuard[list[str]]:
-    return isinstance(value, list) and all(isinstance(each, str) for each in cast("list[object]", value))
-
-
-def _is_environment(value: object) -> TypeGuard[dict[str, str]]:
-    if not isinstance(value, dict):
-        return False
-    return all(isinstance(text, str) for item in cast("dict[object, object]", value).items() for text in item)
-
-
-def _texts(given: dict[str, Any], keys: Sequence[str]) -> list[str]:
-    return [given[key] for key in keys if isinstance(given.get(key), str) and given[key]]
+def has_locations(tool: ToolCall, given: ToolInput) -> bool:
+    """Whether the locations of a tool call are what it acts on; those of a command are not."""
+    return tool.kind in PATH_KINDS or not given.commands
 
 
 def _is_harmless(variable: str) -> bool:
@@ -211,8 +171,10 @@ def _is_harmless(variable: str) -> bool:
 
 
 def _digest(tool: ToolCall) -> str:
-    said = [tool.kind, tool.name, tool.title, None if tool.raw_input is msgspec.UNSET else tool.raw_input]
-    return hashlib.sha256(msgspec.json.encode(said, order="deterministic")).hexdigest()
+    """Stands for all that a tool call shows."""
+    given = None if tool.raw_input is msgspec.UNSET else tool.raw_input
+    shown = [tool.kind, tool.name, tool.title, given, tool.content, tool.locations]
+    return hashlib.sha256(msgspec.json.encode(shown, order="deterministic")).hexdigest()
 
 
 def _named_in(scene: Scene, path: str) -> str:

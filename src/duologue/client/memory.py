@@ -19,7 +19,7 @@ import msgspec
 from duologue.client.effects import Effect, Invocation, Scene
 from duologue.client.ownfiles import OwnFile
 from duologue.client.patterns import CommandPattern
-from duologue.client.questions import Answer
+from duologue.client.questions import Answer, Question
 
 __all__ = ["Memory", "Turn"]
 
@@ -38,13 +38,15 @@ class _Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     place: str | None = None
     env: dict[str, str] = {}
     subject: str = ""
+    shown: str = ""
+    """A digest of what the tool call showed beyond its effects: a yes does not cover another, a no does."""
     rule: str | None = None
     until: float | None = None
 
-    def fits(self, effect: Effect, agent: str, scene: Scene) -> bool:
+    def fits(self, effect: Effect, shown: str, agent: str, scene: Scene) -> bool:
         if (self.agent, self.cwd, self.kind) != (agent, scene.cwd, effect.kind):
             return False
-        if self.until is not None and time.time() >= self.until:
+        if (self.until is not None and time.time() >= self.until) or (self.word == "allow" and self.shown != shown):
             return False
         if self.rule is not None:
             command = effect.command
@@ -111,16 +113,20 @@ class Memory:
         self._state = None if file is None else file.state()
         self._projects: list[_Entry] = [] if file is None else list(_read(file))
 
-    def remember(self, answer: Answer, effects: Iterable[Effect], agent: str, scene: Scene, turn: Turn) -> None:
-        """Keep an answer about these effects, if it is to be kept.
+    def remember(self, answer: Answer, question: Question, agent: str, turn: Turn) -> None:
+        """Keep an answer about what a question has shown, if it is to be kept.
 
         Raises:
             OSError, ValueError: It could not be written.
         """
         if answer.scope is None or answer.word not in ("allow", "reject"):
             return
-        for effect in effects:
-            entry = _entry(answer, effect, agent, scene)
+        if answer.is_yes and not question.can_be_remembered:
+            _log.info("an answer counts once: what was shown is not specific, or not all of it was shown")
+            return
+        scene = question.scene
+        for effect in question.effects:
+            entry = _entry(answer, effect, question.remainder.digest, agent, scene)
             if answer.scope == "turn":
                 turn.entries.append(entry)
             elif answer.scope == "session":
@@ -133,11 +139,12 @@ class Memory:
                 if entry.word == "allow":
                     self._projects.append(entry)
 
-    def recall(self, effect: Effect, agent: str, scene: Scene, turn: Turn) -> Literal["allow", "reject"] | None:
-        """What was said about exactly this; of several answers a rejection counts."""
+    def recall(self, effect: Effect, question: Question, agent: str, turn: Turn) -> Literal["allow", "reject"] | None:
+        """What was said about exactly this effect of a question; of several answers a rejection counts."""
         self._read_new_rejections()
-        known = [*turn.entries, *self._sessions.get((agent, scene.session_id), ()), *self._projects]
-        words = {entry.word for entry in known if entry.fits(effect, agent, scene)}
+        known = [*turn.entries, *self._sessions.get((agent, question.session_id), ()), *self._projects]
+        shown, scene = question.remainder.digest, question.scene
+        words = {entry.word for entry in known if entry.fits(effect, shown, agent, scene)}
         return "reject" if "reject" in words else "allow" if words else None
 
     def _read_new_rejections(self) -> None:
@@ -157,7 +164,7 @@ class Memory:
         self._sessions.pop((agent, session_id), None)
 
 
-def _entry(answer: Answer, effect: Effect, agent: str, scene: Scene) -> _Entry:
+def _entry(answer: Answer, effect: Effect, shown: str, agent: str, scene: Scene) -> _Entry:
     path, line, place, env, subject = _thing(effect)
     until = None if answer.seconds is None else time.time() + answer.seconds
     word: Literal["allow", "reject"] = "allow" if answer.is_yes else "reject"
@@ -171,6 +178,7 @@ def _entry(answer: Answer, effect: Effect, agent: str, scene: Scene) -> _Entry:
         place=place,
         env=env,
         subject=subject,
+        shown=shown,
         rule=answer.rule,
         until=until,
     )

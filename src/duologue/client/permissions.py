@@ -291,7 +291,7 @@ class Permissions:
 
     def _judge(self, question: Question, turn: Turn) -> Ruling:
         """The strictest word about all effects, after what was said before."""
-        judged = [(effect, self._judge_effect(effect, question.scene, turn)) for effect in question.effects]
+        judged = [(effect, self._judge_effect(effect, question, turn)) for effect in question.effects]
         worst = strictest(ruling for _, ruling in judged)
         if worst.word != "ask" or question.method == "session/request_permission" or self._is_dry_run:
             return worst
@@ -301,11 +301,11 @@ class Permissions:
             return Ruling("reject", "refused")
         return Ruling("allow", "granted") if turn.spend(unsettled) else worst
 
-    def _judge_effect(self, effect: Effect, scene: Scene, turn: Turn) -> Ruling:
+    def _judge_effect(self, effect: Effect, question: Question, turn: Turn) -> Ruling:
         if effect.kind in CHANGING and effect.path is not None and self._is_own_file(effect.path):
             return Ruling("reject", "the client's own files")
-        ruling = judge(self._rules, effect, scene)
-        said = self._memory.recall(effect, self._agent, scene, turn)
+        ruling = judge(self._rules, effect, question.scene)
+        said = self._memory.recall(effect, question, self._agent, turn)
         if said == "reject" or (said == "allow" and ruling.word == "ask"):
             return Ruling(said, "remembered") if ruling.word != "reject" else ruling
         return ruling
@@ -332,7 +332,7 @@ class Permissions:
 
     def _remember(self, answer: Answer, question: Question, turn: Turn) -> None:
         try:
-            self._memory.remember(answer, question.effects, self._agent, question.scene, turn)
+            self._memory.remember(answer, question, self._agent, turn)
         except (OSError, ValueError):
             _log.exception("an answer could not be remembered")
 

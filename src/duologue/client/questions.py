@@ -18,6 +18,7 @@ from typing import Literal, TypeAlias
 from duologue.client.effects import Effect, Scene, effects_of_tool
 from duologue.client.inert import inert
 from duologue.client.patterns import offered_patterns
+from duologue.client.remainder import Remainder, remainder_of
 from duologue.conversation.items import ToolCall
 from duologue.dialects.terms import PermissionOption
 
@@ -102,6 +103,34 @@ class Question:
         """All that would be done, one by one."""
         return effects_of_tool(self.tool, self.scene) if self.given_effects is None else list(self.given_effects)
 
+    @cached_property
+    def remainder(self) -> Remainder:
+        """What the tool call shows beyond its effects."""
+        return remainder_of(self.tool) if self.given_effects is None else Remainder()
+
+    @property
+    def acts(self) -> list[str]:
+        """Each effect in a line of its own, in full: a yes is about these, and a remembered yes about these alone."""
+        return list(dict.fromkeys(_line(effect) for effect in self.effects if effect.kind not in NOTES))
+
+    @property
+    def details(self) -> list[str]:
+        """What the agent shows that no line of `acts` stands for: input, text, places. A remembered yes covers it."""
+        return list(self.remainder.lines)
+
+    @property
+    def is_shown_whole(self) -> bool:
+        """Whether `acts` and `details` are all there is; if not, a user has not seen what a yes would allow."""
+        return not self.remainder.hidden_files and not self.remainder.hidden_characters
+
+    @property
+    def can_be_remembered(self) -> bool:
+        """Whether enough was shown to know it again: a file, a command, or what the agent sent with it; all of it."""
+        is_specific = bool(self.remainder.digest) or any(
+            each.path or each.command or each.spelling for each in self.effects
+        )
+        return is_specific and self.is_shown_whole and not self.remainder.has_media
+
     @property
     def title(self) -> str:
         """What the agent calls it: one line, cut, with nothing in it that acts on a terminal."""
@@ -134,8 +163,16 @@ class Question:
     @property
     def offered_rules(self) -> list[str]:
         """Patterns that may be remembered with `allow(rule=…)`, the narrowest first."""
+        if self.remainder.digest:
+            return []  # a rule is about the command alone
         commands = [effect.command for effect in self.effects if effect.command is not None]
         return offered_patterns(commands[0]) if len(commands) == len(self.effects) == 1 else []
+
+    @cached_property
+    def usable_options(self) -> list[PermissionOption]:
+        """Options that an answer can name: those whose id is theirs alone."""
+        ids = Counter(option.option_id for option in self.options)
+        return [option for option in self.options if ids[option.option_id] == 1]
 
     # --- answering
 
@@ -156,7 +193,7 @@ class Question:
 
         Args:
             always: Tell the agent to ask no more, if it offers that, and remember it for the session.
-            remember: Ask nobody about exactly this again, so long.
+            remember: Ask nobody about exactly this again, so long. Where `can_be_remembered` is false it counts once.
             seconds: Forget it after this time at the latest.
             rule: Remember this one of `offered_rules` instead of the very command.
 
@@ -182,7 +219,7 @@ class Question:
         Raises:
             ValueError: No such option was offered, or several have this id and nobody knows which is meant.
         """
-        for option in self._usable:
+        for option in self.usable_options:
             if option.option_id == option_id:
                 return self.settle(Answer(option, "user", "session" if option.kind.endswith("_always") else None))
         raise ValueError("no such option was offered")
@@ -204,7 +241,7 @@ class Question:
 
     def option_of_kind(self, *kinds: str) -> PermissionOption | None:
         """The first option of the first kind that is offered."""
-        return next((option for kind in kinds for option in self._usable if option.kind == kind), None)
+        return next((option for kind in kinds for option in self.usable_options if option.kind == kind), None)
 
     def settle(self, answer: Answer) -> bool:
         """Take this for the answer, if there is none yet."""
@@ -216,8 +253,9 @@ class Question:
             return False
         return True
 
-    @cached_property
-    def _usable(self) -> list[PermissionOption]:
-        """Options that an answer can name: those whose id is theirs alone."""
-        ids = Counter(option.option_id for option in self.options)
-        return [option for option in self.options if ids[option.option_id] == 1]
+
+def _line(effect: Effect) -> str:
+    if effect.command is not None:
+        return f"{effect.kind}: {inert(effect.command.line, None)}"
+    named = effect.path or effect.spelling
+    return f"{effect.kind}: {inert(named, None)}" if named else f"{effect.kind}: neither file nor command is named"

@@ -194,7 +194,8 @@ class _Run:
         for call_id, call in self._calls.items():
             if call == (title, raw) and self._tools[call_id].status == "pending":
                 return await self._tools[call_id].allow()
-        async with self._turn.tool(title, kind_of(title), raw_input=raw) as tool:
+        kind = self._kinds.get(title) or kind_of(title)
+        async with self._turn.tool(title, kind, raw_input=raw) as tool:
             return await tool.allow()
 
 

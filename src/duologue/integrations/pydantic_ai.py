@@ -184,7 +184,7 @@ class _Run:
         results = DeferredToolResults()
         for call in requests.approvals:
             tool = await self._tool(call)
-            is_allowed = await tool.allow(remember_as=f"tool {call.tool_name}")
+            is_allowed = await tool.allow()  # "always" covers these arguments
             results.approvals[call.tool_call_id] = True if is_allowed else ToolDenied("the user did not permit this")
         for call in requests.calls:
             tool = await self._tool(call)

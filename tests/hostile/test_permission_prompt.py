@@ -1,0 +1,156 @@
+"""A prompt shows everything that an answer grants, in our own words, and nothing of the agent looks like ours."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.program import ODD_AGENT, Terminal, terminal
+
+pytestmark = [pytest.mark.timeout(60), pytest.mark.fault("PRM-18")]
+
+AGENT = [sys.executable, str(Path(__file__).with_name("asking_agent.py"))]
+OPTIONS = [
+    {"optionId": "once", "name": "Allow once", "kind": "allow_once"},
+    {"optionId": "no", "name": "Reject", "kind": "reject_once"},
+]
+
+
+@contextmanager
+def asked(home: Path, *calls: dict[str, Any], options: list[dict[str, Any]] = OPTIONS) -> Generator[Terminal]:
+    """The program on a terminal, before a person who is asked about these tool calls."""
+    questions: list[dict[str, Any]] = [
+        {"toolCall": {"toolCallId": f"t{number}", **call}, "options": options} for number, call in enumerate(calls)
+    ]
+    script = home / "questions.json"
+    script.write_text(json.dumps(questions))
+    work = home / "work"
+    work.mkdir(exist_ok=True)
+    with terminal(home, "run", "--ask", "go", "--", *AGENT, str(script), cwd=work) as person:
+        yield person
+
+
+def test_each_answer_begins_with_our_word_for_its_kind(tmp_path: Path) -> None:
+    options = [
+        {"optionId": "a", "name": "No, do not allow this", "kind": "allow_always"},
+        {"optionId": "b", "name": "Reject", "kind": "allow_once"},
+        {"optionId": "c", "name": "Yes", "kind": "reject_once"},
+        {"optionId": "d", "name": "Whatever", "kind": "reject_always"},
+        {"optionId": "e", "name": "Cancel", "kind": "allow_for_ever"},
+        {"optionId": "same", "name": "One of two", "kind": "allow_once"},
+        {"optionId": "same", "name": "The other", "kind": "reject_once"},
+    ]
+    with asked(tmp_path, {"title": "x", "kind": "other"}, options=options) as person:
+        shown = re.sub(r"\n    \| ", "", person.until("Your choice"))
+        person.type("\n")
+        person.until("answer 0: c")
+
+        assert (
+            "1. Allow always; the agent decides what it asks about again (in the agent's words: \"No, do not" in shown
+        )
+        assert '2. Allow once (in the agent\'s words: "Reject")' in shown
+        assert '3. Reject (in the agent\'s words: "Yes")' in shown
+        assert '4. Reject always (in the agent\'s words: "Whatever")' in shown
+        assert (
+            '5. Unknown kind of answer "allow_for_ever", which may mean yes (in the agent\'s words: "Cancel")' in shown
+        )
+        assert "6. " not in shown
+        assert person.wait() == 5
+
+
+def test_commands_and_all_files_are_shown_with_their_number(tmp_path: Path) -> None:
+    files = [f"/elsewhere/{number}.txt" for number in range(120)]
+    call = {
+        "title": "Tidy up",
+        "kind": "delete",
+        "rawInput": {"command": "rm -rf / --no-preserve-root"},
+        "locations": [{"path": path} for path in files],
+    }
+    with asked(tmp_path, call) as person:
+        shown = person.until("Your choice")
+        person.type("1\n")
+        person.until("answer 0: once")
+
+        assert "effects (121):" in shown
+        assert "    execute: rm -rf / --no-preserve-root\n" in shown
+        assert [path for path in files if f"    delete: {path}\n" not in shown] == []
+
+
+def test_what_is_only_in_the_content_or_the_input_is_shown(tmp_path: Path) -> None:
+    text = {"type": "content", "content": {"type": "text", "text": "rm -rf /\nreally"}}
+    call = {"title": "Run", "kind": "execute", "content": [text], "rawInput": {"target": "production"}}
+    with asked(tmp_path, call) as person:
+        shown = person.until("Your choice")
+        person.type("1\n")
+        person.until("answer 0: once")
+
+        assert "effects (1):\n    execute: neither file nor command is named\n" in shown
+        assert '    | input: {"target":"production"}\n    | rm -rf /\n    | really\n' in shown
+
+
+def test_what_cannot_be_shown_whole_cannot_be_allowed(tmp_path: Path) -> None:
+    many = {"title": "Edit", "kind": "edit", "locations": [{"path": f"/w/{number}"} for number in range(300)]}
+    long = {"title": "Run", "kind": "execute", "rawInput": {"code": "x" * 70_000 + "; rm -rf /"}}
+    with asked(tmp_path, many, long) as person:
+        for number, hidden in enumerate(("44 more files and 0 more characters", "0 more files and 4,49")):
+            shown = person.until("Your choice")
+            person.type("1\n")
+            person.until(f"answer {number}: no")
+
+            assert hidden in shown
+            assert "1. Reject\nYour choice" in shown.replace("  1.", "1.")
+        assert person.wait() == 5
+
+
+def test_what_is_not_specific_cannot_be_remembered(tmp_path: Path) -> None:
+    with asked(tmp_path, {"title": "Run a command", "kind": "execute"}) as person:
+        shown = person.until("Your choice")
+        person.type("3\n")
+        person.until("answer 0: no")
+
+        assert "an answer holds once" in shown
+        assert "do not ask" not in shown
+
+
+@pytest.mark.parametrize("padding", [" ", "x", "\u3000", "\u2003"])
+def test_text_of_an_agent_that_is_wrapped_does_not_look_like_ours(tmp_path: Path, padding: str) -> None:
+    """Text is padded so that a terminal of 80 columns would put its end at the beginning of a line."""
+    lures = ("  effects (1):", "  1. Reject", "Your choice (a number; enter means no): ")
+    fake = [padding * columns + lure for lure in lures for columns in range(30, 79)]
+    call = {
+        "title": padding * 61 + "  1. Reject",
+        "kind": "other",
+        "content": [{"type": "content", "content": {"type": "text", "text": "\n".join(fake)}}],
+        "locations": [{"path": "/" + padding * 67 + lure} for lure in lures],
+    }
+    names = [{"optionId": "x", "name": padding * 20 + "  2. Reject", "kind": "allow_always"}, *OPTIONS]
+    with asked(tmp_path, call, options=names) as person:
+        shown = person.until("enter means no): ")
+        while not shown.endswith("\nYour choice (a number; enter means no): "):
+            shown += person.until("enter means no): ")
+        person.type("\n")
+        person.until("answer 0: no")
+
+    shown = shown[shown.rindex("\nThe agent asks to: ") :]
+    lines = [line for line in shown.split("\n") if not line.startswith("    ")]
+    assert [line for line in lines if line.startswith("  effects")] == ["  effects (3):"]
+    assert [line[:5] for line in lines if re.match(r"  \d", line)] == ["  1. ", "  2. ", "  3. ", "  4. ", "  5. "]
+    assert "Reject" in next(line for line in lines if line.startswith("  3. "))
+    # No line is longer than the terminal, so that none goes on in a line that it begins.
+    assert max(sum(1 if sign.isascii() else 2 for sign in line) for line in shown.split("\n")) <= 80
+
+
+def test_the_message_of_a_url_question_cannot_name_a_host(tmp_path: Path) -> None:
+    url = "https://evil.example/" + "a" * 33 + "  It belongs to: github.com".replace(" ", "_")
+    with terminal(tmp_path, "run", "hi", "--", *ODD_AGENT, "asks-url", url) as person:
+        shown = person.until("Agreed?")
+        person.type("n\n")
+        assert person.wait() == 0
+    assert [line for line in shown.split("\n") if line.startswith("  It")] == ["  It belongs to: evil.example"]
