@@ -14,10 +14,11 @@ from duologue.cli.parser import SHELLS, each_command
 from tests.cli.program import duologue, terminal
 
 
-def configure(home: Path, text: str) -> None:
+def configure(home: Path, text: str) -> Path:
     path = home / "config" / "duologue" / "config.toml"
     path.parent.mkdir(parents=True)
     path.write_text(text)
+    return path
 
 
 def test_without_a_command_it_says_what_can_be_done(tmp_path: Path) -> None:
@@ -169,6 +170,27 @@ def test_the_doctor_says_who_answers_and_what_to_fix(tmp_path: Path) -> None:
     assert findings["agent gone"]["state"] == "broken"
     assert findings["agent gone"]["fix"]
     assert findings["config"]["state"] == "ok"
+
+
+@pytest.mark.fault("PRM-23")
+def test_the_doctor_names_every_line_of_the_rules_that_is_refused(tmp_path: Path) -> None:
+    text = '[permissions.execute]\n"git log *" = "allow"\n"git *" = "allow"\n"npm test *" = "allow"\n'
+    path = configure(tmp_path, text)
+    path.chmod(0o600)
+    ended = duologue(tmp_path, "doctor", "--agent", "builtin", "--json")
+    findings = [finding for finding in map(json.loads, ended.stdout.splitlines()) if finding["what"] == "rules"]
+
+    assert ended.returncode == 1
+    assert [(each["state"], each["told"].partition(": ")[0]) for each in findings] == [
+        ("broken", f"{path}, line 3"),
+        ("broken", f"{path}, line 4"),
+    ]
+    assert "'git log *'" in findings[0]["told"]
+    run = duologue(tmp_path, "run", "hello")
+    assert (run.returncode, run.stdout) == (2, "")
+    assert "line 3" in run.stderr
+    path.write_text('[permissions.execute]\n"git log *" = "allow"\n')
+    assert duologue(tmp_path, "doctor", "--agent", "builtin").returncode == 0
 
 
 def test_the_doctor_is_content_with_an_agent_that_answers(tmp_path: Path) -> None:

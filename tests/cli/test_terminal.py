@@ -129,7 +129,7 @@ def test_a_command_can_be_allowed_once_for_long_or_with_others_like_it(tmp_path:
         asked = person.until("Your choice")
         person.type("7\n")
 
-        assert "  7. Allow `echo hello *` in this session\n" in asked
+        assert "  7. Allow `echo *` in this session\n" in asked
         assert "  8. " not in asked
         assert person.wait() == 0
 

@@ -347,7 +347,7 @@ async def test_an_answer_that_comes_too_late_has_no_effect(tmp_path: Path, end: 
 @pytest.mark.fault("CAN-10")
 async def test_a_withdrawn_wait_ends_and_the_command_goes_on(tmp_path: Path) -> None:
     agent = ScriptedAgent()
-    rules = Permissions(execute={"sleep *": "allow"})
+    rules = Permissions(execute={"sleep 60": "allow"})
     async with (
         asyncio.timeout(10),
         connect(agent, permissions=rules, terminals=Terminals(grace=0.5)) as remote,

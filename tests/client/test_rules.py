@@ -54,7 +54,7 @@ def test_a_rule_without_a_star_allows_that_command_alone() -> None:
         assert on_command(rules, other) == "ask"
 
 
-def test_a_star_stands_for_any_arguments_that_run_and_write_nothing() -> None:
+def test_a_star_stands_for_arguments_that_run_and_write_nothing() -> None:
     rules: dict[str, Word] = {"git log *": "allow"}
 
     for fine in ("git log", "git log --oneline -5", "git log --pretty=format:%H -- src", "git log --stat"):
@@ -97,10 +97,13 @@ def test_variables_make_another_command_of_it() -> None:
             "docker run *",
         ),
         *("awk *", "perl *", "timeout 5 *", "nohup *", "ssh *", "python -m pytest *", "git config *", "pip install *"),
+        *("git fetch *", "git clone *", "git rebase *", "sort *", "split *", "taskset *", "flock *", "prlimit *"),
+        *("setarch *", "uniq *", "tar *", "sed *", "rg *", "sleep *", "/usr/bin/git log *", "git log --oneline *"),
+        *("GIT log *", "Ls *", "a-program-of-tomorrow *"),
     ],
 )
-def test_what_runs_anything_is_no_prefix_rule(rule: str) -> None:
-    with pytest.raises(ValueError, match="would allow every command there is"):
+def test_a_star_is_refused_behind_whatever_is_not_reviewed(rule: str) -> None:
+    with pytest.raises(ValueError, match="not known to be harmless"):
         Rules({"execute": {rule: "allow"}})
     Rules({"execute": {rule: "reject"}})
 
@@ -111,6 +114,11 @@ def test_what_runs_anything_is_no_prefix_rule(rule: str) -> None:
     [
         ("git status -s", ["git status -s", "git status *"]),
         ("ls -la src", ["ls -la src", "ls *"]),
+        ("ls ../elsewhere", ["ls ../elsewhere"]),
+        ("cat .env", ["cat .env"]),
+        ("git log --output=x", ["git log --output=x"]),
+        ("git rebase main", ["git rebase main"]),
+        ("npm test", ["npm test"]),
         ("python -m pytest", ["python -m pytest"]),
         ("npx -y thing", ["npx -y thing"]),
         ("find . -exec rm x", ["find . -exec rm x"]),
@@ -128,8 +136,7 @@ def test_only_rules_that_mean_what_they_say_are_offered(line: str, offered: list
 
     assert offered_patterns(command) == offered
     for rule in offered:
-        assert on_command({rule: "allow"}, line) in ("allow", "ask")
-    assert not offered or on_command({offered[0]: "allow"}, line) == "allow"
+        assert on_command({rule: "allow"}, line) == "allow"
 
 
 @pytest.mark.parametrize("rule", ["a; b", "a | b", "a $(b)", "* a", "a * b", "", " ", "a\nb", "cd x", "a > b", "a 'b"])
@@ -176,7 +183,13 @@ def test_the_words_of_a_rejection_may_have_others_between_them(line: str) -> Non
     assert on_command({"git push": "reject", "*": "allow"}, line) == "reject"
 
 
-@pytest.mark.parametrize("line", ["a; $b", "python -c 'x'", "env x", "sh x", "xargs x", "find . -delete"])
+@pytest.mark.parametrize(
+    "line",
+    [
+        *("a; $b", "python -c 'x'", "env x", "sh x", "xargs x", "find . -delete", "taskset 1 x", "flock x y"),
+        *("thing --filter='rm x'", "thing -x 'a; rm x'", "thing --hook=rm"),
+    ],
+)
 def test_what_may_hide_something_rejected_is_asked_about(line: str) -> None:
     assert on_command({"rm *": "reject", "*": "allow"}, line) == "ask"
     assert on_command("allow", line) == "allow"
@@ -286,9 +299,15 @@ COMMANDS = ["git status", "git status *", "git log *", "rm *", "ls", "ls *"]
 FILES = ["/repo/src/a.py", "/repo/a.py", "/repo/keys/x", "/etc/passwd", "/more/a.py"]
 LINES = ["git status", "git status -s", "git log", "rm -rf x", "ls", "git status; rm x", "sh -c 'rm x'", "sudo ls"]
 
+
+def rows(patterns: list[str]) -> st.SearchStrategy[dict[str, Word]]:
+    """Tables of these patterns; `rm *` cannot be allowed."""
+    every = st.dictionaries(st.sampled_from(patterns), st.sampled_from(WORDS))
+    return every.filter(lambda table: table.get("rm *") != "allow")
+
+
 tables = st.one_of(
-    st.tuples(st.just("edit"), st.dictionaries(st.sampled_from([*PATHS, "*"]), st.sampled_from(WORDS))),
-    st.tuples(st.just("execute"), st.dictionaries(st.sampled_from([*COMMANDS, "*"]), st.sampled_from(WORDS))),
+    st.tuples(st.just("edit"), rows([*PATHS, "*"])), st.tuples(st.just("execute"), rows([*COMMANDS, "*"]))
 )
 effects = st.one_of(
     st.sampled_from(FILES).map(lambda path: path_effects("edit", path, SCENE, resolved=path)[0]),

@@ -72,7 +72,10 @@ async def test_of_several_files_the_strictest_word_counts(tmp_path: Path) -> Non
         ("[permissions]\nread = 1", "1 is none of allow, ask, reject"),
         ("[permissions]\ntimeout = 'long'", "timeout: 'long' is no value for it"),
         ("[permissions]\ntimeout = true", "timeout: True is no value for it"),
-        ("[permissions.execute]\n'python *' = 'allow'", "would allow every command"),
+        (
+            "[permissions.execute]\n'python *' = 'allow'",
+            "line 2: execute: 'python \\*' allows arguments that are not known",
+        ),
         ("[permissions.execute]\n'a; b' = 'allow'", "one simple command"),
         ("permissions = 1", "no table"),
         ("[permissions", "rules.toml"),
@@ -82,6 +85,39 @@ def test_a_file_that_says_something_else_is_refused_with_its_name(tmp_path: Path
     with pytest.raises(ValueError, match=words) as refused:
         Permissions.from_file(rules_file(tmp_path / "rules.toml", text))
     assert str(tmp_path / "rules.toml") in str(refused.value)
+
+
+@pytest.mark.fault("PRM-23")
+def test_every_line_that_is_refused_is_named_with_what_to_write_instead(tmp_path: Path) -> None:
+    text = """
+[agents.x]
+command = "x"   # "git rebase *" = "allow"
+
+[permissions]
+timeout = "x"
+fetch = {"a" = "allow", "b" = "maybe"}
+
+[permissions.edit]
+"git rebase *" = "allow"
+
+[permissions.execute]
+"git \\u0072ebase *" = "allow"
+'npm test *' = \"\"\"
+\\
+allow\"\"\"
+"git log *" = "allow"
+"rm *" = "reject"
+"git *" = "allow"
+"""
+    file = rules_file(tmp_path / "rules.toml", text)
+    with pytest.raises(ValueError, match="line 6") as refused:
+        Permissions.from_file(file)
+
+    told = str(refused.value).splitlines()
+    assert [line.partition(": ")[0] for line in told] == [f"{file}, line {number}" for number in (6, 7, 13, 16, 19)]
+    assert "'git rebase *' allows arguments that are not known to be harmless" in told[2]
+    assert "write each command with all its arguments as a rule of its own, or one of 'git blame *', " in told[2]
+    assert told[3].endswith("as a rule of its own")
 
 
 def test_a_file_that_is_not_there_is_an_error() -> None:

@@ -17,7 +17,9 @@ from duologue.cli.output import Style, safe
 from duologue.cli.targets import name_of, remote_config, versions_for, with_version
 from duologue.client.connect import connect
 from duologue.client.inert import inert
+from duologue.client.rulesfile import read_rules
 from duologue.config.agents import NamedAgent, config_file, find_agents
+from duologue.config.permissions import rules_files
 from duologue.errors import AuthenticationRequired, CommandNotFound, DuologueError, StartError, Unreachable
 from duologue.transports.address import is_remote
 
@@ -91,9 +93,26 @@ def _configuration(arguments: argparse.Namespace) -> Iterator[Finding]:
         )
     else:
         yield Finding(what="config", state="ok", told=str(path))
+    yield from _rules()
     if arguments.agent is not None and arguments.agent not in agents and not is_remote(arguments.agent):
         fix = f"one of: {', '.join(agents)}"
         yield Finding(what=arguments.agent, state="broken", told="there is no agent of this name", fix=fix)
+
+
+def _rules() -> Iterator[Finding]:
+    """Report every line of the user's rules that is refused."""
+    try:
+        for path in rules_files():
+            read_rules(path)
+            yield Finding(what="rules", state="ok", told=str(path))
+    except (ValueError, OSError) as error:
+        for complaint in str(error).splitlines():
+            yield Finding(
+                what="rules",
+                state="broken",
+                told=complaint,
+                fix="correct it: `run` and `chat` use no rules of this file until then",
+            )
 
 
 async def _check_agents(arguments: argparse.Namespace) -> list[Finding]:

@@ -224,8 +224,8 @@ def _add_doctor(commands: Commands) -> None:
     doctor = commands.add_parser(
         "doctor",
         help="what is installed, which agents answer, and how to fix what does not",
-        description="Check this installation, the configuration file, and that each agent starts and answers. "
-        "The exit code is 1 if something needs fixing.",
+        description="Check this installation, the configuration file with its rules, and that each agent starts and "
+        "answers. The exit code is 1 if something needs fixing.",
     )
     doctor.add_argument("--agent", metavar="NAME|URL", help="check only this agent")
     doctor.add_argument(

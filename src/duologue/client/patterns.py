@@ -4,23 +4,24 @@ A pattern that allows is read narrowly, one that asks or rejects is read widely,
 
             allow                                       ask, reject
     files   exactly what the glob says, case included   also beneath it, in any case; a bare name at any depth
-    words   exactly these, or with ` *` these and       these words in this order anywhere, the program in any
-            any arguments, in this order and place      directory; arguments follow or not
+    words   exactly these, or with ` *` a command of    these words in this order anywhere, the program in any
+            `reviewed_commands` and harmless arguments  directory; arguments follow or not
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TypeAlias
 
 from duologue.client.effects import Invocation, Scene
+from duologue.client.reviewed_commands import REVIEWED, ReviewedCommand, reviewed
 from duologue.client.sensitive import folded
 from duologue.client.shell import line_of, program_of, words_of
 
-__all__ = ["CommandPattern", "PathPattern", "Pattern", "offered_patterns", "runs_anything"]
+__all__ = ["CommandPattern", "PathPattern", "Pattern", "named_files", "offered_patterns", "runs_anything"]
 
 _LAUNCHERS = """
 sh bash dash ash ksh zsh fish csh tcsh pwsh powershell cmd busybox toybox
@@ -30,23 +31,19 @@ irb ghci env xargs find fd parallel nice ionice nohup time timeout stdbuf setsid
 nsenter strace ltrace watch script tmux screen entr watchexec at batch crontab systemd-run flatpak-spawn command exec
 eval source builtin npx pnpx bunx uvx pipx make gmake just task rake gradle mvn ant bazel cmake ninja tox nox ssh scp
 sftp rsync docker podman nerdctl kubectl tar zip curl wget nc ncat socat open start xdg-open ld-linux ld
+taskset flock prlimit setarch linux chrt numactl setpriv capsh pkexec bwrap firejail cgexec valgrind perf rlwrap split
 """
 LAUNCHERS = frozenset(_LAUNCHERS.split())
-"""Programs that run, or write, whatever their arguments say."""
+"""Programs that run, or write, what their arguments or files say: not complete, and never a reason to allow."""
 
-_RUNNING_WORDS = (
-    "-c -e -x -m run exec dlx x test start eval shell tool install script config alias bisect filter-branch"
-)
+_RUNNING_WORDS = """
+-c -e -x -m run exec dlx x test start eval shell tool install script config alias bisect filter-branch rebase difftool
+mergetool submodule
+"""
 RUNNING_WORDS = frozenset(_RUNNING_WORDS.split())
 """Words after which other programs run what follows, or something that can be changed beforehand."""
 
-RISKY_ARGUMENT = re.compile(
-    r"-c|-O.*|-o.*|-exec.*|-ok.*|-delete|-fprint.*|-fls|"
-    r"--(exec|output|out|upload-pack|receive-pack|config|ext-diff|textconv|open-files-in-pager|pager|pre|hostname-bin|"
-    r"compress-program|use-compress-program|checkpoint-action|to-command|rsh|editor|cmd|command|eval|script|shell|"
-    r"plugin|load|require|import|write|in-place|git-dir|work-tree|exec-path)([-=].*)?",
-)
-"""Arguments by which well-known programs run another one, or write where they are told."""
+WORDS_IN_A_LINE = re.compile(r"[\w./+@%:,-]+")
 
 
 class PathPattern:
@@ -84,7 +81,7 @@ class PathPattern:
 
 
 class CommandPattern:
-    """The words of a command. ` *` at the end of one that allows stands for any arguments."""
+    """The words of a command. ` *` at the end of one that allows stands for arguments that are known to be harmless."""
 
     def __init__(self, text: str, *, allows: bool) -> None:
         self.text = text
@@ -94,11 +91,13 @@ class CommandPattern:
         if words is None or (star and rest.strip() and allows):
             raise ValueError(f"a rule is one simple command, and perhaps ` *` at its end, not {text!r}")
         self.words = tuple(words)
-        if allows and self.takes_arguments and runs_anything(self.words):
-            raise ValueError(
-                f"{text!r} would allow every command there is, because of what its arguments can do: "
-                "name whole commands, or allow all of them with '*'"
-            )
+        if allows and self.takes_arguments and self._reviewed is None:
+            raise ValueError(_not_reviewed(text, self.words))
+
+    @property
+    def _reviewed(self) -> ReviewedCommand | None:
+        entry = reviewed(self.words)
+        return entry if entry is not None and entry.words == self.words else None
 
     def is_exactly(self, command: Invocation) -> bool:
         """Whether a rule that allows is about this command."""
@@ -106,13 +105,20 @@ class CommandPattern:
             return False
         if not self.takes_arguments:
             return command.words == self.words
-        arguments = command.words[len(self.words) :]
-        is_prefix = command.words[: len(self.words)] == self.words
-        return is_prefix and not any(RISKY_ARGUMENT.fullmatch(argument) for argument in arguments)
+        entry, size = self._reviewed, len(self.words)
+        if entry is None or command.words[:size] != self.words:
+            return False
+        return entry.accepts(command.words[size:], command.place)
 
     def is_perhaps(self, command: Invocation) -> bool:
         """Whether a rule that asks or rejects may be about this command."""
-        said = command.words or tuple(re.findall(r"[\w./+@%:,-]+", command.line))
+        return self._occurs_in(command.words or WORDS_IN_A_LINE.findall(command.line))
+
+    def is_hidden_in(self, command: Invocation) -> bool:
+        """Whether the words of this rule stand inside an argument, where another program may find and run them."""
+        return self._occurs_in(WORDS_IN_A_LINE.findall(" ".join(command.words)))
+
+    def _occurs_in(self, said: Iterable[str]) -> bool:
         following = iter(said)
         return all(any(_is_word(wanted, word) for word in following) for wanted in self.words)
 
@@ -121,7 +127,7 @@ Pattern: TypeAlias = PathPattern | CommandPattern
 
 
 def runs_anything(words: Sequence[str]) -> bool:
-    """Whether these words, with arguments of somebody else's choice, may run any other program."""
+    """Whether this is known to run what its arguments or files say: a reason to ask, never one to allow."""
     program, *rest = words
     if program_of(program) in LAUNCHERS or any(word in RUNNING_WORDS for word in rest):
         return True
@@ -146,15 +152,33 @@ def offered_patterns(command: Invocation) -> list[str]:
     if not command.words or command.env:
         return []
     exact = line_of(command.words)
-    program, *rest = command.words
-    subcommand = rest[:1] if rest and re.fullmatch(r"[a-z][a-z-]*", rest[0]) else []
-    prefix = [program, *subcommand]
-    wide = line_of(prefix) + " *"
     try:
         CommandPattern(exact, allows=True)
     except ValueError:
         return []
-    return [exact] if runs_anything(prefix) else [exact, wide]
+    entry = reviewed(command.words)
+    wide = [] if entry is None else [f"{entry.name} *"]
+    return [exact, *(each for each in wide if CommandPattern(each, allows=True).is_exactly(command))]
+
+
+def named_files(command: Invocation) -> list[str]:
+    """Return the files that a reviewed command is given, from the top; nothing is known of other commands."""
+    entry = reviewed(command.words)
+    if entry is None:
+        return []
+    return [
+        str(Path(command.place, each)) for each in entry.files(command.words[len(entry.words) :]) if "\0" not in each
+    ]
+
+
+def _not_reviewed(text: str, words: Sequence[str]) -> str:
+    """Say why ` *` is refused here, and what to write instead."""
+    alike = [f"'{entry.name} *'" for entry in REVIEWED if entry.words[0] == program_of(words[0])]
+    others = f", or one of {', '.join(alike)}" if alike else ""
+    return (
+        f"{text!r} allows arguments that are not known to be harmless: they may run any program or write any file; "
+        f"write each command with all its arguments as a rule of its own{others}"
+    )
 
 
 def _folder(root: str) -> str:

@@ -19,6 +19,7 @@ from duologue.client.audit import Audit
 from duologue.client.effects import CHANGING, KINDS, Effect, Scene, command_effect, path_effects
 from duologue.client.memory import Memory, Turn
 from duologue.client.ownfiles import OwnFile
+from duologue.client.patterns import named_files
 from duologue.client.questions import Answer, Question
 from duologue.client.rules import Rule, Rules, Ruling, judge, strictest
 from duologue.client.rulesfile import read_rules
@@ -56,7 +57,8 @@ class Permissions:
 
     Args:
         read, edit, delete, move, search: Patterns are globs of files, relative to the session's directory.
-        execute: Patterns are commands; ` *` at the end of one stands for any arguments.
+        execute: Patterns are commands; ` *` at the end of one that allows stands for arguments that are known to be
+            harmless, and is accepted for the commands of `duologue.client.reviewed_commands` only.
         think, fetch, switch_mode, other: Other kinds of tool calls.
         secrets: Reading files whose names say that they hold secrets, beside what `read` says.
         protected: Changing files that other programs act on (hooks, settings, start files), beside what `edit` says.
@@ -306,9 +308,18 @@ class Permissions:
             return Ruling("reject", "the client's own files")
         ruling = judge(self._rules, effect, question.scene)
         said = self._memory.recall(effect, question, self._agent, turn)
-        if said == "reject" or (said == "allow" and ruling.word == "ask"):
-            return Ruling(said, "remembered") if ruling.word != "reject" else ruling
+        if ruling.word != "reject" and (said == "reject" or (said == "allow" and ruling.word == "ask")):
+            ruling = Ruling(said, "remembered")
+        if ruling.word == "allow" and self._reads_rejected(effect, question.scene):
+            return Ruling("ask", f"{ruling.rule}, but reading a file that it names is rejected")
         return ruling
+
+    def _reads_rejected(self, effect: Effect, scene: Scene) -> bool:
+        """Whether a command that may take arguments names a file that the rules for reading reject."""
+        if effect.command is None:
+            return False
+        effects = [each for path in named_files(effect.command) for each in path_effects("read", path, scene)]
+        return any(judge(self._rules, each, scene).word == "reject" for each in effects)
 
     async def _settled(self, question: Question, ruling: Ruling) -> Answer:
         if self._is_dry_run:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Literal, TypeAlias, get_args
 
-from duologue.client.effects import KINDS, Effect, Scene
+from duologue.client.effects import KINDS, Effect, Invocation, Scene
 from duologue.client.ownfiles import OwnFile
 from duologue.client.patterns import CommandPattern, PathPattern, Pattern, runs_anything
 
@@ -69,9 +69,16 @@ class _Table:
         is_plain = all(word == "allow" for _, word in self.patterns)
         if effect.command is None:
             return is_plain
-        # Of what cannot be read, and of what runs other commands, nobody can say that no other rule forbids it.
-        is_known = bool(effect.command.words) and not effect.command.env and not runs_anything(effect.command.words)
-        return is_plain or is_known
+        return is_plain or self._is_known(effect.command)
+
+    def _is_known(self, command: Invocation) -> bool:
+        """Whether a command can be read, and is not known to run others that another rule may forbid."""
+        if not command.words or command.env or runs_anything(command.words):
+            return False
+        return not any(
+            isinstance(pattern, CommandPattern) and word != "allow" and pattern.is_hidden_in(command)
+            for pattern, word in self.patterns
+        )
 
 
 class Rules:

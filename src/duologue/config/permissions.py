@@ -29,7 +29,7 @@ protected = "ask"       # changing hooks, settings and start files, which other 
 [permissions.execute]
 "git status" = "allow"
 "git diff" = "allow"
-"git log *" = "allow"   # with any arguments
+"git log *" = "allow"   # with arguments that run and write nothing; few commands may end in " *"
 "*" = "ask"
 """
 
