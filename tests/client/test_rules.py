@@ -255,6 +255,71 @@ def test_a_link_does_not_carry_a_permission_elsewhere_and_hides_no_rejection() -
     assert on_path({"link": "reject", "*": "allow"}, "/repo/link/x", resolved="/repo/src/x") == "reject"
 
 
+@pytest.mark.fault("PRM-22")
+@pytest.mark.parametrize("kind", ["edit", "read"])
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        *("vault", "vault/", "vault/**", "./vault", "vault/*.txt", "sub/deeper", "sub/deeper/**", "twice"),
+        *(
+            "{home}/linked/project/store",
+            "{home}/linked/project/vault/**",
+            "{home}/linked/**/store/*",
+            "other/../vault",
+        ),
+    ],
+)
+def test_a_rejection_of_a_link_is_one_of_what_it_leads_to(tmp_path: Path, pattern: str, kind: str) -> None:
+    project = tmp_path / "project"
+    (project / "store").mkdir(parents=True)
+    (project / "sub").mkdir()
+    (project / "store" / "a.txt").touch()
+    for link, target in {
+        "project/vault": "store",
+        "project/sub/deeper": "../store",
+        "project/twice": "sub/deeper",
+        "linked": str(tmp_path),
+    }.items():
+        (tmp_path / link).symlink_to(target)
+    scene = Scene.of("s", str(project))
+    rules = Rules({kind: {pattern.format(home=tmp_path): "reject", "*": "allow"}})
+
+    def said(path: Path) -> Word:
+        return judge([rules], path_effects(kind, str(path), scene)[0], scene).word
+
+    assert said(project / "store" / "a.txt") == "reject"
+    assert said(project / "sub" / "deeper" / "a.txt") == "reject"
+    assert said(project / "storehouse") == "allow"
+    assert said(project / "sub" / "b") == "allow"
+
+
+@pytest.mark.fault("PRM-22")
+def test_a_rejection_follows_its_link_to_where_it_leads_now(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "link").symlink_to("one")
+    scene = Scene.of("s", str(tmp_path))
+    rules = Rules({"edit": {"link/**": "reject", "*": "allow"}})
+
+    def said(name: str) -> Word:
+        return judge([rules], path_effects("edit", str(tmp_path / name / "file"), scene)[0], scene).word
+
+    assert (said("one"), said("two")) == ("reject", "allow")
+    (tmp_path / "link").unlink()
+    (tmp_path / "link").symlink_to("two")
+    assert (said("one"), said("two")) == ("allow", "reject")
+
+
+@pytest.mark.fault("PRM-22")
+def test_a_rejected_program_is_found_behind_a_link(tmp_path: Path) -> None:
+    (tmp_path / "harmless").symlink_to("/bin/rm")
+    scene = Scene.of("s", str(tmp_path))
+    rules = Rules({"execute": {"rm *": "reject", "*": "allow"}})
+
+    for program, word in (("./harmless", "reject"), (str(tmp_path / "harmless"), "reject"), ("./other", "allow")):
+        assert judge([rules], command_effect([program, "file"], str(tmp_path)), scene).word == word
+
+
 def test_a_plain_allow_of_files_is_about_those_of_the_session() -> None:
     assert on_path("allow", "/repo/a") == "allow"
     assert on_path("allow", "/more/a") == "allow"

@@ -3,15 +3,17 @@
 A pattern that allows is read narrowly, one that asks or rejects is read widely, so that each errs on the safe side:
 
             allow                                       ask, reject
-    files   exactly what the glob says, case included   also beneath it, in any case; a bare name at any depth
+    files   exactly what the glob says, case included   also beneath it, in any case; a bare name at any depth;
+                                                        also where links in the fixed beginning of the glob lead
     words   exactly these, or with ` *` a command of    these words in this order anywhere, the program in any
-            `reviewed_commands` and harmless arguments  directory; arguments follow or not
+            `reviewed_commands` and harmless arguments  directory and by any link; arguments follow or not
 """
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TypeAlias
@@ -20,6 +22,7 @@ from duologue.client.effects import Invocation, Scene
 from duologue.client.reviewed_commands import REVIEWED, ReviewedCommand, reviewed
 from duologue.client.sensitive import folded
 from duologue.client.shell import line_of, program_of, words_of
+from duologue.client.tool_input import MOST_CHARACTERS
 
 __all__ = ["CommandPattern", "PathPattern", "Pattern", "named_files", "offered_patterns", "runs_anything"]
 
@@ -73,7 +76,24 @@ class PathPattern:
     def is_perhaps(self, path: str, scene: Scene) -> bool:
         """Whether a rule that asks or rejects may be about this file."""
         seen = {self._seen_from(path, root) for root in (scene.cwd, *scene.roots)}
-        return any(self._wide.fullmatch(folded(each)) for each in seen)
+        if any(self._wide.fullmatch(folded(each)) for each in seen):
+            return True
+        return any(real.fullmatch(folded(path)) for real in self._behind_links(scene))
+
+    def _behind_links(self, scene: Scene) -> Iterator[re.Pattern[str]]:
+        """Yield what the pattern means where the links in its fixed beginning lead at this moment."""
+        glob = self._glob.rstrip("/").removesuffix("/**") or "/"
+        fixed = re.match(r"([^*?]*(/|$))?", glob)
+        start = fixed.group() if fixed else ""
+        for root in dict.fromkeys([scene.cwd, *scene.roots]):
+            written = Path(root, start)
+            real = os.path.realpath(written)
+            if start and real != str(written):
+                rest = glob[len(start) :]
+                beneath = (
+                    re.escape(folded(_folder(real))) + _translated(folded(rest)) if rest else re.escape(folded(real))
+                )
+                yield re.compile(f"{beneath}(/.*)?")
 
     def _seen_from(self, path: str, root: str) -> str:
         """The path as the glob is written: from the top, or from a directory as long as it lies there."""
@@ -112,7 +132,8 @@ class CommandPattern:
 
     def is_perhaps(self, command: Invocation) -> bool:
         """Whether a rule that asks or rejects may be about this command."""
-        return self._occurs_in(command.words or WORDS_IN_A_LINE.findall(command.line))
+        said = command.words or WORDS_IN_A_LINE.findall(command.line)
+        return self._occurs_in(said) or self._occurs_in([_linked_program(command), *said[1:]])
 
     def is_hidden_in(self, command: Invocation) -> bool:
         """Whether the words of this rule stand inside an argument, where another program may find and run them."""
@@ -187,6 +208,14 @@ def _folder(root: str) -> str:
 
 def _is_word(wanted: str, word: str) -> bool:
     return wanted.casefold() in (word.casefold(), word.casefold().rpartition("/")[2])
+
+
+def _linked_program(command: Invocation) -> str:
+    """Return the file that a program given with its directory really is."""
+    program = command.words[0] if command.words else ""
+    if "/" not in program or "\0" in program or len(program) > MOST_CHARACTERS:
+        return program
+    return os.path.realpath(Path(command.place, program))
 
 
 def _translated(glob: str) -> str:
