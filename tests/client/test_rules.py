@@ -75,7 +75,10 @@ def test_a_command_is_allowed_where_the_session_works_and_not_deeper() -> None:
 
 def test_variables_make_another_command_of_it() -> None:
     assert on_command({"git status": "allow"}, "git status", {"NO_COLOR": "1", "LC_ALL": "C"}) == "allow"
+    assert on_command({"git status": "allow"}, "git status", {"TZ": "Europe/Berlin", "CI": ""}) == "allow"
     assert on_command({"git status": "allow"}, "git status", {"GIT_PAGER": "x"}) == "ask"
+    for name, value in {"LANGUAGE": "de:../../repo", "LC_ALL": "/repo/x", "LANG": "a/b", "TZ": ":x"}.items():
+        assert on_command({"git status": "allow"}, "git status", {name: value}) == "ask"
     assert on_command({"rm *": "reject", "*": "allow"}, "git status", {"GIT_PAGER": "x"}) == "ask"
 
 

@@ -193,6 +193,34 @@ def test_each_attack_does_harm_where_nothing_stops_it(world: World, line: str) -
         pytest.skip(f"this version of {argv[0]} is not open to it: {said[:200]}")
 
 
+@pytest.mark.fault("PRM-20")
+@pytest.mark.parametrize(
+    "variable",
+    [
+        *(
+            "LANGUAGE=../../../..{place}",
+            "LANGUAGE=de:../../../..{place}",
+            "LC_ALL={place}",
+            "LANG={place}",
+            "TZ={place}",
+        ),
+        *("TZ=:{place}", "TERM=../x", "LC_MESSAGES=../../../..{place}", "PATH={place}", "GIT_EXTERNAL_DIFF={place}"),
+    ],
+)
+async def test_no_variable_makes_an_allowed_command_load_files_of_the_agent(world: World, variable: str) -> None:
+    """Translations hold the formats of `printf`, so a program that loads those of an agent may run anything."""
+    name, _, value = variable.format(place=world.project).partition("=")
+    agent = ScriptedAgent()
+    async with (
+        asyncio.timeout(60),
+        connect(agent, permissions=Permissions(execute=EVERY_RULE), terminals=Terminals()) as remote,
+        remote.session(world.project),
+    ):
+        env = [{"name": name, "value": value}]
+        answer = await agent.ask("terminal/create", {"sessionId": "s1", "command": "ls", "args": ["-l"], "env": env})
+        assert "error" in answer
+
+
 @pytest.mark.parametrize(
     "line",
     [

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -47,7 +48,8 @@ CI COLUMNS LINES NO_COLOR FORCE_COLOR CLICOLOR CLICOLOR_FORCE TERM COLORTERM LAN
 PYTHONUNBUFFERED PYTHONDONTWRITEBYTECODE RUST_BACKTRACE DEBIAN_FRONTEND GIT_TERMINAL_PROMPT
 """
 HARMLESS_VARIABLES = frozenset(_DISPLAY_VARIABLES.split())
-"""Variables that change how a program looks and not what it does."""
+"""Variables that change how a program looks and not what it does, as long as their values name no files."""
+HARMLESS_VALUE = re.compile(r"(?!.*\.\.)[^/:][^\0]*|", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -128,7 +130,7 @@ def command_effect(argv: Sequence[str], place: str, env: Mapping[str, str] | Non
     """
     line = shell_line(argv)
     words = list(argv) if line is None else words_of(line)
-    variables = tuple(sorted(each for each in (env or {}).items() if not _is_harmless(each[0])))
+    variables = tuple(sorted(each for each in (env or {}).items() if not _is_harmless(*each)))
     shown = line_of(words) if words is not None else line or ""
     return Effect("execute", command=Invocation(shown, tuple(words or ()), place, variables))
 
@@ -166,8 +168,10 @@ def has_locations(tool: ToolCall, given: ToolInput) -> bool:
     return tool.kind in PATH_KINDS or not given.commands
 
 
-def _is_harmless(variable: str) -> bool:
-    return variable in HARMLESS_VARIABLES or variable.startswith("LC_")
+def _is_harmless(variable: str, value: str) -> bool:
+    # A value that is a path makes programs load translations or time zones from there; `Europe/Berlin` is none.
+    is_plain = HARMLESS_VALUE.fullmatch(value) is not None and ("/" not in value or variable == "TZ")
+    return is_plain and (variable in HARMLESS_VARIABLES or variable.startswith("LC_"))
 
 
 def _digest(tool: ToolCall) -> str:
