@@ -59,9 +59,9 @@ MACHINERY = {
     RemoteAgent: {"connection", "forget", "fork", "need", "new", "proxy", "request", "setup_for"},
     ClientSession: {
         *("aclose", "come_back", "fall_silent", "is_cancelling", "model_was_set", "opened", "request", "said", "show"),
-        *("asked", "is_reached", "start_turn", "update", "withdraw"),
+        *("asked", "cancel_running", "is_reached", "left_turns", "start_turn", "update", "withdraw"),
     },
-    ClientTurn: {"add", "count_unread", "fail", "give_up", "note", "run"},
+    ClientTurn: {"add", "count_unread", "fail", "give_up", "is_left", "leave", "note", "run"},
 }
 """What the parts of the client use among themselves, and what has another name here."""
 

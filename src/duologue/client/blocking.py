@@ -14,8 +14,9 @@ import asyncio
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, TypeVar
 
 from duologue.client.connect import Target
 from duologue.client.connect import connect as connect_async
@@ -35,6 +36,8 @@ from duologue.conversation.work import BackgroundWork
 from duologue.dialects.terms import AgentFeatures, LoginMethod, LoginStatus, Provider, TokenUsage
 from duologue.events import Event, Plan, ToolCall
 
+T = TypeVar("T")
+
 __all__ = ["BlockingAgent", "BlockingSession", "BlockingTurn", "ask", "connect", "start"]
 
 
@@ -46,7 +49,7 @@ class BlockingTurn:
         self._turn = turn
 
     def __iter__(self) -> Iterator[Event]:
-        events = self._turn.__aiter__()
+        events = self._thread.run(_call(self._turn.__aiter__))
         try:
             while True:
                 try:
@@ -123,10 +126,8 @@ class BlockingSession:
     ) -> BlockingTurn:
         """A turn with this prompt."""
 
-        async def make() -> ClientTurn:
-            return self._session.prompt(prompt, files=files, images=images, audio=audio, meta=meta)
-
-        return BlockingTurn(self._thread, self._thread.run(make()))
+        make = partial(self._session.prompt, prompt, files=files, images=images, audio=audio, meta=meta)
+        return BlockingTurn(self._thread, self._thread.run(_call(make)))
 
     def ask(self, prompt: str, *, files: Iterable[Attachment] = ()) -> str:
         """What the agent answers, as plain text."""
@@ -384,6 +385,10 @@ async def _hold(target: Target, options: dict[str, Any], begun: Future[_Held], r
         if ready.done():
             raise
         ready.set_exception(error)  # for whoever waits for the connection
+
+
+async def _call(function: Callable[[], T]) -> T:
+    return function()
 
 
 async def _next_of(events: Any) -> Event:

@@ -106,6 +106,7 @@ async def _connected(
             agent.lent.append(await lending.enter_async_context(lent(tools, agent.features, desk.offered, is_near)))
         yield agent
     finally:
+        await asyncio.gather(*(turn.leave() for session in desk.sessions.values() for turn in session.left_turns()))
         await desk.aclose()
         await agent.tasks.cancel(1.0)
         await agent.life.aclose()

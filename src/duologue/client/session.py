@@ -10,9 +10,10 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypeVar
 
 from duologue.client.audience import Audience
-from duologue.client.known import Known, check_can_cancel
+from duologue.client.known import check_can_cancel
 from duologue.client.prompts import Attachment, build_prompt
-from duologue.client.supervise import MODE, MODEL, STATES, Chosen, reopen
+from duologue.client.settable import Settable
+from duologue.client.supervise import STATES, Chosen, reopen
 from duologue.client.turn import ClientTurn
 from duologue.conversation.content import Content, JsonObject
 from duologue.conversation.items import ToolCall
@@ -22,7 +23,6 @@ from duologue.conversation.updates import (
     MessageChanged,
     MessageChunk,
     PlanChanged,
-    SettingsChanged,
     ToolCallChanged,
     Update,
 )
@@ -39,7 +39,7 @@ __all__ = ["ClientSession"]
 T = TypeVar("T")
 
 
-class ClientSession(Known):
+class ClientSession(Settable):
     """One conversation with an agent.
 
     Attributes:
@@ -164,6 +164,10 @@ class ClientSession(Known):
         """
         for turn in list(self._waiting):
             self.withdraw(turn)
+        await self.cancel_running()
+
+    async def cancel_running(self) -> None:
+        """Ask the agent to stop this turn; the prompts that wait for its end are sent then."""
         if self._turn is not None:
             self._turn.is_cancelling = True
         # protocol/v1/prompt-turn, Cancellation: the client MUST answer the permission requests still pending.
@@ -192,9 +196,15 @@ class ClientSession(Known):
         await self.request(lambda proxy: proxy.cancel_terminal(self.id, terminal_id))
 
     def start_turn(self, turn: ClientTurn) -> asyncio.Task[None]:
-        """Begin a turn in a task of the connection."""
+        """Begin a turn in a task of the connection; the one that the same caller has left is cancelled."""
+        for left in self.left_turns():
+            self.agent.tasks.start(left.leave())
         self._waiting.append(turn)
         return self.agent.tasks.start(self._run_turn(turn))
+
+    def left_turns(self) -> list[ClientTurn]:
+        """The turns whose events are read no more, although they have not ended."""
+        return [turn for turn in (self._turn, *self._waiting) if turn is not None and turn.is_left]
 
     def withdraw(self, turn: ClientTurn) -> bool:
         """Take back a turn that has not been sent; whether it had not."""
@@ -236,47 +246,6 @@ class ClientSession(Known):
             self._audience.tell(event)
             turn.note(event)
             turn.add(event)
-
-    # --- settings
-
-    async def set_mode(self, mode_id: str) -> None:
-        """Switch the mode: by the setting of category `mode` where there is one."""
-        setting = next((each for each in self.settings if each.category == "mode"), None)
-        if setting is not None:
-            await self.set(setting.setting_id, mode_id)
-            return
-        await self.request(lambda proxy: proxy.set_mode(self.id, mode_id))
-        self.chosen.add(MODE)
-        self.transcript.set_mode(mode_id)
-
-    async def set_model(self, model_id: str) -> None:
-        """Switch the model, however the agent lets us."""
-        setting = next((each for each in self.settings if each.category == "model"), None)
-        if setting is not None:
-            await self.set(setting.setting_id, model_id)
-        elif self._models is not None:
-            await self.request(lambda proxy: proxy.set_model(self.id, model_id))
-            self.chosen.add(MODEL)
-            self.model_was_set(model_id)
-        else:
-            raise InvalidParams("this agent has no models to choose from")
-
-    async def set(self, setting_id: str, value: str | bool) -> None:
-        """Change a setting; the agent answers with all of them."""
-        settings = await self.request(lambda proxy: proxy.set_setting(self.id, setting_id, value))
-        self.chosen.add(setting_id)
-        self.transcript.apply(SettingsChanged(settings=settings))
-
-    async def set_title(self, title: str) -> str:
-        """Give the session a title; as the agent stored it."""
-        self.agent.need("title", "give sessions a title")
-        self.transcript.title = await self.request(lambda proxy: proxy.set_title(self.id, title))
-        return self.transcript.title
-
-    async def status(self) -> str:
-        """What the agent says of it: `open`, `saved`."""
-        self.agent.need("status", "tell the status of a session")
-        return await self.request(lambda proxy: proxy.session_status(self.id))
 
     async def fork(self, setup: SessionSetup | None = None) -> ClientSession:
         """Another session that begins with all that was said in this one."""
@@ -383,6 +352,8 @@ class ClientSession(Known):
             await self.agent.forget(self)
 
     async def _leave(self) -> None:
+        for turn in self.left_turns():
+            await turn.leave()
         if self._turn is not None:
             await self.cancel()
         if self.agent.features.close:

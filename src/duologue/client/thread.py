@@ -8,6 +8,7 @@ from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
+from duologue.client.callers import calling_thread
 from duologue.errors import ConnectionLost
 
 __all__ = ["LoopThread"]
@@ -32,7 +33,11 @@ class LoopThread:
         if self._loop.is_closed():
             work.close()
             raise ConnectionLost("the connection is closed")
-        return asyncio.run_coroutine_threadsafe(work, self._loop)
+        token = calling_thread.set(threading.current_thread())
+        try:
+            return asyncio.run_coroutine_threadsafe(work, self._loop)
+        finally:
+            calling_thread.reset(token)
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """The result of `work`; interrupting the wait cancels it."""

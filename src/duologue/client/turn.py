@@ -8,24 +8,29 @@ turn = await session.prompt("And now the docs")        # awaited instead: the fi
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import deque
-from collections.abc import AsyncIterator, Generator
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Generator
 from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+from duologue.client.callers import Caller, current_caller, has_ended
 from duologue.client.quirks import failure_in
 from duologue.conversation.content import Content, JsonObject
 from duologue.dialects.contract import AgentProxy
 from duologue.dialects.terms import PromptResult, TokenUsage
 from duologue.errors import ConnectionLost, DuologueError, ModelFailed, RequestError
 from duologue.events import Event, Message, Plan, Text, Title, ToolCall
+from duologue.runtime.log import shorten
 from duologue.runtime.unread import Unread
 
 if TYPE_CHECKING:
     from duologue.client.session import ClientSession
 
 __all__ = ["ClientTurn"]
+
+_log = logging.getLogger("duologue.client")
 
 
 class ClientTurn:
@@ -56,6 +61,10 @@ class ClientTurn:
         self._plan: Plan | None = None
         self._events: deque[Event] = deque()
         self.is_read = False
+        self._is_entered = False
+        self._is_awaited = False
+        self._readers: list[Caller] = []
+        """Who made the iterator that reads it, and who has read with it last, if it was read at all."""
         self._something: asyncio.Event = asyncio.Event()
         self._unread: Unread | None = None
         self._task: asyncio.Task[None] | None = None
@@ -83,8 +92,20 @@ class ClientTurn:
 
     # --- using it
 
+    @property
+    def is_left(self) -> bool:
+        """Its reader stopped in the middle, without `async with`, and the current task goes on with something else.
+
+        An iterator that is kept and never used again looks like one whose loop takes its time. But a task that made
+        the iterator, or read with it last, and now prompts or leaves, is not in that loop; nor is one that has ended.
+        """
+        if not self.is_read or self._is_entered or self._is_awaited or self.is_over or len(self._readers) < 2:
+            return False
+        current = current_caller()
+        return all(reader is current or has_ended(reader) for reader in self._readers)
+
     async def __aenter__(self) -> Self:
-        self.is_read = True
+        self.is_read = self._is_entered = True
         self._start()
         return self
 
@@ -99,16 +120,22 @@ class ClientTurn:
     def __aiter__(self) -> AsyncIterator[Event]:
         self.is_read = True
         self._start()
-        return self._iterate()
+        return self._iterate(current_caller())
 
-    async def _iterate(self) -> AsyncIterator[Event]:
+    async def _iterate(self, maker: Caller) -> AsyncIterator[Event]:
+        self._readers = [maker, current_caller()]
         while True:
             while self._events:
                 yield self._take()
             if self.is_over:
                 break
-            self._something.clear()
-            await self._something.wait()
+            self._readers[1] = current_caller()
+            self._is_awaited = True
+            try:
+                self._something.clear()
+                await self._something.wait()
+            finally:
+                self._is_awaited = False
         await self._finish()
 
     def __await__(self) -> Generator[Any, None, Self]:
@@ -125,12 +152,25 @@ class ClientTurn:
 
         A turn that still waits for another one is withdrawn, and the agent never hears of it.
         """
+        await self._cancel(self.session.cancel)
+
+    def leave(self) -> Coroutine[Any, Any, None]:
+        """Read it no more, because its reader has left it; await the result to cancel it, and no prompt that waits."""
+        self._stop_reading()
+        _log.warning(
+            "the events of a turn in session %s were not read to the end, so the turn was cancelled; "
+            "use `async with session.prompt(...) as turn:` to leave it where you like",
+            shorten(self.session.id),
+        )
+        return self._cancel(self.session.cancel_running)
+
+    async def _cancel(self, ask: Callable[[], Awaitable[None]]) -> None:
         if self._task is None or self.is_over:
             return
         self._stop_reading()
         if not self.session.withdraw(self):
             with suppress(ConnectionLost):  # then the turn has failed, and says so itself
-                await self.session.cancel()
+                await ask()
             await asyncio.wait({self._task}, timeout=self.session.agent.cancel_seconds)
             self.give_up()
         await asyncio.wait({self._task})

@@ -1,0 +1,236 @@
+"""A turn whose events are not read to the end, without `async with`: what its caller does next cancels it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from duologue.client import blocking
+from duologue.client.connect import connect
+from duologue.client.session import ClientSession
+from duologue.client.turn import ClientTurn
+from duologue.events import Event, Text
+from tests.client.scripted import Json, ScriptedAgent, result, said
+
+pytestmark = [pytest.mark.timeout(60), pytest.mark.fault("CAN-15")]
+
+
+class Endless(ScriptedAgent):
+    """Speaks until it is cancelled when it is told to `talk`, and is brief otherwise."""
+
+    def __init__(self) -> None:
+        super().__init__({"sessionCapabilities": {"close": {}}}, prompt=self._prompt)
+
+    async def _prompt(self, params: Json) -> Json:
+        text = params["prompt"][0]["text"]
+        self.update(said(text))
+        if text != "talk":
+            return result(stopReason="end_turn")
+        before = len(self.calls("session/cancel"))
+        for _ in range(1000):
+            self.update(said("x" * 65536))  # far more than may wait for a reader
+            if self.transport.is_congested:
+                await self.transport.drain()
+            if len(self.calls("session/cancel")) > before:
+                break
+        await self.until("session/cancel", before + 1)
+        return result(stopReason="cancelled")
+
+
+def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
+
+
+def says_so_once(caplog: pytest.LogCaptureFixture) -> bool:
+    return sum("not read to the end" in text for text in warnings(caplog)) == 1
+
+
+async def leave(turn: ClientTurn) -> AsyncIterator[Event]:
+    """Read one event; the iterator is kept, so that no garbage collection closes it."""
+    events = aiter(turn)
+    await anext(events)
+    return events
+
+
+async def test_the_next_prompt_cancels_a_turn_that_was_left(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    agent = Endless()
+    async with asyncio.timeout(20), connect(agent) as remote, remote.session(tmp_path) as session:
+        turn = session.prompt("talk")
+        kept = await leave(turn)
+        assert await session.ask("short") == "short"
+
+        assert turn.stop_reason == "cancelled"
+        assert [event async for event in kept] == []
+    assert len(agent.calls("session/cancel")) == 1
+    assert says_so_once(caplog)
+
+
+async def test_a_loop_that_is_left_with_break_is_a_turn_that_was_left(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with asyncio.timeout(20), connect(Endless()) as remote, remote.session(tmp_path) as session:
+        for _ in range(3):
+            async for _event in session.prompt("talk"):
+                break
+        assert await session.ask("short") == "short"
+    assert sum("not read to the end" in text for text in warnings(caplog)) == 3
+
+
+async def test_a_loop_that_is_cancelled_is_a_turn_that_was_left(tmp_path: Path) -> None:
+    async def quiet(params: Json) -> Json:
+        await agent.until("session/cancel")
+        return result(stopReason="cancelled")
+
+    agent = ScriptedAgent(prompt=quiet)
+    async with asyncio.timeout(20), connect(agent) as remote, remote.session(tmp_path) as session:
+        turn = session.prompt("hm")
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.05):
+                async for _event in turn:
+                    pass
+        await session.prompt("again")
+        assert turn.stop_reason == "cancelled"
+
+
+async def test_closing_the_session_cancels_a_turn_that_was_left(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    agent = Endless()
+    async with asyncio.timeout(20), connect(agent) as remote:
+        session = await remote.new(tmp_path)
+        turn = session.prompt("talk")
+        kept = await leave(turn)
+        await session.aclose()
+        assert turn.stop_reason == "cancelled"
+        assert [message["method"] for message in agent.heard][-2:] == ["session/cancel", "session/close"]
+        del kept
+    assert says_so_once(caplog)
+
+
+async def test_leaving_connect_cancels_a_turn_that_was_left(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    agent = Endless()
+    async with asyncio.timeout(20):
+        async with connect(agent) as remote:
+            turn = (await remote.new(tmp_path)).prompt("talk")
+            kept = await leave(turn)
+    assert turn.stop_reason == "cancelled"
+    assert len(agent.calls("session/cancel")) == 1
+    assert says_so_once(caplog)
+    del kept
+
+
+async def test_a_reader_whose_task_has_ended_has_left(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async with asyncio.timeout(20), connect(Endless()) as remote, remote.session(tmp_path) as session:
+        turn = session.prompt("talk")
+        kept = await asyncio.create_task(leave(turn))
+        assert await session.ask("short") == "short"
+        assert turn.stop_reason == "cancelled"
+        del kept
+    assert says_so_once(caplog)
+
+
+# --- what is not left
+
+
+async def in_a_task_of_its_own(session: ClientSession, turn: ClientTurn) -> list[str]:
+    """Prompt from another task while this one is in the body of its loop."""
+    texts: list[str] = []
+    async for event in turn:
+        if not texts:
+            other = asyncio.create_task(session.ask("short"))
+            await asyncio.sleep(0)
+        assert isinstance(event, Text)
+        texts.append(event.text)
+    assert await other == "short"
+    return texts
+
+
+async def within_async_with(session: ClientSession, turn: ClientTurn) -> list[str]:
+    """Prompt in the very body of the loop; the turn is not left before its block is."""
+    texts: list[str] = []
+    async with turn:
+        async for event in turn:
+            if not texts:
+                assert await session.ask("short") == "short"
+            assert isinstance(event, Text)
+            texts.append(event.text)
+    return texts
+
+
+async def one_event_per_task(session: ClientSession, turn: ClientTurn) -> list[str]:
+    """Read each event in a task that ends, as `wait_for` does."""
+    events, texts = aiter(turn), list[str]()
+    while (event := await asyncio.create_task(next_or_none(events))) is not None:
+        if not texts:
+            other = asyncio.create_task(session.ask("short"))
+            await asyncio.sleep(0)
+        assert isinstance(event, Text)
+        texts.append(event.text)
+    assert await other == "short"
+    return texts
+
+
+async def next_or_none(events: AsyncIterator[Event]) -> Event | None:
+    return await anext(events, None)
+
+
+@pytest.mark.parametrize("read", [in_a_task_of_its_own, within_async_with, one_event_per_task])
+async def test_a_turn_that_is_still_read_is_not_cancelled_by_the_next_prompt(
+    read: Callable[[ClientSession, ClientTurn], Awaitable[list[str]]], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def prompt(params: Json) -> Json:
+        text = params["prompt"][0]["text"]
+        agent.update(*[said(text)] * (1 if text == "short" else 600))
+        return result(stopReason="end_turn")
+
+    agent = ScriptedAgent(prompt=prompt)
+    async with asyncio.timeout(20), connect(agent) as remote, remote.session(tmp_path) as session:
+        turn = session.prompt("long")
+        assert await read(session, turn) == ["long"] * 600
+        assert turn.stop_reason == "end_turn"
+    assert warnings(caplog) == []
+
+
+async def test_turns_that_are_begun_and_not_read_yet_are_not_left(tmp_path: Path) -> None:
+    async with asyncio.timeout(20), connect(Endless()) as remote, remote.session(tmp_path) as session:
+        both = [aiter(session.prompt(text)) for text in ("one", "two")]
+        texts = [[event.text async for event in events if isinstance(event, Text)] for events in both]
+    assert texts == [["one"], ["two"]]
+
+
+# --- without an event loop
+
+
+def test_a_blocking_loop_that_was_left_is_cancelled_by_the_next_prompt_of_its_thread(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with blocking.connect(Endless()) as agent, agent.session(tmp_path) as session:
+        turn = session.prompt("talk")
+        kept = iter(turn)
+        next(kept)
+        assert session.ask("short") == "short"
+        assert turn.stop_reason == "cancelled"
+        del kept
+    assert says_so_once(caplog)
+
+
+def test_a_blocking_loop_is_not_cancelled_by_the_prompt_of_another_thread(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    answers: list[str] = []
+    with blocking.connect(Endless()) as agent, agent.session(tmp_path) as session:
+        other = threading.Thread(target=lambda: answers.append(session.ask("two")))
+        texts: list[str] = []
+        for event in session.prompt("one"):
+            if not texts:
+                other.start()
+            assert isinstance(event, Text)
+            texts.append(event.text)
+        other.join()
+    assert (texts, answers) == (["one"], ["two"])
+    assert warnings(caplog) == []
