@@ -45,7 +45,7 @@ exception's class and a reference to our own log, and nothing else.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 __all__ = [
     "AgentExited",
@@ -89,6 +89,13 @@ __all__ = [
 ]
 
 
+MOST_DETAIL = 2000
+"""Characters of a cause that are part of an error's text."""
+
+_DETAILS = ("details", "detail", "message", "reason", "cause", "error", "errorMessage", "description")
+"""Where agents put the cause of an error, most telling first."""
+
+
 class DuologueError(Exception):
     """The root of every error duologue raises on purpose."""
 
@@ -115,10 +122,22 @@ class RequestError(DuologueError):
             RequestError._by_code[cls.code] = cls
 
     def __str__(self) -> str:
-        return self.message or type(self).__name__
+        shown = self.message or type(self).__name__
+        return shown if self.detail is None else f"{shown}: {self.detail}"
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.message!r}, code={self.code})"
+
+    @property
+    def detail(self) -> str | None:
+        """What `data` says about the cause, where it is text that the message does not have; at most a page of it.
+
+        Many peers answer "Internal error" and put the reason there, as a string or under one of the usual names.
+        """
+        text = _text_in(self.data)
+        if text is None or text in self.message:
+            return None
+        return text if len(text) <= MOST_DETAIL else f"{text[:MOST_DETAIL]}… ({len(text):,} characters)"
 
 
 class ParseError(RequestError):
@@ -191,6 +210,18 @@ class McpBackendFailed(RequestError):
     """MCP over ACP: the server behind the client failed."""
 
     code = -33002
+
+
+def _text_in(data: Any) -> str | None:
+    """The first text under a usual name, at most three objects deep."""
+    for _ in range(3):
+        if isinstance(data, str):
+            return data.strip() or None
+        if not isinstance(data, dict):
+            return None
+        fields = cast(dict[str, Any], data)
+        data = next((fields[name] for name in _DETAILS if fields.get(name)), None)
+    return data.strip() or None if isinstance(data, str) else None
 
 
 def error_for_code(code: int, message: str, data: Any = None) -> RequestError:

@@ -14,8 +14,8 @@ def send(**message: Any) -> None:
     sys.stdout.flush()
 
 
-def say(text: str) -> None:
-    update = {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": text}}
+def say(text: str, kind: str = "agent_message_chunk") -> None:
+    update = {"sessionUpdate": kind, "content": {"type": "text", "text": text}}
     send(method="session/update", params={"sessionId": "s", "update": update})
 
 
@@ -68,6 +68,13 @@ def prompt(kind: str, number: Any) -> None:
         say("during;")
     if kind == "forgetful":
         say("this is the older one, here")
+    if kind == "echo":
+        for text in sys.argv[2:]:
+            say(text, "user_message_chunk")
+        say("heard")
+    if kind == "error":
+        send(id=number, error=json.loads(sys.argv[2]))
+        return
     if kind == "broken":
         send(id=number, result={"stopReason": 7})
         return

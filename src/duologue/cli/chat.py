@@ -6,11 +6,13 @@ import argparse
 import asyncio
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 from duologue.cli.asking import TerminalAsker
 from duologue.cli.chatting import help_text, mentioned_files, offers, settings_text, usage_text
 from duologue.cli.codes import Code, UsageError, code_of_error, explain
+from duologue.cli.echo import EchoFilter
 from duologue.cli.editing import Editor, editor_for
 from duologue.cli.forms import TerminalForm
 from duologue.cli.interrupts import Interrupts
@@ -29,7 +31,7 @@ from duologue.cli.opening import (
 from duologue.cli.permitting import wants_to_ask
 from duologue.cli.reading import LineReader, terminal_to_ask
 from duologue.cli.servers import mcp_servers
-from duologue.cli.show import Report, Screen, is_echo
+from duologue.cli.show import Report, Screen
 from duologue.client.asking import Handler
 from duologue.client.desk import Answerer
 from duologue.client.inert import inert
@@ -65,6 +67,7 @@ class _Chat:
         self._reader = LineReader(sys.stdin.fileno())
         self._editor: Editor = editor_for(self._reader, lambda before: offers(self._session, self._cwd, before))
         self._session: ClientSession | None = None
+        self._echo = EchoFilter()
         self._turn_now: ClientTurn | None = None
         self._has_left = False
 
@@ -79,7 +82,7 @@ class _Chat:
             except asyncio.CancelledError:
                 return Code.INTERRUPTED
             except (DuologueError, UsageError) as error:
-                self._screen.error(str(error), code_of_error(error))
+                self._screen.error(explain(error), code_of_error(error))
                 return code_of_error(error)
         return Code.ENDED
 
@@ -134,7 +137,7 @@ class _Chat:
             except SessionLost as error:
                 self._screen.error(f"{error}; `:new` begins another", code_of_error(error))
             except (DuologueError, UsageError) as error:
-                self._screen.error(str(error), code_of_error(error))
+                self._screen.error(explain(error), code_of_error(error))
 
     async def _turn(self, agent: RemoteAgent, line: str) -> None:
         session = self._session
@@ -142,6 +145,7 @@ class _Chat:
         self._interrupts.count = 0
         began = time.monotonic()
         turn = session.prompt(line, files=mentioned_files(line, self._cwd))
+        self._echo.begin(line)
         self._turn_now = turn
         try:
             await turn
@@ -151,6 +155,7 @@ class _Chat:
             return
         finally:
             self._turn_now = None
+            self._echo.end()
         usage = session.usage
         report = Report(
             session_id=session.id,
@@ -242,12 +247,11 @@ class _Chat:
         session.watch(self._watch)
 
     def _watch(self, event: Event) -> None:
-        if is_echo(event, self._session):
-            return
-        if not self._editor.is_reading:
-            self._screen.show(event)
-        elif self._session is not None and not isinstance(event, QUIET_EVENTS):
-            self._session.agent.tasks.start(self._editor.above(lambda: self._show_whole(event)))
+        for shown in self._echo.pass_on(event):
+            if not self._editor.is_reading:
+                self._screen.show(shown)
+            elif self._session is not None and not isinstance(shown, QUIET_EVENTS):
+                self._session.agent.tasks.start(self._editor.above(partial(self._show_whole, shown)))
 
     def _show_whole(self, event: Event) -> None:
         self._screen.show(event)

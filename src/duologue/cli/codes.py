@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from enum import IntEnum
+from typing import Any, cast
 
 from duologue.errors import (
     AgentSilent,
@@ -14,7 +16,11 @@ from duologue.errors import (
     UnsupportedProtocolVersion,
 )
 
-__all__ = ["MEANINGS", "Code", "UsageError", "code_of_error", "code_of_stop", "explain"]
+__all__ = ["MEANINGS", "Code", "UsageError", "answered", "code_of_error", "code_of_stop", "explain"]
+
+
+MOST_DATA = 500
+"""Characters of an error's data that are shown as JSON."""
 
 
 class Code(IntEnum):
@@ -84,6 +90,25 @@ def code_of_error(error: Exception) -> Code:
 
 def explain(error: Exception) -> str:
     """An error for a person; what the agent said is marked as its own words."""
-    if isinstance(error, RequestError) and code_of_error(error) is Code.AGENT_ERROR:
-        return f"the agent answered with an error: {error} ({error.code})"
-    return str(error)
+    if not isinstance(error, RequestError) or code_of_error(error) is not Code.AGENT_ERROR:
+        return str(error)
+    cause = error.detail or _data_of(error)
+    told = f"the agent answered with an error: {error.message or type(error).__name__} ({error.code})"
+    return f"{told}: {cause}" if cause else told
+
+
+def _data_of(error: RequestError) -> str:
+    """What came with an error and is not text, for a person who has to guess the cause from it."""
+    if type(error.data) not in (dict, list) or not error.data:
+        return ""
+    texts = cast(dict[str, Any], error.data).values() if type(error.data) is dict else ()
+    is_said = any(isinstance(each, str) and each in error.message for each in texts)
+    return "" if is_said else json.dumps(error.data)[:MOST_DATA]
+
+
+def answered(error: BaseException | None) -> dict[str, Any] | None:
+    """Return the JSON-RPC error that is behind an error of ours, as it came; None if there is none."""
+    behind = None if error is None else answered(error.__cause__)
+    if behind is None and isinstance(error, RequestError):
+        return {"code": error.code, "message": error.message, "data": error.data}
+    return behind

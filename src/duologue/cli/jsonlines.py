@@ -6,7 +6,7 @@ from typing import Any, TextIO
 
 import msgspec
 
-from duologue.cli.codes import Code
+from duologue.cli.codes import Code, answered
 from duologue.cli.output import safe
 from duologue.cli.show import Report
 from duologue.conversation import items
@@ -46,9 +46,9 @@ class JsonLines:
         """The last line of a turn that ended."""
         self._write("End", **msgspec.to_builtins(report))
 
-    def error(self, text: str, code: Code) -> None:
-        """The last line of one that did not."""
-        self._write("Error", message=text, code=int(code))
+    def error(self, text: str, code: Code, error: Exception | None = None) -> None:
+        """The last line of one that did not; `error` is the JSON-RPC error behind it, if there is one."""
+        self._write("Error", message=text, code=int(code), error=answered(error))
 
     def _write(self, name: str, /, **fields: Any) -> None:
         self._out.write_json({"event": name, **fields})

@@ -139,7 +139,7 @@ async def open_session(
             return await agent.new(arguments.cwd, mcp_servers=servers)
         return await reopen_session(agent, wanted, arguments.cwd, servers, is_replayed=is_replayed)
     except (MethodNotFound, InvalidParams, ResourceNotFound) as error:
-        raise UsageError(str(error)) from None
+        raise UsageError(str(error)) from error
 
 
 async def reopen_session(

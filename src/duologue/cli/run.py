@@ -12,6 +12,7 @@ from pathlib import Path
 
 from duologue.cli.asking import TerminalAsker
 from duologue.cli.codes import Code, UsageError, code_of_error, code_of_stop, explain
+from duologue.cli.echo import EchoFilter
 from duologue.cli.forms import TerminalForm
 from duologue.cli.interrupts import Interrupts, leave_now
 from duologue.cli.jsonlines import JsonLines
@@ -19,7 +20,7 @@ from duologue.cli.logins import login_advice, terminal_login
 from duologue.cli.opening import apply_settings, close_session, connected, open_session
 from duologue.cli.permitting import wants_to_ask
 from duologue.cli.reading import LineReader, terminal_to_ask
-from duologue.cli.show import Report, Screen, Shown, is_echo
+from duologue.cli.show import Report, Screen, Shown
 from duologue.client.login import Login
 from duologue.client.remote import RemoteAgent
 from duologue.client.session import ClientSession
@@ -58,6 +59,7 @@ class _Run:
         self._agent: RemoteAgent | None = None
         self._session: ClientSession | None = None
         self._is_replaying = False
+        self._echo = EchoFilter()
         self._turn_now: ClientTurn | None = None
         self._has_spoken = False
         self._denials = 0
@@ -122,10 +124,12 @@ class _Run:
     async def _turn(self, session: ClientSession, turn: ClientTurn) -> Report:
         began = time.monotonic()
         self._turn_now = turn
+        self._echo.begin(self._prompt)
         try:
             await turn
         finally:
             self._turn_now = None
+            self._echo.end()
         cost = session.usage
         return Report(
             session_id=session.id,
@@ -156,12 +160,12 @@ class _Run:
         session.watch(self._watch)
 
     def _watch(self, event: Event) -> None:
-        is_hidden = not self._arguments.json and is_echo(event, self._session)
-        if self._is_replaying or self._is_unread or is_hidden:
+        if self._is_replaying or self._is_unread:
             return
         self._has_spoken |= _says_something(event)
         try:
-            self._shown.show(event)
+            for shown in [event] if self._arguments.json else self._echo.pass_on(event):
+                self._shown.show(shown)
         except BrokenPipeError:
             self._stop_unread()
 
@@ -196,7 +200,7 @@ class _Run:
             text = f"no end after {self._arguments.timeout:g} s"
         elif isinstance(error, AuthenticationRequired):
             text = login_advice(self._agent, error)
-        self._shown.error(text, code)
+        self._shown.error(text, code, error)
         if self._arguments.json:
             sys.stderr.write(f"duologue: {text}\n")
         return code

@@ -15,7 +15,6 @@ from duologue.cli.output import Style, safe
 from duologue.cli.recent import Recent, ShownText
 from duologue.cli.words import words_for
 from duologue.client.inert import inert
-from duologue.client.session import ClientSession
 from duologue.client.terminals import Terminals
 from duologue.conversation import items
 from duologue.conversation.content import AudioContent, Content, ImageContent, Resource, ResourceLink
@@ -42,7 +41,7 @@ from duologue.events import (
     UserText,
 )
 
-__all__ = ["Report", "Screen", "Shown", "is_echo"]
+__all__ = ["Report", "Screen", "Shown"]
 
 PLAIN, BOLD, DIM, RED, GREEN, YELLOW, CYAN = Style
 MARKS = {"pending": "○", "in_progress": "◐", "completed": "●", "failed": "✗", "cancelled": "–"}
@@ -67,11 +66,6 @@ class Report:
     currency: str | None = None
 
 
-def is_echo(event: Event, session: ClientSession | None) -> bool:
-    """Whether the agent only tells that it has got what the user said: agents of version 2 do."""
-    return isinstance(event, Message) and event.role == "user" and session is not None and session.is_busy
-
-
 class Shown(Protocol):
     """Somewhere a turn is shown."""
 
@@ -87,7 +81,7 @@ class Shown(Protocol):
         ...
 
     def end(self, report: Report) -> None: ...
-    def error(self, text: str, code: Code) -> None: ...
+    def error(self, text: str, code: Code, error: Exception | None = None) -> None: ...
 
 
 class Screen:
@@ -176,7 +170,7 @@ class Screen:
         ]
         self._line(f"({inert(', '.join(parts))})", DIM)
 
-    def error(self, text: str, code: Code) -> None:
+    def error(self, text: str, code: Code, error: Exception | None = None) -> None:
         """Why there is no more."""
         self.pause()
         self._line(f"duologue: {text}", RED)
