@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import stat
+import subprocess
+import sys
 from pathlib import Path
 
 import msgspec
@@ -13,7 +16,7 @@ import pytest
 from duologue.builtin.agent import builtin_agent
 from duologue.client.connect import connect
 from duologue.trace.reader import read_recording
-from duologue.trace.recorder import Recorder
+from duologue.trace.recorder import MAX_WAITING_BYTES, Recorder
 from duologue.trace.redaction import MASK, redact
 from tests.client.scripted import Json, ScriptedAgent, result, said
 
@@ -115,19 +118,99 @@ async def test_what_passes_is_the_same_with_a_recorder_that_fails_or_is_closed_a
         recorder.close()
 
 
+FULL_FOR_A_WHILE = """
+import asyncio, json, resource, sys
+from duologue.builtin.agent import builtin_agent
+from duologue.client.connect import connect
+from duologue.trace.recorder import Recorder
+
+async def main(path, place):
+    recorder = Recorder(path)
+    async with connect(builtin_agent(), taps=(recorder,)) as agent, agent.session(place) as session:
+        said = [(await session.prompt("/echo former")).stop_reason]
+        while b"stopReason" not in recorder.path.read_bytes():
+            await asyncio.sleep(0.01)
+        # The disk has room for some bytes more: in the middle of a line.
+        resource.setrlimit(resource.RLIMIT_FSIZE, (recorder.path.stat().st_size + 50, resource.RLIM_INFINITY))
+        said.append((await session.prompt("/stream 200")).stop_reason)
+        while recorder.lost <= 200:
+            await asyncio.sleep(0.01)
+        if sys.argv[3] == "and free":
+            resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+        said.append((await session.prompt("/echo latter")).stop_reason)
+    while recorder._waiting_bytes:
+        await asyncio.sleep(0.01)
+    if sys.argv[3] == "until the end":
+        resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    recorder.close()
+    recorder.close()
+    print(json.dumps([said, recorder.lost]))
+
+asyncio.run(main(sys.argv[1], sys.argv[2]))
+"""
+
+
 @pytest.mark.fault("LOG-01")
-async def test_a_recorder_that_cannot_write_marks_a_gap_and_disturbs_nobody(tmp_path: Path) -> None:
+@pytest.mark.parametrize("how_long", ["and free", "until the end"])
+async def test_on_a_full_disk_the_session_goes_on_and_the_recording_marks_its_gap(
+    tmp_path: Path, how_long: str
+) -> None:
+    """A limit on the size of files fails as a full disk does: after a part of a line, and until there is room again."""
+    file = tmp_path / "run.acp"
+    command = [sys.executable, "-c", FULL_FOR_A_WHILE, str(file), str(tmp_path), how_long]
+    ended = await asyncio.to_thread(subprocess.run, command, capture_output=True, timeout=60, check=True)
+    said, lost = json.loads(ended.stdout)
+    entries = list(read_recording(file))
+
+    assert said == ["end_turn"] * 3
+    assert [entry.gap for entry in entries if entry.gap] == [lost]
+    assert lost > 200
+    assert all(msgspec.json.decode(line) for line in file.read_bytes().splitlines())  # no line is a part of one
+    texts = [bytes(entry.frame).decode() for entry in entries if isinstance(entry.frame, msgspec.Raw)]
+    assert any("You said: former" in text for text in texts)
+    assert any("You said: latter" in text for text in texts) == (how_long == "and free")
+
+
+@pytest.mark.fault("LOG-01")
+async def test_on_a_disk_that_takes_nothing_for_a_while_memory_is_bounded(tmp_path: Path) -> None:
+    """A pipe that is not read is the slowest disk there is."""
+    file = tmp_path / "slow.acp"
+    os.mkfifo(file)
+    disk = os.open(file, os.O_RDONLY | os.O_NONBLOCK)
+    with Recorder(file) as recorder:
+        async with (
+            asyncio.timeout(60),
+            connect(builtin_agent(), taps=(recorder,)) as agent,
+            agent.session(tmp_path) as session,
+        ):
+            for _ in range(3):
+                assert (await session.prompt("x" * 12 * 1024 * 1024)).stop_reason == "end_turn"
+        assert recorder.lost > 0
+        assert recorder._waiting_bytes <= MAX_WAITING_BYTES + 13 * 1024 * 1024
+        recorder("in", b'{"n":1}')
+        written = asyncio.create_task(asyncio.to_thread(_drained, disk))
+        await asyncio.to_thread(recorder.close)
+    (tmp_path / "read.acp").write_bytes(await written)
+
+    gaps = [entry.gap for entry in read_recording(tmp_path / "read.acp")]
+    assert sum(gaps) == recorder.lost
+
+
+def _drained(disk: int) -> bytes:
+    """All that is written, until the writer has closed it."""
+    os.set_blocking(disk, True)
+    with open(disk, "rb") as file:
+        return file.read()
+
+
+def test_a_disk_that_is_full_from_the_start_disturbs_no_one() -> None:
     recorder = Recorder("/dev/full")
-    async with (
-        asyncio.timeout(10),
-        connect(builtin_agent(), taps=(recorder,)) as agent,
-        agent.session(tmp_path) as session,
-    ):
-        assert (await session.prompt("hello")).stop_reason == "end_turn"
+    for _ in range(3):
+        recorder("in", b"{}")
     recorder.close()
     recorder.close()
 
-    assert recorder.lost > 0
+    assert recorder.lost == 3
 
 
 def test_a_recording_that_was_cut_off_can_be_gone_on_with(tmp_path: Path) -> None:

@@ -92,18 +92,16 @@ def explain(error: Exception) -> str:
     """An error for a person; what the agent said is marked as its own words."""
     if not isinstance(error, RequestError) or code_of_error(error) is not Code.AGENT_ERROR:
         return str(error)
-    cause = error.detail or _data_of(error)
+    cause = error.detail or _data_of(error.data, error.message)
     told = f"the agent answered with an error: {error.message or type(error).__name__} ({error.code})"
     return f"{told}: {cause}" if cause else told
 
 
-def _data_of(error: RequestError) -> str:
+def _data_of(data: Any, message: str) -> str:
     """What came with an error and is not text, for a person who has to guess the cause from it."""
-    if type(error.data) not in (dict, list) or not error.data:
-        return ""
-    texts = cast(dict[str, Any], error.data).values() if type(error.data) is dict else ()
-    is_said = any(isinstance(each, str) and each in error.message for each in texts)
-    return "" if is_said else json.dumps(error.data)[:MOST_DATA]
+    fields: list[Any] = list(cast(dict[str, Any], data).values()) if isinstance(data, dict) else []
+    is_said = any(isinstance(each, str) and each in message for each in fields)
+    return json.dumps(data)[:MOST_DATA] if data and isinstance(data, dict | list) and not is_said else ""
 
 
 def answered(error: BaseException | None) -> dict[str, Any] | None:

@@ -20,7 +20,7 @@ import time
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeAlias
 
 import msgspec
 
@@ -31,6 +31,9 @@ __all__ = ["Recorder"]
 _log = logging.getLogger("duologue.trace")
 
 _HEAD = b'{"duologue":"recording"'
+
+_Waiting: TypeAlias = tuple[float, str, bytes, int]
+"""When a frame passed, where to, the frame, and how many before it were left out."""
 
 MAX_WAITING_BYTES = 16 * 1024 * 1024
 """What may wait for a slow disk; more is left out, and the gap is marked."""
@@ -51,17 +54,21 @@ class Recorder:
         self.lost = 0
         """Frames that could not be kept."""
         self._began = time.monotonic()
-        self._waiting: queue.SimpleQueue[tuple[float, str, bytes] | None] = queue.SimpleQueue()
+        self._waiting: queue.SimpleQueue[_Waiting | None] = queue.SimpleQueue()
         self._waiting_bytes = 0
         self._lock = threading.Lock()
+        self._left_out = 0
+        """Frames since the last one that found room to wait."""
         self._gap = 0
+        """Frames since the last one that was written; the writer's own."""
         is_cut_off = _check(self.path)
         self._descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         os.fchmod(self._descriptor, 0o600)
         started = datetime.now(UTC).isoformat(timespec="milliseconds")
-        if is_cut_off:
-            os.write(self._descriptor, b"\n")
-        self._write([{"duologue": "recording", "version": 1, "started": started}])
+        head = msgspec.json.encode({"duologue": "recording", "version": 1, "started": started}) + b"\n"
+        self._head = b"\n" + head if is_cut_off else head
+        """What the next line stands behind: the head until it is written, or the end of a line that was cut off."""
+        self._write()
         self._writer = threading.Thread(target=self._run, name="duologue-recorder", daemon=True)
         self._writer.start()
 
@@ -77,11 +84,12 @@ class Recorder:
         """One frame passed."""
         with self._lock:
             if self._waiting_bytes > MAX_WAITING_BYTES:
-                self._gap += 1
+                self._left_out += 1
                 self.lost += 1
                 return
             self._waiting_bytes += len(frame)
-        self._waiting.put((time.monotonic() - self._began, direction, frame))
+            left_out, self._left_out = self._left_out, 0
+            self._waiting.put((time.monotonic() - self._began, direction, frame, left_out))
 
     def close(self) -> None:
         """Write what waits, and end. A second call does nothing."""
@@ -94,24 +102,40 @@ class Recorder:
 
     def _run(self) -> None:
         while (entry := self._waiting.get()) is not None:
-            at, direction, frame = entry
+            at, direction, frame, left_out = entry
             with self._lock:
                 self._waiting_bytes -= len(frame)
-                gap, self._gap = self._gap, 0
-            lines: list[dict[str, Any]] = [{"gap": gap}] if gap else []
-            self._write([*lines, {"t": round(at, 6), "dir": direction, **_content(frame)}])
+            self._gap += left_out
+            self._write({"t": round(at, 6), "dir": direction, **_content(frame)})
+        self._gap += self._left_out
+        if self._gap:
+            self._write()
 
-    def _write(self, lines: list[dict[str, Any]]) -> None:
-        data = b"".join(msgspec.json.encode(line) + b"\n" for line in lines)
+    def _write(self, *lines: dict[str, Any]) -> None:
+        """Write lines behind the mark of a gap, if there is one; all of it or nothing, as far as the disk allows."""
+        marked = [{"gap": self._gap}, *lines] if self._gap else lines
+        data = self._head + b"".join(msgspec.json.encode(line) + b"\n" for line in marked)
+        size, written = os.fstat(self._descriptor).st_size, 0
         try:
-            while data:
-                data = data[os.write(self._descriptor, data) :]
+            while written < len(data):
+                written += os.write(self._descriptor, data[written:])
         except OSError as error:
             if not self.lost:
                 _log.warning("the recording has a gap: %s", error)
+            self._gap += len(lines)
             with self._lock:
-                self._gap += 1
-                self.lost += 1
+                self.lost += len(lines)
+            if written:
+                self._undo(size)
+        else:
+            self._head, self._gap = b"", 0
+
+    def _undo(self, size: int) -> None:
+        """Take back the part of a line; where that cannot be done, end it, so that the next one can be read."""
+        try:
+            os.ftruncate(self._descriptor, size)
+        except OSError:
+            self._head = self._head or b"\n"
 
 
 def _check(path: Path) -> bool:
