@@ -73,7 +73,10 @@ def test_a_turn_that_fails_does_not_end_the_conversation(tmp_path: Path) -> None
     ended = duologue(tmp_path, "chat", said="/error\n/echo still here\n")
 
     assert ended.returncode == 0
-    assert "duologue: the agent answered with an error: this error was asked for (-32603)\n" in ended.stderr
+    assert (
+        'duologue: the agent answered with an error: this error was asked for (-32603): {"asked": true}\n'
+        in ended.stderr
+    )
     assert "You said: still here" in ended.stdout
 
 

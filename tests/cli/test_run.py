@@ -240,7 +240,9 @@ def test_the_newest_session_here_is_none_of_another_directory(tmp_path: Path) ->
 def test_words_of_the_agent_in_an_error_are_marked_as_such(tmp_path: Path) -> None:
     ended = duologue(tmp_path, "run", "/error 400")
 
-    assert ended.stderr == "duologue: the agent answered with an error: this error was asked for (400)\n"
+    assert (
+        ended.stderr == 'duologue: the agent answered with an error: this error was asked for (400): {"asked": true}\n'
+    )
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,9 @@ REFRESHES_PER_SECOND = 8
 ECHO_WIDTH = 3
 """Columns left free while drawing: a terminal writes `^C` there, and in the next line nobody would take it back."""
 
+FRAME_HEIGHT = 4
+"""Lines that code has around it, and the cursor below it."""
+
 MOST_WAITING = 20_000
 """Characters of one paragraph that wait for its end; of a longer one, parts are rendered as they come."""
 
@@ -113,7 +116,8 @@ class RenderedWords(Words):
         if self._is_ending:
             return ""
         width, height = self._console.size
-        return Constrain(SafeMarkdown(self._paragraph.newest(width, height)), max(1, width - ECHO_WIDTH))
+        newest = self._paragraph.newest(width, max(1, height - FRAME_HEIGHT))
+        return Constrain(SafeMarkdown(newest), max(1, width - ECHO_WIDTH))
 
     def _render(self, paragraph: str) -> None:
         if not paragraph.strip():
