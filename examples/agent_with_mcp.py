@@ -4,7 +4,7 @@ import json
 
 from duologue import Agent, Settings, Turn
 
-agent = Agent("tools", version="1.0", settings=Settings, mcp=True)
+agent = Agent("tools", version="1.0", settings=Settings, mcp=True, unstable={"mcp_over_acp"})
 
 
 @agent.on_prompt

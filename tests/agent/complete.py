@@ -11,7 +11,7 @@ from duologue.agent.settings import Settings, choice, toggle
 from duologue.agent.turn import Turn
 from duologue.conversation.content import TextContent
 from duologue.conversation.updates import SessionMessageChanged, SessionMessageChunk, SubagentChanged
-from duologue.dialects.terms import Provider
+from duologue.dialects.terms import Provider, TokenUsage
 from duologue.runtime.handlers import Context
 from duologue.schema import v1
 from duologue.store.memory import MemoryStore
@@ -43,7 +43,8 @@ class Stats:
 
 
 def complete_agent(**options: Any) -> tuple[Agent[Knobs], Providers]:
-    """The agent, and the providers its clients may choose."""
+    """The agent, and the providers its clients may choose; everything unstable is on unless the options differ."""
+    options = {"unstable": True, "legacy_models": True, **options}
     agent: Agent[Knobs] = Agent(
         "complete",
         version="1.0",
@@ -114,6 +115,7 @@ async def everything(turn: Turn[Knobs]) -> None:
     await turn.compaction_chunk("c1", "in short")
     await turn.compaction("c1", "completed", summary="in short")
     await turn.title("A title")
+    turn.tokens = TokenUsage(total=3, input=1, output=2)
     await _speak_of_others(turn)
     await _ask(turn)
 

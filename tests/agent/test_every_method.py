@@ -133,7 +133,7 @@ def test_an_agent_sends(name: str, everything_sent: tuple[set[str], set[str], li
 
 async def test_an_agent_sends_mcp_message(tmp_path: Path) -> None:
     """Between an MCP server that lives in the client and an agent that uses it; tests/mcp has the rest."""
-    agent = agent_with(mcp=True)
+    agent = agent_with(mcp=True, unstable={"mcp_over_acp"})
     async with asyncio.timeout(10), editor_for(agent, tmp_path, judged=True) as editor:
         asked = asyncio.Event()
 

@@ -65,14 +65,14 @@ async def test_resuming_tells_nothing_and_goes_on(tmp_path: Path) -> None:
 @pytest.mark.rule(58)
 @pytest.mark.parametrize("method", ["load", "resume", "fork"])
 async def test_opening_an_unknown_session_is_not_found(tmp_path: Path, method: str) -> None:
-    async with asyncio.timeout(5), editor_for(keeping_agent(), tmp_path) as editor:
+    async with asyncio.timeout(5), editor_for(keeping_agent(unstable=True), tmp_path) as editor:
         with pytest.raises(ResourceNotFound) as caught:
             await getattr(editor, method)("unknown")
         assert caught.value.data == {"sessionId": "unknown"}
 
 
 async def test_a_fork_has_the_past_of_its_source_and_a_future_of_its_own(tmp_path: Path) -> None:
-    async with asyncio.timeout(5), editor_for(keeping_agent(), tmp_path, judged=True) as editor:
+    async with asyncio.timeout(5), editor_for(keeping_agent(unstable=True), tmp_path, judged=True) as editor:
         source = await editor.new()
         await editor.prompt(source, "hi")
         await editor.prompt(source, "title T")
@@ -128,7 +128,7 @@ async def test_listing_pages_filters_and_forgets(tmp_path: Path) -> None:
 
 @pytest.mark.rule(153)
 async def test_archiving_ends_a_session_and_hides_it_until_it_is_taken_out_again(tmp_path: Path) -> None:
-    async with asyncio.timeout(5), editor_for(keeping_agent(), tmp_path, judged=True) as editor:
+    async with asyncio.timeout(5), editor_for(keeping_agent(unstable=True), tmp_path, judged=True) as editor:
         kept, archived = await editor.new(), await editor.new()
         turn = asyncio.ensure_future(editor.prompt(archived, "wait"))
         await editor.until_told(v1.ToolCall)
@@ -155,7 +155,7 @@ async def test_archiving_ends_a_session_and_hides_it_until_it_is_taken_out_again
 
 @pytest.mark.rule(154)
 async def test_asking_for_the_status_of_a_session_changes_nothing(tmp_path: Path) -> None:
-    async with asyncio.timeout(5), editor_for(keeping_agent(), tmp_path, judged=True) as editor:
+    async with asyncio.timeout(5), editor_for(keeping_agent(unstable=True), tmp_path, judged=True) as editor:
         session = await editor.new()
 
         async def status(name: str = session) -> str:
@@ -184,7 +184,7 @@ async def set_title(editor: Editor, session: str, title: str) -> str:
 
 @pytest.mark.parametrize("is_open", [True, False])
 async def test_a_title_the_user_gave_is_normal_told_and_kept_from_the_agent(tmp_path: Path, is_open: bool) -> None:
-    async with asyncio.timeout(5), editor_for(keeping_agent(), tmp_path, judged=True) as editor:
+    async with asyncio.timeout(5), editor_for(keeping_agent(unstable=True), tmp_path, judged=True) as editor:
         session = await editor.new()
         await editor.prompt(session, "title A")
         await editor.prompt(session, "title B")
@@ -211,7 +211,7 @@ async def test_a_title_the_user_gave_is_normal_told_and_kept_from_the_agent(tmp_
 
 
 async def test_a_title_only_the_list_knows_is_told_when_the_session_is_loaded(tmp_path: Path) -> None:
-    async with asyncio.timeout(5), editor_for(keeping_agent(), tmp_path, judged=True) as editor:
+    async with asyncio.timeout(5), editor_for(keeping_agent(unstable=True), tmp_path, judged=True) as editor:
         session = await editor.new()
         await editor.close(session)
         await set_title(editor, session, "T")
@@ -228,7 +228,7 @@ async def test_settings_and_state_are_kept_and_the_answer_says_them_as_they_are_
         if turn.text == "switch":
             await turn.set(mode="write")
 
-    agent = agent_with(count, settings=Knobs)
+    agent = agent_with(count, settings=Knobs, unstable=True)
     agent.keep_sessions(SqliteStore(tmp_path / "kept"))
     async with asyncio.timeout(10), editor_for(agent, tmp_path, judged=True) as editor:
         session = await editor.new()

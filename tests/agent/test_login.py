@@ -19,7 +19,7 @@ from tests.agent.editor import EVERYTHING, Editor, agent_with, editor_for
 
 def guarded_agent(**options: Any) -> Agent[Any]:
     """Lets nobody in without a login."""
-    agent = agent_with(login_required=True, **options)
+    agent = agent_with(login_required=True, unstable=True, **options)
     agent.keep_sessions(MemoryStore())
 
     @agent.login("key", "With a key", description="From your account", meta={"icon": "key"})

@@ -168,7 +168,7 @@ async def test_the_tokens_of_a_turn_are_told_with_its_answer(tmp_path: Path) -> 
             total=2**60, input=1, output=2, thought=3, cached_read=4, cached_write=5, meta={"a": 1}
         )
 
-    async with asyncio.timeout(5), editor_for(agent_with(answer), tmp_path, judged=True) as editor:
+    async with asyncio.timeout(5), editor_for(agent_with(answer, unstable=True), tmp_path, judged=True) as editor:
         response = await editor.prompt(await editor.new(), "go")
         assert response.usage == v1.Usage(
             total_tokens=2**60,

@@ -24,7 +24,7 @@ from tests.agent.telling import TOLD, keeping_agent, without_ids
 @pytest.mark.fault("LIF-07")
 async def test_a_session_is_open_in_one_place(tmp_path: Path) -> None:
     """In the wild, agents 4: `session/load` with the same id from two connections."""
-    agent = keeping_agent()
+    agent = keeping_agent(unstable={"archive"})
     async with asyncio.timeout(5), editor_for(agent, tmp_path) as mine, editor_for(agent, tmp_path) as other:
         session = await mine.new()
         await mine.prompt(session, "hi")

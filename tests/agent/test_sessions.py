@@ -209,7 +209,7 @@ async def test_ending_a_session_in_mid_turn_ends_the_turn_and_its_work_first(tmp
         async with turn.tool("Wait"):
             await turn.run("sleep", "60")
 
-    agent = agent_with(answer)
+    agent = agent_with(answer, unstable=True)
     agent.keep_sessions(MemoryStore())
     async with asyncio.timeout(10), editor_for(agent, tmp_path, judged=True) as editor:
         session = await editor.new()
@@ -299,7 +299,7 @@ async def test_an_update_that_cannot_be_told_does_not_keep_the_session_from_work
 
 
 async def test_a_session_that_cannot_be_opened_leaves_nothing_behind(tmp_path: Path) -> None:
-    agent = agent_with()
+    agent = agent_with(unstable=True)
     agent.keep_sessions(MemoryStore())
     opened: list[Session[Settings]] = []
 

@@ -51,7 +51,10 @@ async def set_option(editor: Editor, session: str, key: str, value: str | bool) 
 
 @pytest.mark.rule(117, 121, 122)
 async def test_a_declaration_is_shown_as_options_modes_and_models(tmp_path: Path) -> None:
-    async with asyncio.timeout(5), editor_for(agent_with(settings=Knobs), tmp_path, judged=True, **BOOLEANS) as editor:
+    async with (
+        asyncio.timeout(5),
+        editor_for(agent_with(settings=Knobs, legacy_models=True), tmp_path, judged=True, **BOOLEANS) as editor,
+    ):
         opened = await editor.opened()
         assert opened.modes == v1.SessionModeState(
             current_mode_id="plan",
@@ -79,7 +82,10 @@ async def test_a_declaration_is_shown_as_options_modes_and_models(tmp_path: Path
         assert web == v1.SessionConfigBoolean(
             id="web", name="Web", current_value=True, description="Look things up", meta={"t": 1}
         )
-    async with asyncio.timeout(5), editor_for(agent_with(settings=Knobs), tmp_path, judged=True) as editor:
+    async with (
+        asyncio.timeout(5),
+        editor_for(agent_with(settings=Knobs, legacy_models=True), tmp_path, judged=True) as editor,
+    ):
         session = await editor.opened()
         assert set(values(session.config_options)) == {"mode", "model", "effort"}
         assert set(await set_option(editor, session.session_id, "mode", "act")) == {"mode", "model", "effort"}
@@ -112,7 +118,10 @@ async def test_whoever_changes_a_mode_in_whatever_way_the_other_ways_are_kept_in
 
 
 async def test_models_can_be_set_by_clients_that_know_only_those(tmp_path: Path) -> None:
-    async with asyncio.timeout(5), editor_for(agent_with(settings=Knobs), tmp_path, judged=True) as editor:
+    async with (
+        asyncio.timeout(5),
+        editor_for(agent_with(settings=Knobs, legacy_models=True), tmp_path, judged=True) as editor,
+    ):
         session = await editor.new()
         await editor.ask(legacy.SESSION_SET_MODEL, session_id=session, model_id="huge")
         assert values(editor.of(v1.ConfigOptionUpdate)[0].config_options)["model"] == "huge"
@@ -137,7 +146,7 @@ async def test_what_cannot_be_set_is_refused_and_changes_nothing(tmp_path: Path)
 
 
 async def test_an_agent_without_settings_says_so(tmp_path: Path) -> None:
-    async with asyncio.timeout(5), editor_for(agent_with(), tmp_path, judged=True) as editor:
+    async with asyncio.timeout(5), editor_for(agent_with(legacy_models=True), tmp_path, judged=True) as editor:
         opened = await editor.opened()
         assert (opened.modes, opened.config_options) == (None, None)
         with pytest.raises(InvalidParams, match="no modes"):

@@ -30,7 +30,8 @@ from tests.agent.editor import EVERYTHING, Editor, agent_with, editor_for
 
 async def told(tmp_path: Path, handler: Any, **capabilities: Any) -> Editor:
     """An editor that has heard one turn with this handler."""
-    async with asyncio.timeout(5), editor_for(agent_with(handler), tmp_path, judged=True, **capabilities) as editor:
+    agent = agent_with(handler, unstable={"plan", "subagents"})
+    async with asyncio.timeout(5), editor_for(agent, tmp_path, judged=True, **capabilities) as editor:
         assert (await editor.prompt(await editor.new(), "go")).stop_reason == "end_turn"
     return editor
 

@@ -58,7 +58,7 @@ async def test_our_client_talks_to_it_over_both_transports() -> None:
 @pytest.mark.fault("GWY-01")
 @pytest.mark.parametrize("keeps", [True, False])
 async def test_the_sessions_of_others_do_not_exist(keeps: bool, tmp_path: Path) -> None:
-    agent = builtin_agent(tmp_path / "kept" if keeps else None)
+    agent = builtin_agent(tmp_path / "kept" if keeps else None, unstable=True)
     async with (
         online(agent, authenticate=USERS.get) as place,
         socket_to(place, "ann-token") as ann,

@@ -132,7 +132,10 @@ async def bench(
     **new: Any,
 ) -> AsyncGenerator[Bench]:
     """In memory, with a session in this directory."""
-    async with asyncio.timeout(seconds), editor_for(agent or builtin_agent(), directory, **EVERYTHING) as editor:
+    async with (
+        asyncio.timeout(seconds),
+        editor_for(agent or builtin_agent(unstable=True), directory, **EVERYTHING) as editor,
+    ):
         on_bench = Bench(editor, choose)
         on_bench.session = await editor.new(**new)
         yield on_bench

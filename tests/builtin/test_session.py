@@ -88,7 +88,10 @@ async def test_subagents_and_messages_between_sessions_are_told(tmp_path: Path) 
 async def test_what_a_subagent_does_is_told_in_its_own_session_to_those_who_know_of_it(tmp_path: Path) -> None:
     for knows in (True, False):
         capabilities: dict[str, Any] = {"subagents": v1.SubagentCapabilities()} if knows else {}
-        async with asyncio.timeout(10), editor_for(builtin_agent(), tmp_path, judged=True, **capabilities) as editor:
+        async with (
+            asyncio.timeout(10),
+            editor_for(builtin_agent(unstable=True), tmp_path, judged=True, **capabilities) as editor,
+        ):
             session = await editor.new()
             await editor.prompt(session, "/subagent")
 
@@ -111,7 +114,7 @@ async def test_a_method_nobody_defined_is_called_and_answered_or_not(tmp_path: P
 
 
 async def test_a_session_can_be_loaded_by_another_client_with_all_that_was_said(tmp_path: Path) -> None:
-    agent = builtin_agent(MemoryStore())
+    agent = builtin_agent(MemoryStore(), unstable=True)
     async with bench(tmp_path, agent=agent) as on:
         await on.say("/mode code")
         await on.say("/unknown-update")
@@ -129,7 +132,7 @@ async def test_a_session_can_be_loaded_by_another_client_with_all_that_was_said(
 
 
 async def test_a_login_can_be_required_and_given_and_taken_back(tmp_path: Path) -> None:
-    async with editor_for(builtin_agent(login=True), tmp_path) as editor:
+    async with editor_for(builtin_agent(login=True, unstable=True), tmp_path) as editor:
         with pytest.raises(AuthenticationRequired):
             await editor.new()
         await editor.connection.request(v1.AUTHENTICATE, v1.AuthenticateRequest(method_id="example"))

@@ -127,7 +127,7 @@ def test_nothing_of_the_asynchronous_side_is_missing(original: type, facade: typ
 
 def test_what_is_known_of_a_session_can_be_read(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("word\n")
-    with blocking.connect(builtin_agent()) as agent:
+    with blocking.connect(builtin_agent(unstable=True), unstable=True) as agent:
         with agent.session(tmp_path, additional_directories=[tmp_path]) as session:
             heard = session.events()
             turn = session.prompt("/search word").wait()

@@ -109,7 +109,7 @@ async def test_a_client_can_ask_for_everything_an_agent_offers(tmp_path: Path, m
 
     agent = ScriptedAgent(ABLE, authMethods=[{"id": "key", "name": "Key"}])
     agent.answers["session/new"] = new
-    async with asyncio.timeout(5), connect(agent) as remote:
+    async with asyncio.timeout(5), connect(agent, unstable=True) as remote:
         session = await remote.new(tmp_path)
         before = len(agent.calls(method))
         agent.answers[method] = answered
@@ -120,7 +120,7 @@ async def test_a_client_can_ask_for_everything_an_agent_offers(tmp_path: Path, m
 
 async def test_a_client_tells_an_agent_to_stop(tmp_path: Path) -> None:
     agent = ScriptedAgent()
-    async with asyncio.timeout(5), connect(agent) as remote, remote.session(tmp_path) as session:
+    async with asyncio.timeout(5), connect(agent, unstable=True) as remote, remote.session(tmp_path) as session:
         await session.cancel()
         assert await agent.until("session/cancel") == {"sessionId": "s1"}
 
@@ -187,7 +187,7 @@ async def test_a_client_hears_of_logins_and_of_questions_that_are_over(tmp_path:
         was_told.set()
 
     agent = ScriptedAgent(ABLE)
-    async with asyncio.timeout(5), connect(agent, on_elicited=heard.append, on_login_status=login):
+    async with asyncio.timeout(5), connect(agent, unstable=True, on_elicited=heard.append, on_login_status=login):
         agent.send({"method": "elicitation/complete", "params": {"elicitationId": "e"}})
         agent.send({"method": "auth/status_update", "params": {"state": "unauthenticated"}})
         await was_told.wait()
@@ -250,7 +250,7 @@ async def test_every_update_is_an_event_with_its_frame(tmp_path: Path, tag: str)
         return result(stopReason="end_turn")
 
     agent = ScriptedAgent(prompt=tell)
-    async with asyncio.timeout(5), connect(agent) as remote, remote.session(tmp_path) as session:
+    async with asyncio.timeout(5), connect(agent, unstable=True) as remote, remote.session(tmp_path) as session:
         async with session.prompt("go") as turn:
             seen = [event async for event in turn]
     assert type(seen[0]) is UPDATES[tag]

@@ -164,7 +164,7 @@ async def test_every_path_is_absolute_and_the_servers_are_always_listed(
     monkeypatch.chdir(tmp_path)
     agent = ScriptedAgent(EVERYTHING)
     agent.answers |= {"session/list": no_sessions, "session/fork": agent.answers["session/new"]}
-    async with asyncio.timeout(5), connect(agent) as remote:
+    async with asyncio.timeout(5), connect(agent, unstable={"fork"}) as remote:
         session = await remote.new("work", additional_directories=["more"])
         await remote.load("a", "work")
         await remote.resume("b", Path("work"), additional_directories=["more"])

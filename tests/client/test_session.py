@@ -136,7 +136,7 @@ async def test_modes_models_and_settings_are_read_and_changed(place: Path) -> No
 
 @pytest.mark.rule(65, 68, 71)
 async def test_sessions_are_listed_loaded_resumed_forked_archived_and_deleted(place: Path) -> None:
-    async with asyncio.timeout(10), connect(builtin_agent()) as agent:
+    async with asyncio.timeout(10), connect(builtin_agent(unstable=True), unstable=True) as agent:
         session = await agent.new(place)
         await session.prompt("/echo remember me")
         await session.set_title("Kept")

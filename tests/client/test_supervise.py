@@ -205,7 +205,11 @@ async def test_a_replay_that_comes_after_the_answer_is_not_heard_either(tmp_path
 
     agent = ScriptedAgent({**LOADS, "sessionCapabilities": {"title": {}}}, prompt=prompt)
     agent.answers |= {"session/load": load, "session/set_title": set_title}
-    async with asyncio.timeout(5), connect(agent, restart=QUICK) as remote, remote.session(tmp_path) as session:
+    async with (
+        asyncio.timeout(5),
+        connect(agent, restart=QUICK, unstable={"title"}) as remote,
+        remote.session(tmp_path) as session,
+    ):
         events: list[Event] = []
         session.watch(events.append)
         with pytest.raises(ConnectionLost):

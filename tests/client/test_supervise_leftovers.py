@@ -28,7 +28,7 @@ async def test_a_session_that_was_opened_too_late_is_closed_at_the_agent(tmp_pat
         return result(sessionId="late")
 
     agent = ScriptedAgent(CLOSES)
-    async with asyncio.timeout(5), connect(agent) as remote, remote.session(tmp_path) as session:
+    async with asyncio.timeout(5), connect(agent, unstable={"fork"}) as remote, remote.session(tmp_path) as session:
         agent.answers[way] = open_late
         opening = asyncio.ensure_future(remote.new(tmp_path) if way == "session/new" else session.fork())
         await agent.until(way, 2 if way == "session/new" else 1)

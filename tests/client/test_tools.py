@@ -43,7 +43,7 @@ def where_am_i() -> str:
 
 
 def _agent(way: str) -> ModestAgent:
-    return ModestAgent(builtin_agent(), *(() if way == "command" else (way,)))
+    return ModestAgent(builtin_agent(unstable=True), *(() if way == "command" else (way,)))
 
 
 def _sockets() -> set[Path]:
@@ -55,7 +55,7 @@ async def test_an_agent_calls_functions_of_ours_in_whatever_way_it_takes(way: st
     before = _sockets()
     async with (
         asyncio.timeout(30),
-        connect(_agent(way), tools=[open_tabs, where_am_i], permissions=YES) as agent,
+        connect(_agent(way), tools=[open_tabs, where_am_i], permissions=YES, unstable={"mcp_over_acp"}) as agent,
     ):
         assert [type(server) for server in agent.lent] == [kind]
         async with agent.session(tmp_path) as first, agent.session(tmp_path) as second:
@@ -70,7 +70,7 @@ async def test_an_agent_in_a_process_of_its_own_calls_functions_of_ours(tmp_path
     command = [sys.executable, "-m", "duologue.cli.main", "agent", "--sessions", str(tmp_path / "kept")]
     async with (
         asyncio.timeout(30),
-        connect(command, tools=[where_am_i], permissions=YES) as agent,
+        connect(command, tools=[where_am_i], permissions=YES, unstable=True) as agent,
         agent.session(tmp_path) as session,
     ):
         assert f"process {os.getpid()}" in await session.ask("/mcp editor where_am_i")
@@ -88,7 +88,10 @@ async def test_the_address_answers_nobody_without_the_token_and_nobody_after_the
 
 
 async def test_earlier_sessions_get_the_tools_as_well(tmp_path: Path) -> None:
-    async with asyncio.timeout(30), connect(builtin_agent(), tools=[open_tabs], permissions=YES) as agent:
+    async with (
+        asyncio.timeout(30),
+        connect(builtin_agent(unstable=True), tools=[open_tabs], permissions=YES, unstable=True) as agent,
+    ):
         session = await agent.new(tmp_path)
         await session.ask("hello")
         await session.aclose()
@@ -102,7 +105,7 @@ async def test_earlier_sessions_get_the_tools_as_well(tmp_path: Path) -> None:
 async def test_tools_may_have_a_name_of_their_own(tmp_path: Path) -> None:
     tools = ToolServer([open_tabs], name="vim", instructions="Ask before you look.")
     agent = ScriptedAgent({"mcpCapabilities": {"acp": True}})
-    async with asyncio.timeout(5), connect(agent, tools=tools) as remote:
+    async with asyncio.timeout(5), connect(agent, tools=tools, unstable={"mcp_over_acp"}) as remote:
         await remote.new(tmp_path)
     (server,) = agent.calls("session/new")[0]["mcpServers"]
     assert (server["type"], server["name"]) == ("acp", "vim")
@@ -123,7 +126,7 @@ async def test_what_cannot_be_a_tool_is_refused_before_anything_is_started(wrong
 
 def test_a_program_without_an_event_loop_lends_tools_too(tmp_path: Path) -> None:
     with (
-        blocking.connect(builtin_agent(), tools=[where_am_i], permissions=YES) as agent,
+        blocking.connect(builtin_agent(unstable=True), tools=[where_am_i], permissions=YES, unstable=True) as agent,
         agent.session(tmp_path) as session,
     ):
         assert f"process {os.getpid()}" in session.ask("/mcp editor where_am_i")
@@ -145,7 +148,7 @@ async def test_an_agent_that_is_started_again_has_the_tools_again(tmp_path: Path
     command = [sys.executable, "-m", "duologue.cli.main", "agent", "--sessions", str(tmp_path / "kept")]
     async with (
         asyncio.timeout(30),
-        connect(command, tools=[where_am_i], permissions=YES, restart=True) as agent,
+        connect(command, tools=[where_am_i], permissions=YES, unstable=True, restart=True) as agent,
         agent.session(tmp_path) as session,
     ):
         with pytest.raises(AgentExited):

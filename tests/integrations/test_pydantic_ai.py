@@ -27,7 +27,7 @@ async def test_text_streams_and_tool_calls_are_shown(tmp_path: Path) -> None:
     def read_file(path: str) -> str:
         return f"contents of {path}"
 
-    async with asyncio.timeout(10), editor_for(acp_agent(agent), tmp_path) as editor:
+    async with asyncio.timeout(10), editor_for(acp_agent(agent, unstable={"usage"}), tmp_path) as editor:
         response = await editor.prompt(await editor.new(), "read something")
 
         assert response.stop_reason == "end_turn"

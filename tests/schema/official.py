@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache, cached_property
-from typing import Any
+from typing import Any, cast
 
 from jsonschema import Draft202012Validator
 
@@ -45,6 +46,41 @@ class Official:
         error = next(_validator(self, definition).iter_errors(instance), None)
         return None if error is None else f"{error.json_path}: {error.message[:300]}"
 
+    def strangers(self, definition: str, instance: Any) -> list[str]:
+        """The fields anywhere in an instance that the definition does not name; the schema allows them, we do not."""
+        return list(self._strangers(self.document["$defs"][definition], instance, "$"))
+
+    def _strangers(self, schema: dict[str, Any], value: Any, path: str) -> Iterator[str]:
+        if isinstance(value, list):
+            for index, item in enumerate(cast("list[Any]", value)):
+                for part in self._parts(schema, value):
+                    if "items" in part:
+                        yield from self._strangers(part["items"], item, f"{path}[{index}]")
+        if not isinstance(value, dict):
+            return
+        named: dict[str, list[dict[str, Any]]] = {}
+        for part in self._parts(schema, value):
+            for name, below in part.get("properties", {}).items():
+                named.setdefault(name, []).append(below)
+        for name, item in cast("dict[str, Any]", value).items():
+            if name == "_meta" or not named:  # free-form
+                continue
+            if name not in named:
+                yield f"{path}.{name}"
+                continue
+            yield from self._strangers({"allOf": named[name]}, item, f"{path}.{name}")
+
+    def _parts(self, schema: dict[str, Any], value: Any) -> Iterator[dict[str, Any]]:
+        """All schemas that apply to a value: those referred to, and of alternatives those it satisfies."""
+        yield schema
+        if "$ref" in schema:
+            yield from self._parts(self.document["$defs"][schema["$ref"].rpartition("/")[2]], value)
+        for each in schema.get("allOf", []):
+            yield from self._parts(each, value)
+        for each in (*schema.get("anyOf", []), *schema.get("oneOf", [])):
+            if Draft202012Validator({**each, "$defs": self.document["$defs"]}).is_valid(value):
+                yield from self._parts(each, value)
+
 
 @cache
 def _validator(official: Official, definition: str) -> Any:
@@ -52,4 +88,5 @@ def _validator(official: Official, definition: str) -> Any:
 
 
 ALL = tuple(Official(version, kind) for version in VERSIONS for kind in KINDS)
+STABLE = {version: Official(version, "schema") for version in VERSIONS}
 UNSTABLE = {version: Official(version, "schema.unstable") for version in VERSIONS}

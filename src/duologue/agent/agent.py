@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Awaitable, Callable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar, Unpack, cast, get_type_hints
 
@@ -23,6 +24,7 @@ from duologue.agent.turn import Turn
 from duologue.conversation.content import JsonObject
 from duologue.conversation.setup import Party
 from duologue.conversation.updates import Command
+from duologue.dialects.gate import Unstable, switched_on
 from duologue.dialects.meta import RequestMeta
 from duologue.dialects.negotiation import AgentSide, check_versions
 from duologue.dialects.terms import LoginMethod, LoginStatus, Provider
@@ -66,6 +68,10 @@ class Agent(Generic[S]):
         debug: Put the text of unexpected exceptions into error answers.
         versions: What it speaks; `(1, 2)` adds the draft of version 2, which asks of every agent to keep its sessions
             (in memory, unless `keep_sessions` says where).
+        unstable: Which unstable parts of the protocol clients are offered and sent: all, none, or a set of names; see
+            `duologue.dialects.gate.FEATURES`.
+        legacy_models: Tell clients of the models in the form that older ones know (`models`, `session/set_model`), in
+            addition to the setting of category `model`.
     """
 
     def __init__(
@@ -84,6 +90,8 @@ class Agent(Generic[S]):
         cancel_timeout: float = CANCEL_SECONDS,
         debug: bool = False,
         versions: tuple[int, ...] = (1,),
+        unstable: Unstable = False,
+        legacy_models: bool = False,
     ) -> None:
         self.info = Party(name, version, title)
         self.settings_type = settings
@@ -96,6 +104,8 @@ class Agent(Generic[S]):
         self.cancel_timeout = cancel_timeout
         self.debug = debug
         self.versions = check_versions(versions)
+        self.unstable = switched_on(unstable)
+        self.legacy_models = legacy_models
         self.prompt_handler: PromptHandler | None = None
         self.request_watchers: list[Callable[[RequestMeta], object]] = []
         self.open_hooks: list[Callable[[Session[Any]], Awaitable[None]]] = []
@@ -228,7 +238,7 @@ class Agent(Generic[S]):
         """Talk to one client until it leaves."""
         handlers = Handlers()
         link = Link(self)
-        dialect = AgentSide(link, handlers, self.versions)
+        dialect = AgentSide(link, handlers, self.versions, self.unstable)
         for method, notification, handler in self._extensions:
             _register_extension(handlers, method, notification, handler)
         try:
@@ -277,6 +287,11 @@ class Agent(Generic[S]):
             self.serve(ws=chosen.ws, http=chosen.http)
         except StartError as error:
             sys.exit(f"{self.info.name}: {error}")
+
+    @property
+    def uses_mcp(self) -> bool:
+        """Whether the MCP servers that clients name are connected: it is to, and the extra is installed."""
+        return self.mcp and find_spec("mcp") is not None
 
     @property
     def extension_names(self) -> list[str]:

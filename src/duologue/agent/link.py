@@ -81,7 +81,7 @@ class Link:
 
     def _features(self) -> AgentFeatures:
         agent = self._agent
-        keeps = agent.store is not None
+        keeps, uses_mcp = agent.store is not None, agent.uses_mcp
         meta = dict(agent.meta)
         if agent.extension_names:
             meta["duologue"] = {"extensions": agent.extension_names}
@@ -101,9 +101,10 @@ class Link:
             image="image" in agent.accepts,
             audio="audio" in agent.accepts,
             embedded="resource" in agent.accepts,
-            mcp_http=agent.mcp,
-            mcp_sse=agent.mcp,
-            mcp_acp=agent.mcp,
+            mcp_stdio=uses_mcp,
+            mcp_http=uses_mcp,
+            mcp_sse=uses_mcp,
+            mcp_acp=uses_mcp,
             logout=agent.logout_handler is not None,
             login_status=agent.status_handler is not None,
             providers=agent.providers is not None,
@@ -270,6 +271,8 @@ class Link:
         await self._set_category(session_id, "mode", mode_id)
 
     async def set_model(self, session_id: str, model_id: str) -> None:
+        if not self._agent.legacy_models:
+            raise MethodNotFound("no such method: session/set_model; set the option of category `model` instead")
         await self._set_category(session_id, "model", model_id)
 
     async def _set_category(self, session_id: str, category: str, value: str) -> None:

@@ -29,6 +29,8 @@ __all__ = ["Opening", "normal_path"]
 _SAID_IN_THE_ANSWER = (ModeChanged, SettingsChanged, CommandsChanged)
 """What a replay leaves out: the answer that opens the session says it as it is now."""
 
+MISSING_EXTRA = "the MCP SDK is not installed where it runs: pip install 'duologue[mcp]'"
+
 
 class Opening:
     """Opens sessions for one client.
@@ -145,7 +147,7 @@ class Opening:
             session_id=session.id,
             settings=settings.describe(),
             modes=settings.modes(),
-            models=settings.models(),
+            models=settings.models() if self._agent.legacy_models else None,
             commands=session.offered,
         )
 
@@ -164,8 +166,10 @@ class Opening:
 
     async def _start(self, session: Session[Any]) -> None:
         self._agent.open_sessions[session.id] = session
-        if self._agent.mcp:
+        if self._agent.uses_mcp:
             await session.start_mcp(self._agent.info)
+        elif session.setup.mcp_servers:
+            await session.leave_mcp("it does not use them" if not self._agent.mcp else MISSING_EXTRA)
         for hook in self._agent.open_hooks:
             await hook(session)
         if self.is_over:

@@ -23,6 +23,7 @@ from duologue.conversation.updates import (
     CommandsChanged,
     InfoChanged,
     ModeChanged,
+    Notice,
     SettingsChanged,
     ToolCallChanged,
     Update,
@@ -108,14 +109,21 @@ class Session(Generic[S]):
         return f"{kind}_{secrets.token_hex(8)}"
 
     @property
+    def has_mcp(self) -> bool:
+        """Whether the session's MCP servers are connected: the agent uses them, and the extra is installed."""
+        return self._mcp is not None
+
+    @property
     def mcp(self) -> McpServers:
         """The session's MCP servers.
 
         Raises:
-            RuntimeError: The agent was not told to use them.
+            RuntimeError: The agent does not use them.
         """
         if self._mcp is None:
-            raise RuntimeError("this agent does not use MCP servers; make it with `Agent(…, mcp=True)`")
+            raise RuntimeError(
+                "this agent does not use MCP servers; make it with `Agent(…, mcp=True)` and install `duologue[mcp]`"
+            )
         return self._mcp
 
     async def start_mcp(self, us: Party) -> None:
@@ -131,6 +139,15 @@ class Session(Generic[S]):
             user=SessionUser(self.editor, self.id) if can_ask else None,
         )
         await self._mcp.__aenter__()
+
+    async def leave_mcp(self, why: str) -> None:
+        """Say once that the servers this session was opened with are not connected: in a notice, or in the log."""
+        names = ", ".join(server.name for server in self.setup.mcp_servers)
+        if self.editor.features.notices:
+            title = "MCP servers are not connected"
+            await self._tell(Notice(severity="warning", title=title, description=f"{names}: {why}"))
+        else:
+            _log.warning("session %s: MCP servers are not connected (%s): %s", self.id, names, why)
 
     # --- telling
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import os
 import sys
 from pathlib import Path
@@ -17,6 +16,7 @@ from duologue.builtin.login import require_login
 from duologue.builtin.phrases import command_for
 from duologue.builtin.wire import OwnProcess
 from duologue.conversation.content import JsonObject
+from duologue.dialects.gate import Unstable
 from duologue.dialects.terms import Provider
 from duologue.store.base import Store
 from duologue.store.memory import MemoryStore
@@ -25,7 +25,11 @@ __all__ = ["builtin_agent", "main"]
 
 
 def builtin_agent(
-    store: Store | str | Path | None = None, *, login: bool = False, versions: tuple[int, ...] = (1,)
+    store: Store | str | Path | None = None,
+    *,
+    login: bool = False,
+    versions: tuple[int, ...] = (1,),
+    unstable: Unstable = False,
 ) -> Agent[Knobs]:
     """The built-in agent as an object, for tests of clients and for programs that need an agent at hand.
 
@@ -33,6 +37,7 @@ def builtin_agent(
         store: Where sessions are kept: a store, or a directory; in memory if not given.
         login: Refuse sessions until the client has logged in, which succeeds without a question.
         versions: Of the protocol, that it speaks.
+        unstable: Which unstable parts of the protocol it shows; `duologue agent` shows all.
     """
     agent: Agent[Knobs] = Agent(
         "duologue",
@@ -41,8 +46,9 @@ def builtin_agent(
         settings=Knobs,
         accepts=("image", "audio", "resource"),
         system_prompt="override",
-        mcp=importlib.util.find_spec("mcp") is not None,
+        mcp=True,
         versions=versions,
+        unstable=unstable,
     )
     agent.keep_sessions(store if store is not None else MemoryStore())
     agent.use_providers(Provider(provider_id="example", supported=["openai", "anthropic"]))
@@ -72,7 +78,8 @@ def main(arguments: argparse.Namespace) -> int:
         from duologue.builtin.scenario import play
 
         return play(Path(arguments.scenario))
-    agent = builtin_agent(_store(arguments.sessions), login=arguments.login, versions=(1, 2) if arguments.v2 else (1,))
+    versions = (1, 2) if arguments.v2 else (1,)
+    agent = builtin_agent(_store(arguments.sessions), login=arguments.login, versions=versions, unstable=True)
     agent.debug = arguments.debug
     serve_stdio(OwnProcess(agent))
     return 0

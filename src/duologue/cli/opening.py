@@ -77,6 +77,7 @@ async def connected(
             silence=arguments.silence,
             timeout=max(INITIALIZE_SECONDS, seconds),
             versions=versions_for(arguments),
+            unstable=True,
         ) as agent:
             yield agent
 

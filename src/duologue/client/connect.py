@@ -12,6 +12,8 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontext
 from dataclasses import replace
 from pathlib import Path
 
+import msgspec
+
 from duologue.client.care import Care
 from duologue.client.desk import Answerer, Desk, Listeners
 from duologue.client.dial import Dialer
@@ -24,6 +26,7 @@ from duologue.client.terminals import Terminals
 from duologue.client.tools import Tools, as_tool_server, lent
 from duologue.client.workspace import Workspace
 from duologue.conversation.setup import Party
+from duologue.dialects.gate import Unstable, switched_on
 from duologue.dialects.negotiation import check_versions
 from duologue.dialects.terms import LoginStatus
 from duologue.mcp.toolserver import ToolServer
@@ -63,6 +66,7 @@ def connect(
     restart: Restart | bool = False,
     silence: float | None = None,
     versions: tuple[int, ...] = (1,),
+    unstable: Unstable = False,
 ) -> AbstractAsyncContextManager[RemoteAgent]:
     """An agent to talk to, from its start to its end.
 
@@ -76,17 +80,18 @@ def connect(
         cwd, env: Where a command is started, and variables to set for it on top of ours.
         headers, token, tls: How a server knows us, and how we know it; see `Visit`.
         login, restart, silence: What to do about an agent that wants a login, is lost, or falls silent; see `Care`.
+        unstable: Which unstable parts of the protocol we use: all, none, or a set of names; see `FEATURES`.
 
     Raises:
         StartError: There is no such command or server, or it never answered.
         AgentExited: It ended before it answered.
         ProtocolViolation: It speaks another version of the protocol.
     """
-    spoken = check_versions(versions)
+    spoken, switched = check_versions(versions), switched_on(unstable)
     way = Way(target, Start(cwd, env, on_stderr), Visit(headers, token, tls))
     desk = Desk(way.name, permissions, workspace, terminals, Listeners(on_elicit, on_elicited, on_login_status))
     care = Care(way, _policy(way, restart), _login(login), silence)
-    dialer = Dialer(way, desk, handlers or Handlers(), taps, info, timeout, spoken)
+    dialer = Dialer(way, desk, handlers or Handlers(), taps, info, timeout, spoken, switched, care.login)
     return _connected(desk, dialer, as_tool_server(tools), record, care)
 
 
@@ -102,8 +107,9 @@ async def _connected(
     try:
         await agent.life.open()
         if tools is not None:
-            is_near = not care.way.is_elsewhere
-            agent.lent.append(await lending.enter_async_context(lent(tools, agent.features, desk.offered, is_near)))
+            is_near, over_acp = not care.way.is_elsewhere, agent.proxy.allows("mcp_over_acp")
+            taken = msgspec.structs.replace(agent.features, mcp_acp=agent.features.mcp_acp and over_acp)
+            agent.lent.append(await lending.enter_async_context(lent(tools, taken, desk.offered, is_near)))
         yield agent
     finally:
         await asyncio.gather(*(turn.leave() for session in desk.sessions.values() for turn in session.left_turns()))

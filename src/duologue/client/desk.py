@@ -87,7 +87,7 @@ class Desk:
 
     @property
     def features(self) -> ClientFeatures:
-        """What is advertised: what there is."""
+        """What is advertised: what there is. Whether a terminal is there to log in with, the dialer knows."""
         return ClientFeatures(
             reads_files=self.workspace is not None,
             writes_files=self.workspace is not None and not self.workspace.is_read_only,
@@ -99,7 +99,6 @@ class Desk:
             subagents=True,
             forms=self._inquiries.can_ask,
             urls=self._inquiries.can_ask,
-            terminal_login=True,
         )
 
     def met(self, info: Party | None) -> None:

@@ -9,13 +9,16 @@ import asyncio
 import importlib.metadata
 from dataclasses import dataclass
 
+from msgspec import structs
+
 from duologue.client.desk import Desk
+from duologue.client.login import Login, can_use_terminal
 from duologue.client.reach import Way
 from duologue.client.supervise import Line
 from duologue.conversation.setup import Party
 from duologue.dialects.contract import AgentProxy
 from duologue.dialects.negotiation import introduce
-from duologue.dialects.terms import Welcome
+from duologue.dialects.terms import ClientFeatures, Welcome
 from duologue.errors import AgentExited, ConnectionLost, InitializeTimeout, SpeaksVersion1, StartError
 from duologue.runtime.connection import Connection, Tap
 from duologue.runtime.handlers import Handlers
@@ -37,6 +40,8 @@ class Dialer:
         info: Who we are.
         seconds: Until it must have answered.
         versions: Of the protocol, that we speak.
+        unstable: The unstable features that are switched on, by name.
+        login: How to log in; a login in a terminal is advertised only where one can run.
     """
 
     way: Way
@@ -46,6 +51,8 @@ class Dialer:
     info: Party | None
     seconds: float
     versions: tuple[int, ...]
+    unstable: frozenset[str]
+    login: Login | None
 
     async def __call__(self) -> Line:
         """A connection to an agent that has answered.
@@ -61,6 +68,10 @@ class Dialer:
             if 1 not in self.versions:
                 raise
             return await self._dial((1,))
+
+    @property
+    def _features(self) -> ClientFeatures:
+        return structs.replace(self.desk.features, terminal_login=can_use_terminal(self.way, self.login))
 
     async def _dial(self, versions: tuple[int, ...]) -> Line:
         transport = self.way.open()
@@ -80,7 +91,9 @@ class Dialer:
         again = self.way.can_be_taken_again
         try:
             async with asyncio.timeout(self.seconds):
-                return await introduce(connection, self.desk, us, self.desk.features, versions, can_start_over=again)
+                return await introduce(
+                    connection, self.desk, us, self._features, versions, self.unstable, can_start_over=again
+                )
         except TimeoutError:
             raise InitializeTimeout(_never_answered(transport, connection.noise, self.seconds)) from None
         except AgentExited as end:

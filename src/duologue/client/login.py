@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from duologue.client.remote import RemoteAgent
     from duologue.client.session import ClientSession
 
-__all__ = ["Chooser", "Login", "LoginProgram", "Logins", "Runner", "describe", "on_own_terminal"]
+__all__ = ["Chooser", "Login", "LoginProgram", "Logins", "Runner", "can_use_terminal", "describe", "on_own_terminal"]
 
 END_SECONDS = 2.0
 """For a login program that is no longer wanted to put the terminal in order."""
@@ -268,6 +268,19 @@ def _wanted_variables(method: LoginMethod) -> _Wanted | None:
 
 def _listed(names: Sequence[str]) -> str:
     return " and ".join(map(inert, names))
+
+
+def can_use_terminal(way: Way, login: Login | None) -> bool:
+    """Whether a login in a terminal could run: of a program started from here, where its user sees a terminal."""
+    if way.command is None:
+        return False
+    if login is not None and login.run is not None:
+        return True
+    try:
+        with _terminal():
+            return True
+    except AuthenticationRequired:
+        return False
 
 
 async def on_own_terminal(program: LoginProgram) -> int:

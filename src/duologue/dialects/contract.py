@@ -191,6 +191,10 @@ class AgentProxy(ABC):
     """The version of the protocol that is spoken."""
 
     @abstractmethod
+    def allows(self, feature: str) -> bool:
+        """Whether this unstable feature is switched on, or stable in this version; see `duologue.dialects.gate`."""
+
+    @abstractmethod
     async def initialize(self, info: Party, features: ClientFeatures) -> Welcome: ...
 
     @abstractmethod

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec import Raw, Struct, UnsetType
 
+from duologue.dialects.gate import Gate
 from duologue.dialects.terms import ClientFeatures
 from duologue.errors import InvalidParams, InvalidRequest, SpeaksVersion1, UnsupportedProtocolVersion
 from duologue.schema import legacy
@@ -58,10 +59,14 @@ class AgentSide:
         core: The agent.
         handlers: The table of the connection.
         versions: What the agent speaks.
+        unstable: The unstable features that are switched on, by name.
     """
 
-    def __init__(self, core: AgentCore, handlers: Handlers, versions: tuple[int, ...]) -> None:
+    def __init__(
+        self, core: AgentCore, handlers: Handlers, versions: tuple[int, ...], unstable: frozenset[str]
+    ) -> None:
         self._core = core
+        self._unstable = unstable
         self._handlers = handlers
         self._versions = versions
         self._dialect: AgentDialect | None = None
@@ -78,7 +83,7 @@ class AgentSide:
     def _speak_version_1(self) -> AgentDialect:
         from duologue.dialects.v1.agent import V1AgentDialect
 
-        return V1AgentDialect(self._core, self._handlers)
+        return V1AgentDialect(self._core, self._handlers, Gate(1, self._unstable, "Agent"))
 
     def _choose(self, params: Raw | UnsetType) -> Raw | UnsetType:
         try:
@@ -99,7 +104,7 @@ class AgentSide:
             return params
         from duologue.dialects.v2.agent import V2AgentDialect
 
-        self._dialect = V2AgentDialect(self._core, self._handlers)
+        self._dialect = V2AgentDialect(self._core, self._handlers, Gate(2, self._unstable, "Agent"))
         return params if asked == spoken[-1] else _as_far_as_it_is_known(params)
 
 
@@ -124,6 +129,7 @@ async def introduce(
     info: Party,
     features: ClientFeatures,
     versions: tuple[int, ...],
+    unstable: frozenset[str],
     *,
     can_start_over: bool,
 ) -> tuple[AgentProxy, Welcome]:
@@ -135,6 +141,7 @@ async def introduce(
         info: Who we are.
         features: What we can do.
         versions: What we speak.
+        unstable: The unstable features that are switched on, by name.
         can_start_over: Whether there can be another connection. An agent of version 1 does not understand what a
             client of version 2 says of itself; without another connection it never hears what that can do.
 
@@ -150,31 +157,34 @@ async def introduce(
         from duologue.dialects.v2.client import V2AgentProxy
         from duologue.dialects.v2.service import V2ClientService
 
-        newer = V2AgentProxy(connection)
-        V2ClientService(core, features, handlers, newer)
+        gate = Gate(2, unstable, "connect")
+        newer = V2AgentProxy(connection, gate)
+        V2ClientService(core, features, handlers, gate, newer)
         try:
             return newer, await newer.initialize(info, features)
         except SpeaksVersion1 as met:
             if 1 not in versions or can_start_over:
                 raise
             _log.warning("the agent speaks version 1 only, and does not know what this client can do for it")
-            V1ClientService(core, ClientFeatures(), handlers)
-            older = V1AgentProxy(connection)
+            gate = Gate(1, unstable, "connect")
+            V1ClientService(core, ClientFeatures(), handlers, gate)
+            older = V1AgentProxy(connection, gate)
             return older, older.welcome(decode(legacy.InitializeResponse, msgspec.json.encode(met.answer)))
         except (UnsupportedProtocolVersion, InvalidParams, InvalidRequest):
             if 1 not in versions:
                 raise
-    return await _introduce_in_version_1(connection, core, info, features)
+    return await _introduce_in_version_1(connection, core, info, features, unstable)
 
 
 async def _introduce_in_version_1(
-    connection: Connection, core: ClientCore, info: Party, features: ClientFeatures
+    connection: Connection, core: ClientCore, info: Party, features: ClientFeatures, unstable: frozenset[str]
 ) -> tuple[AgentProxy, Welcome]:
     from duologue.dialects.v1.client import V1AgentProxy
     from duologue.dialects.v1.service import V1ClientService
 
-    V1ClientService(core, features, connection.handlers)
-    proxy = V1AgentProxy(connection)
+    gate = Gate(1, unstable, "connect")
+    V1ClientService(core, features, connection.handlers, gate)
+    proxy = V1AgentProxy(connection, gate)
     try:
         return proxy, await proxy.initialize(info, features)
     except UnsupportedProtocolVersion as refused:

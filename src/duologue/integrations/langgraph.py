@@ -35,6 +35,7 @@ from duologue.agent.agent import Agent
 from duologue.agent.tool import Tool
 from duologue.agent.turn import Turn
 from duologue.conversation.content import AudioContent, Content, ImageContent, Resource, ResourceLink, TextContent
+from duologue.dialects.gate import Unstable
 from duologue.integrations.kinds import kind_of
 from duologue.store.memory import MemoryStore
 
@@ -55,6 +56,8 @@ def acp_agent(
     kinds: Mapping[str, str] | None = None,
     on_interrupt: OnInterrupt | None = None,
     config: Mapping[str, Any] | None = None,
+    mcp: bool = False,
+    unstable: Unstable = False,
 ) -> Agent[Any]:
     """An `Agent` that answers prompts with this compiled graph. Sessions are kept in memory unless told otherwise.
 
@@ -66,8 +69,13 @@ def acp_agent(
         on_interrupt: Answers interrupts; without it each is a permission request, resumed with `True` or `False`
             (or with decisions, for the interrupts of LangChain's approval middleware).
         config: For every run, as `graph.invoke` takes it: `{"recursion_limit": 50}`.
+        mcp: Connect the MCP servers that clients name. A compiled graph has its tools already, so its nodes find these
+            (`McpTool`) in `config["configurable"]["mcp_tools"]`; needs the extra `mcp`.
+        unstable: Which unstable parts of the protocol clients are offered and sent; see `Agent`.
     """
-    served: Agent[Any] = Agent(name, version=version, accepts=("image", "audio", "resource"))
+    served: Agent[Any] = Agent(
+        name, version=version, accepts=("image", "audio", "resource"), mcp=mcp, unstable=unstable
+    )
     served.keep_sessions(MemoryStore())
 
     @served.on_prompt
@@ -121,10 +129,17 @@ class _Run:
             answers = {each.id: await self._on_interrupt(self._turn, each.value) for each in interrupts}
             given = Command(resume=answers if len(answers) > 1 else next(iter(answers.values())))
 
+    async def _mcp_tools(self) -> dict[str, Any]:
+        session = self._turn.session
+        if not session.has_mcp:
+            return {}
+        await session.mcp.ready()
+        return {"mcp_tools": session.mcp.tools}
+
     async def _once(self, given: Any) -> list[Any]:
         """Run to the end or to the next interrupts; those."""
-        own = {"configurable": {**self._config.get("configurable", {}), "thread_id": self._turn.session.id}}
-        config = {**self._config, **own}
+        own = {**self._config.get("configurable", {}), "thread_id": self._turn.session.id, **await self._mcp_tools()}
+        config = {**self._config, "configurable": own}
         interrupts: list[Any] = []
         async for mode, event in self._graph.astream(given, config, stream_mode=["messages", "updates"]):
             if mode == "messages":

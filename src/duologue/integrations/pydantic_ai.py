@@ -6,7 +6,8 @@
     acp_agent(Agent("openai:gpt-5", tools=[…])).serve()
 
 Text and thoughts stream, tool calls are shown, tools that need approval ask for permission, cancelling ends the run,
-and each session keeps the library's own message history.
+and each session keeps the library's own message history. The MCP servers that a client names are connected, where the
+extra `mcp` is installed, and calls of their tools ask for permission.
 """
 
 from __future__ import annotations
@@ -14,11 +15,12 @@ from __future__ import annotations
 import base64
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic_ai import Agent as PydanticAgent
 from pydantic_ai import AgentRunResultEvent, BinaryContent, DeferredToolRequests, DeferredToolResults, ToolDenied
-from pydantic_ai.exceptions import UsageLimitExceeded
+from pydantic_ai import Tool as PydanticTool
+from pydantic_ai.exceptions import ModelRetry, UsageLimitExceeded
 from pydantic_ai.messages import (
     FunctionToolCallEvent,
     FunctionToolResultEvent,
@@ -34,14 +36,20 @@ from pydantic_ai.messages import (
     ToolCallPart,
     UserContent,
 )
+from pydantic_ai.toolsets import AbstractToolset, FunctionToolset
 
 from duologue.agent.agent import Agent
 from duologue.agent.tool import Tool
 from duologue.agent.turn import Turn
 from duologue.conversation.content import AudioContent, Content, ImageContent, Resource, ResourceLink, TextContent
+from duologue.dialects.gate import Unstable
 from duologue.dialects.terms import TokenUsage
+from duologue.errors import RequestError
 from duologue.integrations.kinds import kind_of
 from duologue.store.memory import MemoryStore
+
+if TYPE_CHECKING:
+    from duologue.mcp.tools import McpTool
 
 __all__ = ["acp_agent"]
 
@@ -58,6 +66,7 @@ def acp_agent(
     version: str = "0.0.0",
     deps: Callable[[Turn[Any]], D] | None = None,
     kinds: Mapping[str, str] | None = None,
+    unstable: Unstable = False,
 ) -> Agent[Any]:
     """An `Agent` that answers prompts with this one. Sessions are kept in memory; `keep_sessions` changes that.
 
@@ -67,9 +76,14 @@ def acp_agent(
         version: Of your agent.
         deps: Makes the dependencies of a run from the turn.
         kinds: What kind of tool each function is, where the name does not say: `{"deploy": "execute"}`.
+        unstable: Which unstable parts of the protocol clients are offered and sent; see `Agent`.
     """
     served: Agent[Any] = Agent(
-        name or agent.name or "pydantic-ai", version=version, accepts=("image", "audio", "resource")
+        name or agent.name or "pydantic-ai",
+        version=version,
+        accepts=("image", "audio", "resource"),
+        mcp=True,
+        unstable=unstable,
     )
     served.keep_sessions(MemoryStore())
 
@@ -98,6 +112,8 @@ class _Run:
         self._open = AsyncExitStack()
         """The tool calls that were announced: however the turn ends, none is left running."""
         self._has_spoken = False
+        self._approved_as: dict[str, str] = {}
+        """What an "always" covers, for tools of MCP servers: a tool that changes is another tool."""
 
     async def play(self) -> str:
         try:
@@ -111,14 +127,28 @@ class _Run:
         history = ModelMessagesTypeAdapter.validate_python(self._turn.session.state.get(STATE, []))
         prompt: list[UserContent] | None = [_to_user_content(block) for block in self._turn.prompt]
         results: DeferredToolResults | None = None
+        toolsets = await self._mcp_toolsets()
         while True:
-            output, history = await self._once(prompt, history, results)
+            output, history = await self._once(prompt, history, results, toolsets)
             if not isinstance(output, DeferredToolRequests):
                 return output, history
             prompt, results = None, await self._approve(output)
 
+    async def _mcp_toolsets(self) -> list[AbstractToolset[Any]]:
+        """The tools of the MCP servers that the client named; each call asks for permission."""
+        session = self._turn.session
+        if not session.setup.mcp_servers or not session.has_mcp:
+            return []
+        await session.mcp.ready()
+        self._approved_as = {tool.function_name: f"mcp {tool.fingerprint}" for tool in session.mcp.tools}
+        return [FunctionToolset([_mcp_tool(tool) for tool in session.mcp.tools])]
+
     async def _once(
-        self, prompt: list[UserContent] | None, history: list[ModelMessage], results: DeferredToolResults | None
+        self,
+        prompt: list[UserContent] | None,
+        history: list[ModelMessage],
+        results: DeferredToolResults | None,
+        toolsets: list[AbstractToolset[Any]],
     ) -> tuple[Any, list[ModelMessage]]:
         output: Any = None
         run: AbstractAsyncContextManager[AsyncIterator[Any]] = self._agent.run_stream_events(
@@ -127,6 +157,7 @@ class _Run:
             deferred_tool_results=results,
             output_type=[self._agent.output_type, DeferredToolRequests],
             deps=self._deps,
+            toolsets=toolsets,
         )
         async with run as events:
             async for event in events:
@@ -184,7 +215,8 @@ class _Run:
         results = DeferredToolResults()
         for call in requests.approvals:
             tool = await self._tool(call)
-            is_allowed = await tool.allow()  # "always" covers these arguments
+            # "Always" covers these arguments; of a tool of an MCP server, the tool for as long as it stays the same.
+            is_allowed = await tool.allow(remember_as=self._approved_as.get(call.tool_name))
             results.approvals[call.tool_call_id] = True if is_allowed else ToolDenied("the user did not permit this")
         for call in requests.calls:
             tool = await self._tool(call)
@@ -201,6 +233,21 @@ class _Run:
             return "refusal"  # what was refused does not enter the history
         self._turn.session.state[STATE] = ModelMessagesTypeAdapter.dump_python(history, mode="json")
         return "max_tokens" if reason == "length" else "end_turn"
+
+
+def _mcp_tool(tool: McpTool) -> PydanticTool[Any]:
+    async def call(**arguments: Any) -> str:
+        try:
+            result = await tool(**arguments)
+        except RequestError as error:  # the server is gone, or refused: the model may go on without it
+            raise ModelRetry(error.message) from error
+        if result.is_error:
+            raise ModelRetry(result.text)
+        return result.text
+
+    made: PydanticTool[Any] = PydanticTool.from_schema(call, tool.function_name, tool.description, tool.input_schema)
+    made.requires_approval = True
+    return made
 
 
 def _to_user_content(block: Content) -> UserContent:

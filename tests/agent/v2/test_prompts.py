@@ -56,7 +56,7 @@ async def test_the_idle_state_says_why_the_work_ended_and_what_it_used(reason: s
         turn.tokens = TokenUsage(total=3, input=1, output=2)
         return reason
 
-    async with wire_client(both(handle)) as client:
+    async with wire_client(both(handle, unstable=True)) as client:
         end = await client.turn(await client.new(), "go")
 
         assert (end["state"], end["stopReason"]) == ("idle", reason)

@@ -283,7 +283,7 @@ async def test_a_session_says_whether_it_is_open_and_what_it_does(tmp_path: Path
         begun.set()
         await stop.wait()
 
-    async with wire_client(both(wait)) as client:
+    async with wire_client(both(wait, unstable=True)) as client:
         session = await client.new(tmp_path)
         assert await client.ask("session/status", sessionId=session) == {"status": "open", "state": {"state": "idle"}}
         await client.prompt(session, "hi")
@@ -296,7 +296,7 @@ async def test_a_session_says_whether_it_is_open_and_what_it_does(tmp_path: Path
 
 
 async def test_forks_titles_and_archives_work_as_in_version_1(tmp_path: Path) -> None:
-    async with wire_client(both()) as client:
+    async with wire_client(both(unstable=True)) as client:
         session = await client.new(tmp_path)
         await client.turn(session, "hi")
         copy = (await client.ask("session/fork", sessionId=session, cwd=str(tmp_path)))["sessionId"]

@@ -61,7 +61,7 @@ class Near:
 
 def speaking(version: int, handler: Any = None, **options: Any) -> Agent[Any]:
     """An agent that speaks one version alone."""
-    agent: Agent[Any] = Agent("far", versions=(version,), **options)
+    agent: Agent[Any] = Agent("far", versions=(version,), unstable=True, **options)
 
     @agent.on_prompt
     async def answer(turn: Turn[Any]) -> Any:
@@ -83,7 +83,7 @@ async def across(
     bridge = Bridge(way.open, version=version, agent_version=agent_version)
     options.setdefault("permissions", Permissions.allow_everything())
     taps = (judge, *options.pop("taps", ()))
-    async with duologue.connect(bridge, versions=(version,), taps=taps, **options) as remote:
+    async with duologue.connect(bridge, versions=(version,), taps=taps, unstable=True, **options) as remote:
         yield remote
     await way.tasks.settle()
     complaints = [*judge.complaints, *way.complaints]

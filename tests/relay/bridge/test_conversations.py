@@ -92,7 +92,7 @@ class Knobs(Settings):
 
 def playing(version: int, turns: list[Script]) -> Agent[Any]:
     """An agent that plays these turns, one after the other."""
-    agent: Agent[Any] = Agent("far", versions=(version,), settings=Knobs)
+    agent: Agent[Any] = Agent("far", versions=(version,), settings=Knobs, unstable=True)
     agent.keep_sessions(MemoryStore())
     left = iter(turns)
 
@@ -149,7 +149,7 @@ async def _both(turns: list[Script], version: int, agent_version: int) -> tuple[
     agent = playing(agent_version, turns)
     async with (
         asyncio.timeout(20),
-        duologue.connect(agent, versions=(agent_version,), permissions=permissions) as remote,
+        duologue.connect(agent, versions=(agent_version,), permissions=permissions, unstable=True) as remote,
     ):
         directly = await heard(remote, turns)
     async with asyncio.timeout(20), across(playing(agent_version, turns), version, agent_version) as remote:

@@ -49,7 +49,7 @@ UNKNOWN = ("from_the_future", "telepathy")
 
 
 def agent_speaking(version: int) -> Agent[Any]:
-    agent = builtin_agent()
+    agent = builtin_agent(unstable=True)
     agent.versions = (version,)
     return agent
 
@@ -123,7 +123,7 @@ async def test_every_command_of_the_built_in_agent_is_the_same_through_a_bridge(
     options: dict[str, Any] = {"permissions": Permissions.allow_everything(), "on_elicit": answer}
     async with (
         asyncio.timeout(60),
-        duologue.connect(agent_speaking(agent_version), versions=(agent_version,), **options) as remote,
+        duologue.connect(agent_speaking(agent_version), versions=(agent_version,), unstable=True, **options) as remote,
     ):
         directly = await heard(remote, tmp_path / "work")
     shutil.rmtree(tmp_path / "work")

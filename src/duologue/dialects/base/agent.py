@@ -11,6 +11,7 @@ from typing import Any, ClassVar, TypeAlias
 
 from duologue.dialects.base.editor import accounts_to_wire
 from duologue.dialects.contract import AgentCore
+from duologue.dialects.gate import Gate
 from duologue.dialects.meta import answering, with_meta
 from duologue.dialects.terms import AgentFeatures
 from duologue.errors import MethodNotFound
@@ -36,13 +37,15 @@ class AgentDialect(ABC):
         handlers: The table of the connection. Everything is registered at once, because a client may send its next
             requests without waiting for the answer to `initialize`; what the agent turns out not to offer is taken
             away again.
+        gate: Leaves out what is unstable and not switched on.
     """
 
     schema: ClassVar[Any]
     """The package of this version's shapes. Those used here have the same fields in every version."""
 
-    def __init__(self, core: AgentCore, handlers: Handlers) -> None:
+    def __init__(self, core: AgentCore, handlers: Handlers, gate: Gate) -> None:
         self._core = core
+        self._gate = gate
         self._handlers = handlers
         self._features: AgentFeatures | None = None
         self._tasks = TaskScope()
@@ -88,7 +91,7 @@ class AgentDialect(ABC):
             attached = params.get("_meta") if isinstance(params, Other) else params.meta
             with answering(context.method, attached, context.id) as request:
                 self._core.requested(request)
-                result = await handler(context, params)
+                result = self._gate.strip(await handler(context, params))
                 return with_meta(result, request.answer) if request.answer and result is not None else result
 
         return handle
@@ -97,8 +100,11 @@ class AgentDialect(ABC):
         """Take away what this agent does not offer; without features, everything."""
         self._features = features
         for feature, method, _ in self._rows:
-            if features is None or (feature is not None and not getattr(features, feature)):
+            if features is None or not self._is_offered(feature, method):
                 self._handlers.off(method)
+
+    def _is_offered(self, feature: str | None, method: Method[Any, Any] | Notification[Any]) -> bool:
+        return self._gate.serves(method) and (feature is None or bool(getattr(self._features, feature, False)))
 
     def _if_offered(
         self, feature: str | None, method: Method[Any, Any] | Notification[Any], handler: Handler
@@ -108,7 +114,7 @@ class AgentDialect(ABC):
             return handler
 
         async def handle(context: Context, params: Any) -> Any:
-            if not getattr(self._features, feature, False):
+            if not self._is_offered(feature, method):
                 raise MethodNotFound(f"no such method: {method.name}", data={"method": method.name})
             return await handler(context, params)
 

@@ -9,6 +9,7 @@ import msgspec
 
 from duologue.conversation.content import JsonObject
 from duologue.dialects.contract import AgentProxy
+from duologue.dialects.gate import Gate
 from duologue.dialects.meta import current_attachment, with_attachment
 from duologue.dialects.terms import Account, LoginStatus, Provider
 from duologue.errors import MethodNotFound
@@ -27,8 +28,12 @@ class WireProxy(AgentProxy):
     schema: ClassVar[Any]
     """The package of this version's shapes. Those used here have the same fields in every version."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, gate: Gate) -> None:
         self._connection = connection
+        self._gate = gate
+
+    def allows(self, feature: str) -> bool:
+        return self._gate.allows(feature)
 
     async def _request(
         self,
@@ -39,6 +44,7 @@ class WireProxy(AgentProxy):
         released: Callable[[R], None] | None = None,
         late: Callable[[R], object] | None = None,
     ) -> R:
+        self._gate.check(method, params)
         attached = current_attachment()
         sent = params if attached is None else with_attachment(params, attached)
         answer = await self._connection.request(method, sent, arrived=arrived, released=released, late=late)
@@ -49,8 +55,11 @@ class WireProxy(AgentProxy):
         return answer
 
     async def _notify(self, notification: Notification[P], params: P) -> None:
+        sent = self._gate.sendable(notification, params)
+        if sent is None:
+            return
         attached = current_attachment()
-        await self._connection.notify(notification, params if attached is None else with_attachment(params, attached))
+        await self._connection.notify(notification, sent if attached is None else with_attachment(sent, attached))
 
     async def _ask(self, method: Method[Any, Any], params: Any) -> Any:
         return await self._request(method, params)

@@ -10,6 +10,7 @@ import msgspec
 from duologue.conversation.content import JsonObject
 from duologue.conversation.setup import Party
 from duologue.dialects.contract import Editor
+from duologue.dialects.gate import Gate
 from duologue.dialects.meta import current_attachment, with_attachment
 from duologue.dialects.terms import ClientFeatures, Elicitation, ElicitationAnswer, LoginStatus
 from duologue.errors import MethodNotFound
@@ -17,28 +18,30 @@ from duologue.runtime.connection import Connection
 from duologue.schema.base import Method, Notification
 from duologue.schema.codec import decode
 
-__all__ = ["WireEditor", "accounts_to_wire"]
+__all__ = ["WireEditor", "accounts_to_wire", "nothing"]
 
 P = TypeVar("P")
 R = TypeVar("R")
 
 
 class WireEditor(Editor):
-    """Calls of an agent to its client. What the client did not advertise is never sent."""
+    """Calls of an agent to its client. What the client did not advertise and what the gate closes is never sent."""
 
     schema: ClassVar[Any]
     """The package of this version's shapes. Those used here have the same fields in every version."""
 
-    def __init__(self, connection: Connection, info: Party | None, features: ClientFeatures) -> None:
+    def __init__(self, connection: Connection, info: Party | None, features: ClientFeatures, gate: Gate) -> None:
         self._connection = connection
         self.info = info
         self.features = features
+        self._gate = gate
 
     @property
     def is_gone(self) -> bool:
         return self._connection.is_closed
 
     async def _request(self, method: Method[P, R], params: P, late: Callable[[R], object] | None = None) -> R:
+        self._gate.check(method, params)
         attached = current_attachment()
         if attached is None:
             return await self._connection.request(method, params, late=late)
@@ -47,6 +50,11 @@ class WireEditor(Editor):
         return answer
 
     def _notify(self, notification: Notification[P], params: P) -> Coroutine[Any, Any, None]:
+        sent = self._gate.sendable(notification, params)
+        return nothing() if sent is None else self._send(notification, sent)
+
+    def _send(self, notification: Notification[P], params: P) -> Coroutine[Any, Any, None]:
+        """Send what is known to be stable."""
         attached = current_attachment()
         return self._connection.notify(notification, params if attached is None else with_attachment(params, attached))
 
@@ -108,6 +116,10 @@ class WireEditor(Editor):
             raise MethodNotFound(f"custom notifications begin with an underscore: {name}")
         notification: Notification[Any] = Notification(name, object)
         await self._notify(notification, params)
+
+
+async def nothing() -> None:
+    """Nothing is sent."""
 
 
 def accounts_to_wire(schema: Any, status: LoginStatus) -> Any:

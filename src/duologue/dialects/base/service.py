@@ -12,6 +12,7 @@ from duologue.conversation.items import ToolCall
 from duologue.conversation.updates import ToolCallChanged, Update
 from duologue.dialects.base.client import status_from_wire
 from duologue.dialects.contract import ClientCore
+from duologue.dialects.gate import Gate
 from duologue.dialects.meta import answering, with_meta
 from duologue.dialects.terms import ClientFeatures, Elicitation, PermissionOption
 from duologue.errors import InvalidParams, RequestCancelled
@@ -27,14 +28,15 @@ class ClientService(ABC):
     schema: ClassVar[Any]
     """The package of this version's shapes. Those used here have the same fields in every version."""
 
-    def __init__(self, core: ClientCore, features: ClientFeatures, handlers: Handlers) -> None:
+    def __init__(self, core: ClientCore, features: ClientFeatures, handlers: Handlers, gate: Gate) -> None:
         self._core = core
         self._features = features
         self._handlers = handlers
         schema = self.schema
         self._tell(schema.AUTH_STATUS_UPDATE, self._login_status)
         self._tell(schema.ELICITATION_COMPLETE, self._elicitation_completed)
-        self._answer(schema.MCP_MESSAGE, self._mcp_message)
+        if gate.serves(schema.MCP_MESSAGE):
+            self._answer(schema.MCP_MESSAGE, self._mcp_message)
         if features.forms or features.urls:
             self._answer_in_place(schema.ELICITATION_CREATE, self._elicit, cancelled=schema.ElicitationCancelAction)
 

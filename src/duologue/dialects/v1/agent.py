@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import Any, ClassVar
 
-from duologue.conversation.setup import SessionSetup
+from duologue.conversation.setup import SessionSetup, UnknownMcpServer
 from duologue.conversation.updates import CommandsChanged
 from duologue.dialects.base.agent import AgentDialect, Row
 from duologue.dialects.terms import Opened, TokenUsage
@@ -13,6 +13,7 @@ from duologue.dialects.v1.content import blocks_from_wire
 from duologue.dialects.v1.editor import V1Editor
 from duologue.dialects.v1.settings import models_to_wire, modes_to_wire, setting_to_wire
 from duologue.dialects.v1.setup import (
+    SetupRequest,
     agent_features_to_wire,
     client_features_from_wire,
     info_to_wire,
@@ -21,7 +22,7 @@ from duologue.dialects.v1.setup import (
     party_to_wire,
     setup_from_wire,
 )
-from duologue.errors import ConnectionLost
+from duologue.errors import ConnectionLost, InvalidParams
 from duologue.runtime.handlers import Context
 from duologue.schema import legacy, v1
 from duologue.schema.base import Method
@@ -47,9 +48,9 @@ class V1AgentDialect(AgentDialect):
 
     async def _initialize(self, context: Context, params: v1.InitializeRequest) -> v1.InitializeResponse:
         client = party_from_wire(params.client_info)
-        features = client_features_from_wire(params.client_capabilities)
+        features = client_features_from_wire(self._gate.strip(params.client_capabilities) or v1.ClientCapabilities())
         self._has_boolean_settings = features.boolean_settings
-        self._editor = V1Editor(context.connection, client, features)
+        self._editor = V1Editor(context.connection, client, features, self._gate)
         welcome = await self._core.initialize(client, features, self._editor)
         self.withdraw(welcome.features)
         methods = [
@@ -93,26 +94,25 @@ class V1AgentDialect(AgentDialect):
     # --- sessions
 
     async def _new(self, context: Context, params: v1.NewSessionRequest) -> v1.NewSessionResponse:
-        opened = await self._core.new_session(setup_from_wire(params))
+        opened = await self._core.new_session(_setup(params))
         self._follow_up(context, opened.session_id, opened)
         response = v1.NewSessionResponse if opened.models is None else legacy.NewSessionResponse
         return response(session_id=opened.session_id, **self._state_of(opened))
 
     async def _load(self, context: Context, params: v1.LoadSessionRequest) -> v1.LoadSessionResponse:
-        opened = await self._core.open_session(params.session_id, setup_from_wire(params), replay=True)
+        opened = await self._core.open_session(params.session_id, _setup(params), replay=True)
         self._follow_up(context, params.session_id, opened)
         response = v1.LoadSessionResponse if opened.models is None else legacy.LoadSessionResponse
         return response(**self._state_of(opened))
 
     async def _resume(self, context: Context, params: v1.ResumeSessionRequest) -> v1.ResumeSessionResponse:
-        opened = await self._core.open_session(params.session_id, setup_from_wire(params), replay=False)
+        opened = await self._core.open_session(params.session_id, _setup(params), replay=False)
         self._follow_up(context, params.session_id, opened)
         response = v1.ResumeSessionResponse if opened.models is None else legacy.ResumeSessionResponse
         return response(**self._state_of(opened))
 
     async def _fork(self, context: Context, params: v1.ForkSessionRequest) -> v1.ForkSessionResponse:
-        setup: SessionSetup = setup_from_wire(params)
-        opened = await self._core.fork_session(params.session_id, setup)
+        opened = await self._core.fork_session(params.session_id, _setup(params))
         self._follow_up(context, opened.session_id, opened)
         response = v1.ForkSessionResponse if opened.models is None else legacy.ForkSessionResponse
         return response(session_id=opened.session_id, **self._state_of(opened))
@@ -172,6 +172,22 @@ class V1AgentDialect(AgentDialect):
     ) -> legacy.SetSessionModelResponse:
         await self._core.set_model(params.session_id, params.model_id)
         return legacy.SetSessionModelResponse()
+
+
+def _setup(params: SetupRequest) -> SessionSetup:
+    """What a session is to be opened with.
+
+    Raises:
+        InvalidParams: It names an MCP server of an unknown type, and no command to start instead.
+    """
+    setup = setup_from_wire(params)
+    for index, server in enumerate(setup.mcp_servers):
+        if isinstance(server, UnknownMcpServer):
+            raise InvalidParams(
+                f"$.mcpServers[{index}]: {str(server.fields.get('type'))[:200]!r} is no type of MCP server; "
+                f"there are http, sse and acp, and stdio, which has a `command` and no type"
+            )
+    return setup
 
 
 def _usage_to_wire(usage: TokenUsage | None) -> v1.Usage | None:

@@ -69,7 +69,7 @@ class V1AgentProxy(WireProxy):
     async def initialize(self, info: Party, features: ClientFeatures) -> Welcome:
         request = v1.InitializeRequest(
             protocol_version=1,
-            client_capabilities=client_features_to_wire(features),
+            client_capabilities=self._gate.strip(client_features_to_wire(features)) or v1.ClientCapabilities(),
             client_info=party_to_wire(info),
         )
         answer = await self._request(legacy.INITIALIZE, request)

@@ -43,7 +43,7 @@ class V1Editor(WireEditor):
     def update(self, session_id: str, update: Update) -> Coroutine[Any, Any, None]:
         if type(update) is MessageChunk:  # most of what an agent ever says takes the short way
             chunk = chunk_to_wire(update)
-            return self._notify(v1.SESSION_UPDATE, v1.SessionNotification(session_id=session_id, update=chunk))
+            return self._send(v1.SESSION_UPDATE, v1.SessionNotification(session_id=session_id, update=chunk))
         return self._update(session_id, update)
 
     async def _update(self, session_id: str, update: Update) -> None:

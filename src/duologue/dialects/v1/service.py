@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 from duologue.conversation.updates import ToolCallChanged, Update
 from duologue.dialects.base.service import ClientService
 from duologue.dialects.contract import ClientCore
+from duologue.dialects.gate import Gate
 from duologue.dialects.terms import ClientFeatures
 from duologue.dialects.v1.terminals import terminal_updates
 from duologue.dialects.v1.updates import permission_tool_from_wire, update_from_wire
@@ -22,8 +23,8 @@ class V1ClientService(ClientService):
 
     schema: ClassVar[Any] = v1
 
-    def __init__(self, core: ClientCore, features: ClientFeatures, handlers: Handlers) -> None:
-        super().__init__(core, features, handlers)
+    def __init__(self, core: ClientCore, features: ClientFeatures, handlers: Handlers, gate: Gate) -> None:
+        super().__init__(core, features, handlers, gate)
         handlers.on(v1.SESSION_UPDATE)(self._update)
         self._answer_permission(v1.SESSION_REQUEST_PERMISSION)
         if features.reads_files:

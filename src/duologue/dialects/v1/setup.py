@@ -12,6 +12,7 @@ from duologue.schema import legacy, v1
 from duologue.schema.base import Other
 
 __all__ = [
+    "SetupRequest",
     "agent_features_from_wire",
     "agent_features_to_wire",
     "client_features_from_wire",

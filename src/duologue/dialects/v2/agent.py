@@ -7,13 +7,16 @@ from contextlib import suppress
 from typing import Any, ClassVar
 
 from duologue.conversation.content import Content, JsonObject
+from duologue.conversation.setup import SessionSetup
 from duologue.dialects.base.agent import AgentDialect, Row
 from duologue.dialects.contract import AgentCore
+from duologue.dialects.gate import Gate
 from duologue.dialects.terms import Opened, PromptResult
 from duologue.dialects.v2.content import blocks_from_wire
 from duologue.dialects.v2.editor import V2Editor
 from duologue.dialects.v2.settings import setting_to_wire
 from duologue.dialects.v2.setup import (
+    SetupRequest,
     agent_features_to_wire,
     client_features_from_wire,
     info_to_wire,
@@ -37,15 +40,16 @@ class V2AgentDialect(AgentDialect):
     schema: ClassVar[Any] = v2
 
     _client: V2Editor | None = None
+    _mcp = v2.McpCapabilities()
 
-    def __init__(self, core: AgentCore, handlers: Handlers) -> None:
-        super().__init__(core, handlers)
+    def __init__(self, core: AgentCore, handlers: Handlers, gate: Gate) -> None:
+        super().__init__(core, handlers, gate)
         self._turns: dict[str, dict[asyncio.Task[PromptResult], _Insertion]] = {}
 
     async def _initialize(self, context: Context, params: v2.InitializeRequest) -> v2.InitializeResponse:
         client = party_from_wire(params.info)
-        features = client_features_from_wire(params.capabilities)
-        self._client = V2Editor(context.connection, client, features)
+        features = client_features_from_wire(params.capabilities, subagents=self._gate.allows("subagents"))
+        self._client = V2Editor(context.connection, client, features, self._gate)
         welcome = await self._core.initialize(client, features, self._client)
         self.withdraw(welcome.features)
         methods = [m for m in welcome.login_methods if features.terminal_login or not m.is_terminal]
@@ -54,10 +58,12 @@ class V2AgentDialect(AgentDialect):
             self._handlers.off(v2.AUTH_LOGOUT)
         # protocol/v2/initialization: until another request comes, a client may start over.
         context.connection.allow_first_again()
+        capabilities = self._gate.strip(agent_features_to_wire(welcome.features)) or v2.AgentCapabilities()
+        self._mcp = (capabilities.session or v2.SessionCapabilities()).mcp or v2.McpCapabilities()
         return v2.InitializeResponse(
             protocol_version=2,
             info=party_to_wire(welcome.info),
-            capabilities=agent_features_to_wire(welcome.features),
+            capabilities=capabilities,
             auth_methods=[login_to_wire(method) for method in methods],
         )
 
@@ -93,8 +99,24 @@ class V2AgentDialect(AgentDialect):
 
     # --- sessions
 
+    def _setup(self, params: SetupRequest) -> SessionSetup:
+        """What a session is to be opened with.
+
+        Raises:
+            InvalidParams: It names an MCP server that is reached in a way this agent does not advertise.
+        """
+        taken = {"stdio": self._mcp.stdio, "http": self._mcp.http, "acp": self._mcp.acp}
+        for index, server in enumerate(params.mcp_servers):
+            kind = server.tag if isinstance(server, Other) else str(server.__struct_config__.tag)
+            if taken.get(str(kind)) is None:
+                raise InvalidParams(
+                    f"$.mcpServers[{index}]: this agent takes no MCP servers of type {str(kind)[:200]!r}; "
+                    f"`session.mcp` of its capabilities says which it takes"
+                )
+        return setup_from_wire(params)
+
     async def _new(self, context: Context, params: v2.NewSessionRequest) -> v2.NewSessionResponse:
-        opened = await self._core.new_session(setup_from_wire(params))
+        opened = await self._core.new_session(self._setup(params))
         self._follow_up(context, opened.session_id)
         return v2.NewSessionResponse(session_id=opened.session_id, **_state_of(opened))
 
@@ -102,7 +124,7 @@ class V2AgentDialect(AgentDialect):
         if isinstance(params.replay_from, Other):
             raise InvalidParams(f"$.replayFrom: there is no way to replay from {params.replay_from.tag!r}")
         opened = await self._core.open_session(
-            params.session_id, setup_from_wire(params), replay=params.replay_from is not None
+            params.session_id, self._setup(params), replay=params.replay_from is not None
         )
         # protocol/v2/session-setup: after the replay, before the answer.
         await self._editor.tell_state(params.session_id)
@@ -110,7 +132,7 @@ class V2AgentDialect(AgentDialect):
         return v2.ResumeSessionResponse(**_state_of(opened))
 
     async def _fork(self, context: Context, params: v2.ForkSessionRequest) -> v2.ForkSessionResponse:
-        opened = await self._core.fork_session(params.session_id, setup_from_wire(params))
+        opened = await self._core.fork_session(params.session_id, self._setup(params))
         self._follow_up(context, opened.session_id)
         return v2.ForkSessionResponse(session_id=opened.session_id, **_state_of(opened))
 

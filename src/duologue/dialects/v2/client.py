@@ -13,6 +13,7 @@ from duologue.conversation.settings import Setting
 from duologue.conversation.setup import Party, SessionInfo, SessionSetup
 from duologue.conversation.updates import StateChanged
 from duologue.dialects.base.client import WireProxy
+from duologue.dialects.gate import Gate
 from duologue.dialects.terms import ClientFeatures, Opened, PromptResult, Welcome
 from duologue.dialects.v2.content import blocks_to_wire
 from duologue.dialects.v2.settings import setting_from_wire
@@ -99,8 +100,8 @@ class V2AgentProxy(WireProxy):
     schema: ClassVar[Any] = v2
     version = 2
 
-    def __init__(self, connection: Connection) -> None:
-        super().__init__(connection)
+    def __init__(self, connection: Connection, gate: Gate) -> None:
+        super().__init__(connection, gate)
         self._turns: dict[str, list[_Turn]] = {}
         self._modes: dict[str, str] = {}
         self._tasks = TaskScope()
@@ -112,9 +113,8 @@ class V2AgentProxy(WireProxy):
             SpeaksVersion1: The agent answers in version 1.
             ProtocolViolation: It answers in no version known here.
         """
-        request = v2.InitializeRequest(
-            protocol_version=2, info=party_to_wire(info), capabilities=client_features_to_wire(features)
-        )
+        capabilities = self._gate.strip(client_features_to_wire(features)) or v2.ClientCapabilities()
+        request = v2.InitializeRequest(protocol_version=2, info=party_to_wire(info), capabilities=capabilities)
         answer = await self._request(_INITIALIZE, request)
         version = answer.get("protocolVersion")
         if version == 1:

@@ -14,14 +14,18 @@ from duologue.conversation.message_ids import MessageIds
 from duologue.conversation.setup import Party
 from duologue.conversation.updates import (
     MessageChanged,
+    MessageChunk,
     ModeChanged,
+    PlanChanged,
+    PlanRemoved,
     SettingsChanged,
     StateChanged,
     ToolCallChanged,
     Update,
 )
 from duologue.conversation.work import BackgroundWork, Failure
-from duologue.dialects.base.editor import WireEditor
+from duologue.dialects.base.editor import WireEditor, nothing
+from duologue.dialects.gate import Gate
 from duologue.dialects.terms import (
     ClientFeatures,
     Elicitation,
@@ -47,19 +51,23 @@ class V2Editor(WireEditor):
 
     schema: ClassVar[Any] = v2
 
-    def __init__(self, connection: Connection, info: Party | None, features: ClientFeatures) -> None:
-        super().__init__(connection, info, features)
+    def __init__(self, connection: Connection, info: Party | None, features: ClientFeatures, gate: Gate) -> None:
+        super().__init__(connection, info, features, gate)
         self._ids: dict[str, MessageIds] = {}
         self._work: dict[str, Work] = {}
 
     def update(self, session_id: str, update: Update) -> Coroutine[Any, Any, None]:
         if isinstance(update, ModeChanged) or (isinstance(update, SettingsChanged) and not update.settings):
-            return _nothing()  # modes are settings, and those are told whole
+            return nothing()  # modes are settings, and those are told whole
+        if isinstance(update, PlanRemoved) and not self._gate.allows("plan"):
+            update = PlanChanged(plan_id=update.plan_id, entries=[])  # a plan without steps is as good as none
         ids = self._ids.get(session_id)
         if ids is None:
             ids = self._ids[session_id] = MessageIds()
-        wire = update_to_wire(ids.fill(update))
-        return self._notify(v2.SESSION_UPDATE, v2.UpdateSessionNotification(session_id=session_id, update=wire))
+        wire = v2.UpdateSessionNotification(session_id=session_id, update=update_to_wire(ids.fill(update)))
+        if isinstance(update, MessageChunk):  # most of what an agent ever says takes the short way
+            return self._send(v2.SESSION_UPDATE, wire)
+        return self._notify(v2.SESSION_UPDATE, wire)
 
     def replayed(self, updates: AsyncIterator[Update]) -> AsyncIterator[Update]:
         return in_whole_messages(updates)
@@ -189,7 +197,3 @@ class V2Editor(WireEditor):
 
     def _refuse(self, what: str) -> NoReturn:
         raise MethodNotFound(f"clients of version 2 have no {what} for agents")
-
-
-async def _nothing() -> None:
-    """Nothing is said."""

@@ -18,6 +18,7 @@ from duologue.conversation.updates import (
 )
 from duologue.dialects.base.service import ClientService
 from duologue.dialects.contract import ClientCore
+from duologue.dialects.gate import Gate
 from duologue.dialects.terms import ClientFeatures
 from duologue.dialects.v2.client import V2AgentProxy
 from duologue.dialects.v2.updates import permission_tool_from_wire, update_from_wire
@@ -34,13 +35,16 @@ class V2ClientService(ClientService):
         core: The client.
         features: What it offers.
         handlers: The table of the connection.
+        gate: Leaves out what is unstable and not switched on.
         proxy: Is told of states: they end the turns it waits for.
     """
 
     schema: ClassVar[Any] = v2
 
-    def __init__(self, core: ClientCore, features: ClientFeatures, handlers: Handlers, proxy: V2AgentProxy) -> None:
-        super().__init__(core, features, handlers)
+    def __init__(
+        self, core: ClientCore, features: ClientFeatures, handlers: Handlers, gate: Gate, proxy: V2AgentProxy
+    ) -> None:
+        super().__init__(core, features, handlers, gate)
         self._proxy = proxy
         handlers.on(v2.SESSION_UPDATE)(self._update)
         self._answer_permission(v2.SESSION_REQUEST_PERMISSION)

@@ -11,6 +11,7 @@ from duologue.schema import v2
 from duologue.schema.base import JsonObject, Other
 
 __all__ = [
+    "SetupRequest",
     "agent_features_from_wire",
     "agent_features_to_wire",
     "client_features_from_wire",
@@ -47,15 +48,20 @@ def party_from_wire(info: v2.Implementation) -> s.Party:
     return s.Party(info.name, info.version, info.title, info.meta)
 
 
-def client_features_from_wire(caps: v2.ClientCapabilities) -> ClientFeatures:
-    """What a client can do: much that version 1 asks for is taken for granted, and files and terminals are gone."""
+def client_features_from_wire(caps: v2.ClientCapabilities, *, subagents: bool = True) -> ClientFeatures:
+    """What a client can do: much that version 1 asks for is taken for granted, and files and terminals are gone.
+
+    Args:
+        caps: What it says.
+        subagents: Whether it may be sent what belongs to subagents, which no capability says here.
+    """
     elicitation, auth = caps.elicitation, caps.auth
     return ClientFeatures(
         boolean_settings=True,
         notices=True,
         compaction=True,
         named_plans=True,
-        subagents=True,
+        subagents=subagents,
         shows_terminals=True,
         forms=elicitation is not None and elicitation.form is not None,
         urls=elicitation is not None and elicitation.url is not None,

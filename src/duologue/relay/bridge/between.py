@@ -12,6 +12,7 @@ from typing import TypeVar
 from duologue.conversation.content import JsonObject
 from duologue.conversation.setup import Party, SessionSetup
 from duologue.dialects.contract import AgentProxy, ClientCore, Editor
+from duologue.dialects.gate import EVERYTHING
 from duologue.dialects.meta import attach, current_request
 from duologue.dialects.negotiation import introduce
 from duologue.dialects.terms import AgentFeatures, ClientFeatures, Welcome
@@ -123,7 +124,7 @@ class Between:
         try:
             with attach(meta) as attached:
                 self._proxy, welcome = await introduce(
-                    connection, core, us, features, (self.agent_version,), can_start_over=True
+                    connection, core, us, features, (self.agent_version,), EVERYTHING, can_start_over=True
                 )
         except BaseException:
             await connection.aclose()

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+from duologue.dialects.gate import EVERYTHING
 from duologue.dialects.negotiation import AgentSide, check_versions
 from duologue.errors import DuologueError
 from duologue.relay.bridge.between import Between
@@ -51,7 +52,7 @@ class Bridge:
         """Talk to one editor until it leaves, or its agent does."""
         handlers = Handlers()
         between = Between(self._open_agent, self._agent_version)
-        dialect = AgentSide(BridgeCore(between), handlers, (self._version,))
+        dialect = AgentSide(BridgeCore(between), handlers, (self._version,), EVERYTHING)
         pass_extensions(handlers, lambda: between.far)
         try:
             async with Connection(transport, handlers, first="initialize", taps=taps) as near:
