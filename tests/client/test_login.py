@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import pty
+import subprocess
 import sys
+import textwrap
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -353,3 +358,51 @@ async def test_the_login_code_inside_a_session_demands_a_login_only_where_there_
         assert isinstance(raised.value, AuthenticationRequired) == bool(methods)
         assert (raised.value.code, raised.value.data) == (-32000, {"sessionId": "s1"})
         assert await remote.call("_still", {}) == {}
+
+
+# --- whether a login in a terminal is advertised
+
+
+async def advertised(target: Any, **options: Any) -> object:
+    """What `initialize` says of logins in a terminal."""
+    said: list[Json] = []
+    async with (
+        asyncio.timeout(20),
+        connect(target, taps=(lambda way, frame: said.append(json.loads(frame)),), **options),
+    ):
+        return said[0]["params"]["clientCapabilities"].get("auth", {}).get("terminal", False)
+
+
+async def test_a_login_in_a_terminal_is_advertised_only_where_a_program_can_run(tmp_path: Path) -> None:
+    async def run(program: LoginProgram) -> int:
+        return 0
+
+    elsewhere = Login("shell", run)
+    assert await advertised(ScriptedAgent(), login=elsewhere) is False  # there is no program to run
+    assert await advertised(locked(tmp_path), login=elsewhere) is True
+
+
+@pytest.mark.parametrize("has_terminal", [True, False])
+def test_a_login_in_a_terminal_is_advertised_only_where_there_is_one(tmp_path: Path, has_terminal: bool) -> None:
+    program = """
+        import asyncio, json, pathlib, sys
+        from duologue import connect
+
+        async def main() -> None:
+            said = []
+            async with connect(sys.argv[2:], taps=(lambda way, frame: said.append(json.loads(frame)),)):
+                pathlib.Path(sys.argv[1]).write_text(json.dumps(said[0]["params"]["clientCapabilities"].get("auth")))
+
+        asyncio.run(main())
+    """
+    said = tmp_path / "said"
+    run = [sys.executable, "-c", textwrap.dedent(program), str(said), *locked(tmp_path)]
+    leader, follower = pty.openpty()
+    try:
+        stdio = follower if has_terminal else subprocess.DEVNULL
+        # A session of its own has no terminal to open beside its stdio.
+        subprocess.run(run, stdin=stdio, stdout=stdio, stderr=stdio, timeout=25, start_new_session=True, check=True)
+    finally:
+        os.close(leader)
+        os.close(follower)
+    assert json.loads(said.read_text()) == ({"terminal": True} if has_terminal else None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from duologue.integrations.pydantic_ai import STATE, acp_agent
 from duologue.runtime.handlers import Context
 from duologue.schema import v1
 from tests.agent.editor import editor_for
+from tests.mcp.places import small
 
 
 async def test_text_streams_and_tool_calls_are_shown(tmp_path: Path) -> None:
@@ -170,3 +172,32 @@ def test_kinds_are_guessed_from_names() -> None:
 
     assert {name: kind_of(name) for name in names} == names
     assert STATE
+
+
+async def test_the_mcp_servers_of_the_client_are_connected_and_their_tools_ask_for_permission(tmp_path: Path) -> None:
+    async def answer(messages: list[ModelMessage], info: AgentInfo) -> AsyncIterator[str | dict[int, DeltaToolCall]]:
+        if len(messages) == 1:
+            assert "small__echo" in [tool.name for tool in info.function_tools]
+            yield {0: DeltaToolCall(name="small__echo", json_args='{"a": 1}', tool_call_id="c1")}
+        else:
+            yield "done"
+
+    agent = PydanticAgent(FunctionModel(stream_function=answer))
+    server = small()
+    async with asyncio.timeout(30), editor_for(acp_agent(agent), tmp_path) as editor:
+        editor.answer_permission()
+        stdio = v1.McpServerStdio(name=server.name, command=server.command, args=server.args, env=[])
+        response = await editor.prompt(await editor.new(mcp_servers=[stdio]), "call it")
+
+        assert (response.stop_reason, editor.text) == ("end_turn", "done")
+        assert editor.statuses == ["pending", "in_progress", "completed"]
+        assert editor.of(v1.ToolCallUpdate)[-1].raw_output is not None
+
+
+async def test_an_agent_without_mcp_servers_needs_no_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "mcp", None)
+    agent = PydanticAgent(TestModel(custom_output_text="fine"))
+    server = v1.McpServerStdio(name="s", command="/bin/false", args=[], env=[])
+    async with asyncio.timeout(10), editor_for(acp_agent(agent), tmp_path) as editor:
+        await editor.prompt(await editor.new(mcp_servers=[server]), "hi")
+        assert editor.text == "fine"

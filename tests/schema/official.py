@@ -6,11 +6,12 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache, cached_property
-from typing import Any, cast
+from typing import Any
 
 from jsonschema import Draft202012Validator
 
 from duologue.schema import v1, v2
+from duologue.schema.refusal import is_array, is_object
 from scripts.schema.__main__ import OFFICIAL, VERSIONS, load
 from scripts.schema.shapes import Schema
 
@@ -51,18 +52,18 @@ class Official:
         return list(self._strangers(self.document["$defs"][definition], instance, "$"))
 
     def _strangers(self, schema: dict[str, Any], value: Any, path: str) -> Iterator[str]:
-        if isinstance(value, list):
-            for index, item in enumerate(cast("list[Any]", value)):
+        if is_array(value):
+            for index, item in enumerate(value):
                 for part in self._parts(schema, value):
                     if "items" in part:
                         yield from self._strangers(part["items"], item, f"{path}[{index}]")
-        if not isinstance(value, dict):
+        if not is_object(value):
             return
         named: dict[str, list[dict[str, Any]]] = {}
         for part in self._parts(schema, value):
             for name, below in part.get("properties", {}).items():
                 named.setdefault(name, []).append(below)
-        for name, item in cast("dict[str, Any]", value).items():
+        for name, item in value.items():
             if name == "_meta" or not named:  # free-form
                 continue
             if name not in named:
@@ -78,7 +79,8 @@ class Official:
         for each in schema.get("allOf", []):
             yield from self._parts(each, value)
         for each in (*schema.get("anyOf", []), *schema.get("oneOf", [])):
-            if Draft202012Validator({**each, "$defs": self.document["$defs"]}).is_valid(value):
+            judge: Any = Draft202012Validator({**each, "$defs": self.document["$defs"]})
+            if judge.is_valid(value):
                 yield from self._parts(each, value)
 
 

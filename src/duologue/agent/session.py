@@ -133,7 +133,7 @@ class Session(Generic[S]):
         can_ask = self.editor.features.forms or self.editor.features.urls
         self._mcp = McpServers(
             self.setup.mcp_servers,
-            send=self.editor.mcp_message,
+            send=self.editor.mcp_message if self.editor.carries_mcp else None,
             cwd=self.setup.cwd,
             client=us,
             user=SessionUser(self.editor, self.id) if can_ask else None,

@@ -45,6 +45,11 @@ class Editor(ABC):
     def is_gone(self) -> bool:
         """Nothing more will come from the client."""
 
+    @property
+    @abstractmethod
+    def carries_mcp(self) -> bool:
+        """MCP over ACP is switched on: `mcp_message` may be used."""
+
     @abstractmethod
     def update(self, session_id: str, update: Update) -> Coroutine[Any, Any, None]:
         """Tell the client what happens; what it did not ask for (notices, compaction, …) is left out."""

@@ -18,6 +18,7 @@ from msgspec.structs import FieldInfo, fields, replace
 from duologue.errors import MethodNotFound
 from duologue.schema.base import Method, Notification
 from duologue.schema.choices import Choice
+from duologue.schema.refusal import is_array
 from duologue.schema.stability import Stability
 
 __all__ = ["EVERYTHING", "FEATURES", "Gate", "Unstable", "switched_on"]
@@ -144,7 +145,7 @@ class Gate:
 
     def _without(self, value: Any, lost: list[str]) -> Any:
         """The value without closed parts, which are added to `lost`; None in the place of a class that is closed."""
-        if isinstance(value, list):
+        if is_array(value):
             return self._items_without(value, lost)
         if not isinstance(value, Struct):
             return value
@@ -201,8 +202,10 @@ def _is_stable(part: str, stable: Stability) -> bool:
 
 def _classes_in(kind: Any) -> Iterator[type[Struct]]:
     """The classes of messages that a type is made of."""
+    parts: tuple[Any, ...] = get_args(kind)
     if isinstance(kind, type) and issubclass(kind, Struct):
         yield kind
-    is_choice = isinstance(kind, type) and issubclass(kind, Choice)
-    for each in kind.members if is_choice else get_args(kind):
-        yield from _classes_in(each)
+    elif isinstance(kind, type) and issubclass(kind, Choice):
+        parts = kind.members
+    for part in parts:
+        yield from _classes_in(part)

@@ -40,6 +40,10 @@ class WireEditor(Editor):
     def is_gone(self) -> bool:
         return self._connection.is_closed
 
+    @property
+    def carries_mcp(self) -> bool:
+        return self._gate.serves(self.schema.MCP_MESSAGE)
+
     async def _request(self, method: Method[P, R], params: P, late: Callable[[R], object] | None = None) -> R:
         self._gate.check(method, params)
         attached = current_attachment()
