@@ -26,6 +26,7 @@ def touching(marker: Path, name: str = "files") -> v1.McpServerStdio:
     return v1.McpServerStdio(name=name, command="/bin/sh", args=["-c", f"echo > {marker}"], env=[])
 
 
+@pytest.mark.fault("MCP-11")
 @pytest.mark.parametrize("takes_notices", [True, False])
 @pytest.mark.parametrize("uses_mcp", [False, WITHOUT_THE_EXTRA])
 async def test_an_agent_that_cannot_use_mcp_starts_nothing_and_says_so_once(
@@ -70,6 +71,7 @@ async def test_the_built_in_agent_opens_sessions_without_the_extra(
         assert "install `duologue[mcp]`" in editor.text
 
 
+@pytest.mark.fault("MCP-10")
 @pytest.mark.parametrize("is_mcp", [True, False])
 @pytest.mark.parametrize("method", ["session/new", "session/load", "session/resume", "session/fork"])
 async def test_an_entry_of_unknown_type_without_a_command_is_refused(tmp_path: Path, is_mcp: bool, method: str) -> None:
@@ -105,6 +107,7 @@ SERVERS: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.fault("MCP-10")
 @pytest.mark.parametrize(
     ("options", "taken"),
     [

@@ -59,7 +59,7 @@ def test_what_is_stable_is_never_closed(version: int, module: Any, table: Any) -
         assert kept in table.members["SessionUpdate"]
 
 
-@pytest.mark.fault("SCH-29")
+@pytest.mark.fault("SCH-16")
 @VERSIONS
 def test_whatever_is_sent_through_a_closed_gate_is_stable(
     version: int, module: Any, table: Any, chaos_factor: int, record_property: Any

@@ -224,7 +224,10 @@ class Agent(Generic[S]):
         return self.providers
 
     def keep_sessions(self, where: str | Path | Store) -> None:
-        """Keep sessions in this directory (or store): load, list, resume, fork, close and delete work from here on."""
+        """Keep sessions in this directory (or store): load, list, resume, close and delete work from here on.
+
+        Fork, archive, status and titles work as well where they are switched on (`unstable`).
+        """
         if isinstance(where, str | Path):
             from duologue.store.sqlite import SqliteStore
 

@@ -77,14 +77,12 @@ def connect(
         handlers, tools: Methods of ours for the agent to call (a copy is used), and functions as an MCP server.
         taps, record: Observers of every frame, and a file to keep them in, secrets removed.
         info, timeout, versions: Who we are, seconds until it has to answer, and what we speak: `(1, 2)` adds a draft.
-        cwd, env: Where a command is started, and variables to set for it on top of ours.
-        headers, token, tls: How a server knows us, and how we know it; see `Visit`.
+        cwd, env, headers, token, tls: How a command is started, and how a server knows us; see `Start` and `Visit`.
         login, restart, silence: What to do about an agent that wants a login, is lost, or falls silent; see `Care`.
         unstable: Which unstable parts of the protocol we use: all, none, or a set of names; see `FEATURES`.
 
     Raises:
-        StartError: There is no such command or server, or it never answered.
-        AgentExited: It ended before it answered.
+        StartError, AgentExited: There is no such command or server, or it ended before it answered, or never did.
         ProtocolViolation: It speaks another version of the protocol.
     """
     spoken, switched = check_versions(versions), switched_on(unstable)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from duologue.dialects.base.agent import AgentDialect
     from duologue.dialects.contract import AgentCore, AgentProxy, ClientCore
     from duologue.dialects.terms import Welcome
+    from duologue.dialects.v1.client import V1AgentProxy
     from duologue.runtime.connection import Connection
     from duologue.runtime.handlers import Handlers
 
@@ -149,26 +150,20 @@ async def introduce(
         SpeaksVersion1: Another connection would be better.
         ProtocolViolation: The agent speaks no version of ours.
     """
-    from duologue.dialects.v1.client import V1AgentProxy
-    from duologue.dialects.v1.service import V1ClientService
-
-    handlers = connection.handlers
     if versions[-1] == 2:
         from duologue.dialects.v2.client import V2AgentProxy
         from duologue.dialects.v2.service import V2ClientService
 
         gate = Gate(2, unstable, "connect")
         newer = V2AgentProxy(connection, gate)
-        V2ClientService(core, features, handlers, gate, newer)
+        V2ClientService(core, features, connection.handlers, gate, newer)
         try:
             return newer, await newer.initialize(info, features)
         except SpeaksVersion1 as met:
             if 1 not in versions or can_start_over:
                 raise
             _log.warning("the agent speaks version 1 only, and does not know what this client can do for it")
-            gate = Gate(1, unstable, "connect")
-            V1ClientService(core, ClientFeatures(), handlers, gate)
-            older = V1AgentProxy(connection, gate)
+            older = _speak_version_1(connection, core, ClientFeatures(), unstable)
             return older, older.welcome(decode(legacy.InitializeResponse, msgspec.json.encode(met.answer)))
         except (UnsupportedProtocolVersion, InvalidParams, InvalidRequest):
             if 1 not in versions:
@@ -176,15 +171,21 @@ async def introduce(
     return await _introduce_in_version_1(connection, core, info, features, unstable)
 
 
-async def _introduce_in_version_1(
-    connection: Connection, core: ClientCore, info: Party, features: ClientFeatures, unstable: frozenset[str]
-) -> tuple[AgentProxy, Welcome]:
+def _speak_version_1(
+    connection: Connection, core: ClientCore, features: ClientFeatures, unstable: frozenset[str]
+) -> V1AgentProxy:
     from duologue.dialects.v1.client import V1AgentProxy
     from duologue.dialects.v1.service import V1ClientService
 
     gate = Gate(1, unstable, "connect")
     V1ClientService(core, features, connection.handlers, gate)
-    proxy = V1AgentProxy(connection, gate)
+    return V1AgentProxy(connection, gate)
+
+
+async def _introduce_in_version_1(
+    connection: Connection, core: ClientCore, info: Party, features: ClientFeatures, unstable: frozenset[str]
+) -> tuple[AgentProxy, Welcome]:
+    proxy = _speak_version_1(connection, core, features, unstable)
     try:
         return proxy, await proxy.initialize(info, features)
     except UnsupportedProtocolVersion as refused:
