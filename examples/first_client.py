@@ -14,7 +14,7 @@ AGENT = [sys.executable, "-m", "duologue.cli.main", "agent"]  # or "gemini --acp
 
 async def ask_user(question: Question) -> None:
     """Here a person would be asked. This one says yes, once."""
-    print(f"    may it? {question.tool.title}: yes")
+    print(f"    may it? {'; '.join(question.acts)}: yes")
     question.allow()
 
 

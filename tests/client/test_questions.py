@@ -127,3 +127,13 @@ async def test_a_question_says_what_a_person_should_know(tmp_path: Path) -> None
     assert "act on what stands in this file" in notes[1]
     assert "sets GIT_PAGER=x; runs in /" in notes[2]
     assert "outside the directories" in notes[3]
+
+
+@pytest.mark.fault("PRM-18")
+def test_every_effect_is_named_once_and_what_is_not_known_only_where_nothing_is() -> None:
+    both = question(kind="delete", paths=["/a", "/b", "/a"], changes=["/c"], command="rm -rf /")
+    assert both.acts == ["execute: rm -rf /", "delete: /a", "delete: /b", "edit: /c"]
+    assert question(kind="other", command="make").acts == ["execute: make"]
+    assert question(kind="fetch", paths=["https://example.com"]).acts == ["fetch: https://example.com"]
+    assert question(kind="think").acts == ["think: neither file nor command is named"]
+    assert question(kind="read", paths=["/a/.env"]).acts == ["read: /a/.env"]

@@ -105,6 +105,7 @@ def test_what_cannot_be_shown_whole_cannot_be_allowed(tmp_path: Path) -> None:
             person.until(f"answer {number}: no")
 
             assert hidden in shown
+            assert f"effects ({256 if number == 0 else 1}):" in shown
             assert "1. Reject\nYour choice" in shown.replace("  1.", "1.")
         assert person.wait() == 5
 

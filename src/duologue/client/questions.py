@@ -111,7 +111,9 @@ class Question:
     @property
     def acts(self) -> list[str]:
         """Each effect in a line of its own, in full: a yes is about these, and a remembered yes about these alone."""
-        return list(dict.fromkeys(_line(effect) for effect in self.effects if effect.kind not in NOTES))
+        lines = [_line(effect) for effect in self.effects if effect.kind not in NOTES]
+        named = list(dict.fromkeys(line for line in lines if line is not None))
+        return named or [f"{self.effects[0].kind}: neither file nor command is named"]
 
     @property
     def details(self) -> list[str]:
@@ -254,8 +256,6 @@ class Question:
         return True
 
 
-def _line(effect: Effect) -> str:
-    if effect.command is not None:
-        return f"{effect.kind}: {inert(effect.command.line, None)}"
-    named = effect.path or effect.spelling
-    return f"{effect.kind}: {inert(named, None)}" if named else f"{effect.kind}: neither file nor command is named"
+def _line(effect: Effect) -> str | None:
+    named = effect.path or effect.spelling if effect.command is None else effect.command.line
+    return None if named is None else f"{effect.kind}: {inert(named, None)}"

@@ -53,12 +53,11 @@ def remainder_of(tool: ToolCall) -> Remainder:
     if given.rest is not None:
         texts.append(f"input: {_json(given.rest)}")
     texts += [_text_of(part) for part in parts]
-    lines = [line for text in texts for line in text.split("\n") if line]
     rest = [tool.kind, tool.name, tool.title, given.rest, locations, parts]
     return Remainder(
-        lines=tuple(_cut(lines)),
+        lines=tuple(_lines(texts)),
         digest=hashlib.sha256(_json(rest).encode()).hexdigest() if texts else "",
-        hidden_characters=max(0, sum(map(len, lines)) - MOST_CHARACTERS),
+        hidden_characters=max(0, sum(map(len, texts)) - MOST_CHARACTERS),
         hidden_files=max(0, len(acts_on_files(tool)) - MOST_PATHS),
         has_media=any(isinstance(part, ContentPart) and not _is_text(part.content) for part in parts),
     )
@@ -82,14 +81,12 @@ def _is_text(content: Content) -> bool:
     return isinstance(content, TextContent | ResourceLink) or (isinstance(content, Resource) and content.blob is None)
 
 
-def _cut(lines: Iterable[str]) -> Iterator[str]:
-    """As many of the lines as can be shown."""
+def _lines(texts: Iterable[str]) -> Iterator[str]:
+    """As much of the texts as can be shown, line by line."""
     left = MOST_CHARACTERS
-    for line in lines:
-        if left <= 0:
-            break
-        yield inert(line[:left], None)
-        left -= len(line)
+    for text in texts:
+        yield from (inert(line, None) for line in text[:left].split("\n") if line)
+        left = max(0, left - len(text))
 
 
 def _json(value: object) -> str:
