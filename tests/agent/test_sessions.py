@@ -362,3 +362,52 @@ async def test_an_agent_without_a_prompt_handler_says_so(tmp_path: Path) -> None
     async with asyncio.timeout(5), editor_for(agent, tmp_path) as editor:
         with pytest.raises(RequestError, match="on_prompt"):
             await editor.prompt(await editor.new(), "hi")
+
+
+def titles(updates: list[Any]) -> list[Any]:
+    return [update.title for update in updates if isinstance(update, v1.SessionInfoUpdate)]
+
+
+@pytest.mark.parametrize(
+    ("prompt", "title"),
+    [
+        ("Fix the\n  test", "Fix the test"),
+        ("x" * 80, "x" * 80),
+        ("word " * 40, "word " * 15 + "word…"),
+        ("y" * 2_000_000, "y" * 79 + "…"),
+        (" \n\t", None),
+    ],
+)
+async def test_the_first_prompt_of_a_session_becomes_its_title(tmp_path: Path, prompt: str, title: str | None) -> None:
+    agent = agent_with(titles=True)
+    agent.keep_sessions(MemoryStore())
+    async with asyncio.timeout(10), editor_for(agent, tmp_path, judged=True) as editor:
+        session = await editor.new()
+        await editor.prompt(session, prompt)
+        assert titles(editor.updates) == ([] if title is None else [title])
+        assert [info.title for info in (await editor.sessions_page()).sessions] == [title]
+        await editor.prompt(session, "and now another one")
+        assert titles(editor.updates) == [title or "and now another one"]
+
+
+async def test_a_title_of_the_agent_or_the_user_is_better_than_one_from_a_prompt(tmp_path: Path) -> None:
+    async def answer(turn: Turn[Settings]) -> None:
+        if turn.text == "name it":
+            await turn.title("Named")
+
+    agent = agent_with(answer, titles=True, unstable=True)
+    agent.keep_sessions(MemoryStore())
+    async with asyncio.timeout(5), editor_for(agent, tmp_path) as editor:
+        first, second = await editor.new(), await editor.new()
+        await editor.prompt(first, "name it")
+        await editor.ask(v1.SESSION_SET_TITLE, session_id=second, title="Mine")
+        await editor.prompt(second, "go")
+        await editor.prompt(first, "go on")
+        listed = {info.session_id: info.title for info in (await editor.sessions_page()).sessions}
+        assert listed == {first: "Named", second: "Mine"}
+
+
+async def test_sessions_get_no_title_from_a_prompt_unless_that_was_wished_for(tmp_path: Path) -> None:
+    async with asyncio.timeout(5), editor_for(agent_with(), tmp_path) as editor:
+        await editor.prompt(await editor.new(), "go")
+        assert titles(editor.updates) == []

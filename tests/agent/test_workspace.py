@@ -118,7 +118,8 @@ async def test_a_command_runs_in_the_clients_terminal_is_shown_there_and_given_b
         assert (call.title, call.kind) == ("Tests", "execute")
         shown, ended = editor.of(v1.ToolCallUpdate)
         assert shown.content == [v1.Terminal(terminal_id="term_0")]
-        assert (ended.status, ended.raw_output) == ("failed", {"exitCode": 3, "signal": None, "timedOut": False})
+        printed = {"output": "output", "exitCode": 3, "signal": None, "timedOut": False}
+        assert (ended.status, ended.raw_output) == ("failed", printed)
         assert [word for word in editor.judge.order() if word != "answer to session/new"][1:] == [
             *("tool_call", "terminal/create", "tool_call_update", "terminal/wait_for_exit", "terminal/output"),
             *("terminal/release", "tool_call_update", "answer to session/prompt"),
@@ -230,7 +231,8 @@ async def test_a_command_inside_a_tool_call_that_asked_is_shown_there(tmp_path: 
         editor.answer_permission()
         await editor.prompt(await editor.new(), "go")
         assert len(editor.of(v1.ToolCall)) == 1
-        assert editor.of(v1.ToolCallUpdate)[-1].raw_output == {"exitCode": 0, "signal": None, "timedOut": False}
+        ran = {"output": "fine\n", "exitCode": 0, "signal": None, "timedOut": False}
+        assert editor.of(v1.ToolCallUpdate)[-1].raw_output == ran
         assert editor.statuses[-1] == "completed"
 
 

@@ -25,6 +25,8 @@ async def test_a_command_is_asked_for_and_run_in_one_tool_call(tmp_path: Path) -
         assert on.asked[0].tool_call.raw_input == {"command": ["sh", "-c", "echo hello; exit 3"]}
         assert on.shown == [v1.Content(content=v1.TextContent(text="hello\n"))]
         assert on.status == "failed"
+        ran = {"output": "hello\n", "exitCode": 3, "signal": None, "timedOut": False}
+        assert on.of(v1.ToolCallUpdate)[-1].raw_output == ran
         assert "It ended with 3 and printed 6 characters" in said
 
 

@@ -156,3 +156,13 @@ async def test_the_example_provider_can_be_pointed_elsewhere(tmp_path: Path) -> 
         await on.editor.connection.request(v1.PROVIDERS_SET, change)
         (provider,) = (await on.editor.connection.request(v1.PROVIDERS_LIST, v1.ListProvidersRequest())).providers
         assert provider.current == v1.ProviderCurrentConfig(api_type="openai", base_url="https://example.com/v1")
+
+
+async def test_a_session_is_called_by_its_first_prompt_until_it_is_called_something_else(tmp_path: Path) -> None:
+    async with bench(tmp_path) as on:
+        await on.say("hello there")
+        assert [update.title for update in on.of(v1.SessionInfoUpdate)] == ["hello there"]
+        await on.say("and again")
+        assert on.of(v1.SessionInfoUpdate) == []
+        await on.say("/title Tea for two")
+        assert [update.title for update in on.of(v1.SessionInfoUpdate)] == ["Tea for two"]

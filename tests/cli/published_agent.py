@@ -134,8 +134,8 @@ def codex_unshown() -> Json:
 
 def codex_failed() -> Json:
     """codex-acp 2.6: a failed call of the model is a message to the user, and the turn ends like any other."""
-    for status in ({"type": "active", "activeFlags": []}, {"type": "systemError"}):
-        update("session_info_update", _meta={"codex": {"threadStatus": status}})
+    for status in ("active", "systemError"):
+        update("session_info_update", _meta={"codex": {"threadStatus": {"type": status}}})
     say('{"error": {"message": "the model exploded", "type": "invalid_request_error"}}\n\n')
     update("session_info_update", title="go")
     return {"stopReason": "end_turn", "_meta": {"quota": {"token_count": None, "model_usage": []}}}

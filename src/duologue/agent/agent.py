@@ -65,6 +65,7 @@ class Agent(Generic[S]):
         meta: Custom capabilities, by names of your own; clients find them in `_meta` of the agent's capabilities.
         permission_timeout: Seconds a permission question waits for its answer; then it is a no.
         cancel_timeout: Seconds a cancelled prompt handler gets to end; then its turn is answered without it.
+        titles: Make the beginning of its first prompt the title of a session; `turn.title` gives it a better one.
         debug: Put the text of unexpected exceptions into error answers.
         versions: What it speaks; `(1, 2)` adds the draft of version 2, which asks of every agent to keep its sessions
             (in memory, unless `keep_sessions` says where).
@@ -88,6 +89,7 @@ class Agent(Generic[S]):
         meta: JsonObject | None = None,
         permission_timeout: float = PERMISSION_SECONDS,
         cancel_timeout: float = CANCEL_SECONDS,
+        titles: bool = False,
         debug: bool = False,
         versions: tuple[int, ...] = (1,),
         unstable: Unstable = False,
@@ -102,6 +104,7 @@ class Agent(Generic[S]):
         self.meta = meta or {}
         self.permission_timeout = permission_timeout
         self.cancel_timeout = cancel_timeout
+        self.titles = titles
         self.debug = debug
         self.versions = check_versions(versions)
         self.unstable = switched_on(unstable)

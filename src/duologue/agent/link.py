@@ -281,7 +281,9 @@ class Link:
         if setting is None:
             raise InvalidParams(f"this session has no {category}s")
         if session.settings.change(setting.setting_id, value):
-            await session.tell_settings([])
+            await session.tell_settings([setting.setting_id])
+        elif category == "mode":  # clients wait for this, also after a change that changes nothing
+            await session.tell_mode(value)
 
     async def set_setting(self, session_id: str, setting_id: str, value: str | bool) -> list[Setting]:
         session = self._session(session_id)

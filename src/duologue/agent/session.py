@@ -15,7 +15,7 @@ from duologue.agent.passing import SessionUser
 from duologue.agent.permission import Remembered
 from duologue.agent.running import Prompts
 from duologue.agent.settings import Settings
-from duologue.conversation.content import JsonObject
+from duologue.conversation.content import Content, JsonObject, text_of
 from duologue.conversation.setup import Party, SessionSetup
 from duologue.conversation.updates import (
     UNSET,
@@ -47,6 +47,9 @@ S = TypeVar("S", bound=Settings)
 
 FINAL = ("completed", "failed", "cancelled")
 """What a tool call ends with."""
+
+TITLE_CHARACTERS = 80
+"""Of a prompt that becomes a title: one line of a list."""
 
 CLOSE_GRACE = 1.0
 """Seconds that work between turns gets to clean up when its session is closed."""
@@ -99,6 +102,8 @@ class Session(Generic[S]):
         self._is_closed = False
         self._own_title = kept.title
         self._is_titled_by_user = False
+        self._titles = agent.titles
+        self._needs_title = True
         self._mcp: McpServers | None = None
         self._introduced = asyncio.Event()
         self._held: list[Update] = []
@@ -163,6 +168,7 @@ class Session(Generic[S]):
         if isinstance(update, InfoChanged) and update.title is not UNSET:
             if self._is_titled_by_user:
                 return
+            self._needs_title = False
             self.title = self._own_title = update.title
             self.save()
         self._keeping.append(update)
@@ -270,11 +276,20 @@ class Session(Generic[S]):
         """Take the title that the list shows. If it is not the one the agent gave, the user did."""
         self.title = title
         self._is_titled_by_user = title not in (None, self._own_title)
+        self._needs_title = title is None
+
+    async def _title_by(self, prompt: list[Content]) -> None:
+        """Make the beginning of the first prompt the title of the session; the agent may give a better one."""
+        words = " ".join(text_of(prompt)[: 10 * TITLE_CHARACTERS].split())
+        if self._titles and self._needs_title and words:
+            is_short = len(words) <= TITLE_CHARACTERS
+            await self.update(InfoChanged(title=words if is_short else words[: TITLE_CHARACTERS - 1].rstrip() + "…"))
 
     async def titled_by_user(self, title: str) -> None:
         """The user gave the session this title; the agent does not change it any more."""
         self.title = title
         self._is_titled_by_user = True
+        self._needs_title = False
         self._keeping.append(InfoChanged(title=title))
         await self._tell(InfoChanged(title=title))
 
@@ -308,6 +323,7 @@ class Session(Generic[S]):
             await self._introduced.wait()
             await begin()
             self._keeping.begin_turn(turn.prompt, turn.message_id)
+            await self._title_by(turn.prompt)
             try:
                 return await handler(turn)
             finally:

@@ -126,7 +126,8 @@ async def _run(
         signal=ended.signal,
         timed_out=timed_out,
     )
-    output = {"exitCode": ran.exit_code, "signal": ran.signal, "timedOut": ran.timed_out}
+    # The output too: not every client shows terminals, and a terminal is gone when it is released.
+    output = {"output": ran.output, "exitCode": ran.exit_code, "signal": ran.signal, "timedOut": ran.timed_out}
     tool.on_cancel = None
     status = "cancelled" if tool.is_cancelled else "completed" if ran.ok else "failed"
     await tool.change(status=status, raw_output=output)

@@ -47,6 +47,7 @@ def builtin_agent(
         accepts=("image", "audio", "resource"),
         system_prompt="override",
         mcp=True,
+        titles=True,
         versions=versions,
         unstable=unstable,
     )

@@ -74,7 +74,7 @@ def acp_agent(
         unstable: Which unstable parts of the protocol clients are offered and sent; see `Agent`.
     """
     served: Agent[Any] = Agent(
-        name, version=version, accepts=("image", "audio", "resource"), mcp=mcp, unstable=unstable
+        name, version=version, accepts=("image", "audio", "resource"), mcp=mcp, titles=True, unstable=unstable
     )
     served.keep_sessions(MemoryStore())
 

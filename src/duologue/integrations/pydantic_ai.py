@@ -83,6 +83,7 @@ def acp_agent(
         version=version,
         accepts=("image", "audio", "resource"),
         mcp=True,
+        titles=True,
         unstable=unstable,
     )
     served.keep_sessions(MemoryStore())

@@ -198,13 +198,15 @@ async def test_settings_of_category_mode_are_modes_and_setting_a_mode_sets_them(
         modes = new["modes"]
         await client.ask("session/set_mode", sessionId=new["sessionId"], modeId="code")
         (told,) = client.of("config_option_update")
+        (switched,) = client.of("current_mode_update")
         await client.ask("session/set_config_option", sessionId=new["sessionId"], configId="mode", value="ask")
-        await client.until(lambda: client.of("current_mode_update"))
+        await client.until(lambda: len(client.of("current_mode_update")) == 2)
         refused = await client.refused("session/set_mode", sessionId=new["sessionId"], modeId="sleep")
 
     assert (modes["currentModeId"], [mode["id"] for mode in modes["availableModes"]]) == ("ask", ["ask", "code"])
     assert new["configOptions"][0]["id"] == "mode"
     assert told["configOptions"][0]["currentValue"] == "code"
+    assert switched["currentModeId"] == "code"
     assert client.of("current_mode_update")[-1]["currentModeId"] == "ask"
     assert refused["code"] == -32602
 

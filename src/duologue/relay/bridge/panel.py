@@ -100,7 +100,7 @@ class Panel:
         return [] if self._mode in (before, None) else [ModeChanged(mode_id=str(self._mode))]
 
     async def choose(self, proxy: AgentProxy, category: str, value: str) -> list[Update]:
-        """Change the mode or model; what an editor that has settings does not know of that yet.
+        """Change the mode or model; what an editor does not know of that yet, or waits for as it does for a new mode.
 
         Raises:
             InvalidParams: There is nothing of the kind to change.
@@ -109,7 +109,8 @@ class Panel:
         if setting is None:
             raise InvalidParams(f"this session has no {category}s")
         await self.set(proxy, setting.setting_id, value)
-        return [SettingsChanged(settings=self.shown)]
+        told: list[Update] = [SettingsChanged(settings=self.shown)]
+        return [ModeChanged(mode_id=value), *told] if category == "mode" else told
 
 
 def _of_category(settings: list[Setting], category: str) -> Setting | None:
