@@ -181,6 +181,8 @@ def initialize(kind: str) -> Json:
     capabilities: Json = {}
     if kind == "resume-missing":
         capabilities = {"loadSession": True, "sessionCapabilities": {"list": {}, "resume": {}}}
+    elif kind in ("gemini-cli", "replays-on"):
+        capabilities = {"loadSession": True, "sessionCapabilities": {"list": {}}}
     info = {"name": kind, "title": kind.title(), "version": "1.0.0"}
     return {"protocolVersion": 1, "agentCapabilities": capabilities, "agentInfo": info}
 
@@ -203,9 +205,15 @@ def answer(kind: str, message: Json) -> None:
             send(id=number, result={"sessions": [{"sessionId": "s", "cwd": message["params"]["cwd"]}]})
         case "session/resume" if kind == "resume-missing":
             send(id=number, error={"code": -32601, "message": '"Method not found": session/resume'})
+        case "session/load" if kind == "gemini-cli":  # 0.61 repeats the session after its answer
+            send(id=number, result={})
+            for text in ("said ", "long ", "ago"):
+                say(text)
         case "session/load":
             say("said long ago")
             send(id=number, result={})
+            if kind == "replays-on":
+                say("and this")
         case "session/set_mode":
             say(message["params"]["modeId"])
             send(id=number, result={})

@@ -53,6 +53,14 @@ def test_an_agent_that_offers_to_resume_and_cannot_loads_the_session(tmp_path: P
     assert heard[1]["text"] == "hello"  # and not what was said long ago
 
 
+@pytest.mark.fault("ORD-21")
+@pytest.mark.parametrize(("kind", "new"), [("gemini-cli", "done"), ("replays-on", "hello")])
+def test_what_is_replayed_after_the_load_response_is_not_printed(kind: str, new: str, tmp_path: Path) -> None:
+    ended = run(tmp_path, kind, "--continue")
+
+    assert ended.stdout == new
+
+
 @pytest.mark.parametrize(
     ("given", "chosen"),
     [

@@ -140,13 +140,14 @@ async def test_a_reader_whose_task_has_ended_has_left(tmp_path: Path, caplog: py
 async def in_a_task_of_its_own(session: ClientSession, turn: ClientTurn) -> list[str]:
     """Prompt from another task while this one is in the body of its loop."""
     texts: list[str] = []
+    others: list[asyncio.Task[str]] = []
     async for event in turn:
         if not texts:
-            other = asyncio.create_task(session.ask("short"))
+            others.append(asyncio.create_task(session.ask("short")))
             await asyncio.sleep(0)
         assert isinstance(event, Text)
         texts.append(event.text)
-    assert await other == "short"
+    assert await others[0] == "short"
     return texts
 
 
@@ -164,14 +165,14 @@ async def within_async_with(session: ClientSession, turn: ClientTurn) -> list[st
 
 async def one_event_per_task(session: ClientSession, turn: ClientTurn) -> list[str]:
     """Read each event in a task that ends, as `wait_for` does."""
-    events, texts = aiter(turn), list[str]()
+    events, texts, others = aiter(turn), list[str](), list[asyncio.Task[str]]()
     while (event := await asyncio.create_task(next_or_none(events))) is not None:
         if not texts:
-            other = asyncio.create_task(session.ask("short"))
+            others.append(asyncio.create_task(session.ask("short")))
             await asyncio.sleep(0)
         assert isinstance(event, Text)
         texts.append(event.text)
-    assert await other == "short"
+    assert await others[0] == "short"
     return texts
 
 

@@ -58,7 +58,7 @@ class _Run:
         )
         self._agent: RemoteAgent | None = None
         self._session: ClientSession | None = None
-        self._is_replaying = False
+        self._is_earlier = bool(arguments.session or arguments.continue_)
         self._echo = EchoFilter()
         self._turn_now: ClientTurn | None = None
         self._has_spoken = False
@@ -104,10 +104,8 @@ class _Run:
         return terminal_login(LineReader(terminal), self._shown, nullcontext)
 
     async def _converse(self, agent: RemoteAgent) -> Code:
-        self._is_replaying = bool(self._arguments.session or self._arguments.continue_)
         session = self._session = await open_session(agent, self._arguments)
-        if self._is_replaying:
-            self._is_replaying = False
+        if self._is_earlier:
             self._shown.opened(session.id, session.setup.cwd)
         try:
             await apply_settings(session, self._arguments)
@@ -155,12 +153,13 @@ class _Run:
 
     def _opened(self, session: ClientSession) -> None:
         """Watch a session before its first update; an earlier one is announced once the agent has opened it."""
-        if not self._is_replaying:
+        if not self._is_earlier:
             self._shown.opened(session.id, session.setup.cwd)
         session.watch(self._watch)
 
     def _watch(self, event: Event) -> None:
-        if self._is_replaying or self._is_unread:
+        is_past = self._is_earlier and (self._session is None or not self._session.is_prompted)
+        if is_past or self._is_unread:
             return
         self._has_spoken |= _says_something(event)
         try:

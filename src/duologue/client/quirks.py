@@ -22,15 +22,19 @@ class Quirks:
 
     Attributes:
         missing: What reading a missing file gives, where the `Workspace` does not say: an error, or an empty text.
+        replays_late: It answers `session/load` first, and repeats what was said in the session afterwards.
     """
 
     missing: Literal["error", "empty"] = "error"
+    replays_late: bool = False
 
 
 QUIRKS: Mapping[str, Quirks] = {
     # 0.61: any error answer to `fs/read_text_file` is fatal to it, so that it could never create a file. Qwen Code,
     # which began as a copy of it, needs the error (-32002) instead.
-    "gemini-cli": Quirks(missing="empty"),
+    #
+    # It answers `session/load` before it has sent the first message of the session, and does not wait for the rest.
+    "gemini-cli": Quirks(missing="empty", replays_late=True),
 }
 
 

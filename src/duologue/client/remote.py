@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
-from functools import partial
+from operator import methodcaller
 from pathlib import Path
 from typing import Any, TypeVar
 
 from duologue.client.care import Care
 from duologue.client.desk import Desk
 from duologue.client.login import Logins
+from duologue.client.replay import until_replayed
 from duologue.client.session import ClientSession
 from duologue.client.supervise import Lifeline, Line
 from duologue.client.tools import with_absolute_command
@@ -185,16 +186,16 @@ class RemoteAgent:
         """An earlier session with all that was said in it."""
         self.need("load", "load earlier sessions")
         setup = self.setup_for(cwd, **options)
-        return await self._reopened(session_id, setup, lambda proxy: proxy.load_session(session_id, setup))
+        return await self._reopened(session_id, setup, lambda proxy: proxy.load_session(session_id, setup), True)
 
     async def resume(self, session_id: str, cwd: str | Path = ".", **options: Any) -> ClientSession:
         """An earlier session, without hearing again what was said in it."""
         self.need("resume", "resume earlier sessions")
         setup = self.setup_for(cwd, **options)
-        return await self._reopened(session_id, setup, lambda proxy: proxy.resume_session(session_id, setup))
+        return await self._reopened(session_id, setup, lambda proxy: proxy.resume_session(session_id, setup), False)
 
     async def _reopened(
-        self, session_id: str, setup: SessionSetup, ask: Callable[[AgentProxy], Awaitable[Opened]]
+        self, session_id: str, setup: SessionSetup, ask: Callable[[AgentProxy], Awaitable[Opened]], is_loaded: bool
     ) -> ClientSession:
         """A session whose replay is heard before it is open; if that fails half-way, nothing of it is kept."""
         # Two would hear the same updates, and the failure of one would end the other.
@@ -203,6 +204,8 @@ class RemoteAgent:
         session = self._add(session_id, setup, None)
         try:
             session.opened(await self.request(ask))
+            if is_loaded:
+                await until_replayed(session)
         except BaseException:
             session.is_open = False
             session.fall_silent()
@@ -262,7 +265,7 @@ class RemoteAgent:
         where = None if cwd is None else _absolute(cwd)
         seen: set[str] = set()
         while len(seen) < MAX_PAGES:
-            page, cursor = await self.request(partial(_page, where, cursor, archived))
+            page, cursor = await self.request(methodcaller("list_sessions", where, cursor, archived))
             found += page
             if cursor is None or cursor in seen:
                 return found
@@ -392,9 +395,3 @@ class RemoteAgent:
 
 def _absolute(path: str | Path) -> str:
     return str(Path(path).absolute())
-
-
-def _page(
-    cwd: str | None, cursor: str | None, archived: str | None, proxy: AgentProxy
-) -> Awaitable[tuple[list[SessionInfo], str | None]]:
-    return proxy.list_sessions(cwd, cursor, archived)

@@ -49,6 +49,8 @@ class ClientSession(Settable):
         following: Where the agent works, last it said.
         is_interrupted: The agent was lost in the middle of a turn.
         is_replaying: The agent tells what it said before; it was heard already.
+        has_replayed: It has done so.
+        is_prompted: A prompt was sent in it. What comes before is the past of a session that was loaded.
         chosen: What its user has set.
         lost: Why the agent does not know it any more, if that is so.
         late_updates: How many updates came after their turn had ended.
@@ -64,6 +66,8 @@ class ClientSession(Settable):
         self.is_open = True
         self.is_interrupted = False
         self.is_replaying = False
+        self.is_prompted = False
+        self.has_replayed = False
         self.lost: str | None = None
         self.late_updates = 0
         self._line = agent.lines
@@ -293,6 +297,7 @@ class ClientSession(Settable):
     def update(self, update: Update, raw: bytes) -> None:
         """Fold one update in and show it: to the turn that runs, and to those who watch. It waits for none of them."""
         if self.is_replaying and not isinstance(update, STATES):
+            self.has_replayed = True
             return
         turn = self._turn
         if turn is not None and type(update) is MessageChunk and update.role != "user":

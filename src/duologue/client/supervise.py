@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from duologue.client.desk import Desk
+from duologue.client.replay import until_replayed
 from duologue.conversation.updates import (
     CommandsChanged,
     InfoChanged,
@@ -261,7 +262,7 @@ async def reopen(session: ClientSession) -> None:
         AuthenticationRequired: Not before a login.
     """
     wanted = session.chosen.values()  # before the agent tells its defaults
-    session.is_replaying = True
+    session.is_replaying, session.has_replayed = True, False
     try:
         if not await _open_again(session):
             raise SessionLost("the agent was started again, and cannot resume or load the session it had")
@@ -283,5 +284,7 @@ async def _open_again(session: ClientSession) -> bool:
             session.opened(await ask(session.id, session.setup))
         except MethodNotFound:
             continue  # there are agents that offer what they do not have
+        if ask == agent.proxy.load_session:
+            await until_replayed(session)
         return True
     return False

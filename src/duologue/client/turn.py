@@ -285,7 +285,7 @@ class ClientTurn:
 
     async def _send(self, proxy: AgentProxy) -> PromptResult:
         agent = self.session.agent
-        self.session.is_replaying, self.is_sent = False, True
+        self.session.is_replaying, self.session.is_prompted, self.is_sent = False, True, True
         self.count_unread(agent.connection.unread)
         watch = None if agent.watchdog is None else agent.tasks.start(agent.watchdog.watch(self))
         try:
