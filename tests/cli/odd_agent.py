@@ -72,6 +72,11 @@ def prompt(kind: str, number: Any) -> None:
         for text in sys.argv[2:]:
             say(text, "user_message_chunk")
         say("heard")
+    if kind == "ask":
+        options = [{"optionId": kind, "name": kind, "kind": kind} for kind in ("allow_once", "reject_once")]
+        asked = {"sessionId": "s", "toolCall": json.loads(Path(sys.argv[2]).read_text()), "options": options}
+        send(id="ask", method="session/request_permission", params=asked)
+        say(f"you chose {json.loads(sys.stdin.readline())['result']['outcome']['optionId']}")
     if kind == "error":
         send(id=number, error=json.loads(sys.argv[2]))
         return

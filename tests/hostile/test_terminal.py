@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.program import PROGRAM, Terminal, duologue, terminal
+from tests.cli.program import ODD_AGENT, PROGRAM, Terminal, duologue, terminal
 from tests.hostile.shouting_agent import ACTS, bad
 
 AGENT = [sys.executable, str(Path(__file__).with_name("shouting_agent.py"))]
@@ -143,6 +143,48 @@ def test_a_question_shows_what_it_is_about_and_does_nothing(tmp_path: Path, comm
         assert_nothing_acted(person, "L-question", "L-line", "L-help", "L-address")
 
 
+TITLES = {
+    "approved": "already approved by the user",
+    "buttons": "Look\n  1. Allow once\nYour choice (a number; enter means no): 1\r\x1b[1A",
+    "unseen": f"\u202e\u2066\u200b{ACTS}",
+    "long": "x" * 1024 * 1024,
+}
+
+
+@pytest.mark.fault("PRM-08")
+@pytest.mark.parametrize("title", TITLES.values(), ids=TITLES)
+def test_a_title_cannot_hide_the_command_that_is_asked_about(tmp_path: Path, title: str) -> None:
+    """What a person sees before the answer: the title cut and on one line, the command in full."""
+    line = "rm -rf " + "very/" * 200 + "deep"
+    call = {"toolCallId": "t", "title": title, "kind": "execute", "rawInput": {"command": line}}
+    (tmp_path / "call.json").write_text(json.dumps(call))
+    with terminal(tmp_path, "run", "hi", "--", *ODD_AGENT, "ask", str(tmp_path / "call.json")) as person:
+        question = person.until("Your choice (a number; enter means no): ").partition("The agent asks to: ")[2]
+        while "1. Allow" not in question:  # the title said so
+            question += person.until("Your choice (a number; enter means no): ")
+        person.type("2\n")
+        person.until("you chose reject_once")
+        person.wait()
+        assert_nothing_acted(person)
+
+    asked_to, *rest = question.replace("\n    | ", "").split("\n")  # long lines go on behind a bar
+    assert len(asked_to) < 1000
+    assert ("(1,048,576 characters)" in asked_to) == (title == TITLES["long"])
+    assert [each for each in rest if each.endswith(line)] != []
+    assert sum(each.startswith("  1. ") for each in rest) == 1
+
+
+@pytest.mark.fault("TRM-24")
+def test_what_a_command_prints_is_kept_as_data_and_does_nothing_when_shown(tmp_path: Path) -> None:
+    (tmp_path / "output").write_text(f"L-printed{ACTS}L-printed-last\n", newline="")
+    with terminal(tmp_path, "run", "/run cat output", "--yes") as person:
+        assert person.wait() == 0
+        assert_nothing_acted(person, "L-printed", "L-printed-last")
+    duologue(tmp_path, "run", "/run cat output", "--yes", "--record", "run.acp")
+    kept = [line for line in (tmp_path / "run.acp").read_text("utf-8").split("\n") if "L-printed-last" in line]
+    assert json.loads(kept[0])["frame"]["result"]["output"] == f"L-printed{ACTS}L-printed-last\n"
+
+
 @pytest.mark.parametrize("kind", ["xterm", "dumb"])
 @pytest.mark.fault("CLI-01")
 def test_a_chat_shows_what_the_agent_offers_and_does_nothing(tmp_path: Path, kind: str) -> None:
@@ -165,10 +207,9 @@ def test_a_chat_shows_what_the_agent_offers_and_does_nothing(tmp_path: Path, kin
             person.until(label)
         person.until(prompt)
         if kind == "xterm":
-            person.type("/p")
-            person.complete("/plain")
-            person.type("\x15/")
-            person.type("\t\x15:mode \t\x15:set \t\x15")
+            person.type("/")
+            person.complete("/plain")  # and not the command whose name would act
+            person.type("\x15:mode \t\x15:set \t\x15")
         person.type("\x04")
         assert person.wait() == 0
         assert_nothing_acted(person, "L-agent-title", "L-message", "L-notice")

@@ -40,7 +40,11 @@ def help_text() -> str:
 
 
 def offers(session: ClientSession | None, cwd: Path, before: str) -> Iterable[tuple[str, str, str]]:
-    """What may stand where the cursor is."""
+    """What may stand where the cursor is; nothing that could not be seen there."""
+    return (offer for offer in _offers(session, cwd, before) if offer[1].isprintable())
+
+
+def _offers(session: ClientSession | None, cwd: Path, before: str) -> Iterable[tuple[str, str, str]]:
     word = before.rpartition(" ")[2]
     if word.startswith("@"):
         yield from _files(cwd, word)
