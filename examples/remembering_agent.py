@@ -7,7 +7,7 @@ from duologue.conversation.content import text_of
 from duologue.conversation.updates import MessageChunk
 
 agent = Agent("remembering", version="1.0", settings=Settings)
-agent.keep_sessions("~/.local/share/remembering")  # load, list, resume, fork, archive and delete work from here on
+agent.keep_sessions("~/.local/share/remembering")  # load, list, resume, close and delete work from here on
 
 
 @agent.on_open

@@ -132,7 +132,10 @@ async def test_logins_providers_forms_and_what_is_attached(
         return result(stopReason="end_turn", _meta={"refresh_token": canaries()})
 
     scripted = ScriptedAgent({"providers": {}}, prompt=ask_for_secrets)
-    async with asyncio.timeout(20), connect(scripted, record=written.recording, on_elicit=answer) as agent:
+    async with (
+        asyncio.timeout(20),
+        connect(scripted, unstable={"providers"}, record=written.recording, on_elicit=answer) as agent,
+    ):
         async with agent.session(tmp_path, meta={"credentials": {"user": canaries(), "keys": [canaries()]}}) as session:
             await session.prompt("hello", meta={"cookie": canaries()})
         for _ in range(EACH):
