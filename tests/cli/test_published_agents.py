@@ -23,6 +23,7 @@ def events(ended: subprocess.CompletedProcess[str]) -> list[dict[str, Any]]:
     return [json.loads(line) for line in ended.stdout.splitlines()]
 
 
+@pytest.mark.fault("WLD-02")
 def test_a_refusal_that_cancels_the_turn_is_a_refusal(tmp_path: Path) -> None:
     ended = run(tmp_path, "zed-codex", "--json", "--deny")
 
@@ -37,6 +38,7 @@ def test_a_cancelled_turn_without_a_refusal_is_an_interruption(tmp_path: Path) -
     assert (ended.returncode, events(ended)[-1]["stop_reason"]) == (130, "cancelled")
 
 
+@pytest.mark.fault("WLD-06")
 def test_json_begins_with_the_session_although_updates_came_before_it(tmp_path: Path) -> None:
     ended = run(tmp_path, "early", "--json")
 
@@ -44,6 +46,7 @@ def test_json_begins_with_the_session_although_updates_came_before_it(tmp_path: 
     assert names == ["Session", "Commands", "Text", "Text", "End"]
 
 
+@pytest.mark.fault("WLD-07")
 def test_an_agent_that_offers_to_resume_and_cannot_loads_the_session(tmp_path: Path) -> None:
     ended = run(tmp_path, "resume-missing", "--continue", "--json")
 
@@ -86,6 +89,7 @@ def test_a_mode_is_chosen_by_its_id_its_name_or_the_end_of_its_id(
         assert ended.stdout == f"{chosen}hello"
 
 
+@pytest.mark.fault("WLD-09")
 def test_an_error_of_the_login_code_inside_a_session_is_an_error_like_others(tmp_path: Path) -> None:
     ended = run(tmp_path, "concurrent")
 
@@ -94,6 +98,7 @@ def test_an_error_of_the_login_code_inside_a_session_is_an_error_like_others(tmp
     assert "login" not in ended.stderr
 
 
+@pytest.mark.fault("WLD-01")
 def test_an_agent_that_reads_a_file_before_it_creates_it_can_create_it(tmp_path: Path) -> None:
     ended = run(tmp_path, "gemini-cli", "--yes")
 
@@ -101,6 +106,7 @@ def test_an_agent_that_reads_a_file_before_it_creates_it_can_create_it(tmp_path:
     assert (tmp_path / "new.txt").read_text() == "made\n"
 
 
+@pytest.mark.fault("WLD-04")
 def test_the_output_of_a_command_is_shown_from_the_meta_of_its_tool_call(tmp_path: Path) -> None:
     ended = run(tmp_path, "codex", "--yes")
 
@@ -113,6 +119,7 @@ def test_the_output_of_a_failed_command_is_shown_without_a_terminal_to_show_it(t
     assert "    cat: no such file\n" in run(tmp_path, "codex-unshown", "--yes").stderr
 
 
+@pytest.mark.fault("WLD-05")
 def test_the_output_of_a_command_is_shown_from_its_raw_output_and_not_from_the_question(tmp_path: Path) -> None:
     ended = run(tmp_path, "zed-codex", "--yes")
 
@@ -121,6 +128,7 @@ def test_the_output_of_a_command_is_shown_from_its_raw_output_and_not_from_the_q
     assert "Available Decisions" not in ended.stderr
 
 
+@pytest.mark.fault("WLD-05")
 def test_the_diff_that_came_with_the_question_is_kept_and_shown(tmp_path: Path) -> None:
     assert "    +made\n" in run(tmp_path, "gemini-cli", "--yes").stderr
 
@@ -131,6 +139,7 @@ def test_the_diff_that_came_with_the_question_is_kept_and_shown(tmp_path: Path) 
     assert calls[-1]["permission_content"] == calls[-1]["content"]
 
 
+@pytest.mark.fault("WLD-03")
 def test_a_call_left_open_at_the_end_keeps_its_status_and_is_said_not_to_be_settled(tmp_path: Path) -> None:
     ended = run(tmp_path, "left-open")
     assert ended.returncode == 0
@@ -141,6 +150,7 @@ def test_a_call_left_open_at_the_end_keeps_its_status_and_is_said_not_to_be_sett
     assert [(call["status"], call["is_unsettled"]) for call in calls] == [("in_progress", False), ("in_progress", True)]
 
 
+@pytest.mark.fault("WLD-08")
 def test_a_failure_of_the_model_is_an_error_although_the_turn_ended(tmp_path: Path) -> None:
     ended = run(tmp_path, "codex-failed", "--json")
 

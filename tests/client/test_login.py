@@ -342,6 +342,7 @@ async def test_a_variable_set_after_the_start_reaches_a_new_process(
     assert (tmp_path / "heard").read_text().count("authenticate") == 1
 
 
+@pytest.mark.fault("WLD-09")
 @pytest.mark.parametrize("methods", [[], [{"id": "key", "name": "Key"}]])
 async def test_the_login_code_inside_a_session_demands_a_login_only_where_there_is_one(
     tmp_path: Path, methods: list[Json]

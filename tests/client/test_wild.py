@@ -196,6 +196,7 @@ async def test_line_5_settings_told_in_a_replay_survive_an_answer_that_says_noth
         assert [(setting.setting_id, setting.value) for setting in session.settings] == [("b", True)]
 
 
+@pytest.mark.fault("WLD-03")
 async def test_line_6_tool_calls_begin_anyhow_and_end_with_their_turn(tmp_path: Path) -> None:
     """6. A permission or an update as first mention; `tool_call` twice; nothing but an id; calls that never finish.
 
@@ -273,6 +274,7 @@ async def test_line_8_terminals_that_were_never_made_and_commands_in_one_line(tm
         assert (await session.ask("go")).splitlines() == [str(tmp_path), "two words"]
 
 
+@pytest.mark.fault("WLD-01")
 @pytest.mark.parametrize(
     ("name", "missing", "heard"),
     [
@@ -561,6 +563,7 @@ PI: list[Json] = [  # pi-acp 0.0.34: piece by piece, the last one with the end
 ]
 
 
+@pytest.mark.fault("WLD-04")
 @pytest.mark.parametrize("updates", [CODEX, PI], ids=["codex", "pi"])
 async def test_the_output_of_commands_is_read_from_the_meta_of_tool_calls(tmp_path: Path, updates: list[Json]) -> None:
     session, turn = await played(ScriptedAgent(), tmp_path, *updates)
@@ -592,6 +595,7 @@ async def test_output_comes_as_events_before_the_end_of_its_call(tmp_path: Path)
     assert all(event.raw for event in seen)
 
 
+@pytest.mark.fault("WLD-04")
 @pytest.mark.parametrize(
     "meta",
     [
@@ -620,6 +624,7 @@ def failure_of(severity: str, **more: Any) -> Json:
     return {"jetbrains": {"air": {"version": 1, "sessionFailure": {**failure, "actions": ["retry"], **more}}}}
 
 
+@pytest.mark.fault("WLD-08")
 @pytest.mark.parametrize(
     ("updates", "answer", "told"),
     [
