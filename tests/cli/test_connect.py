@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
+import time
+from asyncio.subprocess import PIPE
 from pathlib import Path
 
 import pytest
@@ -25,6 +27,91 @@ with open(sys.argv[1], "wb") as kept:
             sys.stdout.buffer.write(line.replace(b'"method":"initialize","params"', b'"result"'))
             sys.stdout.flush()
 """
+
+
+SLOW = """
+import sys, time
+time.sleep(2)
+for line in sys.stdin.buffer:
+    if b'"initialize"' in line:
+        sys.stdout.write('{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":1}}\\n')
+        sys.stdout.flush()
+"""
+
+
+@pytest.mark.fault("LIF-19")
+@pytest.mark.parametrize("scheme", ["ws", "http"])
+async def test_what_is_piped_into_it_is_answered_although_the_agent_takes_its_time(tmp_path: Path, scheme: str) -> None:
+    async with served(tmp_path, "--", sys.executable, "-c", SLOW) as server:
+        url = scheme + server.url.removeprefix("ws")
+        ended = await asyncio.to_thread(duologue, tmp_path, "connect", url, said=INITIALIZE)
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert json.loads(ended.stdout)["result"] == {"protocolVersion": 1}
+
+
+@pytest.mark.fault("LIF-19")
+@pytest.mark.parametrize("arguments", [[], ["--as", "v1"], ["--as", "v2"]])
+def test_what_is_piped_into_it_for_a_command_is_answered(tmp_path: Path, arguments: list[str]) -> None:
+    said = INITIALIZE
+    if arguments == ["--as", "v2"]:
+        said = (
+            '{"jsonrpc":"2.0","id":1,"method":"initialize","params":'
+            '{"protocolVersion":2,"info":{"name":"n","version":"1"},"capabilities":{}}}\n'
+        )
+    ended = duologue(tmp_path, "connect", *arguments, "--", sys.executable, "-c", SLOW, said=said)
+    assert ended.returncode == 0
+    answer = json.loads(ended.stdout)
+    assert (answer["id"], answer["result"]["protocolVersion"]) == (1, 2 if arguments[-1:] == ["v2"] else 1)
+
+
+@pytest.mark.fault("LIF-19")
+def test_an_answer_that_never_comes_is_waited_for_as_long_as_the_user_says(tmp_path: Path) -> None:
+    never = "import sys\nfor line in sys.stdin: pass"
+    command = ["--", sys.executable, "-c", never]
+    began = time.monotonic()
+    ended = duologue(tmp_path, "connect", "--drain-timeout", "0.2", *command, said=INITIALIZE)
+    assert (ended.returncode, ended.stdout) == (0, "")
+    assert time.monotonic() - began < 8
+    assert duologue(tmp_path, "connect", "--drain-timeout", "soon", *command).returncode == 2
+
+
+@pytest.mark.fault("LIF-19")
+def test_an_agent_that_is_gone_is_not_waited_for(tmp_path: Path) -> None:
+    command = ["--", sys.executable, "-c", "import sys; sys.stdin.readline(); sys.exit(3)"]
+    ended = duologue(tmp_path, "connect", "--drain-timeout", "60", *command, said=INITIALIZE)
+    assert json.loads(ended.stdout)["error"]["code"] == -32603
+    assert ended.returncode == 1
+
+
+@pytest.mark.fault("LIF-19")
+async def test_a_prompt_that_runs_when_stdin_ends_is_cancelled_and_answered(tmp_path: Path) -> None:
+    said = [
+        INITIALIZE,
+        json.dumps({"jsonrpc": "2.0", "id": 2, "method": "session/new", "params": {"cwd": "/", "mcpServers": []}}),
+    ]
+    async with served(tmp_path, "--", *PROGRAM, "agent") as server:
+        process = await asyncio.create_subprocess_exec(
+            *PROGRAM, "connect", server.url, stdin=PIPE, stdout=PIPE, env=environment(tmp_path)
+        )
+        assert process.stdin is not None
+        assert process.stdout is not None
+        async with asyncio.timeout(20):
+            process.stdin.write("".join(line.strip() + "\n" for line in said).encode())
+            session = None
+            while session is None:
+                session = (json.loads(await process.stdout.readline()).get("result") or {}).get("sessionId")
+            prompt = [{"type": "text", "text": "/stream 100000"}]
+            params = {"sessionId": session, "prompt": prompt}
+            process.stdin.write(
+                json.dumps({"jsonrpc": "2.0", "id": 3, "method": "session/prompt", "params": params}).encode() + b"\n"
+            )
+            while b"agent_message_chunk" not in await process.stdout.readline():
+                pass
+            process.stdin.close()
+            rest = (await process.stdout.read()).splitlines()
+            await process.wait()
+    assert json.loads(rest[-1])["id"] == 3
+    assert json.loads(rest[-1])["result"]["stopReason"] == "cancelled"
 
 
 def test_an_address_that_makes_no_sense_is_a_mistake_in_the_command_line(tmp_path: Path) -> None:

@@ -89,16 +89,6 @@ async def test_an_editor_that_leaves_still_gets_what_is_being_answered() -> None
     assert extension.failure is None
 
 
-async def test_an_editor_that_leaves_without_its_answer_is_not_waited_for_long() -> None:
-    far = Far()
-    extension = Extension(far.open)
-    async with asyncio.timeout(3), extended(extension) as editor:
-        editor.send(b'{"jsonrpc":"2.0","id":1,"method":"never","params":{}}')
-        await take(far.far, 1)
-        await editor.aclose()
-    assert extension.failure is None
-
-
 @pytest.mark.fault("REC-12")
 async def test_an_agent_that_is_lost_leaves_no_request_unanswered() -> None:
     far = Far()

@@ -12,6 +12,7 @@ from duologue.cli.output import safe
 from duologue.cli.targets import remote_config
 from duologue.errors import StartError
 from duologue.relay.bridge.interpreter import Interpreter
+from duologue.relay.draining import Draining
 from duologue.relay.local import Extension
 from duologue.relay.pipe import OpenProcess
 from duologue.transports.process import ProcessTransport
@@ -32,7 +33,7 @@ def connect(arguments: argparse.Namespace) -> int:
     version = arguments.speaks
     relay = Extension(open_agent) if version is None else Interpreter(open_agent, VERSIONS[version])
     _show_warnings()
-    serve_stdio(relay)
+    serve_stdio(Draining(relay, arguments.drain_timeout))
     if relay.failure is not None:
         sys.stderr.write(f"duologue connect: {relay.failure}\n")
         return int(Code.AGENT_ERROR)

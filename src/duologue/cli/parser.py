@@ -181,6 +181,13 @@ def _add_connect(commands: Commands) -> None:
         "url", nargs="?", metavar="URL", help="ws://, wss://, http:// or https://, as `duologue serve` prints it"
     )
     connect.add_argument("--as", dest="speaks", choices=("v1", "v2"), help="the version that the editor speaks")
+    connect.add_argument(
+        "--drain-timeout",
+        type=_seconds,
+        default=10.0,
+        metavar="SECONDS",
+        help="when stdin ends, wait this long for answers that are due; running prompts are cancelled (default: 10)",
+    )
     _add_remote_options(connect)
 
 

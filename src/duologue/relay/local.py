@@ -13,9 +13,6 @@ from duologue.transports.base import Transport
 
 __all__ = ["Extension"]
 
-LINGER_SECONDS = 0.5
-"""For what is being answered when the editor closes our stdin: as long as an agent of its own would get."""
-
 
 class Extension:
     """Lengthens the wire of an editor to an agent somewhere else.
@@ -31,7 +28,6 @@ class Extension:
         self.failure: DuologueError | None = None
         self._open_remote = open_remote
         self._unanswered: Unanswered[None] = Unanswered()
-        self._all_answered = asyncio.Event()
 
     async def serve_on(self, transport: Transport) -> None:
         """Pass frames between an editor and the agent until one of them leaves; an editor always gets its answers."""
@@ -61,19 +57,12 @@ class Extension:
             back.cancel()
 
     async def _pass_on(self, transport: Transport, remote: Transport) -> None:
-        """From the editor to the agent, until the editor has left and has its answers."""
+        """From the editor to the agent, until the editor has left."""
         while frames := await transport.receive():
             try:
                 await self._forward(frames, remote)
             except ConnectionLost:
                 await asyncio.Event().wait()  # the other direction says why, and ends everything
-        try:
-            async with asyncio.timeout(LINGER_SECONDS):
-                while len(self._unanswered):
-                    self._all_answered.clear()
-                    await self._all_answered.wait()
-        except TimeoutError:
-            pass
 
     async def _forward(self, frames: list[bytes], remote: Transport) -> None:
         for frame in frames:
@@ -104,7 +93,6 @@ class Extension:
             shape = outline(frame)
             if shape is not None and not isinstance(shape.method, str) and isinstance(shape.id, (int, str)):
                 self._unanswered.answered(shape.id)
-                self._all_answered.set()
         if transport.is_congested:
             await transport.drain()
 
