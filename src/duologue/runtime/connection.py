@@ -99,7 +99,7 @@ class Connection:
         self._closed = asyncio.Event()
         self._tasks = TaskScope()
         self._handler_tasks = TaskScope()
-        self._lanes = Lanes(self._tasks, report, self._reconsider)
+        self._lanes = Lanes(self._tasks, self._report, self._reconsider)
         self.unread = Unread(self._reconsider)
         """What waits for readers, for those who hand it to them; it counts against `max_incoming_bytes`."""
         self._outgoing = Outgoing(self._transport, self._taps, self.lost, self._reconsider, self._max_incoming)
@@ -108,6 +108,7 @@ class Connection:
             self._handler_tasks,
             self._outgoing.departures,
             self._outgoing.send_and_drain,
+            self._report,
             first=self._first,
             debug=self._debug,
         )
@@ -186,6 +187,9 @@ class Connection:
     def error_for(self, raised: BaseException, method: str) -> RequestError:
         """What the peer is told of an exception that ended something it asked for with `method`."""
         return self._requests.error_for(raised, method)
+
+    def _report(self, method: str, error: BaseException) -> str:
+        return report(method, error, is_lost=self._is_over or self._outgoing.is_lost)
 
     # --- calling the peer
 

@@ -24,7 +24,7 @@ from duologue.runtime.lanes import Lanes
 from duologue.runtime.log import shorten
 from duologue.runtime.outgoing import Outgoing
 from duologue.runtime.places import Place
-from duologue.runtime.requests import Requests, report
+from duologue.runtime.requests import Requests
 from duologue.runtime.shortcut import LONG_BYTES, PLAIN_NOTIFICATION, Shortcut
 from duologue.runtime.tasks import TaskScope, is_current
 from duologue.runtime.unread import Unread
@@ -156,7 +156,7 @@ class Incoming:
             _log.warning("%s dropped: %s", shorten(name), shorten(bad.message))
             return
         except Exception as error:  # raised by the type itself: it costs this message, not the connection
-            report(name, error)
+            self._requests.report(name, error)
             return
         self._shortcut.look_again()
         self._accept(name, entry, params, frame)
@@ -167,7 +167,7 @@ class Incoming:
         context = Context(self._connection, name, frame)
         session_id = getattr(params, "session_id", None)
         if notification.urgent:
-            self._handler_tasks.start(_run_urgent(context, handler, params))
+            self._handler_tasks.start(_run_urgent(self._requests.report, context, handler, params))
         elif self._lanes.queued_bytes > MAX_READ_BYTES and not self.is_introducing(session_id):
             self._lanes.put(session_id, _ReadAgain(handler, notification.params), context, None, len(frame))
         else:
@@ -251,7 +251,7 @@ class _ReadAgain:
         return self._handler(context, read_object(self._kind, parse(context.raw).params))
 
 
-async def _run_urgent(context: Context, handler: Any, params: Any) -> None:
+async def _run_urgent(report: Callable[[str, BaseException], str], context: Context, handler: Any, params: Any) -> None:
     task = asyncio.current_task()
     try:
         await handler(context, params)

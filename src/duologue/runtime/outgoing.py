@@ -39,6 +39,8 @@ class Outgoing:
         self.departures: Introductions[bytes] = Introductions(self._depart)
         self.waiting = 0
         """How many wait for room."""
+        self.is_lost = False
+        """The peer takes nothing any more; what it sent may still arrive."""
         self._transport = transport
         self._taps = taps
         self._on_wait = on_wait
@@ -59,7 +61,11 @@ class Outgoing:
             raise self._lost()
         if self._taps:
             show(self._taps, "out", frame)
-        self._transport.send(frame)
+        try:
+            self._transport.send(frame)
+        except ConnectionLost:
+            self.is_lost = True
+            raise
 
     def send_quietly(self, frame: bytes) -> None:
         """For what nobody waits on: a peer that is gone is noticed by those who do."""
@@ -93,6 +99,9 @@ class Outgoing:
                 await self._transport.drain()
         except TimeoutError:
             raise self._lost() from None
+        except ConnectionLost:
+            self.is_lost = True
+            raise
         finally:
             self._waits.discard(limit)
             self.waiting -= 1

@@ -13,7 +13,14 @@ from typing import Any
 
 from msgspec import UNSET
 
-from duologue.errors import EncodeError, InternalError, InvalidRequest, RequestCancelled, RequestError
+from duologue.errors import (
+    ConnectionLost,
+    EncodeError,
+    InternalError,
+    InvalidRequest,
+    RequestCancelled,
+    RequestError,
+)
 from duologue.jsonrpc.messages import Id
 from duologue.jsonrpc.peer import Peer
 from duologue.runtime.handlers import Context
@@ -59,6 +66,7 @@ class Requests:
         tasks: Where the handlers run.
         departures: Notifications of ours that wait for an answer to introduce their session.
         send: Writes a frame and waits while the peer is slow.
+        report: Logs what a handler raised, and returns a mark by which it is found there.
         first: The method the others have to wait for.
         debug: Put the text of unexpected exceptions into error answers.
     """
@@ -69,6 +77,7 @@ class Requests:
         tasks: TaskScope,
         departures: Introductions[bytes],
         send: Callable[[bytes], Awaitable[None]],
+        report: Callable[[str, BaseException], str],
         *,
         first: str | None,
         debug: bool,
@@ -77,6 +86,7 @@ class Requests:
         self._tasks = tasks
         self._departures = departures
         self._send = send
+        self.report = report
         self._first = first
         self._debug = debug
         self._running: dict[Id, _Running] = {}
@@ -169,8 +179,8 @@ class Requests:
         for action in actions:
             try:
                 await action()
-            except Exception:
-                _log.exception("what was to follow the answer to %s failed", shorten(method))
+            except Exception as raised:
+                self.report(f"what was to follow {method}", raised)
 
     def error_for(self, raised: BaseException, method: str) -> RequestError:
         """What the peer is told of an exception; what it is not told goes to the log."""
@@ -178,18 +188,33 @@ class Requests:
             return raised
         if isinstance(raised, asyncio.CancelledError):
             return RequestCancelled("the request was cancelled")
-        mark = report(method, raised)
+        mark = self.report(method, raised)
         name = type(raised).__name__
         if self._debug:
             return InternalError(f"{name}: {_text_of(raised)} (reference {mark})")
         return InternalError(f"{name} (reference {mark})")
 
 
-def report(method: str, error: BaseException) -> str:
-    """Log what a handler raised; the mark lets a person find in our log what the peer was told about."""
+def report(method: str, error: BaseException, *, is_lost: bool) -> str:
+    """Log what a handler raised; the mark lets a person find in our log what the peer was told about.
+
+    Args:
+        method: What it handled.
+        error: What it raised.
+        is_lost: The peer is gone. That a handler cannot send any more is then no mistake of its own.
+    """
     mark = os.urandom(4).hex()  # the module for such things takes 5 ms to import
-    _log.error("handling %s failed, reference %s", shorten(method), mark, exc_info=error)
+    if is_lost and _comes_of_loss(error):
+        _log.info("handling %s ended with the connection, reference %s", shorten(method), mark)
+    else:
+        _log.error("handling %s failed, reference %s", shorten(method), mark, exc_info=error)
     return mark
+
+
+def _comes_of_loss(error: BaseException | None) -> bool:
+    if isinstance(error, BaseExceptionGroup):
+        return all(map(_comes_of_loss, error.exceptions))
+    return isinstance(error, ConnectionLost) or (error is not None and _comes_of_loss(error.__cause__))
 
 
 def _text_of(error: BaseException) -> str:

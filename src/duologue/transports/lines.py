@@ -215,6 +215,8 @@ class LinesTransport(Transport):
     def _write(self, data: bytes | bytearray | memoryview) -> None:
         writer = self._writer
         assert writer is not None
+        if writer.is_closing():  # it broke, and asyncio is about to say so
+            raise ConnectionLost("the other side takes nothing any more")
         self._written += len(data)
         writer.write(data)
         if self.is_congested and (waiting := writer.get_write_buffer_size()) > self._max_queued * HARD_MARK_FACTOR:
@@ -297,9 +299,13 @@ class LinesTransport(Transport):
             self._reader.close()
 
     def _abort_writer(self) -> None:
-        # asyncio does not like it twice.
-        if self._writer is not None and not self._writer_gone.is_set():
+        # asyncio ends a pipe once for each call, and the second time with a traceback: not where it has begun to.
+        if self._writer is not None and not self._writer_gone.is_set() and not self._is_ending(self._writer):
             self._writer.abort()
+
+    @staticmethod
+    def _is_ending(writer: asyncio.WriteTransport) -> bool:
+        return writer.is_closing() and writer.get_write_buffer_size() == 0
 
     async def _until_gone(self) -> None:
         """The descriptors are closed when this returns."""
