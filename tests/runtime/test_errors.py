@@ -237,7 +237,7 @@ async def test_a_failure_of_what_follows_the_answer_is_logged_and_changes_nothin
         await client.request(NEW, Nothing())
         await client.request(PING, Ping())
     assert followed == ["second"]
-    assert "follow the answer to 'new' failed" in caplog.text
+    assert "what was to follow the answer to new' failed" in caplog.text
 
 
 @pytest.mark.fault("RPC-20")

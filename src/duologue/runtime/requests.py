@@ -180,7 +180,7 @@ class Requests:
             try:
                 await action()
             except Exception as raised:
-                self.report(f"what was to follow {method}", raised)
+                self.report(f"what was to follow the answer to {method}", raised)
 
     def error_for(self, raised: BaseException, method: str) -> RequestError:
         """What the peer is told of an exception; what it is not told goes to the log."""

@@ -271,6 +271,28 @@ async def test_a_subprotocol_is_a_token_only_if_it_says_so(names: list[str]) -> 
     assert refusal.value.response.status_code == 401
 
 
+@pytest.mark.fault("WSK-14")
+@pytest.mark.parametrize(
+    ("names", "selected"),
+    [
+        (["acp.v1", f"bearer.{TOKEN}"], "acp.v1"),
+        ([f"bearer.{TOKEN}", "acp.v1"], "acp.v1"),
+        (["acp.v1", "acp", f"openab.bearer.{TOKEN}"], "acp.v1"),
+        (["other", "acp.v2", f"hydra-acp-token.{TOKEN}"], "acp.v2"),
+        ([f"bearer.{TOKEN}"], f"bearer.{TOKEN}"),
+    ],
+)
+async def test_the_spellings_of_other_clients_are_understood(names: list[str], selected: str) -> None:
+    async with site(Echo()) as place:
+        async with socket_to(place, additional_headers={}, subprotocols=names, origin=place.base) as socket:
+            await socket.initialize()
+            assert socket.connection.subprotocol == selected
+        with pytest.raises(InvalidStatus) as refusal:
+            async with socket_to(place, additional_headers={}, subprotocols=names, origin="https://evil.example"):
+                pass
+    assert refusal.value.response.status_code == 403
+
+
 @pytest.mark.fault("GWY-18")
 async def test_metrics_need_a_token_and_say_nothing_of_what_was_said() -> None:
     async with (

@@ -10,6 +10,7 @@ import socket as sockets
 import struct
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -99,6 +100,51 @@ async def test_slow_headers_of_a_second_request_are_not_waited_for(monkeypatch: 
 
     assert first.startswith(b"HTTP/1.1 200 ")
     assert rest == b""
+
+
+async def _ends_within(reader: asyncio.StreamReader, seconds: float) -> bool:
+    try:
+        async with asyncio.timeout(seconds):
+            return await reader.read(1) == b""
+    except TimeoutError:
+        return False
+    except ConnectionResetError:
+        return True
+
+
+@pytest.mark.fault("HTT-11")
+async def test_headers_that_trickle_gain_no_time_with_each_byte(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(guarded, "HEADER_SECONDS", 0.5)
+    async with site(Echo()) as place, asyncio.timeout(SECONDS):
+        reader, writer = await asyncio.open_connection("127.0.0.1", place.port)
+        writer.write(b"GET /health HTTP/1.1\r\nHost: localhost\r\nX-Slow: ")
+        trickled = 0
+        while not await _ends_within(reader, 0.05):
+            writer.write(b"x")
+            trickled += 1
+        writer.close()
+
+    assert trickled <= 10
+
+
+@pytest.mark.fault("HTT-11")
+async def test_the_time_for_headers_is_not_that_of_the_body(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(guarded, "HEADER_SECONDS", 0.1)
+    body = b'{"jsonrpc":"2.0","id":0,"method":"initialize","params":{}}'
+    head = f"POST /acp HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {TOKEN}\r\nContent-Length: {len(body)}"
+    async with site(Echo()) as place, asyncio.timeout(SECONDS):
+        reader, writer = await asyncio.open_connection("127.0.0.1", place.port)
+        writer.write(f"{head}\r\nContent-Type: application/json\r\n\r\n".encode() + body[:10])
+        assert not await _ends_within(reader, 0.5)
+        writer.write(body[10:])
+        assert (await reader.readuntil(b"\r\n")).startswith(b"HTTP/1.1 200 ")
+        writer.close()
+
+
+def test_the_time_for_headers_is_the_one_that_the_page_on_limits_names() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "topics" / "limits.md").read_text("utf-8")
+
+    assert f"Headers have {guarded.HEADER_SECONDS:g} s;" in page
 
 
 @pytest.mark.fault("HTT-11")
