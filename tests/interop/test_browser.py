@@ -92,12 +92,8 @@ async def browser(folder: Path, address: str) -> AsyncGenerator[None]:
     """Chromium with this page open."""
     assert CHROMIUM is not None
     profile = f"--user-data-dir={mkdtemp(prefix='profile', dir=folder)}"
-    process = await asyncio.create_subprocess_exec(
-        *(CHROMIUM, *FLAGS, profile, "--remote-debugging-port=0", address),
-        stdin=DEVNULL,
-        stdout=DEVNULL,
-        stderr=DEVNULL,
-    )
+    command = [CHROMIUM, *FLAGS, profile, "--remote-debugging-port=0", address]
+    process = await asyncio.create_subprocess_exec(*command, stdin=DEVNULL, stdout=DEVNULL, stderr=DEVNULL)
     try:
         yield
     finally:
