@@ -7,6 +7,7 @@ import json
 import sys
 from asyncio.subprocess import PIPE
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -53,15 +54,16 @@ async def test_a_client_that_leaves_in_the_middle_of_a_turn_leaves_one_line_at_m
     assert process.stderr is not None
     try:
         async with asyncio.timeout(60):
-            for id, method, params in (
+            beginning: list[tuple[int, str, dict[str, Any]]] = [
                 (0, "initialize", {"protocolVersion": 1, "clientCapabilities": {}}),
                 (1, "session/new", {"cwd": str(tmp_path), "mcpServers": []}),
-            ):
+            ]
+            for id, method, params in beginning:
                 process.stdin.write(_request(id, method, params))
                 while (answer := json.loads(await process.stdout.readline())).get("id") != id:
                     pass
             session = answer["result"]["sessionId"]
-            asked = {"sessionId": session, "prompt": [{"type": "text", "text": prompt}]}
+            asked: dict[str, Any] = {"sessionId": session, "prompt": [{"type": "text", "text": prompt}]}
             process.stdin.write(_request(2, "session/prompt", asked))
             while b"agent_message_chunk" not in await process.stdout.readline():
                 pass
@@ -84,5 +86,5 @@ async def test_a_client_that_leaves_in_the_middle_of_a_turn_leaves_one_line_at_m
     assert said.count("\n") <= 1, said
 
 
-def _request(id: int, method: str, params: dict[str, object]) -> bytes:
+def _request(id: int, method: str, params: dict[str, Any]) -> bytes:
     return json.dumps({"jsonrpc": "2.0", "id": id, "method": method, "params": params}).encode() + b"\n"

@@ -8,6 +8,7 @@ import sys
 import time
 from asyncio.subprocess import PIPE
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -97,11 +98,11 @@ async def test_a_prompt_that_runs_when_stdin_ends_is_cancelled_and_answered(tmp_
         assert process.stdout is not None
         async with asyncio.timeout(20):
             process.stdin.write("".join(line.strip() + "\n" for line in said).encode())
-            session = None
-            while session is None:
-                session = (json.loads(await process.stdout.readline()).get("result") or {}).get("sessionId")
+            answer: dict[str, Any] = {}
+            while answer.get("id") != 2:
+                answer = json.loads(await process.stdout.readline())
             prompt = [{"type": "text", "text": "/stream 100000"}]
-            params = {"sessionId": session, "prompt": prompt}
+            params: dict[str, Any] = {"sessionId": answer["result"]["sessionId"], "prompt": prompt}
             process.stdin.write(
                 json.dumps({"jsonrpc": "2.0", "id": 3, "method": "session/prompt", "params": params}).encode() + b"\n"
             )

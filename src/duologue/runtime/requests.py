@@ -9,7 +9,7 @@ import asyncio
 import logging
 import os
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, cast
 
 from msgspec import UNSET
 
@@ -213,7 +213,8 @@ def report(method: str, error: BaseException, *, is_lost: bool) -> str:
 
 def _comes_of_loss(error: BaseException | None) -> bool:
     if isinstance(error, BaseExceptionGroup):
-        return all(map(_comes_of_loss, error.exceptions))
+        group = cast("BaseExceptionGroup[BaseException]", error)
+        return all(map(_comes_of_loss, group.exceptions))
     return isinstance(error, ConnectionLost) or (error is not None and _comes_of_loss(error.__cause__))
 
 
