@@ -58,6 +58,7 @@ async def test_a_client_that_leaves_in_the_middle_of_a_turn_leaves_one_line_at_m
                 (0, "initialize", {"protocolVersion": 1, "clientCapabilities": {}}),
                 (1, "session/new", {"cwd": str(tmp_path), "mcpServers": []}),
             ]
+            answer: dict[str, Any] = {}
             for id, method, params in beginning:
                 process.stdin.write(_request(id, method, params))
                 while (answer := json.loads(await process.stdout.readline())).get("id") != id:

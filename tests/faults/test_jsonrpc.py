@@ -264,10 +264,16 @@ async def test_ten_thousand_requests_at_once_are_bounded_and_notifications_keep_
             end.send(frame(method="note", params={"text": str(number)}))
         refused = await end.take(10_000 - MAX_PENDING)
         assert {answer["error"]["code"] for answer in refused} == {-32603}
+        assert sorted(answer["id"] for answer in refused) == list(range(MAX_PENDING, 10_000))
         assert all("busy" in answer["error"]["message"] for answer in refused)
         await end.until_called(10_000 + MAX_PENDING)
         assert sum(method == "hold" for method, _ in end.calls) == MAX_PENDING
         notes = [params.text for method, params in end.calls if method == "note"]
         assert notes == [str(number) for number in range(10_000)]
         end.release.set()
-        assert all("result" in answer for answer in await end.take(MAX_PENDING))
+        answered = await end.take(MAX_PENDING)
+        told = {answer["id"]: answer["result"]["text"] for answer in answered}
+        assert told == {number: str(number) for number in range(MAX_PENDING)}
+        # All places are free again, and no request was answered twice.
+        end.ask(0, "hold", text="again")
+        assert [answer["id"] for answer in await end.take(1)] == [0]

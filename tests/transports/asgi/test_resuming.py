@@ -37,6 +37,11 @@ async def returned(place: Site, id: str, received: Any) -> AsyncGenerator[tuple[
 class Paced(Echo):
     """Tells numbers one at a time, whoever listens, and answers at the end; `ask` asks back first."""
 
+    def __init__(self) -> None:
+        super().__init__()
+        self.told: list[tuple[int, int]] = []
+        """Each number with the request that it is for, in the order in which they were sent."""
+
     async def serve_on(self, transport: Transport) -> None:
         async with transport, asyncio.TaskGroup() as group:
             while frames := await transport.receive():
@@ -53,7 +58,9 @@ class Paced(Echo):
 
     async def count(self, transport: Transport, message: Json) -> None:
         for number in range(message["params"]["to"]):
-            transport.send(b'{"jsonrpc":"2.0","method":"number","params":{"n":%d}}' % number)
+            of = message["id"]
+            self.told.append((of, number))
+            transport.send(b'{"jsonrpc":"2.0","method":"number","params":{"n":%d,"of":%d}}' % (number, of))
             await asyncio.sleep(0)
         self.answer(transport, message)
 
@@ -100,8 +107,8 @@ async def _count_with_cuts(place: Site, to: int, every: int) -> list[int]:
 async def test_a_turn_cut_a_thousand_times_reads_like_one_that_was_not(record_property: Any, chaos_factor: int) -> None:
     cuts = 10 * chaos_factor
     chance = random.Random(8)
-    async with site(Paced(), Limits(window_frames=50 * cuts), seconds=600) as place:
-        heard: list[int] = []
+    async with site(paced := Paced(), Limits(window_frames=50 * cuts), seconds=600) as place:
+        heard: list[tuple[int, int]] = []
         received = sent = 0
         async with socket_to(place) as socket:
             await socket.initialize(WISH)
@@ -118,7 +125,7 @@ async def test_a_turn_cut_a_thousand_times_reads_like_one_that_was_not(record_pr
                     message = await socket.next()
                     received += 1
                     if "method" in message:
-                        heard.append(message["params"]["n"])
+                        heard.append((message["params"]["of"], message["params"]["n"]))
                 socket.cut()
         async with returned(place, id, received) as (socket, told):
             for again in range(told["params"]["received"], sent):
@@ -126,9 +133,10 @@ async def test_a_turn_cut_a_thousand_times_reads_like_one_that_was_not(record_pr
             while len(heard) < 20 * sent:
                 message = await socket.next()
                 if "method" in message:
-                    heard.append(message["params"]["n"])
+                    heard.append((message["params"]["of"], message["params"]["n"]))
 
-    assert sorted(heard) == sorted(list(range(20)) * sent)
+    assert heard == paced.told
+    assert sorted(heard) == [(request, number) for request in range(1, sent + 1) for number in range(20)]
     record_property("count", cuts)
 
 
