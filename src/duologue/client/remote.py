@@ -334,6 +334,7 @@ class RemoteAgent:
 
     def _usable(self, server: McpServer) -> McpServer:
         if isinstance(server, StdioMcpServer):
+            self.need("mcp_stdio", f"start the MCP server {server.name!r}")
             return with_absolute_command(server)
         if isinstance(server, HttpMcpServer):
             self.need("mcp_http", f"reach the MCP server {server.name!r} over HTTP")

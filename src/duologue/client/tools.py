@@ -108,6 +108,8 @@ async def _serve(
 
 
 def _way(tools: ToolServer, features: AgentFeatures) -> AbstractAsyncContextManager[McpServer]:
+    if not features.mcp_http and not features.mcp_stdio:
+        raise StartError("tools cannot be lent to this agent: it says that it takes no MCP servers")
     try:
         from duologue.mcp.serving import serve_http, serve_stdio
     except ImportError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -15,6 +16,7 @@ from duologue.agent.turn import Turn
 from duologue.client.connect import connect
 from duologue.client.permissions import Permissions, Question
 from duologue.client.session import ClientSession
+from duologue.conversation.setup import StdioMcpServer
 from duologue.conversation.work import TerminalExit
 from duologue.errors import (
     ConnectionLost,
@@ -23,6 +25,7 @@ from duologue.errors import (
     MethodNotFound,
     RequestCancelled,
     ResourceNotFound,
+    StartError,
 )
 from duologue.events import ModeSwitched, State, Terminal, TerminalOutput, Text, Unknown
 from tests.client.v2.scripted import IDLE, OPTIONS, RUNNING, Prompted, Script, WireAgent, chunk, idle, message, state
@@ -492,3 +495,19 @@ async def test_a_session_is_loaded_by_resuming_it_from_its_start(tmp_path: Path)
         await remote.resume("old2", tmp_path)
         wishes = [call.get("replayFrom") for call in agent.calls("session/resume")]
         assert wishes == [{"type": "start"}, None]
+
+
+async def test_an_agent_that_takes_no_mcp_servers_is_sent_none(tmp_path: Path) -> None:
+    def tell_time() -> str:
+        """The time."""
+        return "now"
+
+    server = StdioMcpServer(name="files", command=sys.executable)
+    agent: Agent[Any] = Agent("without", versions=(2,))
+    async with asyncio.timeout(10), connect(agent, versions=(2,)) as remote:
+        assert not remote.features.mcp_stdio
+        with pytest.raises(MethodNotFound, match="without cannot start the MCP server 'files'"):
+            await remote.new(tmp_path, mcp_servers=[server])
+    with pytest.raises(StartError, match="takes no MCP servers"):
+        async with asyncio.timeout(10), connect(agent, versions=(2,), tools=[tell_time]):
+            pass
