@@ -162,6 +162,28 @@ async def test_a_question_without_a_title_has_that_of_its_tool_call() -> None:
     assert question["params"]["title"] == "Dig"
 
 
+async def test_what_an_agent_says_after_its_question_does_not_change_the_question() -> None:
+    agent = ScriptedAgent()
+    held = Held(agent)
+    async with wire_across(agent, 2, 1) as client:
+        session = await opened(client, 2)
+        await client.prompt(session, "one")
+        await agent.until("session/prompt")
+        command = {"kind": "execute", "rawInput": {"command": "rm -rf ."}}
+        agent.update({"sessionUpdate": "tool_call", "toolCallId": "c", "title": "Clean up", **command})
+        answer = agent.ask_permission({"toolCallId": "c"}, ALL_OPTIONS[:1])
+        agent.update({"sessionUpdate": "tool_call_update", "toolCallId": "c", "kind": "read", "rawInput": {}})
+        question = await client.until_asked("session/request_permission")
+        outcome = {"outcome": {"outcome": "selected", "optionId": "o0"}}
+        client.write(id=question["id"], result=outcome)
+        held.ends.put_nowait(result(stopReason="end_turn"))
+
+        assert (await answer)["result"] == outcome
+        await client.until(client.ends)
+    call = question["params"]["subject"]["toolCall"]
+    assert {name: call[name] for name in command} == command
+
+
 async def test_an_agent_that_repeats_the_prompt_does_not_have_it_shown_twice() -> None:
     agent = ScriptedAgent()
     held = Held(agent)

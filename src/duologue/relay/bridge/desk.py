@@ -55,8 +55,8 @@ class BridgeDesk:
 
     # --- what it asks
 
-    def asked_permission(self, session_id: str, tool: ToolCallChanged, raw: bytes) -> None:
-        """The editor folds it in, when it is asked."""
+    def asked_permission(self, session_id: str, tool: ToolCallChanged, raw: bytes) -> ToolCall | None:
+        return self._between.session(session_id).asked(tool)
 
     async def ask_permission(
         self,
@@ -72,7 +72,7 @@ class BridgeDesk:
             return None  # asked before the agent heard of the end: nobody is to be bothered with it
 
         async def ask() -> str | None:
-            asked = await session.question(tool, raw)
+            asked = await session.question(tool, known, raw)
             return await between.editor.ask_permission(session_id, asked, options, None)
 
         return await self._ask(lambda: session.ask(ask()))

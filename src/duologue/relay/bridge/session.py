@@ -11,7 +11,7 @@ from msgspec import UNSET, Struct, structs
 
 from duologue.conversation.content import Content, TextContent
 from duologue.conversation.growing import joined, patched_meta
-from duologue.conversation.items import Compaction
+from duologue.conversation.items import Compaction, ToolCall
 from duologue.conversation.plainer import Plainer
 from duologue.conversation.setup import SessionInfo, SessionSetup
 from duologue.conversation.transcript import Transcript
@@ -55,6 +55,10 @@ class _Question(Struct):
 
     title: str | None = None
     description: str | None = None
+
+
+_JUDGED = ("title", "kind", "content", "locations", "raw_input")
+"""What a tool call is judged by."""
 
 
 class _Asked(Struct):
@@ -184,11 +188,21 @@ class BridgedSession:
 
     # --- what the agent asks
 
-    async def question(self, tool: ToolCallChanged, raw: bytes) -> ToolCallChanged:
-        """What a permission question is about, so that the user sees all of it."""
-        transcript = self._transcript
-        known = transcript.tool_call(tool.tool_call_id)
-        transcript.apply(tool)
+    def asked(self, tool: ToolCallChanged) -> ToolCall | None:
+        """The tool call of a question as it stands before the question."""
+        return self._transcript.tool_call(tool.tool_call_id)
+
+    async def question(self, tool: ToolCallChanged, known: ToolCall | None, raw: bytes) -> ToolCallChanged:
+        """What a permission question is about, so that the user sees all of it, as it stood when it was asked."""
+        self._transcript.apply(tool)
+        asked = await self._in_words(tool, known, raw)
+        # The editor may have been told more of the tool call since, and would judge it by that.
+        before, now = known or ToolCall(tool_call_id=tool.tool_call_id), self._transcript.tool_call(tool.tool_call_id)
+        changed = [name for name in _JUDGED if getattr(now, name) != getattr(before, name)]
+        stood = {name: getattr(before, name) for name in changed if getattr(asked, name) is UNSET}
+        return structs.replace(asked, **stood) if stood else asked
+
+    async def _in_words(self, tool: ToolCallChanged, known: ToolCall | None, raw: bytes) -> ToolCallChanged:
         if self._plainly is None:
             needs_title = not tool.title and known is not None and known.title
             return structs.replace(tool, title=known.title) if known is not None and needs_title else tool
