@@ -1,13 +1,15 @@
-"""How deep a text is nested, against a loop that looks at each byte."""
+"""What is found in a text by operations on all of it, against what is found by looking at each byte."""
 
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from duologue.jsonrpc.codec import MAX_SURROGATES, mend_surrogates
 from duologue.jsonrpc.nesting import PIECE, is_nested_deeper, outside_strings
 
 
@@ -54,3 +56,21 @@ def test_what_is_outside_strings_stays(text: bytes) -> None:
     assert b"12" in b"".join(outside_strings(text))
     assert b"a" not in b"".join(outside_strings(text))
     assert b"unfinished" not in b"".join(outside_strings(text))
+
+
+PIECES = st.sampled_from(["\\ud83d", "\\uDE00", "\\\\", "\\n", '\\"', "\\u0041", "ud800", "a", '"'])
+
+
+@given(st.lists(PIECES, max_size=8))
+def test_lone_surrogates_are_mended_and_no_other_byte_changes(pieces: list[str]) -> None:
+    text = "".join(pieces).encode()
+    escape = rb"(\\u[dD][89abAB]..\\u[dD][c-fC-F]..)|\\u[dD][89a-fA-F]..|(\\.)"
+    expected = re.sub(escape, lambda found: found[1] or found[2] or b"\\ufffd", text)
+
+    assert mend_surrogates(text) == expected
+
+
+def test_a_text_of_surrogates_without_end_is_left_alone() -> None:
+    text = b"\\ud800" * (MAX_SURROGATES + 1)
+
+    assert mend_surrogates(text) is text

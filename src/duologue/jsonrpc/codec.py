@@ -22,9 +22,9 @@ from duologue.jsonrpc.nesting import is_nested_deeper, outside_strings
 __all__ = [
     "MAX_DEPTH",
     "MAX_ID_CHARS",
-    "MAX_LONE_SURROGATES",
     "MAX_METHOD_CHARS",
     "MAX_NUMBER_CHARS",
+    "MAX_SURROGATES",
     "SHALLOW_BYTES",
     "Malformed",
     "has_long_number",
@@ -53,8 +53,8 @@ MAX_METHOD_CHARS = 1024
 MAX_NUMBER_CHARS = 400
 """Digits of one number: more than any double or 64-bit integer needs, far less than what costs quadratic time."""
 
-MAX_LONE_SURROGATES = 100_000
-"""Halves of surrogate pairs that are mended in one frame: a cut text has one, a broken file a few."""
+MAX_SURROGATES = 100_000
+"""Surrogate escapes among which lone ones are mended; most writers do not escape what lies beyond the first plane."""
 
 _decode_message = msgspec.json.Decoder(Message).decode
 _decode_any = msgspec.json.Decoder().decode
@@ -63,10 +63,8 @@ _encode = msgspec.json.Encoder().encode
 
 _LONG_NUMBER = re.compile(rb"(?<![0-9.eE+-])[0-9.eE+-]{%d}" % (MAX_NUMBER_CHARS + 1))
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
-_SURROGATE = re.compile(
-    rb"(?<!\\)(?:\\\\)*+(?:(\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2})|\\u[dD][89a-fA-F][0-9a-fA-F]{2})"
-)
-"""A surrogate pair (1), or a lone surrogate, behind backslashes that are escaped themselves."""
+_SURROGATE = re.compile(rb"\\u[dD](?:[89abAB][0-9a-fA-F]{2}(\\u[dD][c-fC-F][0-9a-fA-F]{2})?|[c-fC-F][0-9a-fA-F]{2})")
+"""A surrogate escape, and the second half (1) if it is a pair. It begins with a literal, which is searched quickly."""
 _ID_BOUND: int = 10**MAX_NUMBER_CHARS
 
 
@@ -138,17 +136,28 @@ def _parse_mended(frame: bytes, reason: msgspec.DecodeError) -> Message:
 
 
 def mend_surrogates(frame: bytes) -> bytes:
-    """Return the frame with U+FFFD for each lone surrogate escape; a frame with too many of them as it is."""
-    if b"\\ud" not in frame and b"\\uD" not in frame:
-        return frame
-    lone = (found.end() for found in _SURROGATE.finditer(frame) if found[1] is None)
-    ends = list(islice(lone, MAX_LONE_SURROGATES + 1))
-    if not 0 < len(ends) <= MAX_LONE_SURROGATES:
+    """Return the frame with U+FFFD for each lone surrogate escape; a frame with too many surrogates as it is."""
+    found = list(islice(_SURROGATE.finditer(frame), MAX_SURROGATES + 1))
+    if len(found) > MAX_SURROGATES:
         return frame
     mended = bytearray(frame)
-    for end in ends:
-        mended[end - 6 : end] = b"\\ufffd"
-    return bytes(mended)
+    for match in found:
+        # Behind an escaped backslash the first half is text, and only the second can be half of a pair.
+        part = 1 if _is_escaped(frame, match.start()) else 0 if match[1] is None else None
+        if part is not None and match[part] is not None:
+            mended[match.start(part) : match.end(part)] = b"\\ufffd"
+    return frame if mended == frame else bytes(mended)
+
+
+def _is_escaped(frame: bytes, at: int) -> bool:
+    """Whether an odd number of backslashes stands before this place."""
+    size = 64
+    while True:
+        before = frame[max(0, at - size) : at]
+        count = len(before) - len(before.rstrip(b"\\"))
+        if count < size:
+            return count % 2 == 1
+        size *= 16
 
 
 def _refuse_depth() -> NoReturn:
