@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import json
+from typing import Any
 
 import pytest
+from msgspec import Raw
 
-from duologue.errors import ConnectionLost, Deadlock, InternalError, PeerTooFast
+from duologue.errors import ConnectionLost, Deadlock, InternalError, PeerTooFast, ProtocolViolation
 from duologue.runtime.connection import Connection
 from duologue.runtime.handlers import Context, Handlers
-from duologue.schema.base import Notification
+from duologue.schema.base import Method, Notification
 from duologue.transports.memory import memory_pair
 from tests.runtime.vocabulary import FORK, NEW, PING, PROMPT, UPDATE, Nothing, Ping, Scoped, Update, frame, talk
 
@@ -273,3 +276,79 @@ async def test_the_answer_that_opens_a_session_waits_for_no_other_lane() -> None
         await client.request(PROMPT, Update(session_id="s", text=""))
         await finished.wait()
         assert sorted(opened) == ["fork of s", "new"]
+
+
+NODES = b"[" + b"[]," * 100_000 + b"0]"
+"""300 KB that take 6 MB once they are read."""
+
+
+@pytest.mark.fault("PRC-22")
+async def test_requests_that_run_are_bounded_by_what_they_take_once_read() -> None:
+    go = asyncio.Event()
+    agent_side = Handlers()
+    running = 0
+
+    @agent_side.on(Method("_hold", dict[str, Any], Ping))
+    async def hold(context: Context, params: dict[str, Any]) -> Ping:
+        nonlocal running
+        running += 1
+        await go.wait()
+        return Ping()
+
+    near, far = memory_pair()
+    async with asyncio.timeout(20), Connection(far, agent_side, max_request_bytes=21_000_000), near:
+        for number in range(20):
+            near.send(b'{"jsonrpc":"2.0","id":%d,"method":"_hold","params":{"a":%s}}' % (number, NODES))
+        answers: list[Any] = []
+        while len(answers) < 17:
+            answers += map(json.loads, await near.receive())
+        assert running == 3
+        assert {answer["error"]["code"] for answer in answers} == {-32603}
+        assert "busy" in answers[0]["error"]["message"]
+        go.set()
+        answers = []
+        while len(answers) < 3:
+            answers += map(json.loads, await near.receive())
+        near.send(frame(id=99, method="_hold", params={}))
+        assert json.loads((await near.receive())[0])["result"] == {}
+
+
+@pytest.mark.fault("PRC-22")
+async def test_one_request_is_taken_however_large_it_is() -> None:
+    agent_side = Handlers()
+
+    @agent_side.on(PING)
+    async def ping(context: Context, params: Ping) -> Ping:
+        return Ping(text=str(len(params.text)))
+
+    async with asyncio.timeout(5), talk(None, agent_side, max_request_bytes=10) as (client, _):
+        assert await client.request(PING, Ping(text="x" * 1000)) == Ping(text="1000")
+
+
+@pytest.mark.fault("PRC-22")
+async def test_a_message_of_too_many_values_is_refused_before_it_is_read(caplog: pytest.LogCaptureFixture) -> None:
+    agent_side = Handlers()
+    ask, tell = Method("_ask", dict[str, Any], dict[str, Any]), Notification("_tell", dict[str, Any])
+    told: asyncio.Queue[int] = asyncio.Queue()
+
+    @agent_side.on(ask)
+    async def answer(context: Context, params: dict[str, Any]) -> Any:
+        return Raw(b'{"a":[%s0]}' % (b"[]," * 600_000))
+
+    @agent_side.on(tell)
+    async def note(context: Context, params: dict[str, Any]) -> None:
+        told.put_nowait(len(params["a"]))
+
+    text = b'"' + b"[],{" * 1_000_000 + b'"'  # looks alike, and is one text
+    many = b"[" + b'"",' * 1_200_000 + b"0]"
+    near, far = memory_pair()
+    async with asyncio.timeout(20), Connection(far, agent_side), near:
+        near.send(b'{"jsonrpc":"2.0","id":1,"method":"_ask","params":{"a":%s}}' % many)
+        assert "bytes of memory" in json.loads((await near.receive())[0])["error"]["message"]
+        for value in (many, text):
+            near.send(b'{"jsonrpc":"2.0","method":"_tell","params":{"a":%s}}' % value)
+        assert await told.get() == 4_000_000
+    assert "'_tell' dropped" in caplog.text
+    async with asyncio.timeout(20), talk(None, agent_side) as (client, _):
+        with pytest.raises(ProtocolViolation, match="bytes of memory"):
+            await client.request(ask, {})

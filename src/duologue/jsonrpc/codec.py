@@ -25,8 +25,10 @@ __all__ = [
     "MAX_METHOD_CHARS",
     "MAX_NUMBER_CHARS",
     "MAX_SURROGATES",
+    "OBJECT_BYTES",
     "SHALLOW_BYTES",
     "Malformed",
+    "decoded_bytes",
     "has_long_number",
     "is_legal_id",
     "is_sound",
@@ -55,6 +57,10 @@ MAX_NUMBER_CHARS = 400
 
 MAX_SURROGATES = 100_000
 """Surrogate escapes among which lone ones are mended; most writers do not escape what lies beyond the first plane."""
+
+VALUE_BYTES = 32
+OBJECT_BYTES = 192
+"""What a value takes in memory beside its text, and what an object takes beside its members, at most."""
 
 _decode_message = msgspec.json.Decoder(Message).decode
 _decode_any = msgspec.json.Decoder().decode
@@ -223,6 +229,22 @@ def _json_name(value: object) -> str:
 def has_long_number(frame: bytes) -> bool:
     """Whether a number in this frame is longer than the limit; asked only when decoding its fields failed."""
     return _LONG_NUMBER.search(b"".join(outside_strings(frame))) is not None
+
+
+def decoded_bytes(text: bytes) -> int:
+    """The memory that a JSON text may take once it is read: an empty array is two bytes here and fifty there.
+
+    What stands in strings is told from the rest only where that could make a difference.
+    """
+    estimate = _bytes_of_values(text)
+    if estimate > 2 * len(text) and estimate > 64 * 1024 and b'"' in text:
+        estimate = sum(map(_bytes_of_values, outside_strings(text)))
+    return len(text) + estimate
+
+
+def _bytes_of_values(text: bytes) -> int:
+    objects = text.count(b"{")
+    return VALUE_BYTES * (text.count(b",") + text.count(b"[") + objects) + (OBJECT_BYTES - VALUE_BYTES) * objects
 
 
 class _Request(Struct, gc=False):

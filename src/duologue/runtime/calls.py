@@ -15,6 +15,7 @@ from typing import Any
 from msgspec import UNSET, Raw, UnsetType
 
 from duologue.errors import ConnectionLost, Deadlock, InvalidParams, ProtocolViolation
+from duologue.jsonrpc.codec import OBJECT_BYTES, decoded_bytes
 from duologue.jsonrpc.messages import Answer, Id
 from duologue.runtime.introductions import Introductions
 from duologue.runtime.lanes import Lanes
@@ -25,6 +26,12 @@ from duologue.schema.codec import decoder_for
 __all__ = ["Call", "Calls", "read_object"]
 
 _log = logging.getLogger("duologue.runtime")
+
+MAX_VALUE_BYTES = 32 * 1024 * 1024
+"""What the values of one message may take in memory beside their text: half a million arrays or numbers."""
+
+_CLEARLY_SMALL_BYTES = MAX_VALUE_BYTES // OBJECT_BYTES
+"""The values of what is no longer than this cannot take more."""
 
 _NULL = Raw(b"null")
 _EMPTY = Raw(b"{}")
@@ -239,13 +246,21 @@ def read_object(kind: Any, raw: Raw | UnsetType) -> Any:
     """Params or a result as `kind`; absent and null stand for an empty object. `Raw` takes what is there as it is.
 
     Raises:
-        InvalidParams: It does not fit; the message names the place.
+        InvalidParams: It does not fit, and the message names the place; or it would take too much memory.
     """
     if kind is Raw:
         return raw
     if raw is UNSET or raw == _NULL:
         raw = _EMPTY
+    elif len(memoryview(raw)) > _CLEARLY_SMALL_BYTES:
+        _check_size(bytes(raw))
     return _decoder_for(kind)(raw)
+
+
+def _check_size(text: bytes) -> None:
+    size = decoded_bytes(text) - len(text)
+    if size > MAX_VALUE_BYTES:
+        raise InvalidParams(f"$: its values would take {size} bytes of memory (limit {MAX_VALUE_BYTES}); send fewer")
 
 
 def _decoder_for(kind: Any) -> Callable[[Any], Any]:

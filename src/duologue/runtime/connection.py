@@ -22,7 +22,7 @@ from duologue.runtime.incoming import Incoming
 from duologue.runtime.lanes import Lanes
 from duologue.runtime.log import FrameLog, is_wanted
 from duologue.runtime.outgoing import Outgoing
-from duologue.runtime.requests import Requests, report
+from duologue.runtime.requests import MAX_REQUEST_BYTES, Requests, report
 from duologue.runtime.taps import Direction, Tap, show
 from duologue.runtime.tasks import TaskScope
 from duologue.runtime.unread import Unread
@@ -65,6 +65,7 @@ class Connection:
         debug: Put the text of unexpected exceptions into error answers.
         max_incoming_bytes: Unhandled input before reading pauses.
         max_pending: Requests in flight, per direction.
+        max_request_bytes: The memory that requests of the peer may take while they run.
     """
 
     def __init__(
@@ -78,6 +79,7 @@ class Connection:
         debug: bool = False,
         max_incoming_bytes: int = MAX_INCOMING_BYTES,
         max_pending: int = MAX_PENDING,
+        max_request_bytes: int = MAX_REQUEST_BYTES,
     ) -> None:
         self.handlers = handlers if handlers is not None else Handlers()
         self.cause: ConnectionLost | None = None
@@ -89,6 +91,7 @@ class Connection:
         self._debug = debug
         self._max_incoming = max_incoming_bytes
         self._max_pending = max_pending
+        self._max_request_bytes = max_request_bytes
         self._burst = 0
         self._room: asyncio.Future[None] | None = None
         self._failure: Exception | None = None
@@ -110,6 +113,7 @@ class Connection:
             self._outgoing.send_and_drain,
             self._report,
             first=self._first,
+            max_bytes=self._max_request_bytes,
             debug=self._debug,
         )
         self._incoming = Incoming(

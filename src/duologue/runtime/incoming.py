@@ -194,6 +194,9 @@ class Incoming:
             except RequestError as bad:
                 self._refuse(id, bad)
                 return
+        if (busy := self._requests.objection(frame)) is not None:
+            self._refuse(id, busy)
+            return
         entry = self._handlers.requests.get(name)
         if entry is None:
             other = self._handlers.other_requests

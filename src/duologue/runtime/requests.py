@@ -21,6 +21,7 @@ from duologue.errors import (
     RequestCancelled,
     RequestError,
 )
+from duologue.jsonrpc.codec import decoded_bytes
 from duologue.jsonrpc.messages import Id
 from duologue.jsonrpc.peer import Peer
 from duologue.runtime.handlers import Context
@@ -30,17 +31,20 @@ from duologue.runtime.places import give_up_place
 from duologue.runtime.tasks import TaskScope, is_current
 from duologue.schema.base import Method
 
-__all__ = ["Requests", "report"]
+__all__ = ["MAX_REQUEST_BYTES", "Requests", "report"]
 
 _log = logging.getLogger("duologue.runtime")
 
 Handler = Callable[[Context, Any], Awaitable[Any]]
 
+MAX_REQUEST_BYTES = 64 * 1024 * 1024
+"""What the requests of the peer that run may take, once they are read: a few of the largest, and many small ones."""
+
 
 class _Running:
     """A request between its arrival and its answer."""
 
-    __slots__ = ("context", "gate", "has_started", "is_cancelled", "method", "session_id", "task")
+    __slots__ = ("context", "gate", "has_started", "is_cancelled", "method", "session_id", "size", "task")
 
     def __init__(
         self,
@@ -53,6 +57,7 @@ class _Running:
         self.method = method
         self.session_id = session_id
         self.gate = gate
+        self.size = decoded_bytes(context.raw)
         self.has_started = False
         self.is_cancelled = False
         self.task: asyncio.Task[None] | None = None
@@ -68,6 +73,7 @@ class Requests:
         send: Writes a frame and waits while the peer is slow.
         report: Logs what a handler raised, and returns a mark by which it is found there.
         first: The method the others have to wait for.
+        max_bytes: What those that run may take; one more is refused as busy.
         debug: Put the text of unexpected exceptions into error answers.
     """
 
@@ -80,6 +86,7 @@ class Requests:
         report: Callable[[str, BaseException], str],
         *,
         first: str | None,
+        max_bytes: int,
         debug: bool,
     ) -> None:
         self._peer = peer
@@ -88,9 +95,20 @@ class Requests:
         self._send = send
         self.report = report
         self._first = first
+        self._max_bytes = max_bytes
+        self._held = 0
         self._debug = debug
         self._running: dict[Id, _Running] = {}
         self._first_answered: asyncio.Future[bool] | None = None
+
+    def objection(self, frame: bytes) -> RequestError | None:
+        """Why this request cannot run beside those that do, if that is so."""
+        if not self._held or self._held + decoded_bytes(frame) <= self._max_bytes:
+            return None
+        return InternalError(
+            f"busy: the requests that are running take {self._held} of {self._max_bytes} bytes; "
+            f"send this one again when one of them has been answered"
+        )
 
     def start(self, context: Context, id: Id, method: Method[Any, Any] | None, handler: Handler, params: Any) -> None:
         """Run `handler` and answer with what comes of it."""
@@ -100,6 +118,7 @@ class Requests:
         if method is not None and method.opens_session:
             self._departures.opening()
         running = self._running[id] = _Running(context, method, session_id, self._first_answered)
+        self._held += running.size
         if context.method == self._first:
             self._first_answered = asyncio.get_running_loop().create_future()
         running.task = self._tasks.start(self._run(running, id, handler, params))
@@ -166,6 +185,7 @@ class Requests:
 
     def _close_books(self, running: _Running, result: Any, is_success: bool) -> None:
         method, session_id = running.method, running.session_id
+        self._held -= running.size
         if session_id is not None:
             is_over = is_success and method is not None and method.ends_session
             self._departures.named(session_id, is_known=is_success, is_over=is_over)
