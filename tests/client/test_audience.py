@@ -8,7 +8,7 @@ import pytest
 
 from duologue.client.audience import Audience
 from duologue.errors import EventsMissed
-from duologue.events import Text
+from duologue.events import Event, Text
 
 
 async def test_a_reader_gets_every_event_and_then_the_end() -> None:
@@ -39,3 +39,22 @@ async def test_a_reader_who_is_too_far_behind_is_told_after_what_was_kept() -> N
 
 async def read(audience: Audience) -> list[str]:
     return [event.text async for event in audience.events() if isinstance(event, Text)]
+
+
+@pytest.mark.fault("PRC-23")
+async def test_a_reader_holds_no_more_bytes_than_may_wait() -> None:
+    audience = Audience()
+    events = audience.events()
+    async with asyncio.timeout(5):
+        first = asyncio.ensure_future(anext(events))
+        await asyncio.sleep(0)
+        audience.tell(Text(text="first"))
+        await first
+        for number in range(100):
+            audience.tell(Text(text=str(number), raw=bytes(1024 * 1024)))
+        audience.tell(Text(text="behind the gap"))
+        kept: list[Event] = []
+        with pytest.raises(EventsMissed, match="16777216 bytes"):
+            while True:
+                kept.append(await anext(events))
+    assert [event.text for event in kept if isinstance(event, Text)] == [str(number) for number in range(17)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -9,6 +10,7 @@ from types import MappingProxyType
 
 import pytest
 
+from duologue.client.allowance import Allowance
 from duologue.client.workspace import Workspace
 from duologue.errors import InvalidParams, InvalidRequest, RequestError, ResourceNotFound
 from tests.local.land import snapshot
@@ -398,3 +400,40 @@ async def test_hooks_see_every_act_and_can_forbid_it(project: Path) -> None:
     assert seen == ["a", "forbidden", "forbidden", ("b", "text"), ("broken", "x"), ("full", "x")]
     assert sorted(snapshot(project)) == ["a", "b", "forbidden", "link"]
     workspace.close_session("s")
+
+
+@pytest.mark.fault("PRC-21")
+async def test_texts_that_are_read_at_once_take_no_more_than_they_are_allowed(project: Path) -> None:
+    """Each counts until the task that reads it has ended, which is when its answer has been taken."""
+    workspace, allowance = opened(project), Allowance(25)
+    may_end, read = asyncio.Event(), asyncio.Semaphore(0)
+    texts: list[str] = []
+    (project / "b").write_text("x" * 10)
+
+    async def answer() -> None:
+        texts.append(await workspace.read("s", str(project / "b"), allowance=allowance))
+        read.release()
+        await may_end.wait()
+
+    async with asyncio.timeout(10), asyncio.TaskGroup() as group:
+        tasks = [group.create_task(answer()) for _ in range(5)]
+        for _ in range(2):
+            await read.acquire()
+        large = group.create_task(workspace.read("s", str(project / "a"), allowance=allowance))
+        await asyncio.wait({large}, timeout=0.05)
+        assert len(texts) == 2
+        assert not large.done()
+        tasks[-1].cancel()  # one that waits gives its place away
+        may_end.set()
+    assert texts == ["x" * 10] * 4
+    assert large.result().startswith("one\n")
+
+
+@pytest.mark.fault("PRC-21")
+async def test_a_text_that_no_message_could_hold_is_refused(project: Path) -> None:
+    workspace = opened(project, workspace=Workspace(max_read_bytes=1000))
+    (project / "b").write_bytes(b"\x01" * 500)
+    (project / "c").write_bytes(b"\n" * 1000)
+    with pytest.raises(InvalidParams, match="control characters"):
+        await workspace.read("s", str(project / "b"))
+    assert await workspace.read("s", str(project / "c")) == "\n" * 1000

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Callable
 
 from duologue.errors import EventsMissed
 from duologue.events import Event
+from duologue.runtime.unread import size_of
 
 __all__ = ["Audience"]
 
@@ -18,19 +19,26 @@ MAX_UNREAD = 10_000
 """Events that wait for a reader who came for them and then did something else: a long turn, and not a day of them."""
 
 
+MAX_UNREAD_BYTES = 16 * 1024 * 1024
+"""The same in bytes of their messages: as much as may wait to be handled."""
+
+
 class _Reader:
     """Somebody who comes for the events when they like."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
+        self._bytes = 0
         self._events: deque[Event] = deque()
         self._is_over = False
         self._has_missed = False
         self._something = asyncio.Event()
 
     def tell(self, event: Event) -> None:
-        if len(self._events) < self._limit:
+        # What comes behind a gap would pass for what follows.
+        if len(self._events) < self._limit and self._bytes <= MAX_UNREAD_BYTES and not self._has_missed:
             self._events.append(event)
+            self._bytes += size_of(event.raw)
         else:
             self._has_missed = True
         self._something.set()
@@ -43,12 +51,17 @@ class _Reader:
         """The next event; `None` when there will be no more."""
         while not self._events:
             if self._has_missed:
-                raise EventsMissed(f"more than {self._limit} events came that nobody read; what came then is lost here")
+                raise EventsMissed(
+                    f"more than {self._limit} events, or {MAX_UNREAD_BYTES} bytes of them, were not read in time; "
+                    f"those that came then are lost here: read faster, or use `watch`"
+                )
             if self._is_over:
                 return None
             self._something.clear()
             await self._something.wait()
-        return self._events.popleft()
+        event = self._events.popleft()
+        self._bytes -= size_of(event.raw)
+        return event
 
 
 class Audience:

@@ -18,6 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, Self, TypeVar
 
+from duologue.client.blocking_turn import BlockingTurn, call, next_of
 from duologue.client.connect import Target
 from duologue.client.connect import connect as connect_async
 from duologue.client.permissions import Permissions
@@ -25,7 +26,6 @@ from duologue.client.prompts import Attachment
 from duologue.client.remote import RemoteAgent
 from duologue.client.session import ClientSession
 from duologue.client.thread import LoopThread
-from duologue.client.turn import ClientTurn
 from duologue.conversation.content import Content, JsonObject
 from duologue.conversation.items import Usage
 from duologue.conversation.settings import Modes, Setting
@@ -33,73 +33,12 @@ from duologue.conversation.setup import Party, SessionInfo
 from duologue.conversation.transcript import Transcript
 from duologue.conversation.updates import Command, Location
 from duologue.conversation.work import BackgroundWork
-from duologue.dialects.terms import AgentFeatures, LoginMethod, LoginStatus, Provider, TokenUsage
-from duologue.events import Event, Plan, ToolCall
+from duologue.dialects.terms import AgentFeatures, LoginMethod, LoginStatus, Provider
+from duologue.events import Event
 
 T = TypeVar("T")
 
 __all__ = ["BlockingAgent", "BlockingSession", "BlockingTurn", "ask", "connect", "start"]
-
-
-class BlockingTurn:
-    """A turn: iterate it for its events, or call `wait()` for its end. See `ClientTurn`."""
-
-    def __init__(self, thread: LoopThread, turn: ClientTurn) -> None:
-        self._thread = thread
-        self._turn = turn
-
-    def __iter__(self) -> Iterator[Event]:
-        events = self._thread.run(_call(self._turn.__aiter__))
-        try:
-            while True:
-                try:
-                    yield self._thread.run(_next_of(events))
-                except StopAsyncIteration:
-                    return
-        finally:
-            if not self._turn.is_over:
-                self._thread.run(self._turn.cancel())
-
-    def wait(self) -> BlockingTurn:
-        """Until the agent has answered."""
-        self._thread.run(_finished(self._turn))
-        return self
-
-    def cancel(self) -> None:
-        """Ask the agent to end this turn."""
-        self._thread.run(self._turn.cancel())
-
-    @property
-    def is_over(self) -> bool:
-        return self._turn.is_over
-
-    @property
-    def text(self) -> str:
-        return self._turn.text
-
-    @property
-    def stop_reason(self) -> str | None:
-        return self._turn.stop_reason
-
-    @property
-    def usage(self) -> TokenUsage | None:
-        return self._turn.usage
-
-    @property
-    def tool_calls(self) -> list[ToolCall]:
-        return self._turn.tool_calls
-
-    @property
-    def plan(self) -> Plan | None:
-        return self._turn.plan
-
-    @property
-    def error(self) -> BaseException | None:
-        return self._turn.error
-
-    @property
-    def meta(self) -> JsonObject | None:
-        return self._turn.meta
 
 
 class BlockingSession:
@@ -127,7 +66,7 @@ class BlockingSession:
         """A turn with this prompt."""
 
         make = partial(self._session.prompt, prompt, files=files, images=images, audio=audio, meta=meta)
-        return BlockingTurn(self._thread, self._thread.run(_call(make)))
+        return BlockingTurn(self._thread, self._thread.run(call(make)))
 
     def ask(self, prompt: str, *, files: Iterable[Attachment] = ()) -> str:
         """What the agent answers, as plain text."""
@@ -170,7 +109,7 @@ class BlockingSession:
         events = self._session.events()
         while True:
             try:
-                yield self._thread.run(_next_of(events))
+                yield self._thread.run(next_of(events))
             except StopAsyncIteration:
                 return
 
@@ -385,16 +324,3 @@ async def _hold(target: Target, options: dict[str, Any], begun: Future[_Held], r
         if ready.done():
             raise
         ready.set_exception(error)  # for whoever waits for the connection
-
-
-async def _call(function: Callable[[], T]) -> T:
-    return function()
-
-
-async def _next_of(events: Any) -> Event:
-    event: Event = await anext(events)
-    return event
-
-
-async def _finished(turn: ClientTurn) -> None:
-    await turn

@@ -26,6 +26,7 @@ from duologue.client.terminals import Terminals
 from duologue.client.tools import Tools, as_tool_server, lent
 from duologue.client.workspace import Workspace
 from duologue.conversation.setup import Party
+from duologue.conversation.transcript import MAX_TRANSCRIPT_BYTES
 from duologue.dialects.gate import Unstable, switched_on
 from duologue.dialects.negotiation import check_versions
 from duologue.dialects.terms import LoginStatus
@@ -65,6 +66,7 @@ def connect(
     login: Login | Chooser | str | None = None,
     restart: Restart | bool = False,
     silence: float | None = None,
+    max_transcript_bytes: int | None = MAX_TRANSCRIPT_BYTES,
     versions: tuple[int, ...] = (1,),
     unstable: Unstable = False,
 ) -> AbstractAsyncContextManager[RemoteAgent]:
@@ -74,12 +76,11 @@ def connect(
         target: What to reach.
         permissions, workspace, terminals: What it may do, and with which files and commands; without them, read.
         on_elicit, …: Who is asked and told; see `Listeners`. What the agent's process writes goes to `on_stderr`.
-        handlers, tools: Methods of ours for the agent to call (a copy is used), and functions as an MCP server.
-        taps, record: Observers of every frame, and a file to keep them in, secrets removed.
+        handlers, tools, taps, record: Methods and functions it may call, observers of every frame, and a file for them.
         info, timeout, versions: Who we are, seconds until it has to answer, and what we speak: `(1, 2)` adds a draft.
         cwd, env, headers, token, tls: How a command is started, and how a server knows us; see `Start` and `Visit`.
         login, restart, silence: What to do about an agent that wants a login, is lost, or falls silent; see `Care`.
-        unstable: Which unstable parts of the protocol we use: all, none, or a set of names; see `FEATURES`.
+        unstable, max_transcript_bytes: Unstable parts to use (see `FEATURES`), and what a session keeps in memory.
 
     Raises:
         StartError, AgentExited: There is no such command or server, or it ended before it answered, or never did.
@@ -88,7 +89,7 @@ def connect(
     spoken, switched = check_versions(versions), switched_on(unstable)
     way = Way(target, Start(cwd, env, on_stderr), Visit(headers, token, tls))
     desk = Desk(way.name, permissions, workspace, terminals, Listeners(on_elicit, on_elicited, on_login_status))
-    care = Care(way, _policy(way, restart), _login(login), silence)
+    care = Care(way, _policy(way, restart), _login(login), silence, max_transcript_bytes)
     dialer = Dialer(way, desk, handlers or Handlers(), taps, info, timeout, spoken, switched, care.login)
     return _connected(desk, dialer, as_tool_server(tools), record, care)
 

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from duologue.client.allowance import Allowance
 from duologue.client.inquiries import Answerer, Inquiries
 from duologue.client.permissions import Permissions, Question
 from duologue.client.quirks import quirks_of
@@ -82,6 +83,7 @@ class Desk:
         self.lost_updates = 0
         self.signs = Signs()
         self.offered = OfferedServers()
+        self._answers = Allowance()
         self._listeners = listeners
         self._inquiries = Inquiries(listeners.on_elicit)
 
@@ -197,7 +199,9 @@ class Desk:
         cwd, roots = session.setup.cwd, session.setup.roots
         with self.signs.waits(session_id):
             await self.permissions.check_read(session_id, cwd, path, resolved=place, roots=roots)
-        return await self.workspace.read(session_id, path, line=line, limit=limit, resolved=place)
+        return await self.workspace.read(
+            session_id, path, line=line, limit=limit, resolved=place, allowance=self._answers
+        )
 
     async def write_file(self, session_id: str, path: str, text: str) -> None:
         session = self._session(session_id)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from duologue.conversation.content import TextContent
 from duologue.conversation.items import Terminal, ToolCall, Usage
 from duologue.conversation.settings import Modes, Setting
-from duologue.conversation.transcript import Transcript
+from duologue.conversation.transcript import MAX_TRANSCRIPT_BYTES, Transcript
 from duologue.conversation.updates import Command
 from duologue.conversation.work import BackgroundWork
 from duologue.errors import MethodNotFound
@@ -17,11 +17,13 @@ class Known:
     """What the agent has told of a session so far.
 
     Attributes:
-        transcript: Everything said and done so far.
+        transcript: Everything said and done so far; the oldest of it is dropped where it grows too large.
+        max_transcript_bytes: The memory it may take; `None`: no limit.
     """
 
-    def __init__(self) -> None:
-        self.transcript = Transcript()
+    def __init__(self, max_transcript_bytes: int | None = MAX_TRANSCRIPT_BYTES) -> None:
+        self.max_transcript_bytes = max_transcript_bytes
+        self.transcript = Transcript(max_transcript_bytes)
         self._models: Setting | None = None
 
     @property

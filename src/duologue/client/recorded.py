@@ -31,7 +31,7 @@ class RecordedSession:
 
     session_id: str
     cwd: str
-    transcript: Transcript = field(default_factory=Transcript)
+    transcript: Transcript = field(default_factory=lambda: Transcript(max_bytes=None))
 
 
 def recorded_sessions(path: str | Path, *, prompts: int | None = None) -> list[RecordedSession]:

@@ -75,7 +75,7 @@ class RemoteAgent:
         self.info: Party | None = None
         self.features = AgentFeatures()
         self.login_methods: list[LoginMethod] = []
-        self.cancel_seconds = CANCEL_SECONDS
+        self.cancel_seconds, self.max_transcript_bytes = CANCEL_SECONDS, care.max_transcript_bytes
         self.lent: list[McpServer] = []
         self.on_session: Callable[[ClientSession], None] | None = None
         self._line: Line | None = None

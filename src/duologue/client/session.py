@@ -57,7 +57,7 @@ class ClientSession(Settable):
     """
 
     def __init__(self, agent: RemoteAgent, session_id: str, setup: SessionSetup) -> None:
-        super().__init__()
+        super().__init__(agent.max_transcript_bytes)
         self.id = session_id
         self.agent = agent
         self.setup = setup
@@ -221,7 +221,7 @@ class ClientSession(Settable):
     async def _run_turn(self, turn: ClientTurn) -> None:
         async with self._order:
             self._waiting.remove(turn)
-            since = len(self.transcript)
+            since = self.transcript.position
             message_id = f"prompt-{secrets.token_hex(8)}"  # two prompts in a row are two messages
             for block in turn.prompt:
                 self.transcript.apply(MessageChunk(role="user", content=block, message_id=message_id))

@@ -16,14 +16,15 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from duologue.client.callers import Caller, current_caller, has_ended
+from duologue.client.gathered import Gathered
 from duologue.client.quirks import failure_in
 from duologue.conversation.content import Content, JsonObject
 from duologue.dialects.contract import AgentProxy
 from duologue.dialects.terms import PromptResult, TokenUsage
 from duologue.errors import ConnectionLost, DuologueError, ModelFailed, RequestError
-from duologue.events import Event, Message, Plan, Text, Title, ToolCall
+from duologue.events import Event, Plan, ToolCall
 from duologue.runtime.log import shorten
-from duologue.runtime.unread import Unread
+from duologue.runtime.unread import Unread, size_of
 
 if TYPE_CHECKING:
     from duologue.client.session import ClientSession
@@ -42,6 +43,7 @@ class ClientTurn:
         error: Why it failed, if it did.
         is_cancelling: The agent was asked to end it.
         is_sent: The agent has it, and has not answered yet.
+        note: Takes one event of this turn into account, for what will have come of it.
     """
 
     def __init__(self, session: ClientSession, prompt: list[Content], meta: JsonObject | None) -> None:
@@ -54,11 +56,10 @@ class ClientTurn:
         self.is_cancelling = False
         self.is_sent = False
         self._verdict: DuologueError | None = None
-        self._failure: str | None = None
         self._meta = meta
-        self._texts: dict[str | None, list[str]] = {}
-        self._tool_calls: dict[str, ToolCall] = {}
-        self._plan: Plan | None = None
+        limit = session.max_transcript_bytes
+        self._gathered = Gathered(None if limit is None else limit // 4)
+        self.note = self._gathered.note
         self._events: deque[Event] = deque()
         self.is_read = False
         self._is_entered = False
@@ -73,18 +74,23 @@ class ClientTurn:
 
     @property
     def text(self) -> str:
-        """All the agent said in this turn."""
-        return "".join(text for pieces in self._texts.values() for text in pieces)
+        """All the agent said in this turn, or the end of it if `is_truncated`."""
+        return self._gathered.text
 
     @property
     def tool_calls(self) -> list[ToolCall]:
-        """The tool calls of this turn as they stand."""
-        return list(self._tool_calls.values())
+        """The tool calls of this turn as they stand, or the last of them if `is_truncated`."""
+        return self._gathered.tool_calls
 
     @property
     def plan(self) -> Plan | None:
         """The last plan told in this turn."""
-        return self._plan
+        return self._gathered.plan
+
+    @property
+    def is_truncated(self) -> bool:
+        """The turn was longer than a quarter of what a transcript may hold: the beginning of its text is gone."""
+        return self._gathered.is_truncated
 
     @property
     def is_over(self) -> bool:
@@ -188,33 +194,17 @@ class ClientTurn:
 
     # --- what the session does with it
 
-    def note(self, event: Event) -> None:
-        """One event of this turn, for what will have come of it."""
-        match event:
-            case Text():
-                self._texts.setdefault(event.message_id, []).append(event.text)
-            case Message(role="agent"):
-                self._texts[event.message_id] = [event.text]
-            case ToolCall():
-                self._tool_calls[event.tool_call_id] = event
-            case Plan():
-                self._plan = event
-            case Title():
-                self._failure = failure_in(event.meta, self._failure)
-            case _:
-                pass
-
     def add(self, event: Event) -> None:
         """The same for its reader. What is not read yet counts as input of the connection that waits."""
         if self.is_read:
             self._events.append(event)
             if self._unread is not None:
-                self._unread.bytes += len(event.raw)
+                self._unread.bytes += size_of(event.raw)
             self._something.set()
 
     def count_unread(self, unread: Unread | None) -> None:
         """Count what is not read yet here from now on: with the connection that is used, or with none at the end."""
-        size = sum(len(event.raw) for event in self._events)
+        size = sum(size_of(event.raw) for event in self._events)
         if self._unread is not None:
             self._unread.stop(self.session.id, size)
         if unread is not None:
@@ -235,7 +225,7 @@ class ClientTurn:
         event = self._events.popleft()
         unread = self._unread
         if unread is not None:
-            unread.bytes -= len(event.raw)
+            unread.bytes -= size_of(event.raw)
             if unread.is_awaited:
                 unread.on_progress()
         return event
@@ -276,9 +266,9 @@ class ClientTurn:
         self.stop_reason = result.stop_reason
         self.usage = result.usage
         self.meta = result.meta
-        failure = failure_in(result.meta, self._failure)
+        failure = failure_in(result.meta, self._gathered.failure)
         if failure is not None and result.stop_reason == "end_turn":
-            last = "".join(next(reversed(self._texts.values()), list[str]())).strip()
+            last = self._gathered.last_text.strip()
             self.error = ModelFailed(
                 f"the agent says that its model failed: {failure or last or 'it does not say why'}"
             )

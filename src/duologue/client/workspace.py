@@ -14,9 +14,11 @@ import logging
 from collections.abc import Awaitable, Callable, Generator, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Literal, Self, TypeAlias
 
+from duologue.client.allowance import Allowance, in_own_thread
 from duologue.client.effects import Scene
 from duologue.client.quirks import Quirks
 from duologue.client.sensitive import is_protected
@@ -28,6 +30,9 @@ __all__ = ["Overlay", "Workspace"]
 
 Overlay: TypeAlias = Mapping[str, str] | Callable[[Path], str | None]
 """Unsaved text by absolute path. In a mutable mapping it is kept up to date with what agents write."""
+
+LARGE_BYTES = 1024 * 1024
+"""Files that are read in a thread of their own: the memory for them goes back to the system when it ends."""
 
 _log = logging.getLogger("duologue.client")
 
@@ -150,6 +155,7 @@ class Workspace:
         line: int | None = None,
         limit: int | None = None,
         resolved: str | None = None,
+        allowance: Allowance | None = None,
     ) -> str:
         """The text of a file, or the unsaved text of the editor, from `line` (1 is the first) at most `limit` lines.
 
@@ -159,6 +165,7 @@ class Workspace:
             line: First line to return; past the end there is no text.
             limit: Most lines to return.
             resolved: Where `locate` said that it leads, if that was asked and judged.
+            allowance: What the texts that are read at once may take together; this one waits until there is room.
 
         Raises:
             ResourceNotFound: There is no such file, or no such session.
@@ -171,10 +178,20 @@ class Workspace:
             await _permit(self._on_read(Path(place)))
         with _told_as(path, place):
             text = self._unsaved(path, place)
+            size = await self._size(session, place) if text is None else len(text) * 4
+            if allowance is not None:
+                await allowance.hold(min(size, self._max_read_bytes))
             if text is None:
-                return await asyncio.to_thread(session.roots.read_text, place, line=line, limit=limit, is_resolved=True)
+                read = partial(session.roots.read_text, place, line=line, limit=limit, is_resolved=True)
+                return await (asyncio.to_thread(read) if size <= LARGE_BYTES else in_own_thread(read))
             session.seen[place] = _digest(text)
             return _lines(text, line, limit, place, self._max_read_bytes)
+
+    async def _size(self, session: _Session, place: str) -> int:
+        try:
+            return (await asyncio.to_thread(session.roots.stat, place)).st_size
+        except RequestError:
+            return 0  # reading it says why
 
     async def write(
         self, session_id: str, path: str, text: str, *, resolved: str | None = None, even_protected: bool = False

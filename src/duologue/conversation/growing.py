@@ -5,15 +5,27 @@ A message of ten thousand chunks must not be put together ten thousand times.
 
 from __future__ import annotations
 
-from typing import Any
+from collections import deque
+from sys import getsizeof
+from typing import Any, TypeVar
 
 from msgspec import UNSET, UnsetType, structs
 
 from duologue.conversation.content import Content, JsonObject, TextContent
 from duologue.conversation.items import Message, Terminal
+from duologue.conversation.parts import ToolContent
 from duologue.conversation.updates import MessageChanged, MessageChunk, Role, TerminalChanged
+from duologue.conversation.weight import weight_of
 
-__all__ = ["TERMINAL_BYTES", "GrowingMessage", "GrowingTerminal", "joined", "patched_meta"]
+__all__ = ["TERMINAL_BYTES", "GrowingMessage", "GrowingTerminal", "cut_content", "joined", "patched_meta", "size_of"]
+
+C = TypeVar("C", Content, ToolContent)
+
+PIECE_BYTES = 80
+"""What a piece of a message takes beside its text, until the pieces are put together."""
+
+GROUP = 1024
+"""Pieces of a message that are put together at once."""
 
 TERMINAL_BYTES = 1024 * 1024
 """Output kept per terminal: more than anybody scrolls back, and little enough for a hundred of them."""
@@ -27,14 +39,16 @@ class GrowingMessage:
         self.message_id = first.message_id
         self._meta: JsonObject | None = None
         self._is_refused = False
+        self._is_truncated = False
         self._blocks: list[Content] = []
         self._fresh: list[Content] = []
         self._message: Message | None = None
+        self._weight: int | None = None
 
     def append(self, chunk: MessageChunk) -> None:
         """Go on with this."""
         self._fresh.append(chunk.content)
-        self._message = None
+        self._message = self._weight = None
         if isinstance(chunk.meta, dict):
             self._meta = {**(self._meta or {}), **chunk.meta}
 
@@ -43,12 +57,31 @@ class GrowingMessage:
         if change.content is not UNSET:
             self._blocks, self._fresh = [], list(change.content or [])
         self._meta = patched_meta(self._meta, change.meta)
-        self._message = None
+        self._message = self._weight = None
 
     def refuse(self) -> None:
         """It does not count any more."""
         self._is_refused = True
         self._message = None
+
+    def compact(self) -> int:
+        """Put small pieces together; the bytes it takes then."""
+        if self._weight is not None:
+            return self._weight
+        if len(self._fresh) > GROUP:
+            pieces = deque(self._fresh)
+            self._fresh = []
+            while pieces:  # in groups, so that it is never here twice
+                self._fresh += joined([pieces.popleft() for _ in range(min(GROUP, len(pieces)))])
+        self._weight = weight_of(self._blocks) + weight_of(self._fresh) + weight_of(self._meta)
+        return self._weight
+
+    def cut(self, keep: int) -> None:
+        """Drop the oldest of its content and what is attached, so that about `keep` bytes stay."""
+        kept = cut_content([*self._blocks, *self._fresh], keep)
+        self._blocks, self._fresh, self._meta = [], kept, None
+        self._message = self._weight = None
+        self._is_truncated = True
 
     @property
     def message(self) -> Message:
@@ -61,6 +94,7 @@ class GrowingMessage:
                 content=self._blocks,
                 message_id=self.message_id,
                 is_refused=self._is_refused,
+                is_truncated=self._is_truncated,
                 meta=self._meta,
             )
         return self._message
@@ -93,6 +127,10 @@ class GrowingTerminal:
             self._output = bytearray(change.output or b"")
             self._is_truncated = False
             self._cut()
+
+    def compact(self) -> int:
+        """The bytes it takes."""
+        return len(self._output) + weight_of(self._known)
 
     @property
     def terminal(self) -> Terminal:
@@ -144,3 +182,26 @@ def joined(blocks: list[Content]) -> list[Content]:
         joined.append(block)
     close_text()
     return joined
+
+
+def cut_content(parts: list[C], keep: int) -> list[C]:
+    """The newest of these parts that take `keep` bytes together; of a text that is longer by itself, its end."""
+    kept: list[C] = []
+    for part in reversed(parts):
+        size = weight_of(part)
+        if size > keep:
+            if not kept and isinstance(part, TextContent):
+                characters = keep * len(part.text) // size
+                kept.append(structs.replace(part, text=part.text[len(part.text) - characters :]))
+            break
+        keep -= size
+        kept.append(part)
+    return kept[::-1]
+
+
+def size_of(chunk: MessageChunk) -> int:
+    """The bytes that a piece of a message takes."""
+    content = chunk.content
+    if type(content) is TextContent and not (content.annotations or content.meta or chunk.meta):
+        return PIECE_BYTES + getsizeof(content.text)
+    return weight_of(chunk)

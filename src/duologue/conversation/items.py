@@ -40,6 +40,8 @@ class Message(Struct, frozen=True, kw_only=True):
     message_id: str | None = None
     is_refused: bool = False
     """The agent refused it; neither it nor what followed counts for the next prompt."""
+    is_truncated: bool = False
+    """It was longer than a transcript may be, and its beginning is gone."""
     meta: JsonObject | None = None
 
     @property
@@ -67,6 +69,8 @@ class ToolCall(Struct, frozen=True, kw_only=True):
     """The part of `content` that came with the last permission request."""
     is_unsettled: bool = False
     """Its turn ended without a word on how it ended; `status` is the last that the agent sent."""
+    is_truncated: bool = False
+    """It showed more than a transcript may hold, and the oldest of its content is gone."""
 
     @property
     def is_over(self) -> bool:
@@ -133,6 +137,7 @@ class Compaction(Struct, frozen=True, kw_only=True):
     summary: list[Content] = []
     error: str | None = None
     meta: JsonObject | None = None
+    is_truncated: bool = False
 
 
 class SessionMessage(Struct, frozen=True, kw_only=True):
@@ -143,6 +148,7 @@ class SessionMessage(Struct, frozen=True, kw_only=True):
     recipient_session_id: str | None = None
     content: list[Content] = []
     meta: JsonObject | None = None
+    is_truncated: bool = False
 
 
 class Subagent(Struct, frozen=True, kw_only=True):

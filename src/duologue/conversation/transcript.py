@@ -2,16 +2,19 @@
 
 The same updates always give the same transcript, live or replayed. Chunks with an id belong to the message of that id;
 chunks without one go on with the last item if that is a message of the same role, and begin a new one otherwise.
+A transcript is bounded in bytes: the oldest of it is dropped, and counted.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
 from msgspec import UNSET, UnsetType, structs
 
-from duologue.conversation.growing import GrowingMessage, GrowingTerminal, joined, patched_meta
+from duologue.conversation.entries import Entries, Key, drop_oldest
+from duologue.conversation.growing import GrowingMessage, GrowingTerminal, joined, patched_meta, size_of
 from duologue.conversation.items import (
     Compaction,
     Item,
@@ -24,12 +27,12 @@ from duologue.conversation.items import (
     Usage,
 )
 from duologue.conversation.settings import Mode, Modes, Setting
+from duologue.conversation.tool_fields import patched_fields, tool_fields
 from duologue.conversation.updates import (
     Command,
     CommandsChanged,
     CompactionChanged,
     CompactionChunk,
-    FileChange,
     InfoChanged,
     MessageChanged,
     MessageChunk,
@@ -44,15 +47,20 @@ from duologue.conversation.updates import (
     TerminalChanged,
     TerminalOutputChunk,
     ToolCallChanged,
-    ToolContent,
     ToolContentChunk,
     Update,
     UsageChanged,
 )
+from duologue.conversation.weight import weight_of
 
-__all__ = ["Transcript"]
+__all__ = ["MAX_TRANSCRIPT_BYTES", "Transcript"]
 
-_TOOL_FIELDS = ("title", "kind", "status", "content", "locations", "raw_input", "raw_output", "name", "can_cancel")
+MAX_TRANSCRIPT_BYTES = 64 * 1024 * 1024
+"""What one session keeps in memory: more text than any model reads, and a quarter of what a client may take."""
+
+_ITEM_BYTES = 512
+"""What an item takes beside its content."""
+
 _SUBAGENT_FIELDS = ("title", "description", "state", "can_cancel", "cwd", "additional_directories")
 
 T = TypeVar("T", Compaction, SessionMessage, ToolCall)
@@ -71,10 +79,19 @@ class Transcript:
         usage: How full its context is.
         subagents: The sessions it started, by id.
         state: What it is doing, if its agent says so.
+        dropped: How many of its oldest items, terminals, plans and subagents are gone because there was no room.
+
+    Args:
+        max_bytes: The memory it may take, roughly; beyond that its oldest items are dropped until three quarters are
+            left. An item that is larger by itself loses its beginning and is marked `is_truncated`. `None`: no limit.
     """
 
-    def __init__(self) -> None:
-        self._items: list[Item | GrowingMessage] = []
+    def __init__(self, max_bytes: int | None = MAX_TRANSCRIPT_BYTES) -> None:
+        self._items = Entries()
+        self._max_bytes: float = math.inf if max_bytes is None else max_bytes
+        self._added = 0
+        """Bytes it takes at most: what is added counts at once, what was replaced is found when there is no room."""
+        self.dropped = 0
         self.plans: dict[str | None, Plan] = {}
         self.commands: list[Command] = []
         self.settings: list[Setting] = []
@@ -85,15 +102,20 @@ class Transcript:
         self.subagents: dict[str, Subagent] = {}
         self.state: StateChanged | None = None
         self._terminals: dict[str, GrowingTerminal] = {}
-        self._places: dict[tuple[str, str], int] = {}
 
     @property
     def items(self) -> list[Item]:
-        """Everything said and done, in the order it first appeared."""
-        return [item.message if isinstance(item, GrowingMessage) else item for item in self._items]
+        """Everything said and done, in the order it first appeared, less what was dropped."""
+        items = self._items.by_number.values()
+        return [item.message if isinstance(item, GrowingMessage) else item for item in items]
 
     def __len__(self) -> int:
-        return len(self._items)
+        return len(self._items.by_number)
+
+    @property
+    def position(self) -> int:
+        """How many items there were so far, dropped ones too: the number of the next."""
+        return self._items.count
 
     @property
     def messages(self) -> list[Message]:
@@ -119,8 +141,7 @@ class Transcript:
 
     def tool_call(self, tool_call_id: str) -> ToolCall | None:
         """The tool call of this id as it stands."""
-        place = self._places.get(("tool", tool_call_id))
-        item = self._items[place] if place is not None else None
+        item = self._items.get(("tool", tool_call_id))
         return item if isinstance(item, ToolCall) else None
 
     @property
@@ -140,9 +161,19 @@ class Transcript:
 
     def apply(self, update: Update) -> Changed:
         """Fold one update in; what it changed, as it stands now, if that is an item of its own."""
+        if type(update) is not MessageChunk:
+            return self._apply(update)
+        self._added += (size := size_of(update))  # most of what an agent ever says
+        if self._added > self._max_bytes:
+            self._make_room(size)
+        self._message(update)
+        return None
+
+    def _apply(self, update: Update) -> Changed:
+        self._added += (size := _ITEM_BYTES + weight_of(update))
+        if self._added > self._max_bytes:
+            self._make_room(size)
         match update:
-            case MessageChunk():
-                self._message(update)
             case ToolCallChanged():
                 return self._tool_call(update)
             case ToolContentChunk():
@@ -171,6 +202,9 @@ class Transcript:
 
     def _note(self, update: Update) -> None:
         """What changes the session's state and is no item of its own."""
+        if weight_of(update) > self._max_bytes / 8:  # it would stay for ever, and leave no room for what is said
+            self.dropped += 1
+            return
         match update:
             case PlanRemoved():
                 self.plans.pop(update.plan_id, None)
@@ -197,7 +231,7 @@ class Transcript:
 
     def mark_refused(self, since: int) -> None:
         """The agent refused: what was said from item number `since` on does not count any more."""
-        for item in self._items[since:]:
+        for _, item in self._items.since(since):
             if isinstance(item, GrowingMessage):
                 item.refuse()
 
@@ -207,11 +241,10 @@ class Transcript:
         Without a status they keep the last that was sent, and are marked as unsettled.
         """
         closed: list[ToolCall] = []
-        for place in range(since, len(self._items)):
-            item = self._items[place]
+        for number, item in self._items.since(since):
             if isinstance(item, ToolCall) and not item.is_over and item.tool_call_id not in but:
                 ended = structs.replace(item, status=status or item.status, is_unsettled=status is None)
-                self._items[place] = ended
+                self._items.replace(number, ended)
                 closed.append(ended)
         return closed
 
@@ -222,14 +255,15 @@ class Transcript:
         message = self._going_on(chunk)
         if message is None:
             message = GrowingMessage(chunk)
-            self._add(message, None if chunk.message_id is None else (chunk.role, chunk.message_id))
+            self._items.add(message, None if chunk.message_id is None else (chunk.role, chunk.message_id))
+            self._added += _ITEM_BYTES
         message.append(chunk)
 
     def _whole_message(self, change: MessageChanged) -> Message:
         message = self._message_of(change.role, change.message_id)
         if message is None:
             message = GrowingMessage(change)
-            self._add(message, (change.role, change.message_id))
+            self._items.add(message, (change.role, change.message_id))
         message.change(change)
         return message.message
 
@@ -237,31 +271,21 @@ class Transcript:
         """The message this chunk belongs to, if there is one already."""
         if chunk.message_id is not None:
             return self._message_of(chunk.role, chunk.message_id)
-        item = self._items[-1] if self._items else None
+        item = self._items.last
         if not isinstance(item, GrowingMessage) or item.role != chunk.role:
             return None
         return item if item.message_id is None else None
 
     def _message_of(self, role: str, message_id: str) -> GrowingMessage | None:
-        place = self._places.get((role, message_id))
-        item = None if place is None else self._items[place]
+        item = self._items.get((role, message_id))
         return item if isinstance(item, GrowingMessage) else None
 
     # --- the rest
 
     def _tool_call(self, change: ToolCallChanged) -> ToolCall:
-        key, fresh = ("tool", change.tool_call_id), ToolCall(tool_call_id=change.tool_call_id)
-        before = self._kept(key, fresh)
-        fields = _said(change, fresh, _TOOL_FIELDS)
-        if before.is_over and fields.get("status", before.status) != before.status:
-            del fields["status"]  # a finished call stays finished
-        if "status" in fields:
-            fields["is_unsettled"] = False
-        if "content" in fields and change.is_question:
-            fields["permission_content"] = fields["content"]
-            fields["content"] = _with_question(before, fields["content"])
-        elif "content" in fields:
-            fields["content"] = _with_changes_asked_about(before, fields["content"])
+        key = ("tool", change.tool_call_id)
+        before = self._kept(key, ToolCall(tool_call_id=change.tool_call_id))
+        fields = tool_fields(before, change)
         return self._put(key, before, meta=patched_meta(before.meta, change.meta), **fields)
 
     def _tool_content(self, chunk: ToolContentChunk) -> ToolCall:
@@ -327,54 +351,29 @@ class Transcript:
         fresh = Subagent(session_id=change.session_id)
         before = self.subagents.get(change.session_id, fresh)
         meta = patched_meta(before.meta, change.meta)
-        after = structs.replace(before, meta=meta, **_said(change, fresh, _SUBAGENT_FIELDS))
+        after = structs.replace(before, meta=meta, **patched_fields(change, fresh, _SUBAGENT_FIELDS))
         self.subagents[change.session_id] = after
         return after
 
-    def _kept(self, key: tuple[str, str], fresh: T) -> T:
-        if key not in self._places:
-            self._add(fresh, key)
-        kept = self._items[self._places[key]]
+    def _kept(self, key: Key, fresh: T) -> T:
+        kept = self._items.get(key)
+        if kept is None:
+            self._items.add(fresh, key)
+            return fresh
         assert isinstance(kept, type(fresh))
         return kept
 
-    def _put(self, key: tuple[str, str], before: T, **fields: Any) -> T:
+    def _put(self, key: Key, before: T, **fields: Any) -> T:
         after = structs.replace(before, **fields)
-        self._items[self._places[key]] = after
+        self._items.put(key, after)
         return after
 
-    def _add(self, item: Item | GrowingMessage, key: tuple[str, str] | None) -> None:
-        if key is not None:
-            self._places[key] = len(self._items)
-        self._items.append(item)
-
-
-def _said(
-    change: ToolCallChanged | SubagentChanged, fresh: ToolCall | Subagent, names: tuple[str, ...]
-) -> dict[str, Any]:
-    """What a patch says of these fields: what it clears is as it was at first."""
-    said = {name: getattr(change, name) for name in names}
-    return {
-        name: getattr(fresh, name) if value is None else value for name, value in said.items() if value is not UNSET
-    }
-
-
-def _with_question(before: ToolCall, content: list[ToolContent]) -> list[ToolContent]:
-    """What a call shows with what a permission request adds: agents put reasons there, and no output."""
-    paths = _paths_of(content)
-    own = [part for part in before.content if part not in before.permission_content and part not in content]
-    return [*(part for part in own if not (isinstance(part, FileChange) and part.path in paths)), *content]
-
-
-def _with_changes_asked_about(before: ToolCall, content: list[ToolContent]) -> list[ToolContent]:
-    """New content of a call; changes that its permission request showed stay, unless it has newer ones."""
-    changes = (part for part in before.permission_content if isinstance(part, FileChange))
-    paths = _paths_of(content)
-    return [*content, *(change for change in changes if change.path not in paths)]
-
-
-def _paths_of(content: list[ToolContent]) -> set[str]:
-    return {part.path for part in content if isinstance(part, FileChange)}
+    def _make_room(self, size: int) -> None:
+        """Drop the oldest of what is here for an update of this size."""
+        kept: list[dict[Any, Any]] = [self._terminals, self.plans, self.subagents]
+        taken, dropped = drop_oldest(self._items, kept, int(self._max_bytes))
+        self._added = taken + size
+        self.dropped += dropped
 
 
 def _patched(before: str | None, change: str | None | UnsetType) -> str | None:

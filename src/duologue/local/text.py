@@ -10,6 +10,8 @@ from duologue.local.refusals import Refused, refusal
 __all__ = ["read_lines", "read_settled"]
 
 CHUNK = 256 * 1024
+LONG_ESCAPES = bytes(set(range(32)) - set(b"\b\t\n\f\r"))
+"""Characters that take six bytes in JSON."""
 MAX_SKIPPED_BYTES = 1024 * 1024 * 1024
 """Text passed over to find the lines that were asked for: a second's work."""
 MOST_READS = 12
@@ -81,6 +83,8 @@ def read_lines(fd: int, first: int, count: int | None, *, most_bytes: int) -> st
         kept += chunk[start:end]
         if len(kept) > most_bytes:
             raise _too_long(most_bytes)
+    if 6 * len(kept) > 2 * most_bytes and len(kept) + 5 * sum(map(kept.count, LONG_ESCAPES)) > 2 * most_bytes:
+        raise Refused("so many control characters that no message could hold it; ask for fewer lines")
     try:
         return kept.decode("utf-8")
     except UnicodeDecodeError as error:

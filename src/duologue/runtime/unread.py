@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sized
 
-__all__ = ["Unread"]
+from duologue.jsonrpc.codec import decoded_bytes
+
+__all__ = ["Unread", "size_of"]
+
+PLAIN_BYTES = 512
+"""Messages up to this length count by their length: most of each is its envelope."""
+
+
+def size_of(frame: bytes) -> int:
+    """What counts for an event that came in this frame: the memory it may take."""
+    return len(frame) if len(frame) <= PLAIN_BYTES else decoded_bytes(frame)
 
 
 class Unread:

@@ -1,0 +1,58 @@
+"""What an update of a tool call changes of it, field by field."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import UNSET
+
+from duologue.conversation.items import Subagent, ToolCall
+from duologue.conversation.parts import FileChange, ToolContent
+from duologue.conversation.updates import SubagentChanged, ToolCallChanged
+
+__all__ = ["patched_fields", "tool_fields"]
+
+_TOOL_FIELDS = ("title", "kind", "status", "content", "locations", "raw_input", "raw_output", "name", "can_cancel")
+
+
+def tool_fields(before: ToolCall, change: ToolCallChanged) -> dict[str, Any]:
+    """The fields of a tool call that an update changes, with their new values."""
+    fields = patched_fields(change, ToolCall(tool_call_id=change.tool_call_id), _TOOL_FIELDS)
+    if before.is_over and fields.get("status", before.status) != before.status:
+        del fields["status"]  # a finished call stays finished
+    if "status" in fields:
+        fields["is_unsettled"] = False
+    if "content" in fields and change.is_question:
+        fields["permission_content"] = fields["content"]
+        fields["content"] = _with_question(before, fields["content"])
+    elif "content" in fields:
+        fields["content"] = _with_changes_asked_about(before, fields["content"])
+    return fields
+
+
+def patched_fields(
+    change: ToolCallChanged | SubagentChanged, fresh: ToolCall | Subagent, names: tuple[str, ...]
+) -> dict[str, Any]:
+    """What a patch says of these fields: what it clears is as it was at first."""
+    said = {name: getattr(change, name) for name in names}
+    return {
+        name: getattr(fresh, name) if value is None else value for name, value in said.items() if value is not UNSET
+    }
+
+
+def _with_question(before: ToolCall, content: list[ToolContent]) -> list[ToolContent]:
+    """What a call shows with what a permission request adds: agents put reasons there, and no output."""
+    paths = _paths_of(content)
+    own = [part for part in before.content if part not in before.permission_content and part not in content]
+    return [*(part for part in own if not (isinstance(part, FileChange) and part.path in paths)), *content]
+
+
+def _with_changes_asked_about(before: ToolCall, content: list[ToolContent]) -> list[ToolContent]:
+    """New content of a call; changes that its permission request showed stay, unless it has newer ones."""
+    changes = (part for part in before.permission_content if isinstance(part, FileChange))
+    paths = _paths_of(content)
+    return [*content, *(change for change in changes if change.path not in paths)]
+
+
+def _paths_of(content: list[ToolContent]) -> set[str]:
+    return {part.path for part in content if isinstance(part, FileChange)}
