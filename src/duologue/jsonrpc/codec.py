@@ -146,13 +146,14 @@ def mend_surrogates(frame: bytes) -> bytes:
     found = list(islice(_SURROGATE.finditer(frame), MAX_SURROGATES + 1))
     if len(found) > MAX_SURROGATES:
         return frame
-    mended = bytearray(frame)
+    changed = bytearray(frame)
     for match in found:
         # Behind an escaped backslash the first half is text, and only the second can be half of a pair.
         part = 1 if _is_escaped(frame, match.start()) else 0 if match[1] is None else None
         if part is not None and match[part] is not None:
-            mended[match.start(part) : match.end(part)] = b"\\ufffd"
-    return frame if mended == frame else bytes(mended)
+            changed[match.start(part) : match.end(part)] = b"\\ufffd"
+    mended = bytes(changed)
+    return frame if mended == frame else mended
 
 
 def _is_escaped(frame: bytes, at: int) -> bool:

@@ -14,6 +14,7 @@ from duologue.jsonrpc.messages import Id
 from duologue.jsonrpc.outline import Unanswered, outline
 from duologue.relay.restraint import Restraint
 from duologue.transports.base import Transport
+from duologue.transports.looking import look_at
 
 __all__ = ["OpenProcess", "Pipe", "as_line", "explain", "refuse"]
 
@@ -74,7 +75,7 @@ async def _pass_on(transport: Transport, process: Transport, unanswered: Unanswe
     try:
         while frames := await transport.receive():
             for frame in frames:
-                shape = outline(frame)
+                shape = await look_at(outline, frame)
                 if shape is not None and isinstance(shape.method, str) and isinstance(shape.id, (int, str)):
                     unanswered.asked(shape.id, None)
                 process.send(as_line(frame))

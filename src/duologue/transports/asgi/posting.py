@@ -13,9 +13,9 @@ from duologue.jsonrpc.outline import Ambiguous, Outline, check_names, outline
 from duologue.transports.asgi.beyond import abort_of
 from duologue.transports.asgi.connections import Connections, new_id
 from duologue.transports.asgi.doors import Headers, Refusal
-from duologue.transports.asgi.looking import look_at
 from duologue.transports.asgi.resuming import take_wish
 from duologue.transports.asgi.streams import OPENING, HeldStreams, Reader
+from duologue.transports.looking import look_at
 
 __all__ = ["Http"]
 

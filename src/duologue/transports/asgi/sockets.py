@@ -15,11 +15,11 @@ from duologue.transports.asgi.beyond import Write
 from duologue.transports.asgi.connections import Connections
 from duologue.transports.asgi.held import Held
 from duologue.transports.asgi.limits import Limits
-from duologue.transports.asgi.looking import look_at
 from duologue.transports.asgi.numbers import Numbers
 from duologue.transports.asgi.resuming import Received, Resume, add_offer, lost, received, resumed, said, take_wish
 from duologue.transports.asgi.signals import Signal
 from duologue.transports.asgi.window import Window
+from duologue.transports.looking import look_at
 
 __all__ = ["Carrier", "HeldSocket"]
 

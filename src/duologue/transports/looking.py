@@ -1,4 +1,4 @@
-"""Examines long messages beside the event loop: a client that sends one must not delay the others."""
+"""Examine long messages in a thread: a peer that sends one must not delay all others on the event loop."""
 
 from __future__ import annotations
 
