@@ -61,8 +61,8 @@ async def test_leaving_a_turn_early_cancels_it_and_waits_for_its_end(place: Path
     async with asyncio.timeout(10), connect(builtin_agent()) as agent, agent.session(place) as session:
         async with session.prompt("/slow") as turn:
             async for event in turn:
-                assert isinstance(event, Text)
-                break
+                if isinstance(event, Text):
+                    break
         assert turn.stop_reason == "cancelled"
         assert (await session.prompt("hello")).stop_reason == "end_turn"
 
