@@ -156,7 +156,7 @@ async def test_commands_and_the_decisions_about_them(written: Written, canaries:
         return result(stopReason="end_turn")
 
     scripted = ScriptedAgent(prompt=run_commands)
-    rules = Permissions(execute={"true *": "allow", "*": "reject"}, audit=written.decisions.append)
+    rules = Permissions(execute={"rm": "reject", "*": "allow"}, audit=written.decisions.append)
     async with (
         asyncio.timeout(30),
         connect(scripted, permissions=rules, terminals=Terminals(), record=written.recording) as agent,
