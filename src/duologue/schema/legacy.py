@@ -1,4 +1,5 @@
-"""What earlier drafts had and agents in the field still speak: models to choose from, logins by the environment.
+"""What earlier drafts had and agents in the field still speak: models to choose from, logins by the environment, and
+what the documentation of 2025 called `agentCapabilities.mcp`.
 
 Written by hand and kept apart: today's schema has config options instead of models. The generated results ignore what
 they do not know; `models_of` finds the models in the bytes as received, and the classes below can write them.
@@ -9,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
 from msgspec import Raw
+from msgspec.structs import force_setattr
 
 from duologue.schema import v1
 from duologue.schema.base import JsonObject, JsonValue, Marks, Method, Model
@@ -19,6 +21,7 @@ from duologue.schema.primitives import settle_defaults
 __all__ = [
     "INITIALIZE",
     "SESSION_SET_MODEL",
+    "AgentCapabilities",
     "AuthMethod",
     "AuthMethodEnvVar",
     "ForkSessionResponse",
@@ -150,13 +153,27 @@ else:
         unknown = v1.AuthMethodAgent
 
 
+class AgentCapabilities(v1.AgentCapabilities, frozen=True, kw_only=True):
+    """What an agent can do; `mcp` counts where there is no `mcpCapabilities`."""
+
+    __marks__: ClassVar[Marks] = {**v1.AgentCapabilities.__marks__, "mcp": "E"}
+
+    mcp: v1.McpCapabilities | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.mcp is not None and self.mcp_capabilities == v1.McpCapabilities():
+            force_setattr(self, "mcp_capabilities", self.mcp)
+        force_setattr(self, "mcp", None)
+
+
 class InitializeResponse(Model, frozen=True, kw_only=True):
-    """Result of `initialize` with logins of every draft."""
+    """Result of `initialize` with logins and capabilities of every draft."""
 
     __marks__: ClassVar[Marks] = v1.InitializeResponse.__marks__
 
     protocol_version: v1.ProtocolVersion
-    agent_capabilities: v1.AgentCapabilities = v1.AgentCapabilities()
+    agent_capabilities: AgentCapabilities = AgentCapabilities()
     auth_methods: list[AuthMethod] = []  # noqa: RUF012 - a struct copies it
     agent_info: v1.Implementation | None = None
     meta: JsonObject | None = None

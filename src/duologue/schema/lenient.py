@@ -2,7 +2,7 @@
 
 It reads parsed JSON against the same annotations, and forgives exactly what the schema marks (`Model.__marks__`):
 `E` a bad value reads as absent, `S` bad items of a list are dropped, `N` null reads as empty. A union member nobody
-knows is kept as `Other`. Everything else is refused with its path, `$.prompt[0].text: expected str, got int`.
+knows is kept as `Other`, and a former name counts (`FORMER_NAMES`). Everything else is refused with its path, `$.prompt[0].text: expected str, got int`.
 Readers are built once per type, on first need, from `msgspec.inspect`.
 """
 
@@ -33,6 +33,9 @@ __all__ = ["UnknownType", "reader_for"]
 
 # Bounds an annotation may carry but the schema never does; a reader that skipped them would forgive too much.
 _FOREIGN_BOUNDS = ("gt", "lt", "multiple_of", "max_length", "pattern", "tz")
+
+FORMER_NAMES = {("CurrentModeUpdate", "currentModeId"): "modeId"}
+"""Required members that the documentation of 2025 spelled otherwise in its examples, by class and today's name."""
 
 
 class UnknownType(TypeError):
@@ -170,17 +173,21 @@ def _slots(cls: type[Struct]) -> list[_Slot]:
 def _fields(cls: type[Struct], fields: JsonObject, path: Path, mended: list[Mended]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for slot in _slots(cls):
-        if slot.wire not in fields:
-            if slot.required:
+        name = slot.wire
+        if name not in fields:
+            if not slot.required:
+                continue
+            name = FORMER_NAMES.get((cls.__name__, name), name)
+            if name not in fields:
                 raise Refused((path, slot.wire), "missing")
-            continue
-        value = fields[slot.wire]
+            mended.append(Mended(path_text((path, name)), f"read as {slot.wire}"))
+        value = fields[name]
         if value is None and "N" in slot.mark:
             found[slot.name] = slot.empty()
             continue
         before = len(mended)
         try:
-            found[slot.name] = slot.reader(value, (path, slot.wire), mended)
+            found[slot.name] = slot.reader(value, (path, name), mended)
         except Refused as refused:
             if "E" not in slot.mark:
                 raise

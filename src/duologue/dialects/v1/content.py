@@ -5,10 +5,14 @@ from __future__ import annotations
 from duologue.conversation import content as c
 from duologue.conversation import updates as u
 from duologue.conversation.patches import texts_of_patch
+from duologue.errors import InvalidParams
 from duologue.schema import v1
 from duologue.schema.base import Other
+from duologue.schema.codec import decode, encode
 
 __all__ = ["blocks_from_wire", "blocks_to_wire", "from_wire", "part_from_wire", "part_to_wire", "to_wire"]
+
+BLOCK_TYPES = frozenset({"text", "image", "audio", "resource", "resource_link"})
 
 
 def to_wire(block: c.Content) -> v1.ContentBlock:
@@ -120,7 +124,17 @@ def part_from_wire(part: v1.ToolCallContent) -> u.ToolContent:
         case v1.Terminal():
             return u.TerminalPart(part.terminal_id, part.meta)
         case Other():
-            return u.UnknownPart(dict(part))
+            return _bare_block(part) or u.UnknownPart(dict(part))
+
+
+def _bare_block(part: Other) -> u.ContentPart | None:
+    """A block that stands in a tool call's content by itself, as an example of the documentation has it."""
+    if part.tag not in BLOCK_TYPES:
+        return None
+    try:
+        return u.ContentPart(from_wire(decode(v1.Content, encode({"type": "content", "content": part})).content))
+    except InvalidParams:
+        return None
 
 
 def _change_to_wire(change: u.FileChange) -> v1.Diff | v1.Content:

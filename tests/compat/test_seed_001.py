@@ -1,0 +1,126 @@
+"""The examples of the documentation of October 2025 (seed 001), read without a dialect and without a complaint."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from duologue.client.connect import connect
+from duologue.client.permissions import Permissions, Question
+from duologue.conversation.setup import HttpMcpServer
+from duologue.errors import InvalidParams
+from duologue.schema import legacy, v1
+from duologue.schema.codec import Mended, decode, encode
+from tests.client.scripted import Json, ScriptedAgent, result
+
+pytestmark = pytest.mark.timeout(30)
+
+MODES = {"currentModeId": "ask", "availableModes": [{"id": "ask", "name": "Ask"}, {"id": "code", "name": "Code"}]}
+BARE = {"type": "text", "text": "## Implementation Plan..."}
+SWITCH = {
+    "toolCallId": "call_switch_mode_001",
+    "title": "Ready for implementation",
+    "kind": "switch_mode",
+    "status": "pending",
+    "content": [BARE],
+}
+
+
+async def test_a_mode_is_changed_by_an_update_with_mode_id(tmp_path: Path) -> None:
+    agent = ScriptedAgent()
+
+    async def new(params: Json) -> Json:
+        return result(sessionId="s1", modes=MODES)
+
+    async def prompt(params: Json) -> Json:
+        agent.update({"sessionUpdate": "current_mode_update", "modeId": "code"})
+        return result(stopReason="end_turn")
+
+    agent.answers |= {"session/new": new, "session/prompt": prompt}
+    async with asyncio.timeout(10), connect(agent) as remote, remote.session(tmp_path) as session:
+        await session.prompt("go")
+        assert session.modes is not None
+        assert session.modes.current == "code"
+
+
+def test_a_former_name_is_reported_and_never_wins_over_todays() -> None:
+    mended: list[Mended] = []
+    both = b'{"sessionUpdate":"current_mode_update","modeId":"old","currentModeId":"new"}'
+    former = b'{"sessionUpdate":"current_mode_update","modeId":"code"}'
+
+    assert decode(v1.CurrentModeUpdate, both, mended.append).current_mode_id == "new"
+    assert mended == []
+    assert encode(decode(v1.CurrentModeUpdate, former, mended.append)) == (
+        b'{"sessionUpdate":"current_mode_update","currentModeId":"code"}'
+    )
+    assert [str(each.path) for each in mended] == ["$.modeId"]
+
+
+@pytest.mark.parametrize("fields", ["", ',"modeId":7', ',"modeId":null'])
+def test_an_update_without_any_mode_is_refused(fields: str) -> None:
+    with pytest.raises(InvalidParams):
+        decode(v1.CurrentModeUpdate, f'{{"sessionUpdate":"current_mode_update"{fields}}}'.encode())
+
+
+async def test_mcp_servers_are_offered_where_the_agent_says_mcp(tmp_path: Path) -> None:
+    agent = ScriptedAgent({"loadSession": True, "mcp": {"http": True, "sse": True}}, authMethods=[])
+    server = HttpMcpServer(name="docs", url="https://example.com/mcp")
+    async with asyncio.timeout(10), connect(agent) as remote:
+        assert (remote.features.mcp_http, remote.features.mcp_sse) == (True, True)
+        await remote.new(tmp_path, mcp_servers=[server])
+
+    assert agent.calls("session/new")[0]["mcpServers"][0]["type"] == "http"
+
+
+@pytest.mark.parametrize(
+    ("capabilities", "http"),
+    [
+        ({"mcp": {"http": True}, "mcpCapabilities": {"sse": True}}, False),
+        ({"mcp": {"http": "yes"}}, False),
+        ({"mcp": 7}, False),
+        ({"mcp": None}, False),
+        ({"mcp": {"http": True}}, True),
+    ],
+)
+async def test_mcp_counts_only_where_there_is_no_other_word_for_it(capabilities: Json, http: bool) -> None:
+    async with asyncio.timeout(10), connect(ScriptedAgent(capabilities)) as remote:
+        assert remote.features.mcp_http is http
+
+
+def test_the_former_name_of_a_capability_is_never_written() -> None:
+    raw = b'{"protocolVersion":1,"agentCapabilities":{"mcp":{"http":true}}}'
+
+    assert encode(decode(legacy.InitializeResponse, raw)) == (
+        b'{"protocolVersion":1,"agentCapabilities":{"mcpCapabilities":{"http":true}}}'
+    )
+
+
+async def test_a_bare_block_in_a_tool_call_is_shown_with_the_question_and_in_updates(tmp_path: Path) -> None:
+    questions: list[Question] = []
+    agent = ScriptedAgent()
+
+    async def prompt(params: Json) -> Json:
+        await agent.ask_permission(SWITCH)
+        agent.update({"sessionUpdate": "tool_call_update", "toolCallId": "t", "content": [BARE]})
+        agent.update({"sessionUpdate": "tool_call_update", "toolCallId": "odd", "content": [{"type": "text"}]})
+        return result(stopReason="end_turn")
+
+    async def answer(question: Question) -> None:
+        questions.append(question)
+        question.reject()
+
+    agent.answers["session/prompt"] = prompt
+    permissions = Permissions(on_ask=answer)
+    async with (
+        asyncio.timeout(10),
+        connect(agent, permissions=permissions) as remote,
+        remote.session(tmp_path) as session,
+    ):
+        turn = await session.prompt("go")
+
+    assert BARE["text"] in questions[0].details
+    shown = {call.tool_call_id: call.output for call in turn.tool_calls}
+    assert shown["t"] == BARE["text"]
+    assert shown["odd"] == ""
