@@ -14,11 +14,11 @@ PACKAGE = "duologue"
 FOUNDATION = {"errors"}
 SIDES_STAND_ON = {
     *("errors", "events", "jsonrpc", "schema", "transports", "runtime", "conversation", "dialects"),
-    *("local", "trace", "store", "mcp"),
+    *("local", "trace", "store", "mcp", "compat"),
 }
 EVERYTHING_BELOW_PROGRAMS = {
     *SIDES_STAND_ON,
-    *("agent", "client", "relay", "compat", "integrations", "config", "builtin", "testing", "conformance"),
+    *("agent", "client", "relay", "integrations", "config", "builtin", "testing", "conformance"),
     PACKAGE,
 }
 
@@ -35,11 +35,11 @@ MAY_IMPORT: dict[str, set[str]] = {
     "local": {*FOUNDATION, "transports"},
     "trace": {*FOUNDATION, "jsonrpc"},
     "store": {*FOUNDATION, "jsonrpc", "conversation"},
-    "mcp": SIDES_STAND_ON - {"trace", "store"},
+    "mcp": SIDES_STAND_ON - {"trace", "store", "compat"},
     "agent": SIDES_STAND_ON,
     "client": SIDES_STAND_ON,
     "compat": {*FOUNDATION, "jsonrpc", "transports.base"},
-    "relay": {*SIDES_STAND_ON, "compat"},
+    "relay": SIDES_STAND_ON,
     "config": {*SIDES_STAND_ON, "client"},
     "builtin": {*SIDES_STAND_ON, "agent", PACKAGE},
     "integrations": {*SIDES_STAND_ON, "agent", "client"},

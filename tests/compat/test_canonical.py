@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from duologue.compat.dialects import Dialect
 from duologue.compat.methods import Side
 from duologue.compat.normaliser import Normaliser
-from duologue.compat.rules import Dialect
 from duologue.compat.table import MODEL_RULES, RULES
 from tests.compat.vectors import WIRE, frame_of, play
 from tests.schema.instances import AtRandom, Maker, varieties
@@ -66,6 +66,8 @@ def test_a_message_of_today_is_read_as_the_very_same_frame(definition: str) -> N
     for body in (*golden(definition), *made(definition)):
         frame = frame_for(definition, body)
         for dialect in DIALECTS:
+            if (definition, dialect) == ("WaitForTerminalExitRequest", "seed-004"):
+                continue  # the one request whose answer has to say more; see the rule `wait-for-output`
             for side in SIDES:
                 normaliser = Normaliser(dialect, side)
                 play(normaliser, "outgoing", asked(METHOD_OF[definition]))

@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
+from duologue.compat.dialects import Dialect
 from duologue.compat.normaliser import Normaliser
-from duologue.compat.rules import Dialect
 from duologue.compat.transport import NormalisedTransport
 from duologue.errors import ResourceNotFound
 from duologue.runtime.connection import Connection

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from duologue.compat.dialects import Dialect
 from duologue.compat.methods import Side
 from duologue.compat.normaliser import Normaliser
-from duologue.compat.rules import Dialect
 from duologue.compat.values import as_object, objects
 from duologue.jsonrpc.framing import Oversized
 from duologue.jsonrpc.peer import MAX_PENDING
@@ -181,7 +181,7 @@ def test_each_rule_is_logged_once_by_its_name_and_counted_each_time(caplog: pyte
     ]
 
 
-def test_credentials_reach_neither_the_log_nor_an_agent_that_did_not_ask_this_way(
+def test_credentials_reach_the_agent_that_validates_them_and_neither_the_log_nor_any_other(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     secret = "s3cret-f0r-nobody"
@@ -193,7 +193,8 @@ def test_credentials_reach_neither_the_log_nor_an_agent_that_did_not_ask_this_wa
         spoken = Normaliser("seed-004", "client", credentials=lambda _: {"apiKey": secret})
         [written] = play(spoken, "outgoing", login)
         assert written["params"]["credentials"] == {"apiKey": secret}
-        assert play(Normaliser(None, "agent"), "incoming", written) == [login]
+        [read] = play(Normaliser(None, "agent"), "incoming", written)
+        assert read["params"] == {"methodId": "key", "_meta": {"seed-004": {"credentials": {"apiKey": secret}}}}
 
     assert secret not in caplog.text
 

@@ -6,9 +6,9 @@ from typing import Any, Literal
 
 import pytest
 
+from duologue.compat.dialects import Dialect
 from duologue.compat.methods import Side
 from duologue.compat.normaliser import Normaliser
-from duologue.compat.rules import Dialect
 from tests.compat.vectors import play
 
 Json = dict[str, Any]
@@ -30,6 +30,7 @@ def failure(**error: Any) -> Json:
     return {"jsonrpc": "2.0", "id": 1, "error": error}
 
 
+NO_METHODS: Json = {"authenticationMethods": []}
 BASE64 = {"type": "base64", "mediaType": "image/png", "data": "AAAA"}
 
 
@@ -123,8 +124,8 @@ def test_what_needs_no_other_form_is_written_as_it_is(dialect: Dialect, side: Si
 @pytest.mark.parametrize(
     ("method", "side", "value"),
     [
-        ("initialize", "agent", {"agentCapabilities": {"mcpCapabilities": {"acp": True}}}),
-        ("initialize", "agent", {"agentCapabilities": {"mcpCapabilities": {"supportedTransports": [], "http": True}}}),
+        ("initialize", "agent", {"agentCapabilities": {"mcpCapabilities": {"acp": True}}, **NO_METHODS}),
+        ("initialize", "agent", {"agentCapabilities": {"mcpCapabilities": {"supportedTransports": []}}, **NO_METHODS}),
         ("session/load", "agent", {"modes": {"currentModeId": "a", "availableModes": []}}),
         ("session/set_config_option", "agent", {}),
         ("session/request_permission", "client", {}),

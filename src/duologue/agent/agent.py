@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar, Unpack, cast, get_type_hints
@@ -21,6 +22,7 @@ from duologue.agent.session import Session
 from duologue.agent.settings import Settings
 from duologue.agent.stdio import read_command_line, serve_stdio
 from duologue.agent.turn import Turn
+from duologue.compat.dialects import Dialect, check_dialect
 from duologue.conversation.content import JsonObject
 from duologue.conversation.setup import Party
 from duologue.conversation.updates import Command
@@ -28,7 +30,7 @@ from duologue.dialects.gate import Unstable, switched_on
 from duologue.dialects.meta import RequestMeta
 from duologue.dialects.negotiation import AgentSide, check_versions
 from duologue.dialects.terms import LoginMethod, LoginStatus, Provider
-from duologue.errors import StartError
+from duologue.errors import ResourceNotFound, StartError, StoreError
 from duologue.runtime.connection import Connection, Tap
 from duologue.runtime.handlers import Context, Handlers
 from duologue.schema.base import Method, Notification
@@ -47,6 +49,7 @@ T = TypeVar("T", bound=Callable[..., Any])
 
 PromptHandler: TypeAlias = Callable[[Turn[Any]], Awaitable[Any]]
 CommandHandler: TypeAlias = Callable[[Turn[Any], str], Awaitable[Any]]
+LoginHandler: TypeAlias = Callable[..., Awaitable[None]]
 Accepts: TypeAlias = Literal["image", "audio", "resource"]
 
 
@@ -73,6 +76,10 @@ class Agent(Generic[S]):
             `duologue.dialects.gate.FEATURES`.
         legacy_models: Tell clients of the models in the form that older ones know (`models`, `session/set_model`), in
             addition to the setting of category `model`.
+        dialect: Of an older document, that its clients speak; see `docs/topics/seed-dialects.md`.
+
+    Raises:
+        ValueError: There is no such version, unstable feature or dialect.
     """
 
     def __init__(
@@ -94,6 +101,7 @@ class Agent(Generic[S]):
         versions: tuple[int, ...] = (1,),
         unstable: Unstable = False,
         legacy_models: bool = False,
+        dialect: Dialect | None = None,
     ) -> None:
         self.info = Party(name, version, title)
         self.settings_type = settings
@@ -109,19 +117,16 @@ class Agent(Generic[S]):
         self.versions = check_versions(versions)
         self.unstable = switched_on(unstable)
         self.legacy_models = legacy_models
+        self.dialect: Dialect | None = check_dialect(dialect)
         self.prompt_handler: PromptHandler | None = None
         self.request_watchers: list[Callable[[RequestMeta], object]] = []
         self.open_hooks: list[Callable[[Session[Any]], Awaitable[None]]] = []
         self.commands: dict[str, tuple[Command, CommandHandler]] = {}
-        self.login_methods: dict[str, tuple[LoginMethod, Callable[[], Awaitable[None]] | None]] = {}
+        self.login_methods: dict[str, tuple[LoginMethod, LoginHandler | None]] = {}
         self.logout_handler: Callable[[], Awaitable[None]] | None = None
         self.status_handler: Callable[[], Awaitable[LoginStatus | str]] | None = None
         self.providers: Providers | None = None
-        self.store: Store | None = None
-        if 2 in self.versions:
-            from duologue.store.memory import MemoryStore
-
-            self.store = MemoryStore()
+        self.store: Store | None = _first_store(self.versions)
         self.open_sessions: dict[str, Session[Any]] = {}
         """Every session that is open, of whatever client."""
         self._extensions: list[tuple[Method[Any, Any], Notification[Any], Callable[[Any], Awaitable[Any]]]] = []
@@ -176,7 +181,11 @@ class Agent(Generic[S]):
     def login(
         self, method_id: str, name: str, *, description: str | None = None, meta: JsonObject | None = None
     ) -> Callable[[T], T]:
-        """A way to log in: the coroutine function does it, and raises a `RequestError` when it fails."""
+        """A way to log in: the coroutine function does it, and raises a `RequestError` when it fails.
+
+        One that takes a parameter is given the credentials that came with the request, by name: only clients of the
+        dialect `seed-004` send any, and without them the mapping is empty.
+        """
 
         def register(handler: T) -> T:
             self.login_methods[method_id] = (
@@ -248,11 +257,33 @@ class Agent(Generic[S]):
         for method, notification, handler in self._extensions:
             _register_extension(handlers, method, notification, handler)
         try:
-            async with Connection(transport, handlers, first="initialize", debug=self.debug, taps=taps) as connection:
+            spoken = self._in_dialect(transport)
+            async with Connection(spoken, handlers, first="initialize", debug=self.debug, taps=taps) as connection:
                 await connection.wait_closed()
         finally:
             await link.aclose()
             await dialect.aclose()
+
+    def _in_dialect(self, transport: Transport) -> Transport:
+        """The same transport, to a client that speaks what it is said to speak."""
+        if self.dialect is None:
+            return transport
+        from duologue.compat.normaliser import Normaliser
+        from duologue.compat.transport import NormalisedTransport
+
+        modes = self.settings_type().modes()
+        named = [
+            {"id": mode.mode_id, "name": mode.name, "description": mode.description}
+            for mode in ([] if modes is None else modes.available)
+        ]
+        return NormalisedTransport(transport, Normaliser(self.dialect, "agent", modes=named), self._cwd_of)
+
+    async def _cwd_of(self, session_id: str) -> str:
+        """Where a session is; a session that is not known is refused by its id, whatever its directory."""
+        with suppress(ResourceNotFound, StoreError):
+            if self.store is not None:
+                return (await self.store.info(session_id)).cwd
+        return str(Path.cwd())
 
     def serve(self, *, ws: int | None = None, http: int | None = None, **options: Unpack[RemoteOptions]) -> None:
         """Talk to the client on this process's stdin and stdout until it leaves, or to many over the network. Blocks.
@@ -289,6 +320,7 @@ class Agent(Generic[S]):
     def main(self) -> None:
         """Like `serve()`, but reads the command line first: `--help` says what there is."""
         chosen = read_command_line(self.info)
+        self.dialect = chosen.dialect or self.dialect
         try:
             self.serve(ws=chosen.ws, http=chosen.http)
         except StartError as error:
@@ -303,6 +335,15 @@ class Agent(Generic[S]):
     def extension_names(self) -> list[str]:
         """The custom methods, as they are advertised."""
         return [method.name for method, _, _ in self._extensions]
+
+
+def _first_store(versions: tuple[int, ...]) -> Store | None:
+    """Version 2 asks of every agent to keep its sessions."""
+    if 2 not in versions:
+        return None
+    from duologue.store.memory import MemoryStore
+
+    return MemoryStore()
 
 
 def _types_of(handler: Callable[..., Any]) -> tuple[Any, Any]:

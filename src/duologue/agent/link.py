@@ -112,7 +112,7 @@ class Link:
         )
 
     async def login(self, method_id: str, meta: JsonObject | None) -> None:
-        await self._login.login(method_id)
+        await self._login.login(method_id, _credentials(meta))
 
     async def logout(self) -> None:
         await self._login.logout()
@@ -316,3 +316,10 @@ class Link:
         for session in self._agent.open_sessions.values():
             if session.editor is self._login.editor:
                 session.on_mcp_message(server_id, request_id, method, params)
+
+
+def _credentials(meta: JsonObject | None) -> JsonObject:
+    """What clients of the dialect `seed-004` send to log in with; today's request has no place for it but `_meta`."""
+    kept: object = (meta or {}).get("seed-004")
+    given: object = cast("JsonObject", kept).get("credentials") if isinstance(kept, dict) else None
+    return cast("JsonObject", given) if isinstance(given, dict) else {}

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import TYPE_CHECKING, Any
 
+from duologue.conversation.content import JsonObject
 from duologue.dialects.contract import Editor
 from duologue.dialects.terms import LoginStatus
 from duologue.errors import AuthenticationRequired, InvalidParams, MethodNotFound
@@ -26,8 +28,12 @@ class Login:
         self._told: LoginStatus | None = None
         self.editor: Editor | None = None
 
-    async def login(self, method_id: str) -> None:
+    async def login(self, method_id: str, credentials: JsonObject) -> None:
         """Log in.
+
+        Args:
+            method_id: Of a registered method.
+            credentials: What came with the request, for a method that takes them.
 
         Raises:
             InvalidParams: There is no such way, or only in a terminal.
@@ -36,7 +42,7 @@ class Login:
         if handler is None:
             known = ", ".join(name for name, (_, handler) in self._agent.login_methods.items() if handler) or "none"
             raise InvalidParams(f"$.methodId: no such login method: {method_id[:200]!r} (there are: {known})")
-        await handler()
+        await (handler(credentials) if inspect.signature(handler).parameters else handler())
         self._is_done = True
         await self._tell()
 

@@ -13,6 +13,7 @@ from collections.abc import Generator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 
+from duologue.compat.dialects import DIALECTS
 from duologue.conversation.setup import Party
 from duologue.runtime.tasks import TaskScope
 from duologue.transports.base import Servable
@@ -125,6 +126,7 @@ def read_command_line(info: Party) -> argparse.Namespace:
     places = parser.add_mutually_exclusive_group()
     places.add_argument("--ws", type=_port, metavar="PORT", help="serve on the network: WebSocket on this port")
     places.add_argument("--http", type=_port, metavar="PORT", help="serve on the network: streamable HTTP on this port")
+    parser.add_argument("--dialect", choices=DIALECTS, help="what the client speaks, if that is an older dialect")
     return parser.parse_args()
 
 

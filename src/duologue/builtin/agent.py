@@ -82,6 +82,7 @@ def main(arguments: argparse.Namespace) -> int:
     versions = (1, 2) if arguments.v2 else (1,)
     agent = builtin_agent(_store(arguments.sessions), login=arguments.login, versions=versions, unstable=True)
     agent.debug = arguments.debug
+    agent.dialect = arguments.dialect
     serve_stdio(OwnProcess(agent))
     return 0
 

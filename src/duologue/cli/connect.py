@@ -5,11 +5,14 @@ from __future__ import annotations
 import argparse
 import logging
 import sys
+from pathlib import Path
 
 from duologue.agent.stdio import serve_stdio
 from duologue.cli.codes import Code, UsageError
 from duologue.cli.output import safe
 from duologue.cli.targets import remote_config
+from duologue.compat.dialects import DIALECTS
+from duologue.compat.transport import Speaking, speaking
 from duologue.errors import StartError
 from duologue.relay.bridge.interpreter import Interpreter
 from duologue.relay.draining import Draining
@@ -26,14 +29,15 @@ VERSIONS = {"v1": 1, "v2": 2}
 def connect(arguments: argparse.Namespace) -> int:
     """Pass frames until the editor leaves, or the agent is lost."""
     try:
-        open_agent = _way(arguments)
+        open_agent = speaking(_way(arguments), arguments.dialect)
     except (StartError, UsageError) as error:
         sys.stderr.write(f"duologue connect: {error}\n")
         return int(Code.USAGE)
     version = arguments.speaks
-    relay = Extension(open_agent) if version is None else Interpreter(open_agent, VERSIONS[version])
+    relay = Interpreter(open_agent, VERSIONS[version]) if version in VERSIONS else Extension(open_agent)
     _show_warnings()
-    serve_stdio(Draining(relay, arguments.drain_timeout))
+    served = Speaking(relay, version, default_cwd=str(Path.cwd())) if version in DIALECTS else relay
+    serve_stdio(Draining(served, arguments.drain_timeout))
     if relay.failure is not None:
         sys.stderr.write(f"duologue connect: {relay.failure}\n")
         return int(Code.AGENT_ERROR)

@@ -132,7 +132,8 @@ async def _check_agent(agent: NamedAgent, arguments: argparse.Namespace) -> Find
     began = time.monotonic()
     try:
         target = with_version(agent, arguments)
-        async with connect(target, timeout=arguments.timeout, versions=versions_for(arguments)) as remote:
+        versions = versions_for(arguments)
+        async with connect(target, timeout=arguments.timeout, versions=versions, dialect=arguments.dialect) as remote:
             who = f"{remote.info.title or remote.info.name} {remote.info.version}" if remote.info else "no name"
             took = f"answered in {time.monotonic() - began:.1f} s"
             ways = ", ".join(method.name for method in remote.login_methods)

@@ -77,6 +77,8 @@ def _problem(chosen: argparse.Namespace, has_command: bool) -> str | None:
         return "an agent is either a name (`--agent`) or a command after `--`, not both"
     if chosen.command == "connect" and (chosen.url is None) != has_command:
         return "connect needs an address, or a command after `--`, and not both"
+    if chosen.command == "agent" and chosen.scenario is not None and chosen.dialect is not None:
+        return "a scenario says what its file says; `--dialect` is for the built-in agent"
     if chosen.command == "run" and (chosen.prompt is None) == (chosen.prompt_file is None):
         return "run needs a prompt, or `-f FILE` (`-f -` for stdin), and not both"
     if chosen.command == "sessions" and (chosen.what is None) != (chosen.action == "list"):

@@ -78,6 +78,7 @@ async def connected(
             timeout=max(INITIALIZE_SECONDS, seconds),
             versions=versions_for(arguments),
             unstable=True,
+            dialect=arguments.dialect,
         ) as agent:
             yield agent
 

@@ -30,6 +30,8 @@ The Agent Client Protocol in Python: agents and clients that talk.
 WIDTH = 78
 """What fits on every terminal."""
 V2 = "speak version 2 of the protocol, a draft, if the agent does"
+DIALECTS = ("seed-003", "seed-004")
+DIALECT = "the older dialect that the agent speaks, if it does"
 WHICH_AGENT = "The agent is a command after `--`, a name (`--agent`), or the built-in one."
 
 
@@ -115,6 +117,7 @@ def _add_agent(commands: Commands) -> None:
     agent.add_argument("--sessions", metavar="DIR", help="keep sessions here (default: the user's data directory)")
     agent.add_argument("--login", action="store_true", help="refuse sessions until the client has logged in")
     agent.add_argument("--v2", action="store_true", help="serve version 2 of the protocol, a draft, beside version 1")
+    agent.add_argument("--dialect", choices=DIALECTS, help="the older dialect that the client speaks, if it does")
     agent.add_argument("--debug", action="store_true", help="put the text of unexpected errors into answers")
 
 
@@ -130,6 +133,7 @@ def _add_serve(commands: Commands) -> None:
     serve.add_argument("--agent", metavar="NAME", help="an agent by name; `duologue agents` lists them")
     serve.add_argument("--cwd", metavar="DIR", default=".", help="where the agent is started (default: here)")
     serve.add_argument("--env", action="append", default=[], metavar="NAME=VALUE", help="set a variable for the agent")
+    _add_dialect_option(serve)
     serve.add_argument("--shared", action="store_true", help="one process for all connections, not one for each")
     place = serve.add_argument_group("where")
     place.add_argument("--host", default="127.0.0.1", metavar="ADDRESS", help="listen here (default: 127.0.0.1)")
@@ -180,7 +184,10 @@ def _add_connect(commands: Commands) -> None:
     connect.add_argument(
         "url", nargs="?", metavar="URL", help="ws://, wss://, http:// or https://, as `duologue serve` prints it"
     )
-    connect.add_argument("--as", dest="speaks", choices=("v1", "v2"), help="the version that the editor speaks")
+    connect.add_argument(
+        "--as", dest="speaks", choices=("v1", "v2", *DIALECTS), help="the version or dialect that the editor speaks"
+    )
+    _add_dialect_option(connect)
     connect.add_argument(
         "--drain-timeout",
         type=_seconds,
@@ -239,6 +246,7 @@ def _add_doctor(commands: Commands) -> None:
         "--timeout", type=_seconds, default=15.0, metavar="SECONDS", help="for each agent (default: 15)"
     )
     doctor.add_argument("--v2", action="store_true", help=V2)
+    _add_dialect_option(doctor)
     doctor.add_argument("--json", action="store_true", help="JSON, one finding per line")
 
 
@@ -258,10 +266,15 @@ def _add_agent_options(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("the agent")
     group.add_argument("--agent", metavar="NAME|URL", help="an agent by name (`duologue agents` lists them) or address")
     group.add_argument("--v2", action="store_true", help=V2)
+    _add_dialect_option(group)
     group.add_argument("--cwd", metavar="DIR", default=".", help="where the agent works (default: here)")
     group.add_argument("--env", action="append", default=[], metavar="NAME=VALUE", help="set a variable for the agent")
     group.add_argument("--login", metavar="METHOD", help="log in by this method of the agent first")
     _add_remote_options(parser)
+
+
+def _add_dialect_option(parser: argparse.ArgumentParser | argparse._ArgumentGroup) -> None:
+    parser.add_argument("--dialect", choices=DIALECTS, help=DIALECT)
 
 
 def _add_remote_options(parser: argparse.ArgumentParser) -> None:

@@ -16,6 +16,7 @@ from duologue.cli.codes import Code, UsageError
 from duologue.cli.opening import pairs
 from duologue.cli.output import safe
 from duologue.cli.targets import target_of
+from duologue.compat.transport import speaking
 from duologue.errors import StartError
 from duologue.relay.pipe import OpenProcess, Pipe
 from duologue.relay.restraint import Restraint
@@ -109,7 +110,7 @@ def _opener(arguments: argparse.Namespace) -> OpenProcess:
         command = list(target)
     else:
         raise UsageError("only commands can be served, not agents that are on the network already")
-    return lambda: ProcessTransport(command, cwd=cwd, env=env, on_stderr=_show)
+    return speaking(lambda: ProcessTransport(command, cwd=cwd, env=env, on_stderr=_show), arguments.dialect)
 
 
 def _show(data: bytes) -> None:

@@ -73,6 +73,7 @@ async def _look(arguments: argparse.Namespace, out: SafeOutput) -> None:
         permissions=Permissions(read="reject"),
         env=pairs(arguments.env, "--env"),
         versions=versions_for(arguments),
+        dialect=arguments.dialect,
     ) as agent:
         if arguments.login is not None:
             await agent.login(arguments.login)

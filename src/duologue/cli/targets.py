@@ -48,9 +48,12 @@ def versions_for(arguments: argparse.Namespace) -> tuple[int, ...]:
 
 def with_version(agent: NamedAgent, arguments: argparse.Namespace) -> Mapping[str, Any]:
     """How to reach an agent by name; the built-in one speaks what we speak."""
-    if agent.source != BUILTIN or versions_for(arguments) == (1,):
+    if agent.source != BUILTIN:
         return agent.config
-    return {**agent.config, "args": [*agent.config["args"], "--v2"]}
+    spoken = ["--v2"] if versions_for(arguments) != (1,) else []
+    if arguments.dialect is not None:
+        spoken += ["--dialect", arguments.dialect]
+    return {**agent.config, "args": [*agent.config["args"], *spoken]}
 
 
 def remote_config(config: Mapping[str, Any], arguments: argparse.Namespace) -> Mapping[str, Any]:

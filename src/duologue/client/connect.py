@@ -25,6 +25,7 @@ from duologue.client.supervise import Restart
 from duologue.client.terminals import Terminals
 from duologue.client.tools import Tools, as_tool_server, lent
 from duologue.client.workspace import Workspace
+from duologue.compat.dialects import Dialect, check_dialect
 from duologue.conversation.setup import Party
 from duologue.conversation.transcript import MAX_TRANSCRIPT_BYTES
 from duologue.dialects.gate import Unstable, switched_on
@@ -69,6 +70,7 @@ def connect(
     max_transcript_bytes: int | None = MAX_TRANSCRIPT_BYTES,
     versions: tuple[int, ...] = (1,),
     unstable: Unstable = False,
+    dialect: Dialect | None = None,
 ) -> AbstractAsyncContextManager[RemoteAgent]:
     """An agent to talk to, from its start to its end.
 
@@ -80,17 +82,16 @@ def connect(
         info, timeout, versions: Who we are, seconds until it has to answer, and what we speak: `(1, 2)` adds a draft.
         cwd, env, headers, token, tls: How a command is started, and how a server knows us; see `Start` and `Visit`.
         login, restart, silence: What to do about an agent that wants a login, is lost, or falls silent; see `Care`.
-        unstable, max_transcript_bytes: Unstable parts to use (see `FEATURES`), and what a session keeps in memory.
+        unstable, dialect, max_transcript_bytes: `FEATURES` to use, an older form it speaks, what sessions keep.
 
     Raises:
-        StartError, AgentExited: There is no such command or server, or it ended before it answered, or never did.
-        ProtocolViolation: It speaks another version of the protocol.
+        StartError, AgentExited, ProtocolViolation: It is not there, ended first, or speaks another version.
     """
-    spoken, switched = check_versions(versions), switched_on(unstable)
+    spoken, switched, dialect = check_versions(versions), switched_on(unstable), check_dialect(dialect)
     way = Way(target, Start(cwd, env, on_stderr), Visit(headers, token, tls))
     desk = Desk(way.name, permissions, workspace, terminals, Listeners(on_elicit, on_elicited, on_login_status))
     care = Care(way, _policy(way, restart), _login(login), silence, max_transcript_bytes)
-    dialer = Dialer(way, desk, handlers or Handlers(), taps, info, timeout, spoken, switched, care.login)
+    dialer = Dialer(way, desk, handlers or Handlers(), taps, info, timeout, spoken, switched, care.login, dialect)
     return _connected(desk, dialer, as_tool_server(tools), record, care)
 
 

@@ -15,6 +15,7 @@ from duologue.client.desk import Desk
 from duologue.client.login import Login, can_use_terminal
 from duologue.client.reach import Way
 from duologue.client.supervise import Line
+from duologue.compat.dialects import Dialect
 from duologue.conversation.setup import Party
 from duologue.dialects.contract import AgentProxy
 from duologue.dialects.negotiation import introduce
@@ -42,6 +43,7 @@ class Dialer:
         versions: Of the protocol, that we speak.
         unstable: The unstable features that are switched on, by name.
         login: How to log in; a login in a terminal is advertised only where one can run.
+        dialect: What the agent speaks, if that is an older dialect.
     """
 
     way: Way
@@ -53,6 +55,7 @@ class Dialer:
     versions: tuple[int, ...]
     unstable: frozenset[str]
     login: Login | None
+    dialect: Dialect | None = None
 
     async def __call__(self) -> Line:
         """A connection to an agent that has answered.
@@ -76,13 +79,23 @@ class Dialer:
     async def _dial(self, versions: tuple[int, ...]) -> Line:
         transport = self.way.open()
         # A copy for each connection: what one of them registers is bound to its own sessions.
-        connection = Connection(transport, self.handlers.copy(), skips_noise=True, taps=self.taps)
+        spoken = self._in_dialect(transport)
+        connection = Connection(spoken, self.handlers.copy(), skips_noise=True, taps=self.taps)
         await connection.__aenter__()
         try:
             return Line(connection, *await self._introduce(versions, connection, transport))
         except BaseException:
             await connection.aclose()
             raise
+
+    def _in_dialect(self, transport: Transport) -> Transport:
+        if self.dialect is None:
+            return transport
+        from duologue.compat.normaliser import Normaliser
+        from duologue.compat.transport import NormalisedTransport
+
+        credentials = None if self.login is None else self.login.credentials_for
+        return NormalisedTransport(transport, Normaliser(self.dialect, "client", credentials=credentials))
 
     async def _introduce(
         self, versions: tuple[int, ...], connection: Connection, transport: Transport

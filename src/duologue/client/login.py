@@ -13,9 +13,9 @@ import asyncio
 import os
 import shlex
 import sys
-from collections.abc import Awaitable, Callable, Generator, Sequence
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from inspect import isawaitable
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
@@ -68,10 +68,19 @@ class Login:
     Attributes:
         choose: Picks the method; a plain text is its id.
         run: Shows a login program to the user; on this program's own terminal if not given.
+        credentials: By the id of a method, what an agent of the dialect `seed-004` is sent to log in with; no other
+            agent is sent any.
     """
 
     choose: Chooser | str
     run: Runner | None = None
+    credentials: Mapping[str, Mapping[str, str]] = field(
+        default_factory=dict[str, Mapping[str, str]], repr=False, hash=False
+    )
+
+    def credentials_for(self, method_id: str) -> Mapping[str, str] | None:
+        """What to log in with by this method."""
+        return self.credentials.get(method_id)
 
     async def pick(self, methods: list[LoginMethod]) -> LoginMethod | None:
         """The method that was chosen.

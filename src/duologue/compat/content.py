@@ -5,7 +5,7 @@ from __future__ import annotations
 from duologue.compat.letters import Letter
 from duologue.compat.methods import SESSION_PROMPT, SESSION_REQUEST_PERMISSION, SESSION_UPDATE
 from duologue.compat.rules import Rule, params, results
-from duologue.compat.values import JsonObject, as_object, move, objects, replace, took_place, word
+from duologue.compat.values import JsonObject, as_object, bring_back, keep, move, objects, replace, took_place, word
 
 __all__ = ["RULES", "update_of"]
 
@@ -17,9 +17,6 @@ STATUS_OF_SEED = {"in_progress": "running"}
 
 UNDEFINED_MEMBERS = {"diff": ("mimeType",), "terminal": ("command", "exitCode")}
 """What seed 004 adds to the content of tool calls, by its type."""
-
-KEPT_UNDER = "seed-004"
-"""The key in `_meta` that keeps those."""
 
 
 def update_of(letter: Letter) -> JsonObject:
@@ -93,6 +90,19 @@ def write_status(letter: Letter) -> bool:
     return replace(_tool_call(letter), "status", STATUS_OF_SEED)
 
 
+def write_update(letter: Letter) -> bool:
+    """Every change is told as a whole tool call: with what was said of it before, as far as that is remembered."""
+    update = update_of(letter)
+    if update.get("sessionUpdate") != "tool_call_update":
+        return False
+    call_id = word(update, "toolCallId")
+    known = letter.known.tool_calls.get((str(letter.fields.get("sessionId")), call_id), {})
+    changed = {key: value for key, value in update.items() if value is not None}
+    update.clear()
+    update.update({"title": call_id, **known, **changed, "sessionUpdate": "tool_call"})
+    return True
+
+
 def read_location(letter: Letter) -> bool:
     """One place becomes a list of one."""
     call = _tool_call(letter)
@@ -148,7 +158,7 @@ def _put_away(item: JsonObject) -> bool:
     names = UNDEFINED_MEMBERS.get(word(item, "type"), ())
     extra = {name: item.pop(name) for name in names if name in item}
     if extra:
-        item["_meta"] = {**as_object(item.get("_meta")), KEPT_UNDER: extra}
+        keep(item, **extra)
     return bool(extra)
 
 
@@ -158,10 +168,7 @@ def write_undefined_members(letter: Letter) -> bool:
 
 
 def _bring_back(item: JsonObject) -> bool:
-    meta = as_object(item.get("_meta"))
-    extra = as_object(meta.pop(KEPT_UNDER, None))
-    if extra and not meta:
-        del item["_meta"]
+    extra = bring_back(item)
     item.update({name: value for name, value in extra.items() if name not in item})
     return bool(extra)
 
@@ -177,6 +184,14 @@ RULES = (
         TOOL_CALLS,
         read_status,
         write_status,
+    ),
+    Rule(
+        "tool-update",
+        ("seed-003",),
+        "every change is a `tool_call`",
+        "`tool_call_update`",
+        params(SESSION_UPDATE),
+        write=write_update,
     ),
     Rule(
         "tool-location",

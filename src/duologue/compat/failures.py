@@ -1,15 +1,17 @@
-"""Error codes of seed 004; -32002 is left alone, for it means one thing there and another today."""
+"""Error codes of seed 004; -32002 is left alone unless it answers a login, for it means another thing today."""
 
 from __future__ import annotations
 
 from duologue.compat.letters import Letter
+from duologue.compat.methods import AUTHENTICATE
 from duologue.compat.rules import Rule
 from duologue.compat.values import JsonObject, JsonValue, as_object
-from duologue.errors import AuthenticationRequired, InternalError, MethodNotFound, ResourceNotFound
+from duologue.errors import AuthenticationRequired, InternalError, InvalidParams, MethodNotFound, ResourceNotFound
 
 __all__ = ["RULES"]
 
 AUTHENTICATION_FAILED = -32001
+INVALID_LOGIN_METHOD = -32002
 RESOURCE_NOT_FOUND = -32003
 PERMISSION_DENIED = -32004
 SESSION_NOT_FOUND = -32005
@@ -52,6 +54,22 @@ def write_code(letter: Letter) -> bool:
     return True
 
 
+def read_login_method(letter: Letter) -> bool:
+    """As the answer to a login, -32002 says that there is no such method."""
+    is_it = letter.request.method == AUTHENTICATE and _code(letter.fields) == INVALID_LOGIN_METHOD
+    if is_it:
+        letter.fields["code"] = InvalidParams.code
+    return is_it
+
+
+def write_login_method(letter: Letter) -> bool:
+    """The way back."""
+    is_it = letter.request.method == AUTHENTICATE and _code(letter.fields) == InvalidParams.code
+    if is_it:
+        letter.fields["code"] = INVALID_LOGIN_METHOD
+    return is_it
+
+
 def read_code_without_equal(letter: Letter) -> bool:
     """An internal error that keeps the code in its data."""
     error = letter.fields
@@ -76,6 +94,15 @@ def write_code_without_equal(letter: Letter) -> bool:
 
 
 RULES = (
+    Rule(
+        "error-login-method",
+        ("seed-004",),
+        "-32002 as the answer to `authenticate`",
+        "-32602",
+        (("error", ""),),
+        read_login_method,
+        write_login_method,
+    ),
     Rule(
         "error-code",
         ("seed-004",),

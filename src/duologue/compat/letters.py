@@ -11,7 +11,7 @@ import msgspec
 from duologue.compat.values import JsonObject, JsonValue, as_object, objects
 from duologue.jsonrpc.messages import Id
 
-__all__ = ["CredentialsFor", "Knowledge", "Letter", "Part", "Place", "Recent", "Request", "Speech"]
+__all__ = ["NOT_ASKED", "CredentialsFor", "Knowledge", "Letter", "Part", "Place", "Recent", "Request", "Speech"]
 
 Part: TypeAlias = Literal["params", "result", "error"]
 
@@ -29,6 +29,15 @@ MAX_SESSIONS = 64
 
 MAX_OPTIONS_BYTES = 256 * 1024
 """Config options of one session that are remembered: a hundred models with a long description each."""
+
+MAX_TOOL_CALLS = 256
+"""Tool calls that are remembered; those that run at once are a few."""
+
+MAX_INPUT_BYTES = 16 * 1024
+"""The input of one tool call that is remembered."""
+
+REPEATED = ("title", "kind", "status", "rawInput")
+"""What is remembered of a tool call."""
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -147,11 +156,31 @@ NOT_ASKED = Request()
 
 @dataclass(slots=True)
 class Knowledge:
-    """What the host told us, and the config options last seen of each session."""
+    """What the host told us, and what was last seen of sessions and tool calls.
 
+    Attributes:
+        dialect: What the peer speaks, if that is known.
+        modes: The modes that every session of the agent has, in today's form: those the agent named in its
+            capabilities, or the host's own.
+        cwds: Directories of sessions that are being loaded without one.
+        tool_calls: Title, kind, status and input of tool calls, by session and id.
+    """
+
+    dialect: str | None = None
     default_cwd: str | None = None
     credentials: CredentialsFor | None = None
+    modes: list[JsonObject] = field(default_factory=list[JsonObject])
+    cwds: Recent[str, str] = field(default_factory=lambda: Recent(MAX_SESSIONS))
     config_options: Recent[str, list[JsonObject]] = field(default_factory=lambda: Recent(MAX_SESSIONS))
+    tool_calls: Recent[tuple[str, str], JsonObject] = field(default_factory=lambda: Recent(MAX_TOOL_CALLS))
+
+    def remember_tool_call(self, session_id: str, update: JsonObject) -> None:
+        """Keep what every later word on this call must repeat for a reader that knows no updates."""
+        key = session_id, str(update.get("toolCallId"))
+        told = {name: update[name] for name in REPEATED if update.get(name) is not None}
+        if len(msgspec.json.encode(told.get("rawInput"))) > MAX_INPUT_BYTES:
+            del told["rawInput"]
+        self.tool_calls.put(key, {**self.tool_calls.get(key, {}), **told})
 
     def remember_options(self, session_id: str, options: list[JsonObject]) -> None:
         """Keep the list last seen; one that is too long is forgotten with the one before it."""

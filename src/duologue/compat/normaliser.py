@@ -2,7 +2,8 @@
 
 Rules of this file:
     unchanged     a frame that no rule changes leaves as the very same object; so does one that cannot be read
-    reading       every rule applies, whatever the peer is called; a rule only ever matches what is not today's form
+    reading       every rule applies, whatever the peer is called; a rule only ever matches what is not today's form,
+                  but for one: a wait for a command of an agent whose dialect is named has to be answered with more
     writing       today's form, unless the peer's dialect is named; what that has no word for is left in place
     answers       are told apart by the requests they answer, which are remembered in a table of bounded size
     versions      the dialects are older than v2: once `initialize` agrees on a later version nothing is touched
@@ -13,16 +14,17 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
+from collections.abc import Sequence
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from duologue.compat.content import update_of
-from duologue.compat.letters import CredentialsFor, Knowledge, Letter, Recent, Request
-from duologue.compat.methods import INITIALIZE, SESSION_PROMPT, SESSION_UPDATE, Side
-from duologue.compat.rules import Dialect
+from duologue.compat.dialects import Dialect, check_dialect
+from duologue.compat.letters import NOT_ASKED, CredentialsFor, Knowledge, Letter, Recent, Request
+from duologue.compat.methods import INITIALIZE, SESSION_LOAD, SESSION_PROMPT, SESSION_UPDATE, Side
 from duologue.compat.table import MODEL_RULES, RULES, Rewrites, reading, writing
-from duologue.compat.values import JsonValue, as_object, objects
+from duologue.compat.values import JsonObject, JsonValue, as_object, objects, word
 from duologue.errors import RequestError
 from duologue.jsonrpc.codec import (
     Malformed,
@@ -65,9 +67,14 @@ class Normaliser:
         credentials: Called with the id of an authentication method; what it returns is sent to an agent that speaks
             seed 004, and nowhere else.
         models: Adapt the model list of the October 2025 schema to a config option of the category `model`.
+        modes: The modes of every session, in today's form (`id`, `name`, `description`); a client that speaks seed 004
+            looks for them in the agent's capabilities.
 
     Attributes:
         hits: How often each rule changed a frame, by its name.
+
+    Raises:
+        ValueError: There is no such dialect.
     """
 
     def __init__(
@@ -78,9 +85,10 @@ class Normaliser:
         default_cwd: str | None = None,
         credentials: CredentialsFor | None = None,
         models: bool = False,
+        modes: Sequence[JsonObject] = (),
     ) -> None:
         self.hits: Counter[str] = Counter()
-        self._known = Knowledge(default_cwd, credentials)
+        self._known = Knowledge(check_dialect(dialect), default_cwd, credentials, list(modes))
         self._speaks_v1 = True
         peer: Side = "client" if side == "agent" else "agent"
         reads = reading(side, RULES + (MODEL_RULES if models else ()))
@@ -96,6 +104,19 @@ class Normaliser:
         is_changed = self._rewrite(letter, self._in)
         self._note(letter, self._in, self._out)
         return _seal(letter) if is_changed else [frame]
+
+    def unplaced(self, frame: bytes) -> str | None:
+        """The id of the session that this frame of the peer loads without a directory, if it does."""
+        if b"load" not in frame:
+            return None
+        letter = self._open(frame, self._in, self._out)
+        if letter is None or letter.place != ("params", SESSION_LOAD) or "cwd" in letter.fields:
+            return None
+        return word(letter.fields, "sessionId") or None
+
+    def place(self, session_id: str, cwd: str) -> None:
+        """Say where a session is that the next frame loads."""
+        self._known.cwds.put(session_id, cwd)
 
     def outgoing(self, frame: bytes) -> list[bytes]:
         """What our frame is to the peer."""
@@ -133,7 +154,7 @@ class Normaliser:
         if (message.result is UNSET) == (message.error is UNSET):
             return None  # neither or both: left to whoever complains
         if message.error is not UNSET:
-            return Letter("error", message.id, "", message.error, self._known)
+            return Letter("error", message.id, "", message.error, self._known, request or NOT_ASKED)
         if request is None:
             return None
         return Letter("result", message.id, request.method, message.result, self._known, request)
@@ -155,6 +176,8 @@ class Normaliser:
         if isinstance(holder.get("configOptions"), list):
             session_id = str(letter.fields.get("sessionId", letter.request.session_id))
             self._known.remember_options(session_id, objects(holder["configOptions"]))
+        if update.get("sessionUpdate") in ("tool_call", "tool_call_update"):
+            self._known.remember_tool_call(str(letter.fields.get("sessionId")), update)
         if update.get("sessionUpdate") == "agent_message_chunk":
             for said in [*letter.ahead, letter.fields]:
                 _listen(back.asked, said.get("sessionId"), as_object(as_object(said.get("update")).get("content")))

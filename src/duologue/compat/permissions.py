@@ -9,7 +9,7 @@ from __future__ import annotations
 from duologue.compat.letters import Letter
 from duologue.compat.methods import SESSION_REQUEST_PERMISSION
 from duologue.compat.rules import Rule, params, results
-from duologue.compat.values import JsonObject, JsonValue, as_object, objects, rename, replace, took_place
+from duologue.compat.values import JsonObject, JsonValue, as_object, objects, rename, replace, took_place, word
 
 __all__ = ["RULES"]
 
@@ -71,8 +71,15 @@ def write_message(letter: Letter) -> bool:
 
 
 def write_title(letter: Letter) -> bool:
-    """The tool call's title as the question."""
-    return _ask_in_words(letter, "title")
+    """The tool call's title as the question, and the text in its content as the description."""
+    if not _ask_in_words(letter, "title"):
+        return False
+    content = objects(as_object(letter.fields["toolCall"]).get("content"))
+    blocks = [as_object(item.get("content")) if item.get("type") == "content" else item for item in content]
+    texts = [block["text"] for block in blocks if block.get("type") == "text" and word(block, "text")]
+    if texts:
+        letter.fields.setdefault("description", "\n\n".join(texts))
+    return True
 
 
 def _ask_in_words(letter: Letter, key: str) -> bool:

@@ -8,10 +8,7 @@ from typing import Literal, TypeAlias
 
 from duologue.compat.letters import Letter, Part, Place
 
-__all__ = ["Dialect", "Rewrite", "Rule", "Source", "params", "results"]
-
-Dialect: TypeAlias = Literal["seed-003", "seed-004"]
-"""A dialect that can be spoken as well as understood."""
+__all__ = ["Rewrite", "Rule", "Source", "params", "results"]
 
 Source: TypeAlias = Literal["seed-001", "seed-003", "seed-004", "transport draft", "models"]
 """Who writes the other form. `models` is the model list of the October 2025 schema, adapted only on request."""

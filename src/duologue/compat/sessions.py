@@ -14,14 +14,15 @@ from duologue.compat.methods import (
     TERMINAL_RELEASE,
 )
 from duologue.compat.rules import Rule, params, results
-from duologue.compat.values import as_object, objects, rename, took_place
+from duologue.compat.values import as_object, objects, rename, took_place, word
 
 __all__ = ["RULES"]
 
 
 def read_load(letter: Letter) -> bool:
-    """A directory cannot be invented: only the host's own default will do, else the reader refuses."""
-    fields, cwd = letter.fields, letter.known.default_cwd
+    """A directory cannot be invented: the one that the session has, or the host's default; else the reader refuses."""
+    fields, known = letter.fields, letter.known
+    cwd = known.cwds.take(word(fields, "sessionId")) or known.default_cwd
     if cwd is None or "cwd" in fields or "sessionId" not in fields:
         return False
     fields["cwd"] = cwd
@@ -33,6 +34,15 @@ def read_mode_names(letter: Letter) -> bool:
     """Modes of a session under their names in capabilities."""
     modes = objects(as_object(letter.fields.get("modes")).get("availableModes"))
     return took_place(rename(mode, old, new) for mode in modes for old, new in (("modeId", "id"), ("title", "name")))
+
+
+def read_modes_of_agent(letter: Letter) -> bool:
+    """A session without modes of its own has those of its agent, and begins in the first."""
+    modes = letter.known.modes
+    if not modes or not isinstance(letter.body, dict) or letter.fields.get("modes") is not None:
+        return False
+    letter.fields["modes"] = {"currentModeId": modes[0]["id"], "availableModes": modes}
+    return True
 
 
 def read_config_change(letter: Letter) -> bool:
@@ -94,7 +104,7 @@ RULES = (
         "load-cwd",
         ("seed-003", "seed-004"),
         "`session/load` without `cwd`",
-        "`cwd` is required: the host's default if it gave one, else -32602",
+        "`cwd` is required: that of the session, or the host's default; else -32602",
         params(SESSION_LOAD),
         read_load,
     ),
@@ -132,5 +142,13 @@ RULES = (
         results(AUTHENTICATE, SESSION_LOAD, SESSION_SET_MODE, FS_WRITE_TEXT_FILE, TERMINAL_KILL, TERMINAL_RELEASE),
         read_null,
         write_null,
+    ),
+    Rule(
+        "modes-of-agent",
+        ("seed-004",),
+        "no `modes` in the answer that opens a session",
+        "`modes`: those of `sessionModes`, the first one as the current mode",
+        results(*SESSION_OPENERS),
+        read_modes_of_agent,
     ),
 )

@@ -5,7 +5,17 @@ from __future__ import annotations
 from duologue.compat.letters import Letter
 from duologue.compat.methods import AUTHENTICATE, INITIALIZE
 from duologue.compat.rules import Rule, params, results
-from duologue.compat.values import JsonObject, JsonValue, as_object, objects, rename, took_place
+from duologue.compat.values import (
+    JsonObject,
+    JsonValue,
+    as_object,
+    bring_back,
+    keep,
+    objects,
+    rename,
+    took_place,
+    word,
+)
 
 __all__ = ["RULES"]
 
@@ -64,8 +74,26 @@ def write_mcp_transports(letter: Letter) -> bool:
 
 
 def read_session_modes(letter: Letter) -> bool:
-    """Modes belong to a session today; without one there is nobody to tell."""
-    return _agent_capabilities(letter).pop("sessionModes", None) is not None
+    """Modes belong to a session today: they are kept for each that opens."""
+    modes: JsonValue = _agent_capabilities(letter).pop("sessionModes", None)
+    letter.known.modes = [
+        {"id": mode["modeId"], "name": word(mode, "title") or mode["modeId"]}
+        | ({"description": mode["description"]} if word(mode, "description") else {})
+        for mode in objects(modes)
+        if word(mode, "modeId")
+    ]
+    return modes is not None
+
+
+def write_session_modes(letter: Letter) -> bool:
+    """The modes that the host says every session has."""
+    capabilities, modes = _agent_capabilities(letter), letter.known.modes
+    if not modes or "sessionModes" in capabilities:
+        return False
+    names = {"id": "modeId", "name": "title", "description": "description"}
+    capabilities["sessionModes"] = [{names[key]: mode[key] for key in names if mode.get(key)} for mode in modes]
+    letter.fields["agentCapabilities"] = capabilities
+    return True
 
 
 def read_auth_methods(letter: Letter) -> bool:
@@ -78,8 +106,10 @@ def read_auth_methods(letter: Letter) -> bool:
 
 
 def write_auth_methods(letter: Letter) -> bool:
-    """The way back."""
+    """The way back; the seed has the list also where it is empty."""
     fields = letter.fields
+    if "authenticationMethods" not in fields:
+        fields.setdefault("authMethods", [])
     hits = [rename(fields, "authMethods", "authenticationMethods")]
     for entry in objects(fields.get("authenticationMethods")):
         hits += [rename(entry, "id", "methodId"), rename(entry, "name", "title")]
@@ -87,17 +117,22 @@ def write_auth_methods(letter: Letter) -> bool:
 
 
 def read_credentials(letter: Letter) -> bool:
-    """Secrets have no place in today's request: they end here, unread and unlogged."""
-    return letter.fields.pop("credentials", None) is not None
+    """Today's request has no place for secrets; the agent that asked for them finds them in `_meta`."""
+    credentials: JsonValue = letter.fields.pop("credentials", None)
+    if isinstance(credentials, dict):
+        keep(letter.fields, credentials=credentials)
+    return credentials is not None
 
 
 def write_credentials(letter: Letter) -> bool:
-    """What the host has for this method, if it has anything."""
+    """What the host has for this method; else what came in `_meta`."""
     source, method_id = letter.known.credentials, letter.fields.get("methodId")
-    credentials = source(method_id) if source is not None and isinstance(method_id, str) else None
+    kept = bring_back(letter.fields).get("credentials")
+    given = source(method_id) if source is not None and isinstance(method_id, str) else None
+    credentials: JsonValue = kept if given is None else dict(given)
     if credentials is None:
         return False
-    letter.fields["credentials"] = dict(credentials)
+    letter.fields["credentials"] = credentials
     return True
 
 
@@ -132,9 +167,10 @@ RULES = (
         "session-modes",
         ("seed-004",),
         "`agentCapabilities.sessionModes`",
-        "left out: modes come with each session",
+        "`modes` of each session, see `modes-of-agent`",
         results(INITIALIZE),
         read_session_modes,
+        write_session_modes,
     ),
     Rule(
         "auth-methods",
@@ -149,7 +185,7 @@ RULES = (
         "credentials",
         ("seed-004",),
         "`authenticate` with `credentials`",
-        "`methodId` only; what came is dropped, what goes is asked of the host",
+        '`_meta["seed-004"].credentials`; what goes is asked of the host',
         params(AUTHENTICATE),
         read_credentials,
         write_credentials,

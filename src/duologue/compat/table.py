@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from duologue.compat import content, failures, models, permissions, servers, sessions, setup, terminals, updates
+from duologue.compat.dialects import Dialect
 from duologue.compat.letters import Place
 from duologue.compat.methods import HANDLED_BY_CLIENT, Side
-from duologue.compat.rules import Dialect, Rewrite, Rule
+from duologue.compat.rules import Rewrite, Rule
 
 __all__ = ["MODEL_RULES", "RULES", "Rewrites", "reading", "writing"]
 

@@ -8,7 +8,7 @@ from duologue.compat.letters import Letter
 from duologue.compat.methods import FS_READ_TEXT_FILE, TERMINAL_CREATE, TERMINAL_OUTPUT, TERMINAL_WAIT_FOR_EXIT
 from duologue.compat.rules import Rule, params, results
 from duologue.compat.servers import list_pairs, map_pairs
-from duologue.compat.values import JsonValue, as_object, rename, took_place
+from duologue.compat.values import KEPT_UNDER, JsonValue, as_object, bring_back, keep, rename, took_place
 
 __all__ = ["RULES"]
 
@@ -64,22 +64,42 @@ def write_output(letter: Letter) -> bool:
 
 
 def read_timeout(letter: Letter) -> bool:
-    """Nobody times a wait today: the agent that had enough kills the command."""
-    return letter.fields.pop("timeout", None) is not None
+    """Waits have no end of their own today; our client finds this one in `_meta`."""
+    fields = letter.fields
+    timeout = fields.pop("timeout", None)
+    if timeout is not None:
+        keep(fields, timeout=timeout)
+    return timeout is not None
+
+
+def read_wait(letter: Letter) -> bool:
+    """Where the agent is known to speak the seed, it expects the output with the end of the command."""
+    kept = as_object(as_object(letter.fields.get("_meta")).get(KEPT_UNDER))
+    if letter.known.dialect != KEPT_UNDER or "output" in kept:
+        return False
+    keep(letter.fields, output=True)
+    return True
 
 
 def read_exit(letter: Letter) -> bool:
-    """Output is fetched with `terminal/output`."""
-    return letter.fields.pop("output", None) is not None
+    """Output is fetched with `terminal/output`; what came with the end of the command is kept."""
+    if "output" not in letter.fields:
+        return False
+    keep(letter.fields, output=letter.fields.pop("output"))
+    return True
 
 
 def write_exit(letter: Letter) -> bool:
-    """The seed knows exit codes only."""
+    """The seed knows exit codes only; none means that the command still runs when the time is up."""
     fields = letter.fields
-    if fields.get("exitCode") is not None or not isinstance(fields.get("signal"), str):
-        return False
-    fields["exitCode"] = _exit_code(None, fields["signal"])
-    return True
+    kept = bring_back(fields)
+    if "output" in kept:
+        fields.setdefault("exitCode", None)
+        fields["output"] = kept["output"]
+    if fields.get("exitCode") is None and isinstance(fields.get("signal"), str):
+        fields["exitCode"] = _exit_code(None, fields["signal"])
+        return True
+    return "output" in kept
 
 
 def _exit_code(exit_code: JsonValue, signal: JsonValue) -> JsonValue:
@@ -122,15 +142,23 @@ RULES = (
         "wait-timeout",
         ("seed-004",),
         "`terminal/wait_for_exit` with `timeout`",
-        "left out: whoever had enough kills the command",
+        '`_meta["seed-004"].timeout`: the wait ends then, as our client answers it',
         params(TERMINAL_WAIT_FOR_EXIT),
         read_timeout,
+    ),
+    Rule(
+        "wait-for-output",
+        ("seed-004",),
+        "`terminal/wait_for_exit`, from an agent whose dialect is named",
+        '`_meta["seed-004"].output: true`: our client answers with the output as well',
+        params(TERMINAL_WAIT_FOR_EXIT),
+        read_wait,
     ),
     Rule(
         "wait-output",
         ("seed-004",),
         "`terminal/wait_for_exit` answers `output` and `exitCode`",
-        "`exitCode` and `signal`; a signal is written as the exit code a shell gives it",
+        '`exitCode` and `signal`, the output in `_meta["seed-004"]`; a signal is written as a shell\'s exit code',
         results(TERMINAL_WAIT_FOR_EXIT),
         read_exit,
         write_exit,

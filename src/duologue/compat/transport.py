@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from types import TracebackType
-from typing import Self
+from typing import Self, TypeAlias
 
+from duologue.compat.dialects import Dialect
 from duologue.compat.normaliser import Normaliser
-from duologue.transports.base import Transport
+from duologue.transports.base import Servable, Transport
 
-__all__ = ["NormalisedTransport"]
+__all__ = ["DirectoryOf", "NormalisedTransport", "Speaking", "speaking"]
+
+DirectoryOf: TypeAlias = Callable[[str], Awaitable[str | None]]
 
 
 class NormalisedTransport(Transport):
@@ -17,11 +21,14 @@ class NormalisedTransport(Transport):
     Args:
         inner: The transport that reaches the peer; not entered yet.
         normaliser: Made for this connection alone, for it remembers requests.
+        cwd_of: From the id of a session that is loaded without a directory to the one it has; None leaves it to the
+            normaliser.
     """
 
-    def __init__(self, inner: Transport, normaliser: Normaliser) -> None:
+    def __init__(self, inner: Transport, normaliser: Normaliser, cwd_of: DirectoryOf | None = None) -> None:
         self._inner = inner
         self._normaliser = normaliser
+        self._cwd_of = cwd_of
 
     @property
     def is_congested(self) -> bool:  # type: ignore[override]  # pyright: ignore[reportIncompatibleVariableOverride] # the inner one knows, at any moment
@@ -34,9 +41,17 @@ class NormalisedTransport(Transport):
     async def receive(self) -> list[bytes]:
         while arrived := await self._inner.receive():
             # An update that says nothing leaves no frame, and an empty list would mean the end.
-            if frames := [frame for one in arrived for frame in self._normaliser.incoming(one)]:
+            if frames := [frame for one in arrived for frame in await self._incoming(one)]:
                 return frames
         return []
+
+    async def _incoming(self, frame: bytes) -> list[bytes]:
+        session_id = None if self._cwd_of is None else self._normaliser.unplaced(frame)
+        if self._cwd_of is not None and session_id is not None:
+            cwd = await self._cwd_of(session_id)
+            if cwd is not None:
+                self._normaliser.place(session_id, cwd)
+        return self._normaliser.incoming(frame)
 
     def send(self, frame: bytes) -> None:
         for written in self._normaliser.outgoing(frame):
@@ -56,3 +71,30 @@ class NormalisedTransport(Transport):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self._inner.__aexit__(kind, error, trace)
+
+
+class Speaking:
+    """An agent or a relay to one, for clients that speak an older dialect.
+
+    Args:
+        served: What is served to them, in today's form.
+        dialect: What they speak.
+        default_cwd: The directory of sessions that they load without one.
+    """
+
+    def __init__(self, served: Servable, dialect: Dialect, *, default_cwd: str | None = None) -> None:
+        self._served = served
+        self._dialect: Dialect = dialect
+        self._default_cwd = default_cwd
+
+    async def serve_on(self, transport: Transport) -> None:
+        """Talk to one client until it leaves."""
+        normaliser = Normaliser(self._dialect, "agent", default_cwd=self._default_cwd)
+        await self._served.serve_on(NormalisedTransport(transport, normaliser))
+
+
+def speaking(open_agent: Callable[[], Transport], dialect: Dialect | None) -> Callable[[], Transport]:
+    """The same way to an agent, which speaks an older dialect if one is named."""
+    if dialect is None:
+        return open_agent
+    return lambda: NormalisedTransport(open_agent(), Normaliser(dialect, "client"))

@@ -5,7 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, TypeAlias, TypeGuard
 
-__all__ = ["JsonObject", "JsonValue", "as_object", "move", "objects", "rename", "replace", "took_place", "word"]
+__all__ = [
+    "KEPT_UNDER",
+    "JsonObject",
+    "JsonValue",
+    "as_object",
+    "bring_back",
+    "keep",
+    "move",
+    "objects",
+    "rename",
+    "replace",
+    "took_place",
+    "word",
+]
+
+KEPT_UNDER = "seed-004"
+"""The key in `_meta` that keeps what seed 004 has and today's schema has not."""
 
 JsonValue: TypeAlias = Any
 JsonObject: TypeAlias = dict[str, Any]
@@ -59,3 +75,18 @@ def replace(fields: JsonObject, key: str, words: dict[str, str]) -> bool:
 def took_place(changes: Iterable[bool]) -> bool:
     """Whether any of these changes happened. All are made, where `any` would stop at the first."""
     return sum(changes) > 0
+
+
+def keep(fields: JsonObject, **values: JsonValue) -> None:
+    """Keep these values in `_meta`, beside what is kept there already."""
+    meta = as_object(fields.get("_meta"))
+    fields["_meta"] = {**meta, KEPT_UNDER: {**as_object(meta.get(KEPT_UNDER)), **values}}
+
+
+def bring_back(fields: JsonObject) -> JsonObject:
+    """Take what is kept in `_meta` out of it; `_meta` goes with it if nothing else is there."""
+    meta = as_object(fields.get("_meta"))
+    kept = as_object(meta.pop(KEPT_UNDER, None))
+    if kept and not meta:
+        del fields["_meta"]
+    return kept

@@ -7,9 +7,9 @@ they do not know; `models_of` finds the models in the bytes as received, and the
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, Annotated, ClassVar, TypeAlias
 
-from msgspec import Raw
+from msgspec import Meta, Raw, Struct, ValidationError, convert
 from msgspec.structs import force_setattr
 
 from duologue.schema import v1
@@ -34,7 +34,10 @@ __all__ = [
     "SessionModelState",
     "SetSessionModelRequest",
     "SetSessionModelResponse",
+    "WaitWish",
+    "kept",
     "models_of",
+    "wait_wish",
 ]
 
 ModelId: TypeAlias = str
@@ -185,3 +188,34 @@ class InitializeResponse(Model, frozen=True, kw_only=True):
 INITIALIZE: Method[v1.InitializeRequest, InitializeResponse] = Method(
     v1.INITIALIZE.name, v1.InitializeRequest, InitializeResponse, side=v1.INITIALIZE.side
 )
+
+
+# --- waits that end with their time, and with the output: what peers of the dialect `seed-004` expect
+
+KEPT_UNDER = "seed-004"
+"""The key in `_meta` that keeps what that dialect has and this schema has not."""
+
+
+class WaitWish(Struct):
+    """What an agent expects of a wait beyond the end of the command; `timeout` is in milliseconds."""
+
+    timeout: Annotated[float, Meta(ge=0)] | None = None
+    output: bool = False
+
+    @property
+    def seconds(self) -> float | None:
+        """After how long the wait ends."""
+        return None if self.timeout is None else self.timeout / 1000
+
+
+def wait_wish(meta: JsonObject | None) -> WaitWish:
+    """The wish in the `_meta` of a wait; none if it cannot be read."""
+    try:
+        return convert((meta or {}).get(KEPT_UNDER, {}), WaitWish)
+    except ValidationError:
+        return WaitWish()
+
+
+def kept(**values: JsonValue) -> JsonObject:
+    """The `_meta` that keeps these values."""
+    return {KEPT_UNDER: values}

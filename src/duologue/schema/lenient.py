@@ -2,8 +2,8 @@
 
 It reads parsed JSON against the same annotations, and forgives exactly what the schema marks (`Model.__marks__`):
 `E` a bad value reads as absent, `S` bad items of a list are dropped, `N` null reads as empty. A union member nobody
-knows is kept as `Other`, and a former name counts (`FORMER_NAMES`). Everything else is refused with its path, `$.prompt[0].text: expected str, got int`.
-Readers are built once per type, on first need, from `msgspec.inspect`.
+knows is kept as `Other`, and a former name counts (`FORMER_NAMES`). Everything else is refused with its path,
+`$.prompt[0].text: expected str, got int`. Readers are built once per type, on first need, from `msgspec.inspect`.
 """
 
 from __future__ import annotations

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Coroutine
+from contextlib import suppress
 from typing import Any, ClassVar
 
 from duologue.conversation.updates import ToolCallChanged, Update
 from duologue.dialects.base.service import ClientService
 from duologue.dialects.contract import ClientCore
 from duologue.dialects.gate import Gate
-from duologue.dialects.terms import ClientFeatures
+from duologue.dialects.terms import ClientFeatures, TerminalExit
 from duologue.dialects.v1.terminals import terminal_updates
 from duologue.dialects.v1.updates import permission_tool_from_wire, update_from_wire
+from duologue.errors import ResourceNotFound
 from duologue.runtime.handlers import Context, Handlers
-from duologue.schema import v1
+from duologue.schema import legacy, v1
+from duologue.schema.base import JsonObject
 
 __all__ = ["V1ClientService"]
 
@@ -75,8 +79,29 @@ class V1ClientService(ClientService):
     async def _wait_for_exit(
         self, context: Context, params: v1.WaitForTerminalExitRequest
     ) -> v1.WaitForTerminalExitResponse:
-        ended = await self._core.wait_for_exit(params.session_id, params.terminal_id)
-        return v1.WaitForTerminalExitResponse(exit_code=ended.exit_code, signal=ended.signal)
+        wish = legacy.wait_wish(params.meta)
+        ended = await self._wait(params, wish.seconds)
+        meta = await self._output_with(params) if wish.output else None
+        code, signal = (None, None) if ended is None else (ended.exit_code, ended.signal)
+        return v1.WaitForTerminalExitResponse(exit_code=code, signal=signal, meta=meta)
+
+    async def _wait(self, params: v1.WaitForTerminalExitRequest, seconds: float | None) -> TerminalExit | None:
+        """How the command ended; None if it still runs when the time is up."""
+        waiting = self._core.wait_for_exit(params.session_id, params.terminal_id)
+        if seconds is None:
+            return await waiting
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                return await waiting
+        return None
+
+    async def _output_with(self, params: v1.WaitForTerminalExitRequest) -> JsonObject | None:
+        """The output, where the answer to a wait has it; none of a terminal that was released meanwhile."""
+        try:
+            seen = await self._core.terminal_output(params.session_id, params.terminal_id)
+        except ResourceNotFound:
+            return legacy.kept(output="")
+        return legacy.kept(output=seen.output)
 
     async def _kill_terminal(self, context: Context, params: v1.KillTerminalRequest) -> v1.KillTerminalResponse:
         await self._core.kill_terminal(params.session_id, params.terminal_id)
