@@ -39,13 +39,19 @@ KNOWN_COMMANDS: dict[str, tuple[str, ...]] = {
     "cursor": ("cursor-agent", "acp"),
     "gemini": ("gemini", "--acp"),
     "goose": ("goose", "acp"),
+    "junie": ("junie", "--acp=true"),
     "kimi": ("kimi", "acp"),
     "opencode": ("opencode", "acp"),
     "openhands": ("openhands", "acp"),
     "qwen": ("qwen", "--acp"),
+    "stakpak": ("stakpak", "acp"),
     "vibe": ("vibe-acp",),
+    "vtcode": ("vtcode", "acp"),
 }
 """Agents that people have installed, and how each is told to speak the protocol."""
+
+KNOWN_VARIABLES: dict[str, Mapping[str, str]] = {"vtcode": {"VT_ACP_ENABLED": "1", "VT_ACP_ZED_ENABLED": "1"}}
+"""What some of them have to find in their environment before they do."""
 
 
 class NamedAgent(Struct, frozen=True, kw_only=True):
@@ -95,7 +101,9 @@ def find_agents() -> dict[str, NamedAgent]:
     found = {BUILTIN: NamedAgent(name=BUILTIN, source="builtin", config=here)}
     for name, (command, *args) in KNOWN_COMMANDS.items():
         if shutil.which(command) is not None:
-            found[name] = NamedAgent(name=name, source="path", config={"command": command, "args": args})
+            variables = {"env": KNOWN_VARIABLES[name]} if name in KNOWN_VARIABLES else {}
+            config: Mapping[str, Any] = {"command": command, "args": args, **variables}
+            found[name] = NamedAgent(name=name, source="path", config=config)
     for name, config in named_agents().items():
         found[name] = NamedAgent(name=name, source="config", config=config)
     return found
