@@ -72,5 +72,5 @@ def test_the_first_answer_is_read_with_logins_of_every_draft() -> None:
     raw = b'{"protocolVersion":1,"authMethods":[{"id":"key","name":"Key","type":"env_var","varName":"API_KEY"}]}'
     answer = decode(legacy.InitializeResponse, raw)
 
-    assert answer.agent_capabilities == v1.AgentCapabilities()
+    assert answer.agent_capabilities == legacy.AgentCapabilities()
     assert [type(method).__name__ for method in answer.auth_methods] == ["AuthMethodEnvVar"]
