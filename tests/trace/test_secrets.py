@@ -342,3 +342,115 @@ def test_every_look_is_recognised(text: str) -> None:
 @pytest.mark.parametrize("name", ["api_key", "API-KEY", "x" * 100 + "Token", "clientSecret", "Cookie", "passphrase"])
 def test_every_name_that_says_secret_is_recognised(name: str) -> None:
     assert redact({name: "canary00000", "plain": "kept"}) == {name: MASK, "plain": "kept"}
+
+
+SECRET = "hunter2 is no good"
+IN_TEXT = [
+    f'API_KEY="{SECRET}"',
+    f"export GITHUB_TOKEN='{SECRET}'",
+    f'{{"api_key": "{SECRET}", "x": 1}}',
+    json.dumps(json.dumps({"token": SECRET, "user": "u"})),
+    f'"accessToken":"{SECRET}"',
+    f"{{'password': '{SECRET}', 'user': 'u'}}",
+    f'[server]\npassword = "{SECRET}"\nport = 1\n',
+    f'secret_key = """{SECRET}\n{SECRET}"""\nport = 1\n',
+    f"client_secret => '{SECRET}'",
+    f'token := "half \\" {SECRET}"',
+    f'db.password="{SECRET}',
+    f"-----BEGIN RSA PRIVATE KEY-----\n{SECRET}\n-----END RSA PRIVATE KEY-----\n",
+    f"-----BEGIN OPENSSH PRIVATE KEY-----\\n{SECRET}\\n-----END OPENSSH PRIVATE KEY-----\\n",
+    f"-----BEGIN PGP PRIVATE KEY BLOCK-----\n{SECRET}",
+]
+
+
+@pytest.mark.fault("LOG-03")
+@pytest.mark.parametrize("text", IN_TEXT)
+def test_a_secret_in_quotes_or_in_a_file_is_masked_and_the_text_around_it_stays(text: str) -> None:
+    shown = redact(f"before {text} after")
+
+    assert "hunter2" not in shown
+    assert MASK in shown
+    assert shown.startswith("before ")
+    assert "port = 1" in shown or "port = 1" not in text
+    assert '"u' in shown.replace("'u", '"u') or "user" not in text
+
+
+def test_json_text_is_still_json_without_its_secrets() -> None:
+    text = json.dumps({"token": 'a " b', "password": "", "nested": {"api_key": "x"}, "max_tokens": 100})
+    shown: dict[str, Any] = json.loads(redact(text))
+    assert shown == {"token": MASK, "password": "", "nested": {"api_key": MASK}, "max_tokens": 100}
+
+
+PREFIXED = [
+    "sk-abcdefgh12345678",
+    "sk_live_abcdefgh12345678",
+    "sk_test_abcdefgh12345678",
+    "rk_live_abcdefgh12345678",
+    "whsec_abcdefgh12345678",
+    "ghp_abcdefgh12345678",
+    "gho_abcdefgh12345678",
+    "ghu_abcdefgh12345678",
+    "ghs_abcdefgh12345678",
+    "ghr_abcdefgh12345678",
+    "github_pat_abcdefgh12345678",
+    "glpat-abcdefgh12345678",
+    "hf_abcdefgh12345678abcdefgh12",
+    "npm_abcdefgh12345678abcdefgh12345678ab",
+    "pypi-AgEIcHlwaS5vcmcCJDabcdefgh12345678",
+    "AKIAABCDEFGH12345678",
+    "ASIAABCDEFGH12345678",
+    "AIzaabcdefgh12345678",
+    "ya29.abcdefgh12345678",
+    "xoxb-12345678-abcdefgh",
+    "xoxe-1-abcdefgh12345678",
+    "xoxe.xoxp-1-abcdefgh12345678",
+    "xapp-1-abcdefgh12345678",
+    "GOCSPX-abcdefgh12345678",
+    "shpat_abcdefgh12345678",
+    "dop_v1_abcdefgh12345678",
+    "gsk_abcdefgh12345678",
+    "nvapi-abcdefgh12345678",
+    "SG.abcdefgh12345678.abcdefgh",
+    "AGE-SECRET-KEY-1ABCDEFGH12345678",
+    "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.c2lnbmF0dXJl",
+]
+
+
+@pytest.mark.fault("LOG-03")
+@pytest.mark.parametrize("key", PREFIXED)
+def test_keys_are_known_by_their_prefixes(key: str) -> None:
+    assert redact(f"it is {key}, she said") in (f"it is {MASK}, she said", f"it is {MASK} she said")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("max_tokens: 100", '"tokenizer": "bpe"', "secretary: 'Ann'", "npm_config_cache=/x", "hf_transfer_enabled"),
+        *("ASIA", "Asia-Pacific", "-----BEGIN CERTIFICATE-----\nabc\n-----END CERTIFICATE-----", 'password: ""'),
+        *("task-force one", "sg.abc", "the key is under the mat", "eyJ"),
+    ],
+)
+def test_what_only_looks_a_little_like_a_secret_stays(text: str) -> None:
+    assert redact(text) == text
+
+
+@pytest.mark.fault("LOG-03")
+@pytest.mark.parametrize("method", ["authenticate", "auth/login"])
+def test_of_a_login_only_its_method_is_written(method: str) -> None:
+    params = {"methodId": "m", "user": SECRET, "_meta": {"pin": SECRET}}
+    message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+    assert redact(message) == {**message, "params": {"methodId": "m"}}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *('token="' * 50_000, "secret_" * 50_000, "token='\\" * 50_000, "token" + " " * 300_000),
+        *("-----BEGIN PRIVATE KEY-----" * 10_000, "eyJ" * 100_000, "://" + "a" * 300_000, "--" * 150_000 + "token"),
+    ],
+    ids=lambda text: str(text)[:8],
+)
+def test_no_text_takes_longer_than_its_length_explains(text: str) -> None:
+    began = time.process_time()
+    redact(text)
+    assert time.process_time() - began < 5  # it takes some tenths of a second; what grows with the square takes hours

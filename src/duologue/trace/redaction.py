@@ -1,8 +1,9 @@
 """Secrets taken out of a message before anybody writes it down.
 
-By place: values of `env` and `headers`, what `authenticate` carries beside its method, members whose name says secret,
-arguments behind an option whose name does. By looks: bearer tokens, well-known key prefixes, `TOKEN=…`, secrets in the
-query of an address. What a person typed into a prompt cannot be judged any better than that.
+By place: values of `env` and `headers`, what a login carries beside its method, members whose name says secret,
+arguments behind an option whose name does. By looks: bearer tokens, well-known key prefixes, private keys, `TOKEN=…`
+and the same in quotes, in JSON or in TOML, secrets in the query of an address. What a person typed into a prompt cannot
+be judged any better than that.
 """
 
 from __future__ import annotations
@@ -20,20 +21,54 @@ _SECRET_NAME = re.compile(
     r"authorization|cookie|token$|secret|passw(or)?d|passphrase|api[-_]?key|access[-_]?key|credential|private[-_]?key",
     re.IGNORECASE,
 )
+_NAMES = (
+    r"(?:token|(?:secret|passw(?:or)?d|passphrase|credentials?|(?:api|access|private|signing|encryption)[-_]?key)"
+    r"(?:[-_.]\w{1,40})?)"
+)
+_ASSIGNED = re.compile(
+    # A name, in quotes or not, and `=`, `:` or `=>`; then a text in quotes of any kind, escaped ones too.
+    _NAMES + r"(?:\\*[\"'])?\s{0,8}(?:=>|:=|=|:)\s{0,8}"
+    r"(?P<quote>\\*(?:\"{3}|'{3}|[\"']))(?:(?!(?P=quote))(?:\\.|[^\\]))++",
+    re.IGNORECASE | re.DOTALL,
+)
 _LOOKS = re.compile(
     r"(?P<keep>\b(?:Bearer|Basic)\s+|[?&](?:token|key|secret|code|sig|access_token|api_key)="
-    r"|(?:token|secret|passw(?:or)?d|api[-_]?key|access[-_]?key)(?:=|:\s)\s*"
-    r"|(?<!-)--[a-z-]{0,40}?(?:token|secret|passw(?:or)?d|api-key|access-key)\s+)[^\s&\"'#]+"
+    r"|" + _NAMES + r"(?:\\*[\"'])?(?:=|:\s)\s*(?![{\[])"
+    r"|(?<!-)--[a-z-]{0,40}?(?:token|secret|passw(?:or)?d|api-key|access-key)\s+)[^\s&\"'#•]+"
     r"|(?P<user>://[^/\s:@]*+:)[^/\s@]++(?=@)"
-    r"|\b(?:sk-|ghp_|gho_|github_pat_|xox[abp]-|AKIA|AIza)[A-Za-z0-9_-]{8,}",
-    re.IGNORECASE,
+    r"|(?P<begin>-----BEGIN [A-Z ]{0,40}PRIVATE KEY(?: BLOCK)?-----)(?:(?!-----END).)*+"
+    r"|\b(?:sk-|ghp_|gho_|github_pat_|xox[abp]-|AKIA|AIza)[A-Za-z0-9_-]{8,}"
+    r"|(?-i:\b(?:(?:[srp]k|rk)_(?:live|test|prod)_|whsec_|gh[usr]_|gl(?:pat|dt|rt|ptt|soat|cbt)-|xox[ers]-|xoxe\.xox[bp]-"
+    r"|xapp-|ASIA|ABIA|ACCA|ya29\.|GOCSPX-|shp(?:at|ca|pa|ss)_|dop_v1_|dckr_pat_|lin_api_|nvapi-|tvly-|pplx-|xai-|gsk_"
+    r"|r8_|AGE-SECRET-KEY-1|SG\.)[A-Za-z0-9_.-]{12,}"
+    r"|\b(?:hf_[A-Za-z0-9]{20,}|npm_[A-Za-z0-9]{30,}|pypi-[A-Za-z0-9_-]{30,})"
+    r"|\beyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*)",
+    re.IGNORECASE | re.DOTALL,
 )
 _SIGNS = (
-    *("bearer", "basic", "token", "secret", "passw", "key", "code=", "sig=", "://"),
-    *("sk-", "ghp_", "gho_", "github_pat_", "xox", "akia", "aiza"),
+    *("bearer", "basic", "token", "secret", "passw", "passphrase", "key", "credential", "code=", "sig=", "://"),
+    *("sk-", "k_live_", "k_test_", "k_prod_", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-", "gldt-"),
+    *(
+        "glrt-",
+        "glptt-",
+        "glsoat-",
+        "glcbt-",
+        "xox",
+        "xapp-",
+        "akia",
+        "asia",
+        "abia",
+        "acca",
+        "aiza",
+        "ya29.",
+        "gocspx-",
+    ),
+    *("whsec_", "shpat_", "shpca_", "shppa_", "shpss_", "dop_v1_", "dckr_pat_", "lin_api_", "nvapi-", "tvly-", "pplx-"),
+    *("xai-", "gsk_", "r8_", "sg.", "hf_", "npm_", "pypi-", "eyj"),
 )
-"""One of these is in everything that `_LOOKS` finds."""
+"""One of these is in everything that `_ASSIGNED` and `_LOOKS` find."""
 
+_LOGINS = ("authenticate", "auth/login")
 _ENCODED = ("data", "blob")
 _LONG = 4096
 """Pictures and sounds are in base64, where no secret can be seen, and searching megabytes of it holds everybody up."""
@@ -47,7 +82,7 @@ def redact(message: Any) -> Any:
     """The same message without its secrets."""
     if _is_object(message):
         params = message.get("params")
-        if message.get("method") == "authenticate" and _is_object(params):
+        if message.get("method") in _LOGINS and _is_object(params):
             return {**message, "params": {"methodId": params.get("methodId")}}
         return {name: _member(name, value) for name, value in message.items()}
     if _is_array(message):
@@ -65,11 +100,18 @@ def redact_broken(text: str) -> str:
 def _text(text: str) -> str:
     # Most texts hold nothing that is looked for, and finding that out this way costs a tenth of the search.
     folded = text.casefold()
-    return _LOOKS.sub(_masked, text) if any(sign in folded for sign in _SIGNS) else text
+    if not any(sign in folded for sign in _SIGNS):
+        return text
+    return _LOOKS.sub(_masked, _ASSIGNED.sub(_masked_in_quotes, text))
 
 
 def _masked(found: re.Match[str]) -> str:
-    return (found["keep"] or found["user"] or "") + MASK
+    return (found["keep"] or found["user"] or found["begin"] or "") + MASK
+
+
+def _masked_in_quotes(found: re.Match[str]) -> str:
+    """The name, what stands between it and the text, and the quote; the one at the end stays where it is."""
+    return found.string[found.start() : found.end("quote")] + MASK
 
 
 def _member(name: str, value: Any) -> Any:
