@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from duologue.errors import ResourceNotFound
+from duologue.errors import ResourceNotFound, StoreError
 from duologue.store.database import FILE_NAME
 from duologue.store.sqlite import SqliteStore
 from tests.store.crash_states import Files, crash_states, last_mark, replayed, write_files
@@ -194,3 +194,66 @@ async def test_a_delete_that_is_interrupted_leaves_the_session_whole_or_gone(qui
         shutil.rmtree(place)
 
     assert outcomes == {0, 399}
+
+
+async def _journal(path: Path) -> dict[str, bytes]:
+    """The files of a store whose process ended in the middle, with ten acknowledged transactions in its journal."""
+    store = SqliteStore(path)
+    log = await store.create(info("s"))
+    for number in range(1, 11):
+        log.append(numbered(number))
+        await log.commit()
+    files = {name: data for name, data in _read(path).items() if name in (FILE_NAME, WAL)}
+    await log.aclose()
+    await store.aclose()
+    return files
+
+
+@pytest.mark.fault("STO-20")
+async def test_a_flipped_bit_in_the_journal_is_reported(
+    quick_path: Path,
+    chaos_factor: int,
+    record_property: Callable[[str, object], None],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """SQLite itself passes over all that stands behind the bit, and says nothing."""
+    whole = await _journal(quick_path / "original")
+    journal, chance = whole[WAL], random.Random(20)
+    borders = [32 + frame * 4120 + shift for frame in range(len(journal) // 4120) for shift in (0, 5, 9, 13, 17, 30)]
+    places = {*range(32), *borders, *(chance.randrange(len(journal)) for _ in range(60 * chaos_factor))}
+    record_property("count", len(places))
+    lost = unseen = 0
+    for place in sorted(places):
+        flipped = bytearray(journal)
+        flipped[place] ^= 1 << chance.randrange(8)
+        write_files(quick_path / "flipped", {**whole, WAL: bytes(flipped)})
+        caplog.clear()
+        async with SqliteStore(quick_path / "flipped") as store:
+            replay = store.replay("s")
+            try:
+                told = [update async for update in replay]
+            except (ResourceNotFound, StoreError):  # the session, or the tables, were in the journal
+                told = []
+        is_reported = bool(replay.damage) or "journal" in caplog.text
+        if told != [numbered(number) for number in range(1, 11)]:
+            lost += 1
+            unseen += not is_reported
+            assert (
+                is_reported or place >= len(journal) - 4120
+            )  # the end of a journal may look like an interrupted write
+        shutil.rmtree(quick_path / "flipped")
+    assert lost > 100
+    assert unseen <= 4
+
+
+@pytest.mark.fault("STO-20")
+async def test_a_journal_that_is_whole_or_cut_between_frames_is_no_damage(
+    quick_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    whole = await _journal(quick_path / "original")
+    for frames in range(len(whole[WAL]) // 4120 + 1):
+        write_files(quick_path / "cut", {**whole, WAL: whole[WAL][: 32 + frames * 4120]})
+        async with SqliteStore(quick_path / "cut") as store:
+            await store.list()
+        shutil.rmtree(quick_path / "cut")
+    assert "journal" not in caplog.text

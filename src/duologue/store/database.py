@@ -21,6 +21,7 @@ from msgspec import UNSET
 from duologue.conversation.setup import SessionInfo
 from duologue.errors import ResourceNotFound, StoreError
 from duologue.store.connecting import connect, despite_damage, is_corrupt, is_failed_sync
+from duologue.store.journal import lost_transactions
 from duologue.store.pages import MAX_PAGE, Archived, SessionPage, decode_cursor, encode_cursor
 from duologue.store.private import make_private_directory
 from duologue.store.queries import (
@@ -60,6 +61,15 @@ class Database:
         self._path = directory / FILE_NAME
         self._refusal: str | None = None
         make_private_directory(directory)
+        # Before SQLite goes on in the journal where it stopped reading.
+        self._lost = lost_transactions(self._path)
+        if self._lost:
+            _log.warning(
+                "the journal of %s is damaged, or a power cut has hit it: %d transactions in it cannot be read, "
+                "and the newest records of some sessions are lost",
+                self._path,
+                self._lost,
+            )
         self._db = connect(self._path)
         self._db.create_function("checksum", 5, checksum, deterministic=True)
         self._file = self._path.stat()
@@ -152,7 +162,7 @@ class Database:
 
     def position(self, session_id: str) -> Position:
         """How far the session has come."""
-        return self._position(self._row(session_id))
+        return msgspec.structs.replace(self._position(self._row(session_id)), lost_transactions=self._lost)
 
     def read(self, session_id: str, after: int, upto: int) -> Stretch:
         """The next sound events beyond `after`."""

@@ -30,8 +30,9 @@ _decode_ended = msgspec.json.Decoder(TurnEnded).decode
 class Damage(Struct, frozen=True):
     """Records that a replay had to leave out, from `first` to `last`.
 
-    `reason` is `damaged` (lost, or not what was written), `unknown` (of a newer version; it stays where it is) or
-    `index` (something that came in several records may be shown in an older state, and nobody knows what).
+    `reason` is `damaged` (lost, or not what was written), `unknown` (of a newer version; it stays where it is),
+    `index` (something that came in several records may be shown in an older state, and it is not known what) or
+    `journal` (what was written last to some sessions is lost, and it is not known whether to this one).
     """
 
     first: int
@@ -82,7 +83,8 @@ class _Telling:
         self._folded = 0
 
     async def updates(self) -> AsyncIterator[Update]:
-        self._upto = (await self._shelf.position()).last
+        position = await self._shelf.position()
+        self._upto = position.last
         reached = 0
         while reached < self._upto:
             stretch = await self._shelf.read(reached, self._upto)
@@ -97,6 +99,8 @@ class _Telling:
             yield update
         if self._passed != self._folded and not self._skipped_upto:
             self._note(1, self._upto, "index")
+        if position.lost_transactions:
+            self._note(self._upto + 1, self._upto + 1, "journal")
 
     async def _told(self, entry: Entry) -> list[Update]:
         """What is told when this record is passed."""

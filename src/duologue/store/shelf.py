@@ -65,10 +65,14 @@ class TurnEnded(Struct, frozen=True, omit_defaults=True):
 
 
 class Position(Struct, frozen=True):
-    """How far a session has come: its last record, and the turn that began and has not ended, or 0."""
+    """How far a session has come: its last record, and the turn that began and has not ended, or 0.
+
+    `lost_transactions` of the store were found to be unreadable when it was opened, of whatever sessions.
+    """
 
     last: int
     turn: int
+    lost_transactions: int = 0
 
 
 @dataclass(frozen=True)
