@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +68,17 @@ def test_the_built_in_agent_speaks_the_dialect_of_its_client(tmp_path: Path) -> 
     assert welcome["result"]["authenticationMethods"] == []
     assert [mode["modeId"] for mode in welcome["result"]["agentCapabilities"]["sessionModes"]]
     assert "sessionId" in opened["result"]
+
+
+async def test_a_program_that_is_an_agent_takes_the_dialect_too(tmp_path: Path) -> None:
+    program = tmp_path / "agent.py"
+    program.write_text("from duologue import Agent\n\nAgent('own').main()\n")
+    command = [sys.executable, str(program), "--dialect", "seed-004"]
+    async with asyncio.timeout(30), ProcessTransport(command, env=environment(tmp_path)) as wire:
+        wire.send(json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": HELLO}).encode())
+        (frame,) = await wire.receive()
+
+    assert json.loads(frame)["result"]["authenticationMethods"] == []
 
 
 async def test_an_editor_of_a_dialect_uses_todays_agents(tmp_path: Path) -> None:

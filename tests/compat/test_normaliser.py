@@ -15,6 +15,7 @@ from duologue.compat.normaliser import Normaliser
 from duologue.compat.values import as_object, objects
 from duologue.jsonrpc.framing import Oversized
 from duologue.jsonrpc.peer import MAX_PENDING
+from duologue.trace.redaction import redact
 from tests.compat.vectors import Vector, frame_of, load_vectors, play
 
 PROMPT: dict[str, Any] = {
@@ -197,6 +198,17 @@ def test_credentials_reach_the_agent_that_validates_them_and_neither_the_log_nor
         assert read["params"] == {"methodId": "key", "_meta": {"seed-004": {"credentials": {"apiKey": secret}}}}
 
     assert secret not in caplog.text
+
+
+@pytest.mark.fault("WLD-13")
+def test_credentials_are_in_no_recording() -> None:
+    login = {"methodId": "key", "credentials": {"apiKey": "s3cret"}}
+    [read] = play(
+        Normaliser(None, "agent"), "incoming", {"jsonrpc": "2.0", "id": 1, "method": "authenticate", "params": login}
+    )
+
+    assert "s3cret" in str(read)
+    assert "s3cret" not in str(redact(read))
 
 
 @pytest.mark.parametrize("params", [{}, {"methodId": 7}, {"methodId": "unknown"}])

@@ -27,6 +27,10 @@ MODES = [
 ]
 
 
+TIMES: list[Any] = [30_000, 2.5e4, None, -1, True, "30000", [1], {}, 10**400, 1e308]
+"""In milliseconds, and what is no time."""
+
+
 async def nothing(params: Json) -> Json:
     return {"result": None}
 
@@ -80,6 +84,7 @@ async def test_modes_that_an_agent_names_once_are_those_of_each_session(tmp_path
     assert agent.calls("session/set_mode") == [{"sessionId": "s1", "modeId": "ask"}]
 
 
+@pytest.mark.fault("WLD-13")
 async def test_credentials_are_sent_to_an_agent_that_speaks_seed_004(tmp_path: Path) -> None:
     methods = [{"methodId": "api_key", "title": "API Key", "description": "Authenticate with API key"}]
     login = Login("api_key", credentials={"api_key": {"apiKey": "k"}})
@@ -108,7 +113,8 @@ async def test_a_login_method_that_is_unknown_there_is_a_wrong_parameter_here() 
             await remote.login("api_key")
 
 
-@pytest.mark.parametrize("timeout", [{}, {"timeout": 30_000}])
+@pytest.mark.fault("WLD-12")
+@pytest.mark.parametrize("timeout", [{}, *({"timeout": each} for each in TIMES)], ids=lambda each: str(each)[:20])
 async def test_a_wait_is_answered_with_the_output_and_the_exit_code(tmp_path: Path, timeout: Json) -> None:
     agent = Agent004()
     answers: list[Any] = []
@@ -214,6 +220,7 @@ async def test_a_question_of_seed_004_shows_its_description_and_is_answered_in_i
     assert questions[0].details == ["Remove 5 temporary test files"]
 
 
+@pytest.mark.fault("WLD-12")
 async def test_messages_tools_and_files_of_seed_004_are_understood(tmp_path: Path) -> None:
     agent = Agent004()
     place = tmp_path / "config.json"
@@ -247,6 +254,7 @@ async def test_messages_tools_and_files_of_seed_004_are_understood(tmp_path: Pat
     assert [(each.path, each.line) for each in call.locations] == [(str(place), 2)]
 
 
+@pytest.mark.fault("WLD-12")
 async def test_an_agent_of_seed_003_is_understood_and_spoken_to(tmp_path: Path) -> None:
     agent = ScriptedAgent({"loadSession": True})
     answers: list[Any] = []

@@ -91,6 +91,7 @@ async def test_a_mode_is_set_and_told_in_the_words_of_seed_004(tmp_path: Path) -
 TEXT = {"type": "text", "text": "hello"}
 
 
+@pytest.mark.fault("WLD-13")
 @pytest.mark.parametrize(("given", "code"), [("right", None), ("wrong", -32001)])
 async def test_credentials_reach_the_method_that_validates_them(given: str, code: int | None) -> None:
     agent = old_agent("seed-004", login_required=True)
@@ -170,6 +171,7 @@ async def test_without_a_dialect_a_session_is_not_loaded_without_a_directory(tmp
     assert answer["error"]["code"] == -32602
 
 
+@pytest.mark.fault("WLD-12")
 async def test_a_client_of_seed_003_never_sees_a_tool_call_update(tmp_path: Path) -> None:
     async def work(turn: Turn[Any]) -> None:
         async with turn.tool("Read", kind="read", raw_input={"file_path": "/a"}) as tool:

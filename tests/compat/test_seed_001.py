@@ -28,6 +28,7 @@ SWITCH = {
 }
 
 
+@pytest.mark.fault("WLD-11")
 async def test_a_mode_is_changed_by_an_update_with_mode_id(tmp_path: Path) -> None:
     agent = ScriptedAgent()
 
@@ -64,6 +65,7 @@ def test_an_update_without_any_mode_is_refused(fields: str) -> None:
         decode(v1.CurrentModeUpdate, f'{{"sessionUpdate":"current_mode_update"{fields}}}'.encode())
 
 
+@pytest.mark.fault("WLD-11")
 async def test_mcp_servers_are_offered_where_the_agent_says_mcp(tmp_path: Path) -> None:
     agent = ScriptedAgent({"loadSession": True, "mcp": {"http": True, "sse": True}}, authMethods=[])
     server = HttpMcpServer(name="docs", url="https://example.com/mcp")
@@ -97,6 +99,7 @@ def test_the_former_name_of_a_capability_is_never_written() -> None:
     )
 
 
+@pytest.mark.fault("WLD-11")
 async def test_a_bare_block_in_a_tool_call_is_shown_with_the_question_and_in_updates(tmp_path: Path) -> None:
     questions: list[Question] = []
     agent = ScriptedAgent()

@@ -7,9 +7,9 @@ they do not know; `models_of` finds the models in the bytes as received, and the
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, TypeAlias
 
-from msgspec import Meta, Raw, Struct, ValidationError, convert
+from msgspec import Raw
 from msgspec.structs import force_setattr
 
 from duologue.schema import v1
@@ -195,25 +195,27 @@ INITIALIZE: Method[v1.InitializeRequest, InitializeResponse] = Method(
 KEPT_UNDER = "seed-004"
 """The key in `_meta` that keeps what that dialect has and this schema has not."""
 
+MAX_WAIT_MILLISECONDS = 1e12
+"""Thirty years: longer than any wait, and a number that every clock can hold."""
 
-class WaitWish(Struct):
-    """What an agent expects of a wait beyond the end of the command; `timeout` is in milliseconds."""
 
-    timeout: Annotated[float, Meta(ge=0)] | None = None
+class WaitWish(NamedTuple):
+    """What an agent expects of a wait beyond the end of the command: when the wait ends, and the output with it."""
+
+    seconds: float | None = None
     output: bool = False
-
-    @property
-    def seconds(self) -> float | None:
-        """After how long the wait ends."""
-        return None if self.timeout is None else self.timeout / 1000
 
 
 def wait_wish(meta: JsonObject | None) -> WaitWish:
-    """The wish in the `_meta` of a wait; none if it cannot be read."""
-    try:
-        return convert((meta or {}).get(KEPT_UNDER, {}), WaitWish)
-    except ValidationError:
+    """The wish in the `_meta` of a wait; `timeout` is in milliseconds, and what is no time is none."""
+    wish: JsonValue = (meta or {}).get(KEPT_UNDER)
+    if not isinstance(wish, dict):
         return WaitWish()
+    fields: JsonObject = wish
+    timeout: JsonValue = fields.get("timeout")
+    is_time = isinstance(timeout, int | float) and not isinstance(timeout, bool) and timeout >= 0
+    seconds = min(timeout, MAX_WAIT_MILLISECONDS) / 1000 if is_time else None
+    return WaitWish(seconds, fields.get("output") is True)
 
 
 def kept(**values: JsonValue) -> JsonObject:
