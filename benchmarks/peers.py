@@ -4,25 +4,24 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
-import subprocess
 import sys
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
 
 from benchmarks.wire import CHUNK_TEXTS, text
+from tests.interop import peers as foreign
+from tests.interop.peers.building import python_environment, tool
 
 ROOT = Path(__file__).parents[1]
 PROGRAMS = ROOT / "benchmarks" / "programs"
 
 OURS = "duologue"
 OURS_PUBLIC = "duologue, public API"
-OFFICIAL = "official 0.12.1"
-OFFICIAL_NEXT = "official 1.0.0rc3"
-TYPESCRIPT = "TypeScript 2.4.0"
+OFFICIAL = f"official {foreign.release(foreign.OFFICIAL)}"
+OFFICIAL_NEXT = f"official {foreign.release(foreign.OFFICIAL_NEXT)}"
+TYPESCRIPT = f"TypeScript {foreign.release(foreign.TYPESCRIPT)}"
 BARE = "bare asyncio"
 
 
@@ -51,19 +50,6 @@ class Peer:
         return [self.runtime, *(["--input-type=module", "-e"] if is_node else ["-c"]), self.imports]
 
 
-def cache() -> Path:
-    """Where the environments are kept from run to run."""
-    if chosen := os.environ.get("DUOLOGUE_BENCH_DIR"):
-        return Path(chosen)
-    try:
-        home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-        folder = home / "duologue-bench"
-        folder.mkdir(parents=True, exist_ok=True)
-    except (OSError, RuntimeError):
-        return Path(tempfile.gettempdir()) / "duologue-bench"
-    return folder
-
-
 def prepare() -> tuple[dict[str, Peer], dict[str, str]]:
     """Everybody who can take part, and why the others cannot."""
     ours = python_environment("duologue", f"msgspec=={version('msgspec')}")
@@ -75,68 +61,25 @@ def prepare() -> tuple[dict[str, Peer], dict[str, str]]:
         OURS_PUBLIC: Peer(OURS_PUBLIC, ours, "public", env=sources, imports=public),
     }
     path = {"PYTHONPATH": str(ROOT)}
-    for name in (OFFICIAL, OFFICIAL_NEXT):
-        release = name.split()[1]
-        peers[name] = Peer(name, official_python(release), "official", env=path, imports="import acp")
+    for name, sdk in ((OFFICIAL, foreign.OFFICIAL), (OFFICIAL_NEXT, foreign.OFFICIAL_NEXT)):
+        peers[name] = Peer(name, foreign.official_python(sdk), "official", env=path, imports="import acp")
     absent: dict[str, str] = {}
-    node, npm = shutil.which("node"), shutil.which("npm")
-    if node and npm:
-        peers[TYPESCRIPT] = _typescript(node, npm)
-    else:
-        absent[TYPESCRIPT] = "Node is not installed here"
+    try:
+        peers[TYPESCRIPT] = _typescript()
+    except foreign.Absent as reason:
+        absent[TYPESCRIPT] = str(reason)
     peers[BARE] = Peer(BARE, ours, "bare", env=path, imports="import asyncio")
     return peers, absent
 
 
-def official_python(release: str) -> str:
-    """The interpreter of an environment with this release of the official SDK."""
-    return python_environment(f"official-{release}", f"agent-client-protocol=={release}")
-
-
-def official_python_remote(release: str) -> str:
-    """The same with what its remote transports need, and the web server that ours stands on, too."""
-    requirements = (f"agent-client-protocol[http]=={release}", f"uvicorn=={version('uvicorn')}")
-    return python_environment(f"official-remote-{release}", *requirements)
-
-
-def python_environment(name: str, *requirements: str) -> str:
-    """The interpreter of an environment with these requirements, made on first use."""
-    folder = cache() / f"{name}-python{sys.version_info.major}.{sys.version_info.minor}"
-    runtime = folder / "bin" / "python"
-    # Versions are part of the marker: another requirement makes the environment anew.
-    marker = folder / f"ready-{'-'.join(requirements).replace('==', '-')}"
-    if not marker.exists():
-        say(f"making an environment for {', '.join(requirements)}")
-        subprocess.run([sys.executable, "-m", "venv", "--clear", folder], check=True)
-        install = [str(runtime), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *requirements]
-        subprocess.run(install, check=True, stdout=sys.stderr)
-        marker.touch()
-    return str(runtime)
-
-
-def typescript_sdk(npm: str) -> Path:
-    """The TypeScript SDK's module for v1, installed on first use."""
-    release = TYPESCRIPT.split()[1]
-    folder = cache() / f"typescript-{release}"
-    marker = folder / "ready-with-ws"
-    if not marker.exists():
-        say(f"installing the TypeScript SDK {release}")
-        folder.mkdir(parents=True, exist_ok=True)
-        packages = [f"@agentclientprotocol/sdk@{release}", "zod@4", "ws@8"]
-        command = [npm, "install", "--no-audit", "--no-fund", "--prefix", str(folder), *packages]
-        subprocess.run(command, cwd=folder, check=True, stdout=sys.stderr)
-        marker.touch()
-    return folder / "node_modules/@agentclientprotocol/sdk/dist/v1/stable/acp.js"
-
-
-def _typescript(node: str, npm: str) -> Peer:
-    library = typescript_sdk(npm)
+def _typescript() -> Peer:
+    library = foreign.typescript_sdk()
     env = {
         "BENCH_TYPESCRIPT_SDK": str(library),
         "BENCH_TEXTS": json.dumps({"chunkTexts": CHUNK_TEXTS, "floodText": text(2000)}),
     }
     imports = f"await import({str(library)!r})"
-    return Peer(TYPESCRIPT, node, "typescript", ".mjs", env, imports)
+    return Peer(TYPESCRIPT, tool("node"), "typescript", ".mjs", env, imports)
 
 
 def say(what: str) -> None:

@@ -19,10 +19,10 @@ from benchmarks.peers import (
     ROOT,
     TYPESCRIPT,
     Peer,
-    official_python_remote,
-    python_environment,
 )
 from benchmarks.runs import ENVIRONMENT, RunFailed, Sample, converse, interleave, run_program
+from tests.interop import peers as foreign
+from tests.interop.peers.building import python_environment
 
 UPDATES = 20_000
 REQUESTS = 1_000
@@ -92,7 +92,7 @@ def better_than_all(values: Cells, factor: float) -> tuple[Aim, ...]:
 def _over_network(peers: Mapping[str, Peer]) -> list[Peer]:
     """Those that have ways over the network, in environments that have what those need."""
     ours = python_environment("duologue-remote", *(f"{name}=={version(name)}" for name in OF_OURS))
-    official = official_python_remote(OFFICIAL_NEXT.split()[1])
+    official = foreign.official_python_remote(foreign.OFFICIAL_NEXT)
     runtimes = {OURS: ours, OURS_PUBLIC: ours, OFFICIAL_NEXT: official, TYPESCRIPT: shutil.which("node") or ""}
     return [replace(peer, runtime=runtimes[name]) for name, peer in peers.items() if name in runtimes]
 

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.interop.sdks import OFFICIAL, OFFICIAL_NEXT, TYPESCRIPT, Player, Sdk, Stage, install
+from tests.interop import peers
+from tests.interop.sdks import Player, Sdk, Stage, install
 
 
-@pytest.fixture(scope="session", params=[TYPESCRIPT, OFFICIAL, OFFICIAL_NEXT])
+@pytest.fixture(scope="session", params=peers.ALL)
 def sdk(request: pytest.FixtureRequest) -> Sdk:
     return install(request.param)
 

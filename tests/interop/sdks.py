@@ -4,40 +4,22 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias, cast
 
 import pytest
 
-from benchmarks.peers import official_python, official_python_remote, typescript_sdk
+from tests.interop import peers
 
 Json: TypeAlias = dict[str, Any]
 
-PEERS = Path(__file__).parent / "peers"
 
-TYPESCRIPT = "typescript-2.4.0"
-OFFICIAL = "python-0.12.1"
-OFFICIAL_NEXT = "python-1.0.0rc3"
-
-
-@dataclass(frozen=True)
-class Sdk:
+class Sdk(peers.ForeignPeer):
     """One SDK, installed."""
-
-    name: str
-    runtime: str
-    suffix: str
-    folder: Path
-    variables: Mapping[str, str]
-
-    def program(self, role: str) -> list[str]:
-        """The command of its `client` or `agent`."""
-        return [self.runtime, str(self.folder / f"{role}{self.suffix}")]
 
     def lacks(self, *names: str, what: str) -> None:
         """Skip where the SDKs of these names cannot play along."""
@@ -46,20 +28,17 @@ class Sdk:
 
 
 def install(name: str, *, is_remote: bool = False) -> Sdk:
-    """An SDK by name, from the registries or from an earlier run; skips where Node is needed and missing.
+    """An SDK by name, from the registries or from an earlier run; skips where it cannot be had.
 
     Args:
         name: Which one.
         is_remote: With what its ways over the network need.
     """
-    language, _, release = name.partition("-")
-    if language == "python":
-        runtime = official_python_remote(release) if is_remote else official_python(release)
-        return Sdk(name, runtime, ".py", PEERS / "py", {})
-    node, npm = shutil.which("node"), shutil.which("npm")
-    if node is None or npm is None:
-        pytest.skip("Node is not installed here")
-    return Sdk(name, node, ".mjs", PEERS / "ts", {"INTEROP_SDK": str(typescript_sdk(npm))})
+    try:
+        peer = peers.install(name, is_remote=is_remote)
+    except peers.Absent as reason:
+        pytest.skip(f"{name}: {reason}")
+    return Sdk(peer.name, peer.start, peer.variables)
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,10 @@ import pytest
 from duologue import Permissions, connect
 from duologue.errors import ResourceNotFound
 from tests.cli.program import PROGRAM
-from tests.interop.sdks import TYPESCRIPT, Sdk, install
+from tests.interop.peers import TYPESCRIPT
+from tests.interop.sdks import Sdk, install
 
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.interop, pytest.mark.timeout(180, func_only=True)]
 
 SECONDS = 50.0
 

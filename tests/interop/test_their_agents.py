@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -32,9 +33,10 @@ from duologue.events import (
 )
 from duologue.runtime.handlers import Context, Handlers
 from duologue.schema.base import Method, Model
-from tests.interop.sdks import OFFICIAL, Sdk
+from tests.interop.peers import GO, JAVA, OFFICIAL
+from tests.interop.sdks import Sdk
 
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(180)]  # the first test of each SDK installs it
+pytestmark = [pytest.mark.interop, pytest.mark.timeout(180, func_only=True)]
 
 FIVE_MEGABYTES = 5_000_000
 LONGEST_SECONDS = 50.0
@@ -79,7 +81,8 @@ async def test_the_agent_introduces_itself_and_its_session(sdk: Sdk, tmp_path: P
         assert all([agent.features.load, agent.features.list, agent.features.resume, agent.features.close])
         assert session.modes is not None
         assert [mode.mode_id for mode in session.modes.available] == ["ask", "code"]
-        assert values(session) == {"depth": "brief", "loud": False}
+        if sdk.name != JAVA:  # its answer to session/new has no place for them
+            assert values(session) == {"depth": "brief", "loud": False}
 
 
 async def test_what_an_agent_says_before_it_introduces_the_session_is_not_lost(sdk: Sdk, tmp_path: Path) -> None:
@@ -101,8 +104,9 @@ async def test_every_kind_of_update_is_an_event(sdk: Sdk, tmp_path: Path) -> Non
     async with talking(sdk, tmp_path) as session:
         async with session.prompt("updates") as turn:
             seen = [type(event) async for event in turn]
-        assert seen == [Thought, Plan, Usage, Title, ModeSwitched, SettingsSwitched, Media]
-        assert session.title == "Interop"
+        titles = [] if sdk.name == JAVA else [Title]  # which knows no such update
+        assert seen == [Thought, Plan, Usage, *titles, ModeSwitched, SettingsSwitched, Media]
+        assert session.title == (None if sdk.name == JAVA else "Interop")
         assert session.modes is not None
         assert session.modes.current == "code"
         assert values(session)["depth"] == "long"
@@ -187,7 +191,8 @@ async def test_modes_and_options_are_set_and_still_are_when_the_session_is_loade
         again = await agent.load(session.id, tmp_path)
         assert again.modes is not None
         assert again.modes.current == "code"
-        assert values(again) == {"depth": "long", "loud": True}
+        if sdk.name != JAVA:  # its answer to session/load has no place for them
+            assert values(again) == {"depth": "long", "loud": True}
 
 
 async def test_a_turn_is_cancelled_and_its_last_words_are_heard(sdk: Sdk, tmp_path: Path) -> None:
@@ -236,7 +241,7 @@ async def test_all_pages_of_the_list_are_read(sdk: Sdk, tmp_path: Path) -> None:
 
 
 async def test_a_session_is_deleted(sdk: Sdk, tmp_path: Path) -> None:
-    sdk.lacks(OFFICIAL, what="has no session/delete")
+    sdk.lacks(OFFICIAL, GO, what="has no session/delete")
     async with reached(sdk) as agent:
         session = await agent.new(tmp_path)
         await agent.delete(session.id)
@@ -245,6 +250,7 @@ async def test_a_session_is_deleted(sdk: Sdk, tmp_path: Path) -> None:
 
 
 async def test_questions_to_the_user_are_answered(sdk: Sdk, tmp_path: Path) -> None:
+    sdk.lacks(GO, what="has no place for the session of a question: what it sends belongs to none")
     asked: list[Elicitation] = []
     answers = iter(
         [
@@ -259,8 +265,8 @@ async def test_questions_to_the_user_are_answered(sdk: Sdk, tmp_path: Path) -> N
         return next(answers)
 
     async with talking(sdk, tmp_path, on_elicit=answer) as session:
-        assert (await session.ask("form")).replace(" ", "") == '["accept",{"name":"Ada","count":2}]'
-        assert (await session.ask("form")).replace(" ", "") == '["decline",null]'
+        assert json.loads(await session.ask("form")) == ["accept", {"name": "Ada", "count": 2}]
+        assert json.loads(await session.ask("form")) == ["decline", None]
         assert await session.ask("url") == "accept"
     assert [question.message for question in asked] == ["Which one?", "Which one?", "Go there"]
     assert asked[0].schema is not None
@@ -269,6 +275,7 @@ async def test_questions_to_the_user_are_answered(sdk: Sdk, tmp_path: Path) -> N
 
 
 async def test_custom_methods_work_both_ways(sdk: Sdk, tmp_path: Path) -> None:
+    sdk.lacks(JAVA, what="has no place for a method of another name")
     handlers = Handlers()
 
     @handlers.on(Method("_interop/ping", Ping, Pong))

@@ -12,9 +12,10 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from tests.interop.sdks import OFFICIAL_NEXT, PEERS, TYPESCRIPT, Json, Player, Sdk, Stage, install
+from tests.interop.peers import OFFICIAL_NEXT, PEERS, RUST, TYPESCRIPT
+from tests.interop.sdks import Json, Player, Sdk, Stage, install
 
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(180)]  # the first test of each SDK installs it
+pytestmark = [pytest.mark.interop, pytest.mark.timeout(180, func_only=True)]
 
 TOKEN = "the-token-of-the-remote-tests"
 FIVE_MEGABYTES = 5_000_000
@@ -26,7 +27,7 @@ SERVERS = {
 }
 
 
-@pytest.fixture(scope="module", params=[TYPESCRIPT, OFFICIAL_NEXT])
+@pytest.fixture(scope="module", params=[TYPESCRIPT, OFFICIAL_NEXT, RUST])
 def sdk(request: pytest.FixtureRequest) -> Sdk:
     return install(request.param, is_remote=True)
 

@@ -20,16 +20,17 @@ from duologue.client.session import ClientSession
 from duologue.conversation.updates import FileChange, TerminalPart
 from duologue.errors import ResourceNotFound, SpeaksVersion1
 from duologue.events import State, Terminal, Text
-from tests.interop.sdks import OFFICIAL_NEXT, TYPESCRIPT, Json, Sdk, install
+from tests.interop.peers import OFFICIAL_NEXT, RUST, TYPESCRIPT
+from tests.interop.sdks import Json, Sdk, install
 
-pytestmark = [pytest.mark.interop, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.interop, pytest.mark.timeout(180, func_only=True)]
 
 SECONDS = 50.0
 
 
-@pytest.fixture(scope="module")
-def typescript() -> Sdk:
-    return install(TYPESCRIPT)
+@pytest.fixture(scope="module", params=[TYPESCRIPT, RUST])
+def theirs(request: pytest.FixtureRequest) -> Sdk:
+    return install(request.param)
 
 
 # --- our client, their agent
@@ -47,8 +48,8 @@ async def their_session(sdk: Sdk, cwd: Path, **services: Any) -> AsyncGenerator[
         yield agent, session
 
 
-async def test_our_client_follows_a_turn_of_their_agent(typescript: Sdk, tmp_path: Path) -> None:
-    async with their_session(typescript, tmp_path) as (agent, session):
+async def test_our_client_follows_a_turn_of_their_agent(theirs: Sdk, tmp_path: Path) -> None:
+    async with their_session(theirs, tmp_path) as (agent, session):
         assert agent.info is not None
         assert (agent.info.name, agent.info.version) == ("interop", "2")
         assert [command.name for command in session.commands] == ["init"]
@@ -57,8 +58,8 @@ async def test_our_client_follows_a_turn_of_their_agent(typescript: Sdk, tmp_pat
             assert (turn.text, turn.stop_reason) == (said, "end_turn")
 
 
-async def test_our_client_understands_their_tools_terminals_and_diffs(typescript: Sdk, tmp_path: Path) -> None:
-    async with their_session(typescript, tmp_path) as (_, session):
+async def test_our_client_understands_their_tools_terminals_and_diffs(theirs: Sdk, tmp_path: Path) -> None:
+    async with their_session(theirs, tmp_path) as (_, session):
         async with session.prompt("tools") as turn:
             events = [event async for event in turn]
         (call,) = turn.tool_calls
@@ -76,16 +77,16 @@ async def test_our_client_understands_their_tools_terminals_and_diffs(typescript
         assert (session.title, session.usage.used) == ("Interop", 10)
 
 
-async def test_our_client_answers_their_questions(typescript: Sdk, tmp_path: Path) -> None:
-    async with their_session(typescript, tmp_path, permissions=Permissions(other="allow")) as (_, session):
+async def test_our_client_answers_their_questions(theirs: Sdk, tmp_path: Path) -> None:
+    async with their_session(theirs, tmp_path, permissions=Permissions(other="allow")) as (_, session):
         async with session.prompt("permission") as turn:
             states = [event.state async for event in turn if isinstance(event, State)]
         assert turn.text == "id-allow_once"
         assert states == ["running", "requires_action", "running", "idle"]
 
 
-async def test_our_client_cancels_and_hears_of_failures(typescript: Sdk, tmp_path: Path) -> None:
-    async with their_session(typescript, tmp_path) as (_, session):
+async def test_our_client_cancels_and_hears_of_failures(theirs: Sdk, tmp_path: Path) -> None:
+    async with their_session(theirs, tmp_path) as (_, session):
         async with session.prompt("wait") as turn:
             async for event in turn:
                 if isinstance(event, State) and event.state == "running":
@@ -95,8 +96,8 @@ async def test_our_client_cancels_and_hears_of_failures(typescript: Sdk, tmp_pat
             await session.prompt("fail")
 
 
-async def test_our_client_lists_loads_and_sets_at_their_agent(typescript: Sdk, tmp_path: Path) -> None:
-    async with their_session(typescript, tmp_path) as (agent, session):
+async def test_our_client_lists_loads_and_sets_at_their_agent(theirs: Sdk, tmp_path: Path) -> None:
+    async with their_session(theirs, tmp_path) as (agent, session):
         await session.prompt("echo hello")
         await session.set_mode("code")
         assert session.modes is not None
@@ -109,17 +110,17 @@ async def test_our_client_lists_loads_and_sets_at_their_agent(typescript: Sdk, t
         assert await agent.sessions() == []
 
 
-async def test_our_client_finds_their_agent_of_version_1(typescript: Sdk, tmp_path: Path) -> None:
-    command = typescript.program("agent")
+async def test_our_client_finds_their_agent_of_version_1(theirs: Sdk, tmp_path: Path) -> None:
+    command = theirs.program("agent")
     async with (
         asyncio.timeout(SECONDS),
-        connect(command, env=typescript.variables, versions=(1, 2)) as agent,
+        connect(command, env=theirs.variables, versions=(1, 2)) as agent,
         agent.session(tmp_path) as session,
     ):
         assert agent.version == 1
         assert (await session.prompt("echo hello")).text == "hello"
     with pytest.raises(SpeaksVersion1):
-        async with asyncio.timeout(SECONDS), connect(command, env=typescript.variables, versions=(2,)):
+        async with asyncio.timeout(SECONDS), connect(command, env=theirs.variables, versions=(2,)):
             pass
 
 
@@ -147,8 +148,8 @@ def of(turn: Json, kind: str) -> list[Json]:
     return [update for update in turn["updates"] if update["sessionUpdate"] == kind]
 
 
-def test_their_client_takes_the_tour_with_our_agent(typescript: Sdk, tmp_path: Path) -> None:
-    seen = their_view(typescript, tmp_path, ["/tour"])
+def test_their_client_takes_the_tour_with_our_agent(theirs: Sdk, tmp_path: Path) -> None:
+    seen = their_view(theirs, tmp_path, ["/tour"])
     (turn,) = seen["turns"]
 
     assert seen["hello"]["protocolVersion"] == 2
@@ -163,9 +164,9 @@ def test_their_client_takes_the_tour_with_our_agent(typescript: Sdk, tmp_path: P
     assert any(option["currentValue"] == "code" for option in seen["changed"]["configOptions"])
 
 
-def test_their_client_cancels_our_turn_and_our_command(typescript: Sdk, tmp_path: Path) -> None:
+def test_their_client_cancels_our_turn_and_our_command(theirs: Sdk, tmp_path: Path) -> None:
     seen = their_view(
-        typescript,
+        theirs,
         tmp_path,
         ["/run sh -c 'echo begun; sleep 60'", "terminal/cancel"],
         ["/run sh -c 'echo begun; sleep 60'", "terminal_output_chunk"],

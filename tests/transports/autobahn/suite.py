@@ -18,7 +18,7 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from benchmarks.peers import cache
+from tests.interop.peers.building import cache
 
 Verdicts: TypeAlias = dict[str, tuple[str, str]]
 """Of each case: what is said of the behaviour, and of the way it was closed."""

@@ -1,0 +1,115 @@
+"""The other implementations of the protocol that ours is tried with: their names, and how their programs are started.
+
+Each folder here holds the programs of one language: a `client` that plays the steps it reads, and an `agent` that shows
+one part of the protocol per prompt. `install` makes them ready to start, from a registry or from an earlier run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from pathlib import Path
+
+from tests.interop.peers.building import (
+    Absent,
+    cargo_program,
+    go_program,
+    java_program,
+    node_packages,
+    python_environment,
+    tool,
+)
+
+__all__ = [
+    "ALL",
+    "GO",
+    "JAVA",
+    "OFFICIAL",
+    "OFFICIAL_NEXT",
+    "PEERS",
+    "RUST",
+    "TYPESCRIPT",
+    "Absent",
+    "ForeignPeer",
+    "install",
+    "official_python",
+    "official_python_remote",
+    "release",
+    "typescript_sdk",
+]
+
+PEERS = Path(__file__).parent
+
+TYPESCRIPT = "typescript-2.4.0"
+OFFICIAL = "python-0.12.1"
+OFFICIAL_NEXT = "python-1.0.0rc3"
+RUST = "rust-5.0.0"
+GO = "go-0.13.0"
+JAVA = "java-0.14.0"
+ALL = (TYPESCRIPT, OFFICIAL, OFFICIAL_NEXT, RUST, GO, JAVA)
+
+
+@dataclass(frozen=True)
+class ForeignPeer:
+    """One implementation, ready to be started."""
+
+    name: str
+    start: Callable[[str], list[str]]
+    """The command of a part, which is `client` or `agent`, or one of these with `_v2`."""
+    variables: Mapping[str, str] = field(default_factory=dict[str, str])
+    """What its environment must have."""
+
+    def program(self, part: str) -> list[str]:
+        """Return the command of its `client` or `agent`."""
+        return self.start(part)
+
+
+def install(name: str, *, is_remote: bool = False) -> ForeignPeer:
+    """Make an implementation ready to start.
+
+    Args:
+        name: Which one.
+        is_remote: With what its ways over the network need, where that is more.
+
+    Raises:
+        Absent: If its toolchain is not installed, or its registry does not answer.
+    """
+    match name.partition("-")[0]:
+        case "python":
+            runtime = official_python_remote(name) if is_remote else official_python(name)
+            return ForeignPeer(name, lambda part: [runtime, str(PEERS / "py" / f"{part}.py")])
+        case "typescript":
+            node, variables = tool("node"), {"INTEROP_SDK": str(typescript_sdk())}
+            return ForeignPeer(name, lambda part: [node, str(PEERS / "ts" / f"{part}.mjs")], variables)
+        case "rust":
+            command = [str(cargo_program(PEERS / "rust"))]
+        case "go":
+            command = [str(go_program(PEERS / "go"))]
+        case "java":
+            command = java_program(PEERS / "java")
+        case language:
+            raise Absent(f"received the name {name!r}, expected one of {', '.join(ALL)}: {language} is not among them")
+    return ForeignPeer(name, lambda part: [*command, part])
+
+
+def release(name: str) -> str:
+    """Return the version in the name of an implementation."""
+    return name.partition("-")[2]
+
+
+def official_python(name: str) -> str:
+    """Return the interpreter of an environment with the official Python SDK."""
+    return python_environment(f"official-{release(name)}", f"agent-client-protocol=={release(name)}")
+
+
+def official_python_remote(name: str) -> str:
+    """Return the same with what its remote transports need, and the web server that ours stands on, too."""
+    requirements = (f"agent-client-protocol[http]=={release(name)}", f"uvicorn=={version('uvicorn')}")
+    return python_environment(f"official-remote-{release(name)}", *requirements)
+
+
+def typescript_sdk() -> Path:
+    """Return the TypeScript SDK's module for v1."""
+    packages = (f"@agentclientprotocol/sdk@{release(TYPESCRIPT)}", "zod@4", "ws@8")
+    return node_packages(TYPESCRIPT, *packages) / "@agentclientprotocol/sdk/dist/v1/stable/acp.js"

@@ -1,0 +1,17 @@
+"""`python -m tests.interop.peers [NAME...]`: make foreign peers ready; say which cannot be had here, and why."""
+
+from __future__ import annotations
+
+import sys
+import time
+
+from tests.interop.peers import ALL, Absent, install
+
+for name in sys.argv[1:] or ALL:
+    began = time.monotonic()
+    try:
+        install(name, is_remote=True)
+    except Absent as reason:
+        print(f"{name}: absent: {reason}")
+    else:
+        print(f"{name}: ready after {time.monotonic() - began:.0f} s")

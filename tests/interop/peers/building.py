@@ -1,0 +1,163 @@
+"""Where foreign peers are kept from run to run, and how each toolchain makes them."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+LONGEST_SECONDS = 1_800
+"""No registry and no compiler takes longer, on a busy machine either."""
+
+
+class Absent(Exception):
+    """A peer cannot be had here; the message says what is missing."""
+
+
+def cache() -> Path:
+    """Return the folder where environments and builds are kept from run to run."""
+    if chosen := os.environ.get("DUOLOGUE_BENCH_DIR"):
+        return Path(chosen)
+    try:
+        home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+        folder = home / "duologue-bench"
+        folder.mkdir(parents=True, exist_ok=True)
+    except (OSError, RuntimeError):
+        return Path(tempfile.gettempdir()) / "duologue-bench"
+    return folder
+
+
+def python_environment(name: str, *requirements: str) -> str:
+    """Return the interpreter of an environment with these requirements, made on first use."""
+    folder = cache() / f"{name}-python{sys.version_info.major}.{sys.version_info.minor}"
+    runtime = folder / "bin" / "python"
+    # Versions are part of the marker: another requirement makes the environment anew.
+    with _making(folder, f"ready-{'-'.join(requirements).replace('==', '-')}") as is_needed:
+        if is_needed:
+            say(f"making an environment for {', '.join(requirements)}")
+            subprocess.run([sys.executable, "-m", "venv", "--clear", folder], check=True)
+            _fetch(
+                [str(runtime), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *requirements], folder
+            )
+    return str(runtime)
+
+
+def node_packages(name: str, *packages: str) -> Path:
+    """Return the folder of `node_modules` with these packages, installed on first use."""
+    folder = cache() / name
+    with _making(folder, f"ready-{'-'.join(packages).replace('/', '-')}") as is_needed:
+        if is_needed:
+            say(f"installing {', '.join(packages)}")
+            install = [tool("npm"), "install", "--no-audit", "--no-fund", "--prefix", str(folder)]
+            _fetch([*install, *packages], folder)
+    return folder / "node_modules"
+
+
+def cargo_program(sources: Path) -> Path:
+    """Return the program of a crate, built on first use and after a change."""
+    folder = cache() / f"rust-{_digest([sources / 'Cargo.lock'])}"
+    with _making(folder, _built(sources)) as is_needed:
+        if is_needed:
+            cargo = tool("cargo")
+            say(f"building {sources}")
+            _fetch([cargo, "fetch", "--locked", "--quiet"], sources)
+            _build([cargo, "build", "--locked", "--offline", "--quiet"], sources, {"CARGO_TARGET_DIR": str(folder)})
+    return folder / "debug" / "peer"
+
+
+def go_program(sources: Path) -> Path:
+    """Return the program of a Go module, built on first use and after a change."""
+    folder = cache() / f"go-{_digest([sources / 'go.sum'])}"
+    with _making(folder, _built(sources)) as is_needed:
+        if is_needed:
+            go = tool("go")
+            say(f"building {sources}")
+            _fetch([go, "mod", "download"], sources)
+            _build([go, "build", "-o", str(folder / "peer"), "."], sources, {"GOTOOLCHAIN": "local"})
+    return folder / "peer"
+
+
+def java_program(sources: Path) -> list[str]:
+    """Return the command of a Java program, compiled on first use and after a change."""
+    folder = cache() / f"java-{_digest([sources / 'pom.xml'])}"
+    java = tool("java")
+    with _making(folder, _built(sources)) as is_needed:
+        if is_needed:
+            javac, maven = tool("javac"), tool("mvn")
+            say(f"building {sources}")
+            _fetch(_jars(maven, folder / "lib"), sources)
+            files = [str(each) for each in sources.glob("*.java")]
+            _build(
+                [javac, "-nowarn", "-cp", str(folder / "lib" / "*"), "-d", str(folder / "classes"), *files], sources, {}
+            )
+    return _jvm(java, folder)
+
+
+def _jars(maven: str, folder: Path) -> list[str]:
+    return [maven, "-B", "-q", "dependency:copy-dependencies", f"-DoutputDirectory={folder}"]
+
+
+def _jvm(java: str, folder: Path) -> list[str]:
+    # What starts fast is what many short runs need.
+    flags = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto"]
+    return [java, *flags, "-cp", os.pathsep.join([str(folder / "classes"), str(folder / "lib" / "*")]), "Peer"]
+
+
+def tool(name: str) -> str:
+    """Return the path of a tool.
+
+    Raises:
+        Absent: If it is not installed.
+    """
+    if found := shutil.which(name):
+        return found
+    raise Absent(f"{name} is not installed here")
+
+
+def say(what: str) -> None:
+    """Print progress for the person who waits."""
+    print(f"peers: {what}", file=sys.stderr, flush=True)
+
+
+@contextmanager
+def _making(folder: Path, marker: str) -> Generator[bool]:
+    """Tell whether the folder has to be filled, and leave the marker after that; one process fills it at a time."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder.parent / f"{folder.name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        is_needed = not (folder / marker).exists()
+        yield is_needed
+        if is_needed:
+            (folder / marker).touch()
+
+
+def _built(sources: Path) -> str:
+    return f"built-{_digest(sorted(each for each in sources.rglob('*') if each.is_file()))}"
+
+
+def _digest(files: Sequence[Path]) -> str:
+    content = hashlib.sha256()
+    for file in files:
+        content.update(file.name.encode() + b"\0" + file.read_bytes() + b"\0")
+    return content.hexdigest()[:16]
+
+
+def _fetch(command: Sequence[str], folder: Path) -> None:
+    """Bring what a registry has."""
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=LONGEST_SECONDS)
+    if done.returncode != 0:
+        said = (done.stderr or done.stdout).strip().splitlines()
+        raise Absent(f"`{' '.join(command[:3])}` brought nothing from its registry: {said[-1] if said else 'no word'}")
+
+
+def _build(command: Sequence[str], folder: Path, variables: Mapping[str, str]) -> None:
+    """Build our own sources: what fails here is a fault of theirs, never a reason to skip."""
+    env = {**os.environ, **variables}
+    subprocess.run(command, cwd=folder, env=env, check=True, stdout=sys.stderr, timeout=LONGEST_SECONDS)
