@@ -135,5 +135,6 @@ def test_every_effect_is_named_once_and_what_is_not_known_only_where_nothing_is(
     assert both.acts == ["execute: rm -rf /", "delete: /a", "delete: /b", "edit: /c"]
     assert question(kind="other", command="make").acts == ["execute: make"]
     assert question(kind="fetch", paths=["https://example.com"]).acts == ["fetch: https://example.com"]
+    assert question(kind="delete", command="ls").acts == ["execute: ls", "delete: what it is done to is not named"]
     assert question(kind="think").acts == ["think: neither file nor command is named"]
     assert question(kind="read", paths=["/a/.env"]).acts == ["read: /a/.env"]

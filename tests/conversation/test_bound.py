@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import tracemalloc
+from collections.abc import Callable
 
 import msgspec
 import pytest
@@ -92,6 +93,27 @@ def test_a_transcript_never_takes_more_than_its_bound(kind: str) -> None:
         if number % 250 == 0:
             assert size_of(transcript) < 1.25 * LIMIT
     assert size_of(transcript) < 1.25 * LIMIT
+
+
+TINY: dict[str, Callable[[str], Update]] = {
+    "messages": lambda name: piece("x", name),
+    "whole messages": lambda name: MessageChanged(role="agent", message_id=name, content=[TextContent("x")]),
+    "tool calls": lambda name: ToolCallChanged(tool_call_id=name),
+    "compactions": lambda name: CompactionChanged(compaction_id=name, status="completed"),
+}
+
+
+@pytest.mark.fault("PRC-23")
+@pytest.mark.parametrize("kind", TINY)
+def test_items_with_next_to_no_content_take_no_more_than_the_bound_either(kind: str) -> None:
+    tracemalloc.start()
+    transcript = Transcript(LIMIT)
+    for number in range(5000):
+        transcript.apply(TINY[kind](f"{number:08}"))
+    taken, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert transcript.dropped > 0
+    assert taken < 1.25 * LIMIT  # tables grow in steps
 
 
 @pytest.mark.fault("PRC-23")

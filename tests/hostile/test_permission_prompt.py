@@ -83,6 +83,15 @@ def test_commands_and_all_files_are_shown_with_their_number(tmp_path: Path) -> N
         assert [path for path in files if f"    delete: {path}\n" not in shown] == []
 
 
+def test_a_harmless_command_does_not_hide_another_kind_of_effect(tmp_path: Path) -> None:
+    with asked(tmp_path, {"title": "List", "kind": "delete", "rawInput": {"command": "ls"}}) as person:
+        shown = person.until("Your choice")
+        person.type("\n")
+        person.until("answer 0: no")
+
+        assert "effects (2):\n    execute: ls\n    delete: what it is done to is not named\n" in shown
+
+
 def test_what_is_only_in_the_content_or_the_input_is_shown(tmp_path: Path) -> None:
     text = {"type": "content", "content": {"type": "text", "text": "rm -rf /\nreally"}}
     call = {"title": "Run", "kind": "execute", "content": [text], "rawInput": {"target": "production"}}

@@ -111,9 +111,13 @@ class Question:
     @property
     def acts(self) -> list[str]:
         """Each effect in a line of its own, in full: a yes is about these, and a remembered yes about these alone."""
-        lines = [_line(effect) for effect in self.effects if effect.kind not in NOTES]
-        named = list(dict.fromkeys(line for line in lines if line is not None))
-        return named or [f"{self.effects[0].kind}: neither file nor command is named"]
+        effects = [effect for effect in self.effects if effect.kind not in NOTES]
+        named = {effect.kind for effect in effects if _named(effect) is not None}
+        if not named:
+            return [f"{self.effects[0].kind}: neither file nor command is named"]
+        # `other` beside something that is named says no more than that.
+        shown = [effect for effect in effects if _named(effect) is not None or effect.kind not in {*named, "other"}]
+        return list(dict.fromkeys(map(_line, shown)))
 
     @property
     def details(self) -> list[str]:
@@ -256,6 +260,10 @@ class Question:
         return True
 
 
-def _line(effect: Effect) -> str | None:
-    named = effect.path or effect.spelling if effect.command is None else effect.command.line
-    return None if named is None else f"{effect.kind}: {inert(named, None)}"
+def _named(effect: Effect) -> str | None:
+    return effect.path or effect.spelling if effect.command is None else effect.command.line
+
+
+def _line(effect: Effect) -> str:
+    named = _named(effect)
+    return f"{effect.kind}: {'what it is done to is not named' if named is None else inert(named, None)}"

@@ -11,10 +11,13 @@ from duologue.conversation.growing import GrowingMessage, GrowingTerminal, cut_c
 from duologue.conversation.items import Compaction, Item, SessionMessage, ToolCall
 from duologue.conversation.weight import weight_of
 
-__all__ = ["Entries", "Key", "drop_oldest"]
+__all__ = ["ITEM_BYTES", "Entries", "Key", "drop_oldest"]
 
 Key: TypeAlias = tuple[str, str]
 """What kind of item it is, and its id."""
+
+ITEM_BYTES = 512
+"""What an item takes beside its content: its own fields, and its place in the tables."""
 
 MAX_TITLE_CHARS = 4096
 MAX_LOCATIONS = 256
@@ -75,13 +78,13 @@ class Entries:
             del self._numbers[key]
 
     def weigh(self) -> list[tuple[int, int]]:
-        """The number and the bytes of each item, oldest first; only what has changed is looked at again."""
+        """The number and the bytes of each item with its place, oldest first; only changed ones are looked at again."""
         for number, item in self.by_number.items():
             if isinstance(item, GrowingMessage):
                 self._weights[number] = item.compact()
             elif number not in self._weights:
                 self._weights[number] = weight_of(item)
-        return [(number, self._weights[number]) for number in self.by_number]
+        return [(number, ITEM_BYTES + self._weights[number]) for number in self.by_number]
 
     def cut_last(self, keep: int) -> None:
         """Drop the oldest content of the newest item, so that about `keep` bytes of it stay."""

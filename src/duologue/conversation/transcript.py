@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from msgspec import UNSET, UnsetType, structs
 
-from duologue.conversation.entries import Entries, Key, drop_oldest
+from duologue.conversation.entries import ITEM_BYTES, Entries, Key, drop_oldest
 from duologue.conversation.growing import GrowingMessage, GrowingTerminal, joined, patched_meta, size_of
 from duologue.conversation.items import (
     Compaction,
@@ -57,9 +57,6 @@ __all__ = ["MAX_TRANSCRIPT_BYTES", "Transcript"]
 
 MAX_TRANSCRIPT_BYTES = 64 * 1024 * 1024
 """What one session keeps in memory: more text than any model reads, and a quarter of what a client may take."""
-
-_ITEM_BYTES = 512
-"""What an item takes beside its content."""
 
 _SUBAGENT_FIELDS = ("title", "description", "state", "can_cancel", "cwd", "additional_directories")
 
@@ -170,7 +167,7 @@ class Transcript:
         return None
 
     def _apply(self, update: Update) -> Changed:
-        self._added += (size := _ITEM_BYTES + weight_of(update))
+        self._added += (size := ITEM_BYTES + weight_of(update))
         if self._added > self._max_bytes:
             self._make_room(size)
         match update:
@@ -256,7 +253,7 @@ class Transcript:
         if message is None:
             message = GrowingMessage(chunk)
             self._items.add(message, None if chunk.message_id is None else (chunk.role, chunk.message_id))
-            self._added += _ITEM_BYTES
+            self._added += ITEM_BYTES
         message.append(chunk)
 
     def _whole_message(self, change: MessageChanged) -> Message:
