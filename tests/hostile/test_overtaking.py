@@ -49,6 +49,23 @@ async def test_no_flood_of_updates_hides_what_a_tool_call_does(chunks: int, vers
 
 
 @pytest.mark.parametrize("version", VERSIONS)
+async def test_a_flood_that_pushes_a_tool_call_out_of_the_transcript_does_not_hide_it(
+    version: int, tmp_path: Path
+) -> None:
+    async def attack(agent: ScriptedAgent) -> None:
+        announce(agent, True, **COMMAND)
+        speak(agent, 100, "x" * 4096)
+        assert outcome(await ask(agent))["optionId"] == "o0"
+
+    async with (
+        asyncio.timeout(30),
+        talking_to(version, attack, tmp_path, permissions=RULES, max_transcript_bytes=65536) as (session, _),
+    ):
+        await session.prompt("go")
+        assert session.transcript.dropped > 0
+
+
+@pytest.mark.parametrize("version", VERSIONS)
 async def test_an_update_behind_the_question_hides_nothing(version: int, tmp_path: Path) -> None:
     async def attack(agent: ScriptedAgent) -> None:
         announce(agent, True, **COMMAND)

@@ -147,6 +147,8 @@ def effects_of_tool(tool: ToolCall, scene: Scene) -> list[Effect]:
         found += path_effects(done, path, scene)
     if len(acts) > MOST_PATHS or kind not in [effect.kind for effect in found]:
         found.append(Effect(kind, subject=_digest(tool)))
+    if tool.is_truncated and kind == "other":  # what it said of its kind may have been dropped, so it may be any
+        found += [Effect(each, subject=_digest(tool)) for each in KINDS[:-2]]
     return list(dict.fromkeys(found))
 
 

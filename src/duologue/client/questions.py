@@ -114,7 +114,7 @@ class Question:
         effects = [effect for effect in self.effects if effect.kind not in NOTES]
         named = {effect.kind for effect in effects if _named(effect) is not None}
         if not named:
-            return [f"{self.effects[0].kind}: neither file nor command is named"]
+            return [f"{effect.kind}: neither file nor command is named" for effect in effects]
         # `other` beside something that is named says no more than that.
         shown = [effect for effect in effects if _named(effect) is not None or effect.kind not in {*named, "other"}]
         return list(dict.fromkeys(map(_line, shown)))

@@ -70,7 +70,7 @@ class ToolCall(Struct, frozen=True, kw_only=True):
     is_unsettled: bool = False
     """Its turn ended without a word on how it ended; `status` is the last that the agent sent."""
     is_truncated: bool = False
-    """It showed more than a transcript may hold, and the oldest of its content is gone."""
+    """It showed more than a transcript may hold, and the oldest of its content is gone, perhaps even its kind."""
 
     @property
     def is_over(self) -> bool:

@@ -281,7 +281,9 @@ class Transcript:
 
     def _tool_call(self, change: ToolCallChanged) -> ToolCall:
         key = ("tool", change.tool_call_id)
-        before = self._kept(key, ToolCall(tool_call_id=change.tool_call_id))
+        # An update of a call that is not here may be about one that was dropped, and then most of it is not known.
+        may_be_rest = self.dropped > 0 and not change.is_new and change.kind is UNSET
+        before = self._kept(key, ToolCall(tool_call_id=change.tool_call_id, is_truncated=may_be_rest))
         fields = tool_fields(before, change)
         return self._put(key, before, meta=patched_meta(before.meta, change.meta), **fields)
 
