@@ -194,6 +194,29 @@ async def test_the_mcp_servers_of_the_client_are_connected_and_their_tools_ask_f
         assert editor.of(v1.ToolCallUpdate)[-1].raw_output is not None
 
 
+@pytest.mark.fault("PRM-17")
+async def test_an_approval_of_an_mcp_tool_for_always_covers_its_arguments_too(tmp_path: Path) -> None:
+    async def answer(messages: list[ModelMessage], info: AgentInfo) -> AsyncIterator[str | dict[int, DeltaToolCall]]:
+        last = messages[-1].parts[-1]
+        if isinstance(last, UserPromptPart):
+            number = "".join(part for part in last.content if isinstance(part, str))
+            yield {0: DeltaToolCall(name="small__echo", json_args=f'{{"a": {number}}}', tool_call_id=number)}
+        else:
+            yield "done"
+
+    server = small()
+    stdio = v1.McpServerStdio(name=server.name, command=server.command, args=server.args, env=[])
+    agent = acp_agent(PydanticAgent(FunctionModel(stream_function=answer)))
+    async with asyncio.timeout(30), editor_for(agent, tmp_path) as editor:
+        editor.answer_permission()
+        editor.choose = "allow_always"
+        session = await editor.new(mcp_servers=[stdio])
+        for number in ("1", "1", "2", "2"):
+            await editor.prompt(session, number)
+
+        assert [asked.tool_call.raw_input for asked in editor.asked] == [{"a": 1}, {"a": 2}]
+
+
 async def test_an_agent_without_mcp_servers_needs_no_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "mcp", None)
     agent = PydanticAgent(TestModel(custom_output_text="fine"))

@@ -216,8 +216,10 @@ class _Run:
         results = DeferredToolResults()
         for call in requests.approvals:
             tool = await self._tool(call)
-            # "Always" covers these arguments; of a tool of an MCP server, the tool for as long as it stays the same.
-            is_allowed = await tool.allow(remember_as=self._approved_as.get(call.tool_name))
+            server_tool = self._approved_as.get(call.tool_name)
+            # "Always" covers these arguments; of a tool of an MCP server, for as long as the tool stays the same.
+            covered = None if server_tool is None else f"{server_tool} {call.args_as_json_str()}"
+            is_allowed = await tool.allow(remember_as=covered)
             results.approvals[call.tool_call_id] = True if is_allowed else ToolDenied("the user did not permit this")
         for call in requests.calls:
             tool = await self._tool(call)
