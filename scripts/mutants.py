@@ -176,7 +176,9 @@ def _run_tests(copy: Path, tests: tuple[str, ...], seconds: float) -> tuple[int,
 
 def main(arguments: list[str] | None = None) -> int:
     """Try the mutations that were asked for and print a line for each; return 1 if too few are killed."""
-    parser = argparse.ArgumentParser(prog="python -m scripts.mutants", description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m scripts.mutants", description="Plant faults; the tests must notice."
+    )
     parser.add_argument("words", nargs="*", help="only mutations whose id contains one of these words")
     parser.add_argument("--count", type=int, help="only so many, spread evenly")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
