@@ -27,6 +27,8 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Self
 
+import msgspec
+
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "tests" / "mutations"
 
@@ -84,7 +86,7 @@ def read_mutations(folder: Path = FOLDER) -> list[Mutation]:
     tables = [
         table for path in sorted(folder.glob("*.toml")) for table in tomllib.loads(path.read_text("utf-8"))["mutation"]
     ]
-    return [Mutation(**{**table, "tests": tuple(table["tests"])}) for table in tables]
+    return [msgspec.convert(table, Mutation) for table in tables]
 
 
 def spread(mutations: list[Mutation], count: int) -> list[Mutation]:
@@ -192,7 +194,7 @@ def main(arguments: list[str] | None = None) -> int:
             print(failure)
             print("the named tests fail without any mutation: nothing can be shown")
             return 1
-        outcomes = []
+        outcomes: list[Outcome] = []
         for outcome in bench.try_all(chosen):
             outcomes.append(outcome)
             print(
