@@ -17,9 +17,11 @@ import os
 import shutil
 import subprocess
 import sys
+import sysconfig
 import tempfile
 import time
 import tomllib
+import venv
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -118,6 +120,7 @@ class Workbench:
                     shutil.copytree(source, copy / name, ignore=NOT_COPIED, symlinks=True)
                 else:
                     shutil.copy2(source, copy / name)
+            _make_interpreter(copy)
             self._copies.put(copy)
         return self
 
@@ -144,28 +147,53 @@ class Workbench:
         original = path.read_text("utf-8")
         began = time.monotonic()
         try:
-            path.write_text(mutation.apply_to(original), "utf-8")
+            _write_source(path, mutation.apply_to(original))
             code, output = _run_tests(copy, mutation.tests, RUN_SECONDS)
         finally:
-            path.write_text(original, "utf-8")
+            _write_source(path, original)
             self._copies.put(copy)
         # 1: tests failed; -1: a test hung, which is noticed too. Anything else is a mistake in the list.
         verdict = {0: "survived", 1: "killed", -1: "killed"}.get(code, "unusable")
         return Outcome(mutation, verdict, time.monotonic() - began, output)
 
 
+def _make_interpreter(copy: Path) -> None:
+    """Give a copy an interpreter of its own: programs that tests start without our environment import the copy, too."""
+    venv.create(copy / ".venv", symlinks=True)
+    [packages] = (copy / ".venv" / "lib").glob("python*/site-packages")
+    ours = {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}
+    lines = [f"{copy / 'src'}", *(f"import site; site.addsitedir({path!r})" for path in sorted(ours))]
+    (packages / "copy.pth").write_text("\n".join(lines), "utf-8")
+
+
+def _write_source(path: Path, text: str) -> None:
+    """Write a module and remove its bytecode, whose time stamp does not tell two changes in one second apart."""
+    path.write_text(text, "utf-8")
+    for compiled in path.parent.glob(f"__pycache__/{path.stem}.*.pyc"):
+        compiled.unlink()
+
+
 def _run_tests(copy: Path, tests: tuple[str, ...], seconds: float) -> tuple[int, str]:
     command = [
-        *(sys.executable, "-m", "pytest", "-x", "-q", "--no-header", "-p", "no:cacheprovider", "-p", "no:xdist"),
-        *(f"--timeout={TEST_SECONDS}", *tests),
+        *(
+            str(copy / ".venv" / "bin" / "python"),
+            "-m",
+            "pytest",
+            "-x",
+            "-q",
+            "--no-header",
+            "-p",
+            "no:cacheprovider",
+            "-p",
+            "no:xdist",
+        ),
+        *(f"--timeout={TEST_SECONDS}", "--tb=native", *tests),
     ]
-    environment = {**os.environ, "PYTHONPATH": str(copy / "src"), "PYTHONDONTWRITEBYTECODE": "1"}
     try:
         done = subprocess.run(
             command,
             check=False,
             cwd=copy,
-            env=environment,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,

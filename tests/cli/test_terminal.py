@@ -24,7 +24,7 @@ def test_the_diff_is_shown_before_the_question(tmp_path: Path) -> None:
     assert (tmp_path / "note.txt").read_text() == "hello\n"
 
 
-@pytest.mark.parametrize("answer", ["\n", "99\n", "yes\n", "\x04"])
+@pytest.mark.parametrize("answer", ["\n", "0\n", "99\n", "yes\n", "\x04"])
 def test_anything_that_is_no_answer_is_a_no(tmp_path: Path, answer: str) -> None:
     with terminal(tmp_path, "run", "/write note.txt hello") as person:
         person.until("Your choice")

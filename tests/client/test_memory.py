@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from duologue.client.effects import Effect
+from duologue.client.memory import Turn
 from duologue.client.permissions import Permissions, Question
 from duologue.client.questions import Scope
 from tests.client.asked import User, question, runs, writes
@@ -61,6 +63,16 @@ async def test_always_for_a_tool_without_file_or_command_is_about_that_very_call
     await permissions.decide(question(kind="other", raw_input={"to": "bob"}))
     await permissions.decide(question(kind="fetch", raw_input={"to": "ann"}))
     assert len(user.asked) == 3
+
+
+def test_a_yes_covers_an_act_as_a_whole_or_not_at_all() -> None:
+    edit, protected = Effect("edit", "/project/file"), Effect("protected", "/project/file")
+    turn = Turn()
+    turn.grant([edit])
+
+    assert not turn.spend([edit, protected])
+    assert turn.spend([edit])
+    assert not turn.spend([edit])
 
 
 async def test_an_answer_for_the_turn_ends_with_it(tmp_path: Path) -> None:

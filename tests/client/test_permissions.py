@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from duologue.client.effects import MOST_PATHS
 from duologue.client.permissions import Permissions, Question
 from tests.client.asked import User, question, reads, runs, says_yes, writes
 
@@ -160,6 +161,14 @@ async def test_a_call_is_judged_by_all_it_shows_and_not_by_the_kind_it_names(tmp
     assert await decided(kind="edit", changes=[tmp_path / "docs" / "a"]) == "allow_once"
     assert await decided(kind="edit", changes=[tmp_path / "docs" / "a", tmp_path / "a"]) == "reject_once"
     assert await decided(kind="something new", paths=[tmp_path / "a"]) == "reject_once"
+
+
+async def test_a_call_that_names_more_files_than_are_judged_is_not_covered_by_a_rule(tmp_path: Path) -> None:
+    paths = [str(tmp_path / f"file{number}") for number in range(MOST_PATHS + 1)]
+    permissions = Permissions(edit="allow")
+
+    assert await permissions.decide(question(tmp_path, kind="edit", paths=paths[:-1])) == "allow_once"
+    assert await permissions.decide(question(tmp_path, kind="edit", paths=paths)) == "reject_once"
 
 
 # --- the end of a turn

@@ -87,10 +87,14 @@ def test_output_goes_on_after_what_is_no_longer_kept() -> None:
     live = LiveOutput(commands, "t", shown.append, lambda: True)
     output = b"".join(b"%d\n" % number for number in range(20_000))
     commands.show(TerminalOutput(terminal_id="t", data=output))
+    kept = commands.shown("t")
     commands.show(Terminal(terminal_id="t", output=output))
     commands.show(Terminal(terminal_id="t", output=output[-KEPT_BYTES * 3 // 2 :] + b"more\n"))
     live.end()
 
+    assert kept is not None
+    assert kept.truncated
+    assert kept.output == output[-KEPT_BYTES:].decode()
     assert shown[-3:] == ["19998", "19999", "more"]
     assert "…" not in shown
 

@@ -16,11 +16,13 @@ from duologue.errors import EncodeError, InternalError, InvalidParams, InvalidRe
 from duologue.jsonrpc.codec import (
     MAX_DEPTH,
     MAX_ID_CHARS,
+    MAX_LONE_SURROGATES,
     MAX_NUMBER_CHARS,
     Malformed,
     has_long_number,
     is_legal_id,
     is_sound,
+    mend_surrogates,
     parse,
     serialize_error,
     serialize_notification,
@@ -152,6 +154,13 @@ def test_mending_a_surrogate_changes_no_other_byte() -> None:
 
     assert isinstance(message.params, Raw)
     assert bytes(message.params) == before + rb',"x":"\ufffd"}'
+
+
+def test_a_frame_of_too_many_lone_surrogates_is_left_as_it_is() -> None:
+    most, more = (b'"%b"' % (rb"\ud800" * count) for count in (MAX_LONE_SURROGATES, MAX_LONE_SURROGATES + 1))
+
+    assert mend_surrogates(most) == most.replace(b"d800", b"fffd")
+    assert mend_surrogates(more) is more
 
 
 def test_another_encoding_is_not_guessed_even_where_it_looks_like_an_escape() -> None:

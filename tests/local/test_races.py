@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -12,6 +13,7 @@ import pytest
 
 from duologue.errors import InvalidParams, RequestError
 from duologue.local.files import Roots
+from duologue.local.walk import DIRECTORY_ONLY, Root, walk
 from tests.local.land import CANARY, Land
 from tests.local.swapper import swapping
 
@@ -44,6 +46,23 @@ def test_checking_a_path_before_opening_it_loses_this_race(land: Land) -> None:
         seen: Counter[str] = Counter()
         for _ in races(1, seen, CANARY):
             seen[read_after_checking(land.root / "sub" / "file", land.root) or ""] += 1
+
+
+@pytest.mark.fault("FSB-10")
+def test_what_became_a_link_after_it_was_looked_at_is_not_opened(land: Land) -> None:
+    """The moment between the two, without luck: the link leads to a file inside, which the kernel would open."""
+    (land.root / "file").write_text("looked at")
+    (land.root / "other").write_text("never looked at")
+    fd = os.open(land.root, DIRECTORY_ONLY)
+    root = Root(fd, land.root.parts[1:], frozenset())
+    try:
+        with walk(root, ["file"], lambda path: (root, [path])) as place:
+            (land.root / "file").unlink()
+            (land.root / "file").symlink_to("other")
+            with pytest.raises(OSError, match=os.strerror(errno.ELOOP)):
+                place.open(os.O_RDONLY)
+    finally:
+        os.close(fd)
 
 
 @pytest.mark.fault("FSB-10")

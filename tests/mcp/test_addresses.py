@@ -7,7 +7,8 @@ import httpx2
 import pytest
 
 from duologue.errors import StartError
-from duologue.mcp.addresses import Address, check_address, check_url, resolve
+from duologue.mcp import addresses
+from duologue.mcp.addresses import Address, check_url, resolve
 from duologue.mcp.web import PinnedTransport
 
 
@@ -96,7 +97,14 @@ async def test_a_host_without_an_address_cannot_be_reached() -> None:
             await client.get("http://nowhere/mcp")
 
 
-def test_every_address_of_a_host_counts() -> None:
-    check_address("host", ipaddress.ip_address("93.184.215.14"), [])
-    with pytest.raises(StartError):
-        check_address("host", ipaddress.ip_address("127.0.0.1"), [])
+async def test_every_address_of_a_host_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def both(host: str, port: int) -> list[Address]:
+        return [ipaddress.ip_address("93.184.215.14"), ipaddress.ip_address("127.0.0.1")]
+
+    monkeypatch.setattr(addresses, "resolve", both)
+    with pytest.raises(StartError, match="private"):
+        await check_url("http://two-faced.example/mcp", [])
+    transport = PinnedTransport([], inner=httpx2.MockTransport(_answer), resolve=both)
+    async with httpx2.AsyncClient(transport=transport) as client:
+        with pytest.raises(StartError, match="private"):
+            await client.get("http://two-faced.example/mcp")

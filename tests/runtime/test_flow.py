@@ -57,6 +57,27 @@ async def test_a_slow_consumer_pauses_reading_and_loses_nothing() -> None:
         assert most < 20_000 + 100_000  # the bound, and one read beyond it
 
 
+async def test_what_waits_for_readers_pauses_reading_although_no_handler_is_behind() -> None:
+    client_side = Handlers()
+    handled: asyncio.Queue[str] = asyncio.Queue()
+
+    @client_side.on(UPDATE)
+    async def update(context: Context, params: Update) -> None:
+        handled.put_nowait(params.text)
+
+    async with asyncio.timeout(5), talk(client_side, max_incoming_bytes=10_000) as (client, agent):
+        client.unread.start("s", ["unread"], 20_000)
+        for text in ("on its way", "behind"):
+            await agent.notify(UPDATE, Update(session_id="s", text=text))
+            for _ in range(100):
+                await asyncio.sleep(0)
+        assert client.is_paused
+        assert handled.get_nowait() == "on its way"
+        assert handled.empty()
+        client.unread.stop("s", 20_000)
+        assert await handled.get() == "behind"
+
+
 async def test_a_handler_that_calls_the_peer_from_a_full_lane_gets_its_answer() -> None:
     client_side = Handlers()
     sent, answers = [0], 0

@@ -122,10 +122,15 @@ async def test_updates_of_a_session_not_yet_introduced_are_kept_and_handled_befo
     async def update(context: Context, params: Update) -> None:
         events.append(f"update {params.text}")
 
+    @client_side.on(PING)
+    async def ping(context: Context, params: Ping) -> Ping:
+        return params
+
     @agent_side.on(NEW)
     async def new(context: Context, params: Nothing) -> Scoped:
         for text in ("one", "two"):
             await send_early(context, Update(session_id="fresh", text=text))
+        await context.connection.request(PING, Ping())  # there was time to handle them
         return Scoped(session_id="fresh")
 
     def introduced(result: Scoped) -> None:
@@ -441,6 +446,36 @@ async def test_a_request_that_overtook_notifications_can_wait_for_them_and_for_n
         assert (await answer).text == "place in s"
 
     assert seen == ["asked", "one", "two", "at its place"]
+
+
+async def test_what_a_request_does_at_its_place_comes_before_the_notifications_behind_it() -> None:
+    client_side = Handlers()
+    seen: list[str] = []
+    is_over = asyncio.Event()
+
+    @client_side.on(UPDATE)
+    async def update(context: Context, params: Update) -> None:
+        seen.append(params.text)
+        if params.text == "behind":
+            is_over.set()
+
+    @client_side.on(ASK)
+    async def ask(context: Context, params: Scoped) -> Ping:
+        assert context.place is not None
+        await context.place
+        seen.append("asked")
+        return Ping()
+
+    client_side.places[ASK.name] = lambda context, params: None
+    async with asyncio.timeout(5), talk(client_side) as (_, agent):
+        await agent.notify(UPDATE, Update(session_id="s", text="before"))
+        answer = asyncio.ensure_future(agent.request(ASK, Scoped(session_id="s")))
+        await asyncio.sleep(0)
+        await agent.notify(UPDATE, Update(session_id="s", text="behind"))
+        await answer
+        await is_over.wait()
+
+    assert seen == ["before", "asked", "behind"]
 
 
 async def test_a_request_has_no_place_to_wait_for_if_nothing_came_before_it() -> None:

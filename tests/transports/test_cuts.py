@@ -13,6 +13,7 @@ import pytest
 
 from duologue import Agent, Permissions, Turn, connect
 from duologue.client.remote import RemoteAgent
+from duologue.conversation.items import Message, ToolCall
 from duologue.transports.address import Address
 from duologue.transports.asgi.doors import Doors
 from duologue.transports.asgi.endpoint import Endpoint
@@ -62,11 +63,15 @@ async def through_a_proxy(
         yield proxy, kind(Address.of(f"http://127.0.0.1:{proxy.port}", token=TOKEN), patience=QUICK)
 
 
-async def told(agent: RemoteAgent, place: Path) -> tuple[str, list[str]]:
-    """What was said in one turn, and the tools that were used."""
+async def told(agent: RemoteAgent, place: Path) -> list[str]:
+    """The transcript of one turn: what was said and which tools were used, in order."""
     async with agent.session(place) as session:
-        turn = await session.prompt("talk")
-        return turn.text, [f"{tool.title}: {tool.status}" for tool in turn.tool_calls]
+        await session.prompt("talk")
+        return [
+            f"{item.role}: {item.text}" if isinstance(item, Message) else f"{item.title}: {item.status}"
+            for item in session.transcript.items
+            if isinstance(item, Message | ToolCall)
+        ]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -86,4 +91,6 @@ async def test_a_turn_that_is_cut_again_and_again_is_the_same_as_one_that_is_not
             async with connect(transport, permissions=Permissions(edit="allow")) as agent:
                 assert await told(agent, tmp_path) == uncut
             assert proxy.cuts >= cuts
-    assert len(uncut[0].split()) > pieces
+    assert uncut[0] == "user: talk"
+    assert len(uncut) > 2 * (pieces // 100)
+    assert sum(len(item.split()) for item in uncut) > pieces

@@ -208,6 +208,7 @@ async def raw_socket(place: Site, more: str = "") -> AsyncGenerator[tuple[asynci
     async with asyncio.timeout(SECONDS):
         head = await reader.readuntil(b"\r\n\r\n")
         assert head.startswith(b"HTTP/1.1 101"), head
+        assert b"extensions" not in head.lower()
         writer.write(frame(1, INITIALIZE))
         assert (await read_frame(reader))[0] == 1
         try:
@@ -366,6 +367,9 @@ async def test_what_rests_is_ended_and_what_works_is_not() -> None:
         await busy.send({"jsonrpc": "2.0", "id": 1, "method": "wait"})
 
         assert await idle.closed() == 1001
+        async with socket_to(place) as later:  # by its end the busy one has been silent for as long, and more
+            await later.initialize()
+            assert await later.closed() == 1001
         assert place.app.connections.gauges == {"connections": 1, "requests_running": 1}
         waiting.may_answer.set()
         assert (await busy.next())["id"] == 1

@@ -257,6 +257,22 @@ async def test_the_session_of_a_message_stands_in_its_header() -> None:
     assert answers[1].content == answers[2].content
 
 
+@pytest.mark.fault("HTT-09")
+@pytest.mark.parametrize("name", ["Acp-Connection-Id", "Acp-Session-Id", "Duologue-Message", "Content-Type"])
+async def test_a_header_that_routes_a_message_is_there_once(name: str) -> None:
+    """Of two the one that a proxy reads may be another than the one that we read."""
+    async with site(Sessions()) as place, poster_to(place) as poster:
+        await poster.initialize()
+        session = await open_session(poster)
+        once = {"Acp-Connection-Id": poster.id, "Acp-Session-Id": session, "Duologue-Message": "9"}
+        headers = [*once.items(), ("Content-Type", "application/json")]
+        body = json.dumps(request(2, "session/prompt", sessionId=session))
+        twice = await poster.client.post(place.http, content=body, headers=[*headers, (name, dict(headers)[name])])
+        fine = await poster.client.post(place.http, content=body, headers=headers)
+
+    assert (twice.status_code, fine.status_code) == (400, 202)
+
+
 @pytest.mark.fault("HTT-06")
 async def test_the_wrong_form_has_its_own_answer() -> None:
     async with site(Echo()) as place, poster_to(place) as poster:
