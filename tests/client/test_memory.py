@@ -239,6 +239,9 @@ async def test_a_rule_that_was_offered_can_be_remembered(tmp_path: Path) -> None
     assert await runs(permissions, tmp_path, "git", "log", "--output=x")
     assert await runs(permissions, tmp_path, "git", "log; x")
     assert len(user.asked) == 3
+    (tmp_path / "deeper").mkdir()
+    assert await runs(permissions, tmp_path, "git", "log", "-1", place=str(tmp_path / "deeper"))
+    assert len(user.asked) == 4
 
     with pytest.raises(ValueError, match="no such rule"):
         question(command="git log").allow(rule="*")

@@ -89,6 +89,18 @@ def test_every_option_passes_as_it_is_written(entry: ReviewedCommand) -> None:
 
 
 @pytest.mark.parametrize("entry", REVIEWED, ids=list(ENTRIES))
+def test_no_option_passes_that_is_cut_short(entry: ReviewedCommand) -> None:
+    """The program may take it for the beginning of another option."""
+    known = {*entry.flags, *entry.values}
+    for name, kind in entry.values.items():
+        for short in {name[:size] for size in range(3, len(name))} - known:
+            assert not entry.accepts([f"{short}={SAMPLES[kind]}", *operands_of(entry)], "/repo"), short
+    for flag in entry.flags:
+        for short in {flag[:size] for size in range(3, len(flag)) if flag.startswith("--")} - known:
+            assert not entry.accepts([short, *operands_of(entry)], "/repo"), short
+
+
+@pytest.mark.parametrize("entry", REVIEWED, ids=list(ENTRIES))
 def test_every_option_is_one_that_the_program_has(entry: ReviewedCommand, tmp_path: Path) -> None:
     """An option that a program does not have could be the beginning of one that it has."""
 

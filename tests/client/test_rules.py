@@ -61,6 +61,8 @@ def test_a_star_stands_for_arguments_that_run_and_write_nothing() -> None:
         assert on_command(rules, fine) == "allow"
     for risky in ("git log --output=x", "git log --output x", "git log --ext-diff", "git log -c", "git log --textconv"):
         assert on_command(rules, risky) == "ask"
+    for other in ("git", "git push", "git clean --oneline", "git -5 log", "log", "x log"):
+        assert on_command(rules, other) == "ask"
 
 
 def test_a_command_is_allowed_where_the_session_works_and_not_deeper() -> None:

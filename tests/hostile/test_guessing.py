@@ -85,6 +85,20 @@ async def test_ten_thousand_guesses_at_once_are_checked_four_at_a_time_and_no_mo
             task.cancel()
 
 
+@pytest.mark.fault("HTT-23")
+async def test_checks_that_run_count_before_they_fail() -> None:
+    check = SlowCheck()
+    checks = TokenChecks(check.authenticate, Limits(check_seconds=3600, checks_at_once=100, checks_waiting=100))
+    async with asyncio.timeout(60), asyncio.TaskGroup() as group:
+        guesses = [group.create_task(ask(checks, f"guess {number}")) for number in range(50)]
+        await until(lambda: len(check.asked) >= 10)
+        for _ in range(100):
+            await asyncio.sleep(0)
+        assert (check.running, len(check.asked)) == (10, 10)
+        for task in guesses:
+            task.cancel()
+
+
 async def ask(checks: TokenChecks, token: str, address: str = "192.0.2.1") -> str | None:
     try:
         return await checks.caller_of(token, address)

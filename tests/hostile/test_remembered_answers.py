@@ -52,6 +52,14 @@ async def asked_about(place: Path, *calls: Json) -> list[Question]:
     return asked
 
 
+async def test_a_rule_is_offered_only_where_the_command_is_all_that_is_shown(tmp_path: Path) -> None:
+    log = {"title": "Look", "kind": "execute", "rawInput": {"command": "git log -1"}}
+    alone, *others = await asked_about(tmp_path, log, {**log, "content": [text("and more")]})
+
+    assert alone.offered_rules == ["git log -1", "git log *"]
+    assert [each.offered_rules for each in others] == [[]]
+
+
 RUN: Json = {"title": "Run a command", "kind": "execute"}
 CHANGED: dict[str, tuple[Json, Json]] = {
     "the content": ({**RUN, "content": [text("echo one")]}, {**RUN, "content": [text("rm -rf /")]}),

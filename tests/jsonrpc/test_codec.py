@@ -16,8 +16,8 @@ from duologue.errors import EncodeError, InternalError, InvalidParams, InvalidRe
 from duologue.jsonrpc.codec import (
     MAX_DEPTH,
     MAX_ID_CHARS,
-    MAX_LONE_SURROGATES,
     MAX_NUMBER_CHARS,
+    MAX_SURROGATES,
     Malformed,
     has_long_number,
     is_legal_id,
@@ -156,8 +156,8 @@ def test_mending_a_surrogate_changes_no_other_byte() -> None:
     assert bytes(message.params) == before + rb',"x":"\ufffd"}'
 
 
-def test_a_frame_of_too_many_lone_surrogates_is_left_as_it_is() -> None:
-    most, more = (b'"%b"' % (rb"\ud800" * count) for count in (MAX_LONE_SURROGATES, MAX_LONE_SURROGATES + 1))
+def test_a_frame_of_too_many_surrogates_is_left_as_it_is() -> None:
+    most, more = (b'"%b"' % (rb"\ud800" * count) for count in (MAX_SURROGATES, MAX_SURROGATES + 1))
 
     assert mend_surrogates(most) == most.replace(b"d800", b"fffd")
     assert mend_surrogates(more) is more

@@ -104,6 +104,7 @@ async def test_a_foreign_page_is_refused_from_loopback_too(origin: str) -> None:
         headers = ("Host: localhost:{port}", f"Origin: {origin}", f"Authorization: Bearer {TOKEN}")
 
         assert await status(place, *headers) == 403
+        assert await status(place, "Origin: http://localhost:{port}", *headers) == 403
 
 
 @pytest.mark.fault("HTT-02")
@@ -343,7 +344,7 @@ async def test_authentication_may_take_its_time() -> None:
 
 
 @pytest.mark.fault("HTT-05")
-@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "agents.example"])
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "agents.example", "localhost.example"])
 def test_a_public_place_needs_a_token_and_tls(host: str) -> None:
     for unsafe in (
         Place(host=host),

@@ -268,9 +268,11 @@ async def test_the_server_says_what_it_has_after_a_while_anyway() -> None:
 async def test_a_client_that_never_asked_for_it_cannot_come_back() -> None:
     async with site(Echo()) as place, socket_to(place) as socket:
         await socket.initialize()
-        async with returned(place, socket.id, 0) as (back, told):
-            assert told["method"] == "_duologue/lost"
-            assert await back.closed() == 4410
+        for received in (0, 1):
+            async with returned(place, socket.id, received) as (back, told):
+                assert told["method"] == "_duologue/lost"
+                assert await back.closed() == 4410
+        assert (await socket.ask(1, "x", {}))["id"] == 1  # nor can anybody end it
 
 
 async def test_words_about_the_connection_reach_the_agent_of_who_does_not_know_them() -> None:
@@ -367,6 +369,9 @@ def test_a_window_tells_what_it_kept_and_what_not() -> None:
     assert not window.rewind(9)
     assert window.rewind(3)
     assert (window.take(), window.last_taken) == (b"4", 4)
+    window.acknowledge(3)
+    assert window.rewind(3)
+    assert window.take() == b"4"
     window.acknowledge(4)
     assert window.rewind(4)
     assert not window.rewind(3)
