@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from sys import getsizeof
 from typing import Any
 
-from msgspec import Struct, structs
+from msgspec import UNSET, Struct, structs
 
 __all__ = ["weight_of"]
 
@@ -22,7 +22,7 @@ def weight_of(value: object) -> int:
         each = waiting.pop()
         held: Sequence[Any] = ()
         if isinstance(each, Struct):
-            held = structs.astuple(each)
+            held = [field for field in structs.astuple(each) if field is not None and field is not UNSET]
         elif type(each) is dict:
             held = [*each.keys(), *each.values()]
         elif type(each) in _ARRAYS:
