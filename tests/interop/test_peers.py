@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.interop import peers
-from tests.interop.peers import GO, JAVA, PEERS, RUST, Absent, release
+from tests.interop.peers import GO, JAVA, KOTLIN, PEERS, RUST, Absent, release
 from tests.interop.peers.building import go_program, tool
 
 
@@ -17,6 +17,7 @@ from tests.interop.peers.building import go_program, tool
         (RUST, ("rust/Cargo.lock", 'name = "agent-client-protocol"\nversion = "{}"')),
         (GO, ("go/go.mod", "github.com/coder/acp-go-sdk v{}\n")),
         (JAVA, ("java/pom.xml", "<version>{}</version>")),
+        (KOTLIN, ("kotlin/pom.xml", "<version>{}</version>")),
     ],
 )
 def test_the_name_of_a_peer_has_the_release_that_is_built(name: str, pinned: tuple[str, str]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.interop.peers import GO, JAVA, OFFICIAL
+from tests.interop.peers import GO, JAVA, KOTLIN, OFFICIAL
 from tests.interop.sdks import Json, Stage
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(180, func_only=True)]
@@ -21,7 +21,8 @@ def test_the_first_exchange_says_who_we_are_and_what_we_can_do(stage: Stage) -> 
     assert said["agentInfo"]["name"] == "duologue"
     assert said["agentCapabilities"]["loadSession"] is True
     assert said["agentCapabilities"]["promptCapabilities"]["image"] is True
-    assert {"list", "resume", "close"} <= set(said["agentCapabilities"]["sessionCapabilities"])
+    if stage.sdk.name != KOTLIN:  # it has no place for them
+        assert {"list", "resume", "close"} <= set(said["agentCapabilities"]["sessionCapabilities"])
 
 
 def test_a_new_session_comes_with_its_modes_and_options(stage: Stage) -> None:
@@ -29,7 +30,7 @@ def test_a_new_session_comes_with_its_modes_and_options(stage: Stage) -> None:
     assert opened["sessionId"]
     assert opened["modes"]["currentModeId"] == "ask"
     assert [each["id"] for each in opened["modes"]["availableModes"]] == ["ask", "architect", "code"]
-    if stage.sdk.name != JAVA:  # its answer to session/new has no place for them
+    if stage.sdk.name not in (JAVA, KOTLIN):  # their answers to session/new have no place for them
         assert {"model", "thoughts"} <= {each["id"] for each in opened["configOptions"]}
 
 
@@ -58,8 +59,10 @@ def test_every_stable_update_is_understood(stage: Stage) -> None:
         "/commands read": "available_commands_update",
         "/user-message hi": "user_message_chunk",
     }
-    if stage.sdk.name == JAVA:
-        del shown["/title Interop"]  # it knows no such update
+    if stage.sdk.name in (JAVA, KOTLIN):
+        del shown["/title Interop"]  # they know no such update
+    if stage.sdk.name == KOTLIN:
+        del shown["/usage"]
     seen = stage.play(*(["prompt", command] for command in shown))
     turns = dict(zip(shown, seen.steps[2:], strict=True))
     assert {command: turn.result.get("stopReason") for command, turn in turns.items()} == dict.fromkeys(
@@ -133,6 +136,7 @@ def test_modes_are_switched_from_both_sides(stage: Stage) -> None:
 
 
 def test_options_are_set_from_both_sides_and_answered_in_full(stage: Stage) -> None:
+    stage.sdk.lacks(KOTLIN, what="has no options")
     seen = stage.play(["set_config", "thoughts", "long"], ["prompt", "/config thoughts brief"])
     values = {each["id"]: each["currentValue"] for each in seen.steps[2].result["configOptions"]}
     assert values == {"mode": "ask", "model": "echo-1", "thoughts": "long"}
@@ -141,7 +145,7 @@ def test_options_are_set_from_both_sides_and_answered_in_full(stage: Stage) -> N
 
 
 def test_a_switch_is_offered_to_a_client_that_takes_one(stage: Stage) -> None:
-    stage.sdk.lacks(GO, JAVA, what="has no capability for options that are switches")
+    stage.sdk.lacks(GO, JAVA, KOTLIN, what="has no capability for options that are switches")
     switches: Json = {"session": {"configOptions": {"boolean": {}}}}
     seen = stage.play(["set_config", "thoughts", "long"], ["set_config", "numbers", False], capabilities=switches)
     first = {each["id"]: each["currentValue"] for each in seen.steps[2].result["configOptions"]}
@@ -172,6 +176,7 @@ def test_a_session_is_loaded_with_all_that_was_said(stage: Stage) -> None:
 
 
 def test_a_session_is_resumed_without_hearing_it_again(stage: Stage) -> None:
+    stage.sdk.lacks(KOTLIN, what="has no session/resume")
     seen = stage.play(["prompt", "/stream 3"], ["close"], ["resume"], ["prompt", "/stream 1"])
     assert seen.steps[4].error is None
     assert (seen.steps[4].of("user_message_chunk"), seen.steps[4].text) == ([], "")
@@ -179,6 +184,7 @@ def test_a_session_is_resumed_without_hearing_it_again(stage: Stage) -> None:
 
 
 def test_sessions_are_listed(stage: Stage) -> None:
+    stage.sdk.lacks(KOTLIN, what="has no session/list")
     seen = stage.play(["prompt", "/title Interop"], ["list"])
     [found] = seen.last.result["sessions"]
     assert found["sessionId"] == seen.steps[1].result["sessionId"]
@@ -186,6 +192,7 @@ def test_sessions_are_listed(stage: Stage) -> None:
 
 
 def test_a_closed_session_takes_no_prompt(stage: Stage) -> None:
+    stage.sdk.lacks(KOTLIN, what="has no session/close")
     seen = stage.play(["close"], ["prompt", "hello"])
     assert seen.steps[2].error is None
     assert seen.last.error is not None
@@ -193,13 +200,14 @@ def test_a_closed_session_takes_no_prompt(stage: Stage) -> None:
 
 
 def test_a_deleted_session_is_gone(stage: Stage) -> None:
-    stage.sdk.lacks(OFFICIAL, GO, what="has no session/delete")
+    stage.sdk.lacks(OFFICIAL, GO, KOTLIN, what="has no session/delete")
     seen = stage.play(["prompt", "hello"], ["delete"], ["list"], ["delete"])
     assert seen.steps[4].result["sessions"] == []
     assert seen.last.error is None
 
 
 def test_a_form_is_filled_in(stage: Stage) -> None:
+    stage.sdk.lacks(KOTLIN, what="has no elicitation")
     filled = {"action": "accept", "content": {"drink": "tea", "cups": 2, "milk": True}}
     seen = stage.play(["prompt", "/ask"], capabilities=FORMS, answers={"elicitation": filled})
     [form] = seen.requests("elicitation/create")
@@ -208,6 +216,7 @@ def test_a_form_is_filled_in(stage: Stage) -> None:
 
 
 def test_a_form_is_turned_down(stage: Stage) -> None:
+    stage.sdk.lacks(KOTLIN, what="has no elicitation")
     seen = stage.play(
         ["answer", {"elicitation": {"action": "decline"}}],
         ["prompt", "/ask"],
@@ -219,6 +228,7 @@ def test_a_form_is_turned_down(stage: Stage) -> None:
 
 
 def test_an_address_is_visited_and_the_client_told_that_it_is_done(stage: Stage) -> None:
+    stage.sdk.lacks(KOTLIN, what="has no elicitation")
     seen = stage.play(["prompt", "/ask url"], capabilities=FORMS, answers={"elicitation": {"action": "accept"}})
     [question] = seen.requests("elicitation/create")
     assert question["url"].startswith("https://")
@@ -227,6 +237,7 @@ def test_an_address_is_visited_and_the_client_told_that_it_is_done(stage: Stage)
 
 def test_custom_methods_work_both_ways(stage: Stage) -> None:
     stage.sdk.lacks(JAVA, what="has no way to call a method of another name")
+    stage.sdk.lacks(KOTLIN, what="has no place for a method of another name")
     seen = stage.play(["extension", "duologue.example/echo", {"deep": [1, None]}], ["prompt", "/extension"])
     assert seen.steps[2].result == {"deep": [1, None]}
     assert {"greeting": "hello"} in seen.requests("_duologue.example/ping")

@@ -16,6 +16,7 @@ from tests.interop.peers.building import (
     cargo_program,
     go_program,
     java_program,
+    kotlin_program,
     node_packages,
     python_environment,
     tool,
@@ -25,6 +26,7 @@ __all__ = [
     "ALL",
     "GO",
     "JAVA",
+    "KOTLIN",
     "OFFICIAL",
     "OFFICIAL_NEXT",
     "PEERS",
@@ -47,7 +49,8 @@ OFFICIAL_NEXT = "python-1.0.0rc3"
 RUST = "rust-5.0.0"
 GO = "go-0.13.0"
 JAVA = "java-0.14.0"
-ALL = (TYPESCRIPT, OFFICIAL, OFFICIAL_NEXT, RUST, GO, JAVA)
+KOTLIN = "kotlin-0.10.5"
+ALL = (TYPESCRIPT, OFFICIAL, OFFICIAL_NEXT, RUST, GO, JAVA, KOTLIN)
 
 
 @dataclass(frozen=True)
@@ -88,6 +91,8 @@ def install(name: str, *, is_remote: bool = False) -> ForeignPeer:
             command = [str(go_program(PEERS / "go"))]
         case "java":
             command = java_program(PEERS / "java")
+        case "kotlin":
+            command = kotlin_program(PEERS / "kotlin")
         case language:
             raise Absent(f"received the name {name!r}, expected one of {', '.join(ALL)}: {language} is not among them")
     return ForeignPeer(name, lambda part: [*command, part])

@@ -100,6 +100,22 @@ def java_program(sources: Path) -> list[str]:
     return _jvm(java, folder)
 
 
+def kotlin_program(sources: Path) -> list[str]:
+    """Return the command of a Kotlin program, compiled on first use and after a change."""
+    folder = cache() / f"kotlin-{_digest([sources / 'pom.xml'])}"
+    java = tool("java")
+    with _making(folder, _built(sources)) as is_needed:
+        if is_needed:
+            maven = tool("mvn")
+            say(f"building {sources}")
+            _fetch(_jars(maven, folder / "lib"), sources)
+            jars = os.pathsep.join(str(each) for each in (folder / "lib").glob("*.jar"))
+            compiler = [java, "-cp", jars, "org.jetbrains.kotlin.cli.jvm.K2JVMCompiler"]
+            options = ["-no-stdlib", "-no-reflect", "-nowarn", "-cp", jars, "-d", str(folder / "classes")]
+            _build([*compiler, *options, *(str(each) for each in sources.glob("*.kt"))], sources, {})
+    return _jvm(java, folder)
+
+
 def _jars(maven: str, folder: Path) -> list[str]:
     return [maven, "-B", "-q", "dependency:copy-dependencies", f"-DoutputDirectory={folder}"]
 
