@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from duologue.compat.dialects import Dialect
+from duologue.compat.letters import MAX_INPUT_BYTES, Knowledge
 from duologue.compat.methods import Side
 from duologue.compat.normaliser import Normaliser
 from duologue.compat.values import as_object, objects
@@ -376,3 +377,10 @@ def test_whatever_a_peer_sends_nothing_breaks_and_what_was_read_reads_the_same_a
     if vector.direction == "incoming":
         again = vector.normaliser()
         assert [frame for one in became for frame in play(again, "incoming", one)] == became
+
+
+def test_a_tool_call_is_remembered_without_an_input_that_is_too_long() -> None:
+    known = Knowledge()
+    known.remember_tool_call("s", {"toolCallId": "t", "title": "Read", "rawInput": "x" * (MAX_INPUT_BYTES + 1)})
+
+    assert known.tool_calls.get(("s", "t"), {}) == {"title": "Read"}

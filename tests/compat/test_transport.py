@@ -9,7 +9,7 @@ from typing import Any, Self
 import pytest
 
 from duologue.compat.normaliser import Normaliser
-from duologue.compat.transport import NormalisedTransport
+from duologue.compat.transport import NormalisedTransport, Speaking, speaking
 from duologue.errors import ConnectionLost
 from duologue.transports.base import Transport
 from duologue.transports.memory import memory_pair
@@ -113,3 +113,42 @@ async def test_the_inner_transport_is_entered_and_left_with_it() -> None:
         await transport.drain()
 
     assert inner.log == ["enter", "send", "drain", "close"]
+
+
+LOAD = frame(id=1, method="session/load", params={"sessionId": "s"})
+
+
+@pytest.mark.parametrize(("known", "loaded"), [("/project", "/project"), (None, "/default")])
+async def test_a_session_loaded_without_a_directory_gets_the_one_it_has_or_else_the_default(
+    known: str | None, loaded: str
+) -> None:
+    async def directory_of(session_id: str) -> str | None:
+        assert session_id == "s"
+        return known
+
+    normaliser = Normaliser("seed-004", "agent", default_cwd="/default")
+    async with NormalisedTransport(Scripted([LOAD]), normaliser, directory_of) as transport:
+        (message,) = await receive(transport)
+
+    assert message["params"]["cwd"] == loaded
+
+
+async def test_what_is_served_to_old_clients_hears_todays_form() -> None:
+    heard: list[Any] = []
+
+    class Served:
+        async def serve_on(self, transport: Transport) -> None:
+            async with transport:
+                heard.extend(await receive(transport))
+
+    await Speaking(Served(), "seed-004", default_cwd="/default").serve_on(Scripted([LOAD]))
+
+    assert heard[0]["params"]["cwd"] == "/default"
+
+
+def test_a_way_to_an_agent_is_changed_only_where_a_dialect_is_named() -> None:
+    def open_agent() -> Transport:
+        return Scripted()
+
+    assert speaking(open_agent, None) is open_agent
+    assert isinstance(speaking(open_agent, "seed-003")(), NormalisedTransport)

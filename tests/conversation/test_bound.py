@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from duologue.conversation.content import Annotations, ImageContent, TextContent
-from duologue.conversation.items import Message, ToolCall
+from duologue.conversation.items import Compaction, Message, ToolCall
 from duologue.conversation.transcript import MAX_TRANSCRIPT_BYTES, Transcript
 from duologue.conversation.updates import (
     UNSET,
@@ -232,3 +232,13 @@ def test_a_weight_is_close_to_what_the_value_takes(item: str) -> None:
 def test_what_is_left_out_weighs_next_to_nothing() -> None:
     assert weight_of(UNSET) <= sys.getsizeof(UNSET)
     assert weight_of(ToolCallChanged(tool_call_id="t")) < 1500
+
+
+def test_the_summary_of_a_compaction_that_is_too_long_by_itself_loses_its_beginning() -> None:
+    transcript = Transcript(LIMIT)
+    for number in range(2048):
+        transcript.apply(CompactionChunk(compaction_id="c", content=TextContent(f"{number}:{KB}")))
+
+    (compaction,) = [item for item in transcript.items if isinstance(item, Compaction)]
+    assert compaction.is_truncated
+    assert size_of(transcript) <= LIMIT

@@ -19,6 +19,7 @@ from duologue.jsonrpc.codec import (
     MAX_NUMBER_CHARS,
     MAX_SURROGATES,
     Malformed,
+    decoded_bytes,
     has_long_number,
     is_legal_id,
     is_sound,
@@ -391,3 +392,29 @@ def test_who_decodes_by_himself_can_ask_what_parse_asks(params: bytes, expected:
 
 def test_a_malformed_frame_tells_its_reason_as_its_text() -> None:
     assert str(Malformed(RequestError("why"))) == "why"
+
+
+@pytest.mark.parametrize("backslashes", [0, 1, 63, 64, 65, 1023, 1024, 1025])
+def test_a_lone_surrogate_behind_any_number_of_backslashes_is_mended_only_where_it_is_an_escape(
+    backslashes: int,
+) -> None:
+    escaped = b'{"jsonrpc":"2.0","method":"m","params":{"a":"' + b"\\\\" * backslashes + b'\\ud800"}}'
+    plain = b'{"jsonrpc":"2.0","method":"m","params":{"a":"' + b"\\\\" * backslashes + b'ud800 \\ud800"}}'
+
+    assert json.loads(params_of(escaped))["a"] == "\\" * backslashes + "\ufffd"
+    assert json.loads(params_of(plain))["a"] == "\\" * backslashes + "ud800 \ufffd"
+
+
+def params_of(frame: bytes) -> bytes:
+    message = parse(frame)
+    assert isinstance(message, Message)
+    return bytes(cast("Raw", message.params))
+
+
+def test_the_memory_of_a_text_is_estimated_by_its_values_and_not_by_its_strings() -> None:
+    values = b"[" + b"[]," * 100_000 + b"[]]"
+    text = b'"' + b"[]," * 100_000 + b'"'
+
+    assert decoded_bytes(b"{}") < 1000
+    assert decoded_bytes(values) > 10 * len(values)
+    assert decoded_bytes(text) < 2 * len(text)

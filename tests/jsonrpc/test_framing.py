@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 import tracemalloc
 from collections.abc import Iterable, Iterator
@@ -11,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from duologue.errors import MessageTooLarge
-from duologue.jsonrpc.framing import GIVE_UP_FACTOR, HEAD_BYTES, LineFramer, Oversized
+from duologue.jsonrpc.framing import GIVE_UP_FACTOR, HEAD_BYTES, LineFramer, Oversized, to_ascii
 
 BOM = b"\xef\xbb\xbf"
 MESSAGE = b'{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"text":"\xc3\xa9\xe2\x82\xac"}}'
@@ -228,3 +229,12 @@ def test_the_last_line_needs_no_newline() -> None:
 @pytest.mark.fault("FRM-18")
 def test_nul_bytes_are_passed_on_for_the_parser_to_refuse() -> None:
     assert cut([b'\x00\n{"a":"\x00"}\n{}\n']) == [b"\x00", b'{"a":"\x00"}', b"{}"]
+
+
+def test_a_frame_for_a_terminal_means_the_same_and_is_printable_ascii() -> None:
+    frame = '{"a":"é\u202e\U0001f600",\t"b":1}'.encode()
+
+    shown = to_ascii(frame)
+
+    assert json.loads(shown) == json.loads(frame)
+    assert all(0x20 <= byte < 0x7F for byte in shown)

@@ -14,6 +14,7 @@ from duologue.schema import v1, v2
 from duologue.schema.base import Model, Other
 from duologue.schema.codec import (
     Mended,
+    check_readable,
     decode,
     decode_params,
     decode_result,
@@ -274,3 +275,11 @@ def test_the_strict_reader_forgives_nothing() -> None:
     assert decoder_for(v1.SessionNotification)(frame).session_id == "s"
     with pytest.raises(msgspec.ValidationError):
         strict_decoder_for(v1.SessionNotification)(frame)
+
+
+def test_a_type_that_no_json_fits_is_refused_before_anything_is_read() -> None:
+    check_readable(Raw)
+    check_readable(v1.PromptRequest)
+    check_readable(dict[str, int])
+    with pytest.raises(TypeError):
+        check_readable(object)

@@ -6,6 +6,7 @@ import pytest
 
 from duologue.errors import InvalidParams
 from duologue.schema import legacy, v1
+from duologue.schema.base import JsonValue
 from duologue.schema.codec import decode, encode
 
 STATE = legacy.SessionModelState(
@@ -74,3 +75,34 @@ def test_the_first_answer_is_read_with_logins_of_every_draft() -> None:
 
     assert answer.agent_capabilities == legacy.AgentCapabilities()
     assert [type(method).__name__ for method in answer.auth_methods] == ["AuthMethodEnvVar"]
+
+
+def test_the_former_name_of_the_mcp_capabilities_counts_only_where_todays_is_missing() -> None:
+    former = b'{"protocolVersion":1,"agentCapabilities":{"mcp":{"http":true}}}'
+    both = b'{"protocolVersion":1,"agentCapabilities":{"mcp":{"http":true},"mcpCapabilities":{"sse":true}}}'
+
+    assert mcp_of(former) == v1.McpCapabilities(http=True)
+    assert mcp_of(both) == v1.McpCapabilities(sse=True)
+
+
+@pytest.mark.parametrize(
+    ("wish", "seconds", "output"),
+    [
+        (None, None, False),
+        ({"timeout": 1500, "output": True}, 1.5, True),
+        ({"timeout": -1}, None, False),
+        ({"timeout": True, "output": 1}, None, False),
+        ({"timeout": 1e300}, legacy.MAX_WAIT_MILLISECONDS / 1000, False),
+        ("soon", None, False),
+    ],
+)
+def test_what_an_agent_of_seed_004_expects_of_a_wait_is_read_from_its_meta(
+    wish: JsonValue, seconds: float | None, output: bool
+) -> None:
+    assert legacy.wait_wish({legacy.KEPT_UNDER: wish}) == (seconds, output)
+    assert legacy.wait_wish(None) == (None, False)
+    assert legacy.kept(output="x") == {legacy.KEPT_UNDER: {"output": "x"}}
+
+
+def mcp_of(response: bytes) -> v1.McpCapabilities:
+    return decode(legacy.InitializeResponse, response).agent_capabilities.mcp_capabilities

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from duologue.errors import InvalidParams
 from duologue.schema import v1
 from duologue.schema.base import Other
 from duologue.schema.codec import Mended, decode, encode
@@ -333,3 +334,10 @@ def test_a_huge_and_a_deep_meta_pass_through_unread(official: Official) -> None:
     for meta in (large, deep):
         value = {"sessionId": "s", "_meta": meta}
         assert read_back(official.type_of("CloseSessionRequest"), value) == value
+
+
+def test_a_mode_update_without_any_name_of_the_mode_is_refused_by_path() -> None:
+    with pytest.raises(InvalidParams, match="currentModeId"):
+        decode(v1.CurrentModeUpdate, b'{"currentModeId":5}')
+    with pytest.raises(InvalidParams, match="missing"):
+        decode(v1.CurrentModeUpdate, b"{}")
