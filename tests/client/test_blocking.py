@@ -59,9 +59,18 @@ MACHINERY = {
     RemoteAgent: {"connection", "forget", "fork", "need", "new", "proxy", "request", "setup_for"},
     ClientSession: {
         *("aclose", "come_back", "fall_silent", "is_cancelling", "model_was_set", "opened", "request", "said", "show"),
-        *("asked", "cancel_running", "is_reached", "left_turns", "start_turn", "update", "withdraw"),
+        *(
+            "asked",
+            "cancel_running",
+            "has_waiting_prompt",
+            "is_reached",
+            "left_turns",
+            "start_turn",
+            "update",
+            "withdraw",
+        ),
     },
-    ClientTurn: {"add", "count_unread", "fail", "give_up", "is_left", "leave", "note", "run"},
+    ClientTurn: {"add", "count_unread", "fail", "give_up", "is_left_by", "leave", "note", "relieve", "run"},
 }
 """What the parts of the client use among themselves, and what has another name here."""
 

@@ -14,6 +14,7 @@ from duologue.client import blocking
 from duologue.client.connect import connect
 from duologue.client.session import ClientSession
 from duologue.client.turn import ClientTurn
+from duologue.errors import EventsMissed
 from duologue.events import Event, Text
 from tests.client.scripted import Json, ScriptedAgent, result, said
 
@@ -235,3 +236,66 @@ def test_a_blocking_loop_is_not_cancelled_by_the_prompt_of_another_thread(
         other.join()
     assert (texts, answers) == (["one"], ["two"])
     assert warnings(caplog) == []
+
+
+async def test_an_iterator_that_was_never_used_is_a_turn_that_was_left(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    agent = Endless()
+    async with asyncio.timeout(20), connect(agent) as remote, remote.session(tmp_path) as session:
+        turn = session.prompt("talk")
+        kept = aiter(turn)
+        assert await session.ask("short") == "short"
+
+        assert turn.stop_reason == "cancelled"
+        assert [event async for event in kept] == []
+    assert says_so_once(caplog)
+
+
+async def test_an_iterator_given_to_a_task_that_has_not_begun_is_not_left(tmp_path: Path) -> None:
+    async def read(events: AsyncIterator[Event]) -> int:
+        return len([event async for event in events])
+
+    async with asyncio.timeout(20), connect(Endless()) as remote, remote.session(tmp_path) as session:
+        turn = session.prompt("one")
+        reading = asyncio.create_task(read(aiter(turn)))
+        assert await session.ask("two") == "two"
+
+        assert await reading == 1
+        assert turn.stop_reason == "end_turn"
+
+
+async def test_a_prompt_of_another_task_is_not_held_up_by_a_reader_that_stopped(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    agent = ScriptedAgent(prompt=lambda params: flood(agent, params))
+    resume = asyncio.Event()
+
+    async def read_one(turn: ClientTurn) -> None:
+        events = aiter(turn)
+        await anext(events)
+        await resume.wait()
+        with pytest.raises(EventsMissed):
+            async for _ in events:
+                pass
+
+    async with asyncio.timeout(40), connect(agent) as remote, remote.session(tmp_path) as session:
+        turn = session.prompt("much")
+        reading = asyncio.create_task(read_one(turn))
+        await agent.until("session/prompt")
+        assert await session.ask("short") == "short"
+        resume.set()
+        await reading
+        assert turn.stop_reason == "end_turn"
+    assert any("were dropped" in text for text in warnings(caplog))
+
+
+async def flood(agent: ScriptedAgent, params: Json) -> Json:
+    """Say what was asked, and before that 48 MiB if it was `much`."""
+    text = params["prompt"][0]["text"]
+    for _ in range(768 if text == "much" else 0):
+        agent.update(said("x" * 65536))
+        if agent.transport.is_congested:
+            await agent.transport.drain()
+    agent.update(said(text))
+    return result(stopReason="end_turn")

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from duologue.conversation.content import Annotations, ImageContent, TextContent
-from duologue.conversation.items import Compaction, Message, ToolCall
+from duologue.conversation.items import Compaction, Message, SessionMessage, ToolCall
 from duologue.conversation.transcript import MAX_TRANSCRIPT_BYTES, Transcript
 from duologue.conversation.updates import (
     UNSET,
@@ -24,6 +24,7 @@ from duologue.conversation.updates import (
     MessageChunk,
     PlanChanged,
     PlanEntry,
+    Role,
     SessionMessageChunk,
     SubagentChanged,
     TerminalOutputChunk,
@@ -241,4 +242,24 @@ def test_the_summary_of_a_compaction_that_is_too_long_by_itself_loses_its_beginn
 
     (compaction,) = [item for item in transcript.items if isinstance(item, Compaction)]
     assert compaction.is_truncated
+    assert size_of(transcript) <= LIMIT
+
+
+def test_a_session_message_that_is_too_long_by_itself_loses_its_beginning() -> None:
+    transcript = Transcript(LIMIT)
+    for number in range(2048):
+        transcript.apply(SessionMessageChunk(message_id="m", content=TextContent(f"{number}:{KB}")))
+
+    (message,) = [item for item in transcript.items if isinstance(item, SessionMessage)]
+    assert message.is_truncated
+    assert size_of(transcript) <= LIMIT
+
+
+def test_items_without_an_id_are_dropped_like_the_others() -> None:
+    transcript = Transcript(LIMIT)
+    for number in range(4096):
+        role: Role = "agent" if number % 2 else "thought"
+        transcript.apply(MessageChunk(role=role, content=TextContent(KB)))
+
+    assert transcript.dropped > 2000
     assert size_of(transcript) <= LIMIT

@@ -341,3 +341,10 @@ def test_a_mode_update_without_any_name_of_the_mode_is_refused_by_path() -> None
         decode(v1.CurrentModeUpdate, b'{"currentModeId":5}')
     with pytest.raises(InvalidParams, match="missing"):
         decode(v1.CurrentModeUpdate, b"{}")
+
+
+def test_a_mode_update_with_the_former_name_of_the_mode_is_read_and_reported() -> None:
+    reported: list[Mended] = []
+
+    assert decode(v1.CurrentModeUpdate, b'{"modeId":"ask"}', reported.append).current_mode_id == "ask"
+    assert [mended.problem for mended in reported] == ["read as currentModeId"]

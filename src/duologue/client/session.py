@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypeVar
 
 from duologue.client.audience import Audience
+from duologue.client.callers import Caller, current_caller
 from duologue.client.known import check_can_cancel
 from duologue.client.prompts import Attachment, build_prompt
 from duologue.client.settable import Settable
@@ -75,6 +76,7 @@ class ClientSession(Settable):
         self.chosen = Chosen(self)
         self._turn: ClientTurn | None = None
         self._waiting: list[ClientTurn] = []
+        self._queued = 0
         self._had_turn = False
         self._order = asyncio.Lock()
         self._audience = Audience()
@@ -201,14 +203,19 @@ class ClientSession(Settable):
 
     def start_turn(self, turn: ClientTurn) -> asyncio.Task[None]:
         """Begin a turn in a task of the connection; the one that the same caller has left is cancelled."""
-        for left in self.left_turns():
-            self.agent.tasks.start(left.leave())
+        before = [other for other in (self._turn, *self._waiting) if other is not None]
         self._waiting.append(turn)
-        return self.agent.tasks.start(self._run_turn(turn))
+        return self.agent.tasks.start(self._run_turn(turn, before, current_caller()))
+
+    @property
+    def has_waiting_prompt(self) -> bool:
+        """Return True if a prompt waits for the running turn, which its caller has not left, to end."""
+        return self._queued > 0
 
     def left_turns(self) -> list[ClientTurn]:
-        """The turns whose events are read no more, although they have not ended."""
-        return [turn for turn in (self._turn, *self._waiting) if turn is not None and turn.is_left]
+        """Return the turns that the current task has stopped reading, although they have not ended."""
+        caller = current_caller()
+        return [turn for turn in (self._turn, *self._waiting) if turn is not None and turn.is_left_by(caller)]
 
     def withdraw(self, turn: ClientTurn) -> bool:
         """Take back a turn that has not been sent; whether it had not."""
@@ -218,8 +225,20 @@ class ClientSession(Settable):
         turn.give_up()
         return True
 
-    async def _run_turn(self, turn: ClientTurn) -> None:
-        async with self._order:
+    async def _run_turn(self, turn: ClientTurn, before: list[ClientTurn], caller: Caller) -> None:
+        # Only now: a task that was given an iterator of one of them, and was started first, has begun to read it.
+        for other in before:
+            if other.is_left_by(caller):
+                self.agent.tasks.start(other.leave())
+        self._queued += 1
+        try:
+            if self.agent.connection.is_paused:
+                for other in before:
+                    other.relieve()
+            await self._order.acquire()
+        finally:
+            self._queued -= 1
+        try:
             self._waiting.remove(turn)
             since = self.transcript.position
             message_id = f"prompt-{secrets.token_hex(8)}"  # two prompts in a row are two messages
@@ -232,6 +251,8 @@ class ClientSession(Settable):
                 self._turn = None
                 self._after_turn(turn, since)
                 turn.count_unread(None)
+        finally:
+            self._order.release()
 
     def _after_turn(self, turn: ClientTurn, since: int) -> None:
         """What an agent left open is closed, for everybody to see, and what it refused is marked.

@@ -21,7 +21,7 @@ from duologue.client.quirks import failure_in
 from duologue.conversation.content import Content, JsonObject
 from duologue.dialects.contract import AgentProxy
 from duologue.dialects.terms import PromptResult, TokenUsage
-from duologue.errors import ConnectionLost, DuologueError, ModelFailed, RequestError
+from duologue.errors import ConnectionLost, DuologueError, EventsMissed, ModelFailed, RequestError
 from duologue.events import Event, Plan, ToolCall
 from duologue.runtime.log import shorten
 from duologue.runtime.unread import Unread, size_of
@@ -66,6 +66,7 @@ class ClientTurn:
         self._is_awaited = False
         self._readers: list[Caller] = []
         """Who made the iterator that reads it, and who has read with it last, if it was read at all."""
+        self._has_missed = False
         self._something: asyncio.Event = asyncio.Event()
         self._unread: Unread | None = None
         self._task: asyncio.Task[None] | None = None
@@ -98,17 +99,15 @@ class ClientTurn:
 
     # --- using it
 
-    @property
-    def is_left(self) -> bool:
-        """Its reader stopped in the middle, without `async with`, and the current task goes on with something else.
+    def is_left_by(self, caller: Caller) -> bool:
+        """Return True if its reader stopped, without `async with`, and the caller goes on with something else.
 
         An iterator that is kept and never used again looks like one whose loop takes its time. But a task that made
         the iterator, or read with it last, and now prompts or leaves, is not in that loop; nor is one that has ended.
         """
-        if not self.is_read or self._is_entered or self._is_awaited or self.is_over or len(self._readers) < 2:
+        if not self.is_read or self._is_entered or self._is_awaited or self.is_over or not self._readers:
             return False
-        current = current_caller()
-        return all(reader is current or has_ended(reader) for reader in self._readers)
+        return all(reader is caller or has_ended(reader) for reader in self._readers)
 
     async def __aenter__(self) -> Self:
         self.is_read = self._is_entered = True
@@ -126,13 +125,16 @@ class ClientTurn:
     def __aiter__(self) -> AsyncIterator[Event]:
         self.is_read = True
         self._start()
-        return self._iterate(current_caller())
+        self._readers = [current_caller()]
+        return self._iterate(self._readers[0])
 
     async def _iterate(self, maker: Caller) -> AsyncIterator[Event]:
         self._readers = [maker, current_caller()]
         while True:
             while self._events:
                 yield self._take()
+            if self._has_missed:
+                raise EventsMissed("too many events were not read while another prompt waited; the transcript has them")
             if self.is_over:
                 break
             self._readers[1] = current_caller()
@@ -208,8 +210,18 @@ class ClientTurn:
         if self._unread is not None:
             self._unread.stop(self.session.id, size)
         if unread is not None:
-            unread.start(self.session.id, self._events, size)
+            unread.start(self.session.id, self._events, size, self.relieve)
         self._unread = unread
+
+    def relieve(self) -> None:
+        """Drop what a reader outside `async with` does not read, if another prompt waits and the peer is not read.
+
+        That prompt waits for the end of this turn, which cannot come as long as nothing is read from the peer.
+        """
+        if self.is_read and not self._is_entered and not self._is_awaited and self.session.has_waiting_prompt:
+            self._has_missed = True
+            self._stop_reading()
+            _log.warning("events of a turn in session %s were dropped: they were not read", shorten(self.session.id))
 
     # --- within
 

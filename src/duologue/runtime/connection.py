@@ -334,6 +334,7 @@ class Connection:
                         )
                     return
                 self._room = asyncio.get_running_loop().create_future()
+                self.unread.report_full()
                 await self._room
         finally:
             self._lanes.reports_progress = self.unread.is_awaited = False

@@ -31,17 +31,31 @@ class Unread:
         self.is_awaited = False
         self.on_progress = on_progress
         self._waiting: dict[str | None, Sized] = {}
+        self._on_full: dict[str, Callable[[], None]] = {}
 
-    def start(self, session_id: str, waiting: Sized, size: int) -> None:
-        """Count what waits for the reader of this session from now on: `size` bytes so far."""
+    def start(self, session_id: str, waiting: Sized, size: int, on_full: Callable[[], None]) -> None:
+        """Count what waits for the reader of this session from now on: `size` bytes so far.
+
+        Args:
+            session_id: The session.
+            waiting: What waits.
+            size: How many bytes of it wait already.
+            on_full: Called when reading from the peer pauses because too much waits.
+        """
         self._waiting[session_id] = waiting
+        self._on_full[session_id] = on_full
         self.bytes += size
 
     def stop(self, session_id: str, size: int) -> None:
         """Count it no longer: these `size` bytes are the reader's own."""
-        del self._waiting[session_id]
+        del self._waiting[session_id], self._on_full[session_id]
         self.bytes -= size
         self.on_progress()
+
+    def report_full(self) -> None:
+        """Report to every reader's queue that reading from the peer pauses now."""
+        for on_full in list(self._on_full.values()):
+            on_full()
 
     def __contains__(self, session_id: str | None) -> bool:
         """Whether something waits for the reader of this session."""
