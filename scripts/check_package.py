@@ -1,0 +1,132 @@
+"""Build the package and try it as a user would: `python -m scripts.check_package`.
+
+Builds wheel and sdist, checks their metadata with twine, installs the wheel with each extra into a clean environment
+outside the repository, and runs the built-in agent, a client and a server from there. With `--release` it also refuses
+what must not be published: the placeholder for the repository's address, or a version without its changelog section.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import tomllib
+from collections.abc import Sequence
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+UV = Path(sys.executable).parent / "uv"
+TWINE = Path(sys.executable).parent / "twine"
+
+STEP_SECONDS = 300
+
+CLIENT = """
+import sys, duologue
+answer = duologue.ask([sys.executable, "-m", "duologue.cli.main", "agent"], "/echo it works")
+assert "it works" in answer, answer
+"""
+
+SERVER = """
+import re, subprocess, sys
+command = [sys.executable, "-m", "duologue.cli.main"]
+captured = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+server = subprocess.Popen([*command, "serve", "--port", "0", "--", *command, "agent"], **captured)
+try:
+    address = next(found[0] for line in server.stdout if (found := re.search(r"ws://\\S+#token=\\S+", line)))
+    answer = subprocess.run([*command, "run", "/echo it works", "--agent", address], **captured).stdout
+    assert "it works" in answer, answer
+finally:
+    server.terminate()
+    server.wait(20)
+"""
+
+# What each extra promises, shown by a program that needs it.
+PROGRAMS = {
+    "": CLIENT,
+    "mcp": "import duologue.mcp.servers",
+    "remote": SERVER,
+    "http2": "import h2",
+    "pydantic-ai": "import duologue.integrations.pydantic_ai",
+    "langgraph": "import duologue.integrations.langgraph",
+    "cli": CLIENT,
+    "all": SERVER,
+}
+
+
+def run(command: Sequence[str | os.PathLike[str]], cwd: Path, env: dict[str, str] | None = None) -> str:
+    """Return what a command printed; end with its output if it fails."""
+    done = subprocess.run(
+        command,
+        cwd=cwd,
+        env=env,
+        timeout=STEP_SECONDS,
+        check=False,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    if done.returncode:
+        sys.exit(f"{' '.join(map(str, command))}\nended with {done.returncode}:\n{done.stdout}")
+    return done.stdout
+
+
+def build(folder: Path) -> Path:
+    """Build sdist and wheel into a folder and check their metadata; return the wheel."""
+    run([UV, "build", "--quiet", "--out-dir", folder, ROOT], ROOT)
+    built = sorted([*folder.glob("*.whl"), *folder.glob("*.tar.gz")])
+    print(run([TWINE, "check", "--strict", *built], folder).strip())
+    return next(path for path in built if path.suffix == ".whl")
+
+
+def try_extra(extra: str, wheel: Path, folder: Path) -> None:
+    """Install the wheel with one extra into an empty environment and run what it promises."""
+    environment = folder / (extra or "core")
+    python = environment / "bin" / "python"
+    # The variables of our own environment would lead back into the repository.
+    env = {name: value for name, value in os.environ.items() if name not in ("VIRTUAL_ENV", "PYTHONPATH")}
+    env |= {"XDG_DATA_HOME": str(folder / "data"), "XDG_CONFIG_HOME": str(folder / "config")}
+    run([UV, "venv", "--quiet", "--python", sys.executable, environment], folder, env)
+    run([UV, "pip", "install", "--quiet", "--python", python, f"{wheel}[{extra}]" if extra else wheel], folder, env)
+    run([python, "-c", PROGRAMS[extra]], folder, env)
+    run([environment / "bin" / "duologue", "run", "/tour", "--yes", "--cwd", folder], folder, env)
+    print(f"works outside the repository: duologue{f'[{extra}]' if extra else ''}")
+
+
+def obstacles() -> list[str]:
+    """Return what stands between this tree and a release."""
+    found = []
+    hook = (ROOT / "hatch_build.py").read_text("utf-8")
+    if re.search(r"^REPOSITORY = PLACEHOLDER$", hook, re.MULTILINE):
+        found.append("hatch_build.py: REPOSITORY is still the placeholder; set the address of the repository")
+    version = re.search(r'^__version__ = "(.+)"$', (ROOT / "src/duologue/__init__.py").read_text("utf-8"), re.MULTILINE)
+    assert version is not None
+    if f"## {version[1]}" not in (ROOT / "CHANGELOG.md").read_text("utf-8"):
+        found.append(f"CHANGELOG.md: no section for version {version[1]}")
+    return found
+
+
+def main() -> int:
+    """Build, check and try the package; return 1 if a release was asked for and something stands in its way."""
+    parser = argparse.ArgumentParser(prog="python -m scripts.check_package", description=__doc__.partition("\n")[0])
+    parser.add_argument("--release", action="store_true", help="refuse what must not be published")
+    parser.add_argument("--out", type=Path, help="keep the built files here")
+    given = parser.parse_args()
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
+    assert set(PROGRAMS) == {"", *extras}, "every extra needs a program that shows it"
+    with tempfile.TemporaryDirectory(prefix="duologue-package-") as name:
+        folder = Path(name)
+        wheel = build(given.out or folder / "dist")
+        for extra in PROGRAMS:
+            try_extra(extra, wheel.absolute(), folder)
+    in_the_way = obstacles()
+    for obstacle in in_the_way:
+        print(f"not ready to publish: {obstacle}")
+    return 1 if given.release and in_the_way else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
