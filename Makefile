@@ -13,11 +13,7 @@ CHAOS_FACTOR ?= 100
 FUZZ_SECONDS ?= 60
 
 .DEFAULT_GOAL := help
-<<<<<<< HEAD
-.PHONY: help setup run test check format format-check lint types docs docs-serve faults coverage matrix bench schema chaos fuzz mutants lock clean
-=======
-.PHONY: help setup run test check format format-check lint types docs docs-serve faults coverage matrix bench schema chaos fuzz package lock clean
->>>>>>> 362bd76 (release: build, check and try the package; workflows for releases)
+.PHONY: help setup run test check format format-check lint types docs docs-serve faults coverage matrix bench schema chaos fuzz mutants package lock clean
 
 help: ## list what can be done
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -86,13 +82,11 @@ fuzz: setup ## coverage-guided fuzzing of what reads bytes from a peer
 	VIRTUAL_ENV=.venv $(BIN)/uv pip install --quiet --group fuzz
 	$(BIN)/python -m scripts.fuzz --seconds $(FUZZ_SECONDS)
 
-<<<<<<< HEAD
 mutants: setup ## plant faults in security-relevant code, one at a time; the tests must notice them (MUTANTS_ARGS)
 	$(BIN)/python -m scripts.mutants $(MUTANTS_ARGS)
-=======
+
 package: setup ## build wheel and sdist, and try them outside the repository with every extra
 	$(BIN)/python -m scripts.check_package
->>>>>>> 362bd76 (release: build, check and try the package; workflows for releases)
 
 lock: setup ## pin the newest allowed version of everything
 	$(BIN)/uv pip compile pyproject.toml --all-extras --group dev --universal --python-version 3.11 --upgrade --quiet \
