@@ -98,7 +98,7 @@ def try_extra(extra: str, wheel: Path, folder: Path) -> None:
 
 def obstacles() -> list[str]:
     """Return what stands between this tree and a release."""
-    found = []
+    found: list[str] = []
     hook = (ROOT / "hatch_build.py").read_text("utf-8")
     if re.search(r"^REPOSITORY = PLACEHOLDER$", hook, re.MULTILINE):
         found.append("hatch_build.py: REPOSITORY is still the placeholder; set the address of the repository")
@@ -111,7 +111,7 @@ def obstacles() -> list[str]:
 
 def main() -> int:
     """Build, check and try the package; return 1 if a release was asked for and something stands in its way."""
-    parser = argparse.ArgumentParser(prog="python -m scripts.check_package", description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(prog="python -m scripts.check_package", description="Build the package and try it.")
     parser.add_argument("--release", action="store_true", help="refuse what must not be published")
     parser.add_argument("--out", type=Path, help="keep the built files here")
     given = parser.parse_args()
