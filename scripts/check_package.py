@@ -111,7 +111,9 @@ def obstacles() -> list[str]:
 
 def main() -> int:
     """Build, check and try the package; return 1 if a release was asked for and something stands in its way."""
-    parser = argparse.ArgumentParser(prog="python -m scripts.check_package", description="Build the package and try it.")
+    parser = argparse.ArgumentParser(
+        prog="python -m scripts.check_package", description="Build the package and try it."
+    )
     parser.add_argument("--release", action="store_true", help="refuse what must not be published")
     parser.add_argument("--out", type=Path, help="keep the built files here")
     given = parser.parse_args()
