@@ -14,7 +14,7 @@ from tests.interop.peers.building import go_program, tool
 @pytest.mark.parametrize(
     ("name", "pinned"),
     [
-        (RUST, ("rust/Cargo.lock", 'name = "agent-client-protocol"\nversion = "{}"')),
+        (RUST, ("rust/Cargo.pins", 'name = "agent-client-protocol"\nversion = "{}"')),
         (GO, ("go/go.mod", "github.com/coder/acp-go-sdk v{}\n")),
         (JAVA, ("java/pom.xml", "<version>{}</version>")),
         (KOTLIN, ("kotlin/pom.xml", "<version>{}</version>")),

@@ -62,14 +62,26 @@ def node_packages(name: str, *packages: str) -> Path:
 
 def cargo_program(sources: Path) -> Path:
     """Return the program of a crate, built on first use and after a change."""
-    folder = cache() / f"rust-{_digest([sources / 'Cargo.lock'])}"
+    folder = cache() / f"rust-{_digest([sources / 'Cargo.pins'])}"
     with _making(folder, _built(sources)) as is_needed:
         if is_needed:
             cargo = tool("cargo")
             say(f"building {sources}")
-            _fetch([cargo, "fetch", "--locked", "--quiet"], sources)
-            _build([cargo, "build", "--locked", "--offline", "--quiet"], sources, {"CARGO_TARGET_DIR": str(folder)})
+            crate = folder / "crate"
+            shutil.copytree(sources, crate, dirs_exist_ok=True)
+            _fetch([cargo, "generate-lockfile", "--quiet"], crate)
+            _pin(crate)
+            _fetch([cargo, "fetch", "--locked", "--quiet"], crate)
+            _build([cargo, "build", "--locked", "--offline", "--quiet"], crate, {"CARGO_TARGET_DIR": str(folder)})
     return folder / "debug" / "peer"
+
+
+def _pin(crate: Path) -> None:
+    """Write the lock file: versions and checksums of `Cargo.pins`, from the registry that Cargo uses here."""
+    lock = crate / "Cargo.lock"
+    registry = next(line for line in lock.read_text("utf-8").splitlines() if line.startswith("source = "))
+    pins = (crate / "Cargo.pins").read_text("utf-8")
+    lock.write_text(pins.replace("\nchecksum = ", f"\n{registry}\nchecksum = "), "utf-8")
 
 
 def go_program(sources: Path) -> Path:
