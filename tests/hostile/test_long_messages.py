@@ -8,10 +8,11 @@ machine that is busy with other tests. Before, one such message took 40 seconds.
 from __future__ import annotations
 
 import asyncio
+import gc
 import sys
 import time
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -36,13 +37,15 @@ SIZE = MAX_MESSAGE_BYTES - 2048
 @pytest.mark.parametrize("name", LONGEST)
 def test_any_message_is_looked_at_in_a_moment(name: str) -> None:
     frame = LONGEST[name](SIZE // 16)
-    for look in (parse, check_names, outline):
-        began = time.process_time()
-        try:
-            look(frame)
-        except (Malformed, Ambiguous):
-            pass
-        assert time.process_time() - began < SECONDS / 16
+    gc.disable()  # what it looks at in a program that runs tests is not what a server has
+    try:
+        for look in (parse, check_names, outline):
+            began = time.process_time()
+            with suppress(Malformed, Ambiguous):
+                look(frame)
+            assert time.process_time() - began < SECONDS / 16
+    finally:
+        gc.enable()
 
 
 @asynccontextmanager

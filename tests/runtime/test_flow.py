@@ -66,7 +66,7 @@ async def test_what_waits_for_readers_pauses_reading_although_no_handler_is_behi
         handled.put_nowait(params.text)
 
     async with asyncio.timeout(5), talk(client_side, max_incoming_bytes=10_000) as (client, agent):
-        client.unread.start("s", ["unread"], 20_000)
+        client.unread.start("s", ["unread"], 20_000, lambda: None)
         for text in ("on its way", "behind"):
             await agent.notify(UPDATE, Update(session_id="s", text=text))
             for _ in range(100):
