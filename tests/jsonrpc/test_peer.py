@@ -134,9 +134,11 @@ def test_a_cancellation_that_comes_as_a_request_is_an_unknown_method() -> None:
 
 def test_more_requests_than_may_run_are_told_that_we_are_busy() -> None:
     peer = Peer(max_pending=2)
-    for id in (1, 2, 3):
-        peer.receive(request(id))
+    first, second, third = (peer.receive(request(id)) for id in (1, 2, 3))
 
+    assert isinstance(first, Message)
+    assert isinstance(second, Message)
+    assert third is None
     assert refusals(peer) == [(3, -32603)]
     peer.respond(1, {})
     assert isinstance(peer.receive(request(3)), Message)
