@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from duologue.conversation.content import Annotations, ImageContent, TextContent
+from duologue.conversation.entries import Entries
 from duologue.conversation.items import Compaction, Message, SessionMessage, ToolCall
 from duologue.conversation.transcript import MAX_TRANSCRIPT_BYTES, Transcript
 from duologue.conversation.updates import (
@@ -263,3 +264,10 @@ def test_items_without_an_id_are_dropped_like_the_others() -> None:
 
     assert transcript.dropped > 2000
     assert size_of(transcript) <= LIMIT
+
+
+def test_there_is_nothing_to_cut_where_there_is_no_item() -> None:
+    entries = Entries()
+    entries.cut_last(0)
+
+    assert entries.weigh() == []
