@@ -17,6 +17,7 @@ from duologue.schema.base import JsonObject, JsonValue, Marks, Method, Model
 from duologue.schema.choices import ByTag
 from duologue.schema.codec import decode_result
 from duologue.schema.primitives import settle_defaults
+from duologue.schema.refusal import is_object
 
 __all__ = [
     "INITIALIZE",
@@ -209,13 +210,12 @@ class WaitWish(NamedTuple):
 def wait_wish(meta: JsonObject | None) -> WaitWish:
     """The wish in the `_meta` of a wait; `timeout` is in milliseconds, and what is no time is none."""
     wish: JsonValue = (meta or {}).get(KEPT_UNDER)
-    if not isinstance(wish, dict):
+    if not is_object(wish):
         return WaitWish()
-    fields: JsonObject = wish
-    timeout: JsonValue = fields.get("timeout")
+    timeout = wish.get("timeout")
     is_time = isinstance(timeout, int | float) and not isinstance(timeout, bool) and timeout >= 0
     seconds = min(timeout, MAX_WAIT_MILLISECONDS) / 1000 if is_time else None
-    return WaitWish(seconds, fields.get("output") is True)
+    return WaitWish(seconds, wish.get("output") is True)
 
 
 def kept(**values: JsonValue) -> JsonObject:
