@@ -213,8 +213,9 @@ def wait_wish(meta: JsonObject | None) -> WaitWish:
     if not is_object(wish):
         return WaitWish()
     timeout = wish.get("timeout")
-    is_time = isinstance(timeout, int | float) and not isinstance(timeout, bool) and timeout >= 0
-    seconds = min(timeout, MAX_WAIT_MILLISECONDS) / 1000 if is_time else None
+    seconds = None
+    if isinstance(timeout, int | float) and not isinstance(timeout, bool) and timeout >= 0:
+        seconds = min(timeout, MAX_WAIT_MILLISECONDS) / 1000
     return WaitWish(seconds, wish.get("output") is True)
 
 
