@@ -69,7 +69,7 @@ async def test_a_client_that_leaves_in_the_middle_of_a_turn_leaves_one_line_at_m
             while b"agent_message_chunk" not in await process.stdout.readline():
                 pass
             if leaves != "stdin":
-                process.stdout._transport.close()  # type: ignore[attr-defined]
+                process.stdout._transport.close()  # type: ignore[attr-defined] # no other way to close it
             if leaves == "stdout":
                 # What is said from here on finds no reader; an answer to anything else would not either.
                 process.stdin.write(_request(3, "session/list", {}))

@@ -306,7 +306,7 @@ async def test_reading_goes_on_up_to_a_limit_while_a_reader_waits_for_the_agent(
             await flood(agent, 120)
 
     async def never(params: Json) -> Json:
-        return await asyncio.Event().wait()  # type: ignore[return-value]
+        return await asyncio.Event().wait()  # type: ignore[return-value] # never returns
 
     async with talking_to(1, script, tmp_path) as (session, agent):
         agent.answers["_never"] = never

@@ -97,7 +97,7 @@ async def test_a_late_replay_after_a_restart_is_not_heard_twice(tmp_path: Path) 
 
         async def serve_on(self, transport: object) -> None:
             agents.append(self)
-            await super().serve_on(transport)  # type: ignore[arg-type]
+            await super().serve_on(transport)  # type: ignore[arg-type] # a transport in front
 
     seen: list[str] = []
 

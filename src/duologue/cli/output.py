@@ -114,7 +114,7 @@ class SafeOutput(io.TextIOBase):
         return self.trusted.fileno()
 
     @property
-    def encoding(self) -> str:  # type: ignore[override]
+    def encoding(self) -> str:  # type: ignore[override] # an attribute there, asked of the stream here
         """The encoding of the stream beneath."""
         return self.trusted.encoding
 

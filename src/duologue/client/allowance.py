@@ -45,7 +45,7 @@ class Allowance:
         else:
             self._held += size
         task = asyncio.current_task()
-        assert task is not None, "whoever awaits is in a task"
+        assert task is not None, "a coroutine that awaits runs in a task"
         task.add_done_callback(lambda _: self._release(size))
 
     def _has_room(self, size: int) -> bool:

@@ -163,7 +163,7 @@ class Desk:
         session = self.sessions.get(session_id)
         if session is None:
             self.lost_updates += 1
-            _log.debug("an update for a session nobody knows")
+            _log.debug("an update for an unknown session was dropped")
             return
         self.signs.heard(session_id)
         session.update(update, raw)

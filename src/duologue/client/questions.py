@@ -199,7 +199,8 @@ class Question:
 
         Args:
             always: Tell the agent to ask no more, if it offers that, and remember it for the session.
-            remember: Ask nobody about exactly this again, so long. Where `can_be_remembered` is false it counts once.
+            remember: Do not ask the user about exactly this again in this scope. It counts once where
+                `can_be_remembered` is false.
             seconds: Forget it after this time at the latest.
             rule: Remember this one of `offered_rules` instead of the very command.
 

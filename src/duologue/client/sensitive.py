@@ -30,7 +30,7 @@ cloudbuild.yaml
 .renviron .ghci .psqlrc .sqliterc .octaverc
 # Python runs these whenever it starts.
 sitecustomize.py usercustomize.py *.pth
-# Agents and MCP servers: what they are told, what they may do, what they run, what they start.
+# Agents and MCP servers: their instructions, permissions, commands and start files.
 agents.md agents.*.md agent.md claude.md claude.*.md gemini.md qwen.md warp.md crush.md skill.md
 .cursorrules .windsurfrules .clinerules/ .roorules* .roomodes .rules .goosehints .augment-guidelines .continuerules
 .agents/ .agent/ .claude/ .cursor/ .gemini/ .codex/ .continue/ .goose/ .kiro/ .qwen/ .opencode/ .windsurf/ .duologue/
