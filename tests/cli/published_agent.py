@@ -32,9 +32,10 @@ MODES = {
 NUMBERS = itertools.count(1)
 
 
-def send(**message: Any) -> None:
+def send(*, flush: bool = True, **message: Any) -> None:
     sys.stdout.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
-    sys.stdout.flush()
+    if flush:
+        sys.stdout.flush()
 
 
 def update(tag: str, /, **fields: Any) -> None:
@@ -211,8 +212,8 @@ def answer(kind: str, message: Json) -> None:
                 say(text)
         case "session/load":
             say("said long ago")
-            send(id=number, result={})
-            if kind == "replays-on":
+            send(id=number, result={}, flush=kind != "replays-on")
+            if kind == "replays-on":  # in one write with the response, so that no prompt can come between them
                 say("and this")
         case "session/set_mode":
             say(message["params"]["modeId"])
