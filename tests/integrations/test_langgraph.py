@@ -7,15 +7,17 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from langchain_core.language_models.chat_models import BaseChatModel
-from langchain_core.language_models.fake_chat_models import FakeListChatModel
+from langchain_core.language_models.fake_chat_models import FakeListChatModel, FakeMessagesListChatModel
 from langchain_core.messages import AIMessage, AIMessageChunk, HumanMessage, ToolMessage
 from langchain_core.outputs import ChatGenerationChunk, ChatResult
+from langchain_core.runnables import RunnableConfig
 from langchain_core.tools import tool
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import END, START, MessagesState, StateGraph
@@ -25,7 +27,8 @@ from langgraph.types import interrupt
 from duologue.integrations.langgraph import acp_agent
 from duologue.runtime.handlers import Context
 from duologue.schema import v1
-from tests.agent.editor import editor_for
+from tests.agent.editor import EVERYTHING, editor_for
+from tests.mcp.places import small
 
 
 @tool
@@ -239,3 +242,68 @@ async def test_a_tool_that_is_cancelled_with_its_turn_is_not_left_running(tmp_pa
         await editor.cancel(session)
         assert (await turn).stop_reason == "cancelled"
         assert editor.of(v1.ToolCallUpdate)[-1].status == "failed"
+
+
+def graph_with_mcp(checkpointer: Any = None) -> Any:
+    """A graph whose model asks for the tool `echo` of an MCP server once, and then answers."""
+    call = {"name": "small__echo", "args": {"path": "a.txt"}, "id": "c1"}
+    model = FakeMessagesListChatModel(responses=[AIMessage("", tool_calls=[call]), AIMessage("echoed")])
+
+    async def ask(state: MessagesState) -> dict[str, Any]:
+        return {"messages": [await model.ainvoke(state["messages"])]}
+
+    async def run(state: MessagesState, config: RunnableConfig) -> dict[str, Any]:
+        tools = {each.function_name: each for each in config.get("configurable", {}).get("mcp_tools", [])}
+        said = state["messages"][-1]
+        assert isinstance(said, AIMessage)
+        [asked] = said.tool_calls
+        if asked["name"] not in tools:
+            return {"messages": [ToolMessage("no such tool", tool_call_id=asked["id"], status="error")]}
+        result = await tools[asked["name"]](**asked["args"])
+        return {"messages": [ToolMessage(result.text, tool_call_id=asked["id"])]}
+
+    return graph_of(ask, ("run", run), ("answer", ask), checkpointer=checkpointer)
+
+
+@pytest.mark.parametrize("checkpointer", [None, InMemorySaver()], ids=["kept by us", "kept by the graph"])
+async def test_the_mcp_servers_of_the_client_are_connected_and_nodes_call_their_tools(
+    tmp_path: Path, checkpointer: Any
+) -> None:
+    server = small(env={"STARTS": str(tmp_path / "starts")})
+    agent = acp_agent(graph_with_mcp(checkpointer), mcp=True)
+    async with asyncio.timeout(30), editor_for(agent, tmp_path, judged=True) as editor:
+        assert editor.hello.agent_capabilities.mcp_capabilities.http
+        environment = [v1.EnvVariable(name=name, value=value) for name, value in server.env.items()]
+        stdio = v1.McpServerStdio(name=server.name, command=server.command, args=server.args, env=environment)
+        session = await editor.new(mcp_servers=[stdio])
+
+        assert (await editor.prompt(session, "echo a.txt")).stop_reason == "end_turn"
+        assert editor.text == "echoed"
+        (call,) = editor.of(v1.ToolCall)
+        assert (call.title, call.raw_input) == ("small__echo", {"path": "a.txt"})
+        last = editor.of(v1.ToolCallUpdate)[-1]
+        assert (last.status, last.raw_output) == ("completed", '{"path": "a.txt"}')
+    assert (tmp_path / "starts").read_text() == "+-"  # one process, which listed its tools once
+
+
+@pytest.mark.fault("MCP-11")
+@pytest.mark.parametrize("has_extra", [True, False])
+async def test_a_graph_that_cannot_use_mcp_answers_and_says_so_once(
+    tmp_path: Path, has_extra: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without `mcp=True`, and with it where the extra is not installed."""
+    if not has_extra:
+        monkeypatch.setitem(sys.modules, "mcp", None)
+    starts = tmp_path / "starts"
+    agent = acp_agent(graph_with_mcp(), mcp=not has_extra)
+    async with asyncio.timeout(30), editor_for(agent, tmp_path, judged=True, **EVERYTHING) as editor:
+        stdio = v1.McpServerStdio(name="small", command="/bin/sh", args=["-c", f"echo > {starts}"], env=[])
+        session = await editor.new(mcp_servers=[stdio])
+
+        assert (await editor.prompt(session, "echo a.txt")).stop_reason == "end_turn"
+        assert editor.text == "echoed"
+        assert editor.of(v1.ToolCallUpdate)[-1].status == "failed"
+        (notice,) = editor.of(v1.Notice)
+        reason = "it does not use them" if has_extra else "pip install 'duologue[mcp]'"
+        assert reason in (notice.description or "")
+    assert not starts.exists()
