@@ -12,8 +12,9 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
+
+from tests.memory import peak_bytes
 
 if TYPE_CHECKING:
     from duologue.client.remote import RemoteAgent
@@ -233,12 +234,6 @@ async def suffer(name: str, directory: str) -> None:
     peak = peak_bytes()
     answers = b"".join(said).decode(errors="replace")
     print(json.dumps({"peak": peak, "outcome": outcome, "dropped": dropped, "answers": answers}))
-
-
-def peak_bytes() -> int:
-    """Return the peak memory of this program alone: `ru_maxrss` counts the process that started it, too."""
-    [line] = [line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM")]
-    return int(line.split()[1]) * 1024
 
 
 if __name__ == "__main__":

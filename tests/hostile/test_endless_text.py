@@ -22,6 +22,7 @@ from duologue.cli.words import RenderedWords
 from duologue.client.terminals import Terminals
 from duologue.events import Terminal, TerminalOutput, Text, ToolCall
 from tests.cli.program import terminal
+from tests.memory import peak_bytes
 
 AGENT = [sys.executable, str(Path(__file__).with_name("flooding_agent.py"))]
 MEGABYTE = 1024 * 1024
@@ -166,7 +167,7 @@ def test_a_screen_remembers_a_bounded_part_of_an_endless_turn(peak: Callable[[],
 def test_a_flood_on_a_terminal_ends_within_bounds(tmp_path: Path, kind: str) -> None:
     with terminal(tmp_path, "run", "hi", "--", *AGENT, kind) as person:
         person.until("that was all", seconds=100)
-        memory = _peak_of(person.process.pid)
+        memory = peak_bytes(person.process.pid)
 
         assert person.wait() == 0
     assert memory < 256 * MEGABYTE
@@ -178,13 +179,7 @@ def test_a_command_with_one_endless_line_ends_within_bounds(tmp_path: Path) -> N
     script = "head -c 100000000 /dev/zero | tr '\\0' x"
     with terminal(tmp_path, "run", f'/run sh -c "{script}"', "--yes") as person:
         person.until("… (100,000,000 characters)", seconds=100)
-        memory = _peak_of(person.process.pid)
+        memory = peak_bytes(person.process.pid)
 
         assert person.wait() == 0
     assert memory < 256 * MEGABYTE
-
-
-def _peak_of(pid: int) -> int:
-    found = re.search(r"VmHWM:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text())
-    assert found is not None
-    return int(found[1]) * 1024

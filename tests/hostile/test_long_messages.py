@@ -24,7 +24,8 @@ from duologue.jsonrpc.framing import MAX_MESSAGE_BYTES
 from duologue.jsonrpc.outline import Ambiguous, check_names, outline
 from tests.cli.test_serve import Server, served
 from tests.hostile.longest import LONGEST, wish
-from tests.hostile.test_unanswered import MUTE, resident
+from tests.hostile.test_unanswered import MUTE
+from tests.memory import peak_bytes
 from tests.transports.asgi.places import Site, poster_to, socket_to
 
 SECONDS = 3.0
@@ -98,7 +99,7 @@ async def test_other_clients_are_answered_while_a_long_message_is_looked_at(
                 await poster.initialize()
                 async with watched(server) as delays:
                     assert (await poster.post(frame, "s")).status_code in (400, 404)
-        most = resident(server.process.pid)
+        most = peak_bytes(server.process.pid)
     record_property("delay", round(max(delays), 3))
     assert max(delays) < SECONDS
     assert most < 256 * 1024 * 1024

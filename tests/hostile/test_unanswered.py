@@ -12,6 +12,7 @@ from duologue.transports.asgi.limits import Limits
 from duologue.transports.asgi.streams import HeldStreams
 from duologue.transports.base import Transport
 from tests.cli.test_serve import served
+from tests.memory import peak_bytes
 from tests.transports.asgi.places import Echo, Json, Site, Socket, poster_to, site, socket_to
 
 MUTE = """
@@ -38,12 +39,6 @@ def request(id: int | str, method: str = "never", **params: object) -> str:
     return json.dumps({"jsonrpc": "2.0", "id": id, "method": method, "params": params})
 
 
-def resident(pid: int) -> int:
-    """The most memory that a process had, in bytes."""
-    [line] = [line for line in Path(f"/proc/{pid}/status").read_text().splitlines() if line.startswith("VmHWM")]
-    return 1024 * int(line.split()[1])
-
-
 async def flood(socket: Socket, count: int) -> int:
     """Send so many requests, and return how many were answered with "busy"."""
     busy = 0
@@ -68,9 +63,9 @@ async def test_requests_that_are_never_answered_are_refused_as_busy_and_cost_lit
         place = Site(None, int(url.rpartition(":")[2].partition("/")[0]))  # type: ignore[arg-type]  # another process
         async with socket_to(place, token) as socket:
             await socket.initialize()
-            before = resident(server.process.pid)
+            before = peak_bytes(server.process.pid)
             busy = await flood(socket, count)
-            grown = resident(server.process.pid) - before
+            grown = peak_bytes(server.process.pid) - before
             await socket.send(request("again"))
             assert "busy" in (await socket.next())["error"]["message"]
         async with socket_to(place, token) as other:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import resource
 import sys
 import time
 from pathlib import Path
@@ -18,6 +17,7 @@ from duologue.conversation.updates import (
     ToolContent,
 )
 from duologue.store.sqlite import SqliteStore
+from tests.memory import peak_bytes
 from tests.store.telling import info
 
 EVENTS_OF_A_ROUND = 100
@@ -56,15 +56,7 @@ async def replay(path: Path) -> None:
                     raise AssertionError(update)
         assert not session.damage
     seconds = time.monotonic() - started
-    print(characters, tool_calls, plans, f"{seconds:.2f}", most_memory())
-
-
-def most_memory() -> int:
-    """In KiB. Where it can be had, the figure of this program alone: the usual one begins with that of its parent."""
-    status = Path("/proc/self/status")
-    if status.exists():
-        return int(status.read_text().partition("VmHWM:")[2].split()[0])
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    print(characters, tool_calls, plans, f"{seconds:.2f}", peak_bytes() // 1024)
 
 
 if __name__ == "__main__":
