@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shlex
 import subprocess
 import sys
 from collections.abc import AsyncGenerator
@@ -18,9 +19,9 @@ from duologue import Permissions, connect
 from duologue.client.remote import RemoteAgent
 from duologue.client.session import ClientSession
 from duologue.conversation.updates import FileChange, TerminalPart
-from duologue.errors import ResourceNotFound, SpeaksVersion1
+from duologue.errors import RequestError, ResourceNotFound, SpeaksVersion1
 from duologue.events import State, Terminal, Text
-from tests.interop.peers import OFFICIAL_NEXT, RUST, TYPESCRIPT
+from tests.interop.peers import OFFICIAL_NEXT, RUST, TYPESCRIPT, Absent, release, rust_examples
 from tests.interop.sdks import Json, Sdk, install
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(180, func_only=True)]
@@ -127,11 +128,13 @@ async def test_our_client_finds_their_agent_of_version_1(theirs: Sdk, tmp_path: 
 # --- their client, our agent
 
 
+def our_command(folder: Path) -> list[str]:
+    return [sys.executable, "-m", "duologue.cli.main", "agent", "--v2", "--sessions", str(folder / ".kept")]
+
+
 def their_view(sdk: Sdk, cwd: Path, *steps: Any) -> Json:
     """What their client saw of these turns with our built-in agent."""
-    kept = str(cwd / ".kept")
-    command = [sys.executable, "-m", "duologue.cli.main", "agent", "--v2", "--sessions", kept]
-    play = json.dumps({"command": command, "cwd": str(cwd), "steps": steps})
+    play = json.dumps({"command": our_command(cwd), "cwd": str(cwd), "steps": steps})
     ended = subprocess.run(
         [*sdk.program("client_v2"), play],
         capture_output=True,
@@ -176,6 +179,86 @@ def test_their_client_cancels_our_turn_and_our_command(theirs: Sdk, tmp_path: Pa
     assert one["wasCancellable"] is True
     assert one["stopReason"] == "end_turn"
     assert two["stopReason"] == "cancelled"
+
+
+# --- the example programs that the Rust SDK publishes, as they are
+
+
+@pytest.fixture(scope="module")
+def examples() -> Path:
+    try:
+        return rust_examples()
+    except Absent as reason:
+        pytest.skip(f"{RUST}: {reason}")
+
+
+def example_client(program: Path, cwd: Path, *arguments: str) -> list[str]:
+    """Run a client of theirs with our built-in agent; return the lines it prints."""
+    command = [str(program), "--command", shlex.join(our_command(cwd)), *arguments]
+    ended = subprocess.run(command, cwd=cwd, capture_output=True, timeout=SECONDS, check=False, text=True)
+    assert ended.returncode == 0, ended.stderr
+    return [*ended.stdout.splitlines(), *ended.stderr.splitlines()]
+
+
+async def test_our_client_goes_through_the_life_of_a_session_with_their_example_agent(
+    examples: Path, tmp_path: Path
+) -> None:
+    command = [str(examples / "simple_agent_v2")]
+    async with asyncio.timeout(SECONDS), connect(command, versions=(1, 2)) as agent:
+        assert agent.version == 2
+        assert agent.info is not None
+        assert (agent.info.name, agent.info.version) == ("simple-agent-v2", release(RUST))
+        session = await agent.new(tmp_path)
+        for prompt in ("hello", "ünï"):
+            turn = await session.prompt(prompt)
+            assert (turn.text, turn.stop_reason) == (f"Echo: {prompt}", "end_turn")
+        assert [info.session_id for info in await agent.sessions()] == [session.id]
+        await session.aclose()
+        with pytest.raises(RequestError):
+            await agent.resume(session.id, tmp_path / "elsewhere")
+
+        resumed = await agent.resume(session.id, tmp_path)
+        assert resumed.transcript.messages == []
+        await resumed.aclose()
+        loaded = await agent.load(session.id, tmp_path)
+        said = [message.text for message in loaded.transcript.messages]
+        assert said == ["hello", "Echo: hello", "ünï", "Echo: ünï"]
+        assert loaded.title == "Echo agent session"
+        assert (await loaded.prompt("again")).text == "Echo: again"
+
+
+@pytest.mark.parametrize(
+    ("prompt", "shown"),
+    [
+        ("/plan", ["The plan is done, all three steps of it.", "Session is idle: Some(EndTurn)"]),
+        ("/tour", ["I ran nothing.", "Agent requested permission; rejecting it once in this non-interactive example"]),
+        ("/run rm x", ["I ran nothing.", "Session is idle: Some(EndTurn)"]),
+        ("/no-such-command", ["Prompt accepted; waiting for session output and completion..."]),
+    ],
+)
+def test_their_example_client_waits_for_the_end_of_our_agents_turn(
+    examples: Path, tmp_path: Path, prompt: str, shown: list[str]
+) -> None:
+    lines = example_client(examples / "v2_one_shot_client", tmp_path, prompt)
+    assert set(shown) <= set(lines)
+    assert any(line.startswith("Session is idle: Some(") for line in lines)
+
+
+async def test_their_example_client_shares_closes_and_reopens_a_session_of_our_agent(
+    examples: Path, tmp_path: Path
+) -> None:
+    async with (
+        asyncio.timeout(SECONDS),
+        connect(our_command(tmp_path), versions=(2,)) as agent,
+        agent.session(tmp_path) as session,
+    ):
+        await session.prompt("/plan")
+    program = examples / "v2_session_coordination"
+    lines = await asyncio.to_thread(example_client, program, tmp_path, "--session-id", session.id)
+    shared, fresh = (
+        next(line for line in lines if line.startswith(name)) for name in ("Shared replay", "Fresh replay after close")
+    )
+    assert shared.rpartition(": ")[2] == fresh.rpartition(": ")[2] != "0 updates"
 
 
 # --- the preview in the official Python SDK: an earlier draft of version 2

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from tests.interop.peers.building import (
     Absent,
+    cargo_examples,
     cargo_program,
     go_program,
     java_program,
@@ -38,6 +39,7 @@ __all__ = [
     "official_python",
     "official_python_remote",
     "release",
+    "rust_examples",
     "typescript_sdk",
 ]
 
@@ -112,6 +114,13 @@ def official_python_remote(name: str) -> str:
     """Return the same with what its remote transports need, and the web server that ours stands on, too."""
     requirements = (f"agent-client-protocol[http]=={release(name)}", f"uvicorn=={version('uvicorn')}")
     return python_environment(f"official-remote-{release(name)}", *requirements)
+
+
+def rust_examples() -> Path:
+    """Return the folder of the programs for version 2 that the Rust SDK publishes among its examples."""
+    names = ("simple_agent_v2", "v2_one_shot_client", "v2_session_coordination")
+    features = ("process", "stdio", "unstable_protocol_v2")
+    return cargo_examples(PEERS / "rust", "agent-client-protocol", features, names)
 
 
 def typescript_sdk() -> Path:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import sys
 import time
 
-from tests.interop.peers import ALL, Absent, install
+from tests.interop.peers import ALL, RUST, Absent, install, rust_examples
 
 for name in sys.argv[1:] or ALL:
     began = time.monotonic()
     try:
         install(name, is_remote=True)
+        if name == RUST:
+            rust_examples()
     except Absent as reason:
         print(f"{name}: absent: {reason}")
     else:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
+import json
 import os
 import shutil
 import subprocess
@@ -74,6 +75,37 @@ def cargo_program(sources: Path) -> Path:
             _fetch([cargo, "fetch", "--locked", "--quiet"], crate)
             _build([cargo, "build", "--locked", "--offline", "--quiet"], crate, {"CARGO_TARGET_DIR": str(folder)})
     return folder / "debug" / "peer"
+
+
+def cargo_examples(sources: Path, package: str, features: Sequence[str], names: Sequence[str]) -> Path:
+    """Return the folder of the example programs that a pinned crate publishes, built from there on first use.
+
+    Args:
+        sources: A crate of ours that depends on it.
+        package: Its name.
+        features: What the examples need of it.
+        names: The examples.
+    """
+    folder = cargo_program(sources).parent.parent
+    with _making(folder, f"built-examples-{'-'.join([*names, *features])}") as is_needed:
+        if is_needed:
+            cargo = tool("cargo")
+            say(f"building the examples of {package}")
+            published = _manifest(cargo, folder / "crate", package)
+            # The crate has a lock file of its own, and thereby what only its examples need.
+            _fetch([cargo, "fetch", "--locked", "--quiet", "--manifest-path", str(published)], folder)
+            command = [cargo, "build", "--locked", "--offline", "--quiet", "--manifest-path", str(published)]
+            options = ["--features", ",".join(features), *(part for each in names for part in ("--example", each))]
+            variables = {"CARGO_TARGET_DIR": str(folder), "CARGO_INCREMENTAL": "0", "CARGO_PROFILE_DEV_DEBUG": "0"}
+            _build([*command, *options], folder, variables)
+    return folder / "debug" / "examples"
+
+
+def _manifest(cargo: str, crate: Path, package: str) -> Path:
+    """Return the manifest of a package that a crate depends on, in the registry's copy whose checksum is pinned."""
+    command = [cargo, "metadata", "--locked", "--offline", "--format-version", "1"]
+    known = json.loads(subprocess.run(command, cwd=crate, capture_output=True, check=True).stdout)
+    return Path(next(each["manifest_path"] for each in known["packages"] if each["name"] == package))
 
 
 def _pin(crate: Path) -> None:
@@ -186,6 +218,6 @@ def _fetch(command: Sequence[str], folder: Path) -> None:
 
 
 def _build(command: Sequence[str], folder: Path, variables: Mapping[str, str]) -> None:
-    """Build our own sources: what fails here is a fault of theirs, never a reason to skip."""
+    """Build what is here: a compiler that fails is never a reason to skip."""
     env = {**os.environ, **variables}
     subprocess.run(command, cwd=folder, env=env, check=True, stdout=sys.stderr, timeout=LONGEST_SECONDS)
