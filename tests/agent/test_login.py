@@ -102,6 +102,8 @@ async def test_a_login_that_fails_says_why_and_lets_nobody_in(tmp_path: Path) ->
         assert (caught.value.code, caught.value.data) == (1234, {"why": "expired"})
         with pytest.raises(AuthenticationRequired):
             await editor.new()
+        await login(editor)  # the connection stays, so another login can be tried
+        await editor.new()
 
 
 async def test_auth_status_tells_who_is_logged_in_and_changes_are_told_once(tmp_path: Path) -> None:

@@ -156,6 +156,28 @@ async def test_the_servers_named_in_session_new_are_connected(tmp_path: Path) ->
         assert "echo" in json.loads(editor.text)
 
 
+@pytest.mark.parametrize("method", [v1.SESSION_LOAD, v1.SESSION_RESUME], ids=lambda method: method.name)
+async def test_the_servers_named_when_a_session_is_opened_again_are_connected(tmp_path: Path, method: Any) -> None:
+    async def list_servers(turn: Any) -> None:
+        await turn.mcp.ready()
+        await turn.say(json.dumps(sorted({tool.server for tool in turn.mcp.tools})))
+
+    agent = agent_with(list_servers, mcp=True)
+    agent.keep_sessions(MemoryStore())
+    first, second = (
+        v1.McpServerStdio(name=each.name, command=each.command, args=each.args, env=[])
+        for each in (small(name="first"), small(name="second"))
+    )
+    async with asyncio.timeout(30), editor_for(agent, tmp_path, judged=True) as editor:
+        session = await editor.new(mcp_servers=[first])
+        await editor.prompt(session, "list")
+        await editor.close(session)
+        await editor.ask(method, session_id=session, cwd=str(tmp_path), mcp_servers=[second])
+        editor.updates.clear()
+        await editor.prompt(session, "list")
+        assert json.loads(editor.text) == ["second"]
+
+
 async def test_a_server_that_the_client_carries_cannot_be_used_where_that_is_switched_off(tmp_path: Path) -> None:
     async def say_why(turn: Any) -> None:
         await turn.mcp.ready()

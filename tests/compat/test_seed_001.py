@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from duologue.agent.settings import Settings
+from duologue.agent.turn import Turn
 from duologue.client.connect import connect
 from duologue.client.permissions import Permissions, Question
+from duologue.client.terminals import Terminals
+from duologue.client.workspace import Workspace
 from duologue.conversation.setup import HttpMcpServer
 from duologue.errors import InvalidParams
 from duologue.schema import legacy, v1
 from duologue.schema.codec import Mended, decode, encode
+from duologue.store.memory import MemoryStore
+from tests.agent.editor import agent_with, raw_client
 from tests.client.scripted import Json, ScriptedAgent, result
 
 pytestmark = pytest.mark.timeout(30)
@@ -127,3 +134,110 @@ async def test_a_bare_block_in_a_tool_call_is_shown_with_the_question_and_in_upd
     shown = {call.tool_call_id: call.output for call in turn.tool_calls}
     assert shown["t"] == BARE["text"]
     assert shown["odd"] == ""
+
+
+async def nothing(params: Json) -> Json:
+    return {"result": None}
+
+
+async def test_null_results_of_an_agent_are_read_as_empty_ones(tmp_path: Path) -> None:
+    agent = ScriptedAgent({"loadSession": True}, authMethods=[{"id": "key", "name": "Key"}])
+
+    async def new(params: Json) -> Json:
+        return result(sessionId="s1", modes=MODES)
+
+    agent.answers |= dict.fromkeys(("session/load", "session/set_mode", "authenticate"), nothing)
+    agent.answers["session/new"] = new
+    async with asyncio.timeout(10), connect(agent) as remote:
+        await remote.login("key")
+        session = await remote.new(tmp_path)
+        await session.set_mode("code")
+        loaded = await remote.load("sess_789xyz", tmp_path)
+        assert (await loaded.prompt("go")).stop_reason == "end_turn"
+        assert loaded.modes is None
+
+    assert [len(agent.calls(method)) for method in ("authenticate", "session/set_mode", "session/load")] == [1, 1, 1]
+
+
+async def test_null_results_of_a_client_are_read_as_empty_ones_and_ours_are_empty_objects(tmp_path: Path) -> None:
+    done: list[str] = []
+
+    async def work(turn: Turn[Settings]) -> None:
+        await turn.files.write("config.json", "{}")
+        async with turn.terminal("npm", "test") as terminal:
+            await terminal.kill()
+        done.append(turn.text)
+
+    agent = agent_with(work)
+    agent.keep_sessions(MemoryStore())
+    answers = {"terminal/create": {"terminalId": "term_xyz789"}}
+    async with asyncio.timeout(10), raw_client(agent) as client:
+        await client.initialize(clientCapabilities={"fs": {"writeTextFile": True}, "terminal": True})
+        opened = (await client.ask(1, "session/new", {"cwd": str(tmp_path), "mcpServers": []}))["result"]
+        client.send(id=2, method="session/prompt", params={**opened, "prompt": [{"type": "text", "text": "go"}]})
+        asked: list[str] = []
+        while (message := await client.receive()).get("id") != 2 or "method" in message:
+            if "id" in message:
+                asked.append(message["method"])
+                client.send(id=message["id"], result=answers.get(message["method"]))
+        loaded = await client.ask(3, "session/load", {**opened, "cwd": str(tmp_path), "mcpServers": []})
+
+    assert message["result"] == {"stopReason": "end_turn"}
+    assert done == ["go"]
+    assert asked == ["fs/write_text_file", "terminal/create", "terminal/kill", "terminal/release"]
+    assert loaded["result"] == {}
+
+
+async def test_the_terminal_of_the_examples_is_created_waited_for_and_released(tmp_path: Path) -> None:
+    agent = ScriptedAgent()
+    answers: list[Any] = []
+
+    async def prompt(params: Json) -> Json:
+        command = {"command": "sh", "args": ["-c", "echo $NODE_ENV; pwd"], "cwd": str(tmp_path)}
+        environment = [{"name": "NODE_ENV", "value": "test"}]
+        made = await ask("terminal/create", **command, env=environment, outputByteLimit=1048576)
+        answers.extend(
+            [await ask(f"terminal/{each}", **made) for each in ("wait_for_exit", "output", "kill", "release")]
+        )
+        return result(stopReason="end_turn")
+
+    async def ask(method: str, **params: Any) -> Any:
+        return (await agent.ask(method, {"sessionId": "s1", **params}))["result"]
+
+    agent.answers["session/prompt"] = prompt
+    allowed = Permissions.allow_everything()
+    async with (
+        asyncio.timeout(10),
+        connect(agent, permissions=allowed, workspace=Workspace(tmp_path), terminals=Terminals()) as remote,
+        remote.session(tmp_path) as session,
+    ):
+        await session.prompt("go")
+
+    exited = {"exitCode": 0}
+    assert answers == [exited, {"output": f"test\n{tmp_path}\n", "truncated": False, "exitStatus": exited}, {}, {}]
+    offered = agent.calls("initialize")[0]["clientCapabilities"]
+    assert (offered["fs"], offered["terminal"]) == ({"readTextFile": True, "writeTextFile": True}, True)
+
+
+async def test_a_question_may_name_a_tool_call_by_its_id_alone(tmp_path: Path) -> None:
+    agent = ScriptedAgent()
+    questions: list[Question] = []
+
+    async def prompt(params: Json) -> Json:
+        call = {"toolCallId": "call_001", "title": "Reading configuration file", "kind": "read", "status": "pending"}
+        agent.update({"sessionUpdate": "tool_call", **call})
+        outcomes.append((await agent.ask_permission({"toolCallId": "call_001"}))["result"]["outcome"])
+        return result(stopReason="end_turn")
+
+    async def answer(question: Question) -> None:
+        questions.append(question)
+        question.allow()
+
+    outcomes: list[Json] = []
+    agent.answers["session/prompt"] = prompt
+    rules = Permissions(on_ask=answer)
+    async with asyncio.timeout(10), connect(agent, permissions=rules) as remote, remote.session(tmp_path) as session:
+        await session.prompt("go")
+
+    assert outcomes == [{"outcome": "selected", "optionId": "o3"}]
+    assert [question.title for question in questions] == ["Reading configuration file"]

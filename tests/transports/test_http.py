@@ -58,6 +58,20 @@ def prompt(id: int | str = 1, session: str = "s-1") -> Json:
     return {"id": id, "method": "session/prompt", "params": {"sessionId": session}}
 
 
+async def test_headers_and_token_are_shown_with_every_request() -> None:
+    fake = Fake()
+    async with asyncio.timeout(20), serving(fake) as address:
+        address = Address.of(address.url + "#token=abc", headers={"X-Team": "blue"})
+        async with HttpTransport(address) as transport:
+            client = Client(transport)
+            transport.send(INITIALIZE)
+            await client.next()
+            await until(lambda: len(fake.gets()) == 1)
+            client.send(method="hello")
+    assert {each.method for each in fake.asked} == {"POST", "GET", "DELETE"}
+    assert {(each.headers["authorization"], each.headers["x-team"]) for each in fake.asked} == {("Bearer abc", "blue")}
+
+
 async def test_the_first_exchange_is_a_post_and_the_last_a_delete() -> None:
     fake = Fake()
     async with opened(fake) as client:
