@@ -19,7 +19,7 @@ from duologue.client.terminals import Terminals
 from duologue.client.workspace import Workspace
 from duologue.dialects.terms import Elicitation, ElicitationAnswer, LoginStatus
 from duologue.schema import v1
-from tests.agent.judge import methods_of
+from tests.agent.judge import V1, definitions, methods_of
 from tests.client.scripted import ALL_OPTIONS, Json, ScriptedAgent, result
 from tests.wire.vectors import vectors
 
@@ -92,6 +92,12 @@ CALLS: dict[str, tuple[Call, Json, Json]] = {
 }
 
 
+def check_official(method: str, kind: str, value: Json) -> None:
+    """Hold what our client wrote against the official schema, which allows fields that it does not name: we do not."""
+    name = definitions()[method, kind]
+    assert (V1.complaint(name, value), V1.strangers(name, value)) == (None, [])
+
+
 def test_every_request_to_an_agent_is_in_the_table_above() -> None:
     assert set(CALLS) | {"initialize"} == methods_of("agent", "request")
 
@@ -116,6 +122,9 @@ async def test_a_client_can_ask_for_everything_an_agent_offers(tmp_path: Path, m
         await call(remote, session)
         sent = agent.calls(method)[before]
     assert sent.items() >= params.items()
+    for message in agent.heard:
+        kind = "request" if "id" in message else "notification"
+        check_official(message["method"], kind, message["params"])
 
 
 async def test_a_client_tells_an_agent_to_stop(tmp_path: Path) -> None:
@@ -176,6 +185,7 @@ async def test_a_client_answers_everything_an_agent_may_ask(tmp_path: Path, meth
             await agent.ask("terminal/kill", {"sessionId": "s1", "terminalId": names["{terminal}"]})
         answer = (await asked)["result"]
     assert answer.items() >= expected.items()
+    check_official(method, "response", answer)
 
 
 async def test_a_client_hears_of_logins_and_of_questions_that_are_over(tmp_path: Path) -> None:

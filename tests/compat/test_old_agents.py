@@ -14,6 +14,8 @@ from duologue.client.login import Login
 from duologue.client.permissions import Permissions, Question
 from duologue.client.terminals import Terminals
 from duologue.client.workspace import Workspace
+from duologue.conversation.content import Annotations, TextContent
+from duologue.conversation.setup import HttpMcpServer, StdioMcpServer
 from duologue.errors import InvalidParams
 from tests.client.scripted import Json, ScriptedAgent, error
 
@@ -272,8 +274,10 @@ async def test_an_agent_of_seed_003_is_understood_and_spoken_to(tmp_path: Path) 
         return {"result": {"content": [{"type": "text", "text": "Of course!"}]}}
 
     async def answer(question: Question) -> None:
+        titles.append(question.title)
         question.reject()
 
+    titles: list[str] = []
     agent.answers |= {"session/prompt": prompt, "session/load": nothing}
     async with (
         asyncio.timeout(20),
@@ -283,7 +287,9 @@ async def test_an_agent_of_seed_003_is_understood_and_spoken_to(tmp_path: Path) 
         turn = await session.prompt("go")
         await remote.load("old", tmp_path)
 
+    assert titles == ["Allow reading /etc/passwd?"]
     assert answers == [{"outcome": {"outcome": "selected", "optionId": "opt_3"}}]
+    assert agent.calls("session/load") == [{"sessionId": "old", "cwd": str(tmp_path), "mcpServers": []}]
     assert (turn.text, turn.stop_reason) == ("Of course!", "end_turn")
     calls = {each.tool_call_id: each for each in turn.tool_calls}
     assert (calls["tool_123"].status, calls["tool_123"].title) == ("completed", "Read")
@@ -292,3 +298,49 @@ async def test_an_agent_of_seed_003_is_understood_and_spoken_to(tmp_path: Path) 
 def test_a_dialect_that_there_is_not_is_refused_before_anything_is_started() -> None:
     with pytest.raises(ValueError, match="seed-003, seed-004"):
         connect("no-such-command", dialect="seed-005")  # type: ignore[arg-type]
+
+
+async def test_servers_are_named_to_an_agent_of_seed_004_in_its_words(tmp_path: Path) -> None:
+    agent = Agent004({"mcpCapabilities": {"supportedTransports": ["stdio", "http"]}})
+    stdio = StdioMcpServer(name="files", command="/bin/files", args=["-v"], env={"API_KEY": "k"})
+    http = HttpMcpServer(name="docs", url="https://example.com/mcp", headers={"X-Team": "blue"})
+    async with asyncio.timeout(20), connect(agent, dialect="seed-004") as remote:
+        await remote.new(tmp_path, mcp_servers=[stdio, http])
+
+    command, web = agent.calls("session/new")[0]["mcpServers"]
+    expected = {"transport": "stdio", "command": "/bin/files", "args": ["-v"], "env": {"API_KEY": "k"}}
+    assert command.items() >= expected.items()
+    assert web.items() >= {"transport": "http", "url": "https://example.com/mcp", "headers": {"X-Team": "blue"}}.items()
+
+
+async def test_of_annotations_of_seed_004_only_those_of_today_are_kept(tmp_path: Path) -> None:
+    agent = Agent004()
+    annotations = {"title": "Warning", "priority": "high", "_custom": "metadata", "audience": ["user"]}
+
+    async def prompt(params: Json) -> Json:
+        block = {"type": "text", "text": "Important message", "annotations": annotations}
+        agent.update({"type": "message", "role": "agent", "content": [block]})
+        return {"result": {"stopReason": "end_turn"}}
+
+    agent.answers["session/prompt"] = prompt
+    async with (
+        asyncio.timeout(20),
+        connect(agent, dialect="seed-004") as remote,
+        remote.session(tmp_path) as session,
+    ):
+        turn = await session.prompt("go")
+        (block,) = session.transcript.messages[-1].content
+
+    assert turn.text == "Important message"
+    assert isinstance(block, TextContent)
+    assert block.annotations == Annotations(audience=["user"])
+
+
+async def test_an_option_of_an_agent_of_seed_004_is_set_by_its_name_and_a_bare_value(tmp_path: Path) -> None:
+    """Seed 004 has no list of options, so the caller has to know the name."""
+    agent = Agent004()
+    async with asyncio.timeout(20), connect(agent, dialect="seed-004") as remote, remote.session(tmp_path) as session:
+        await session.set("autoApproveTools", True)
+
+    expected = {"sessionId": "s1", "option": "autoApproveTools", "value": True}
+    assert agent.calls("session/set_config_option") == [expected]

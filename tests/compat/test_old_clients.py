@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 
 from duologue.agent.agent import Agent
-from duologue.agent.settings import Settings, choice
+from duologue.agent.settings import Settings, choice, toggle
 from duologue.agent.turn import Turn
 from duologue.conversation.content import JsonObject
 from duologue.conversation.settings import Option
+from duologue.conversation.setup import StdioMcpServer
 from duologue.errors import AuthenticationRequired
 from duologue.store.memory import MemoryStore
 from tests.agent.editor import RawClient, raw_client
@@ -199,7 +200,7 @@ async def test_a_question_has_a_title_a_description_and_labels(tmp_path: Path) -
     async def work(turn: Turn[Any]) -> None:
         async with turn.tool("Delete test files?", kind="delete") as tool:
             await tool.show("Remove 5 temporary test files")
-            allowed.append(bool(await tool.ask_permission()))
+            allowed.append(await tool.allow())
 
     async with asyncio.timeout(20), raw_client(old_agent("seed-004", work)) as client:
         session = await opened(client, tmp_path)
@@ -243,3 +244,98 @@ async def test_an_agent_waits_for_a_command_of_a_client_of_seed_004(tmp_path: Pa
 def test_a_dialect_that_there_is_not_is_refused() -> None:
     with pytest.raises(ValueError, match="seed-003, seed-004"):
         Agent("a", dialect="seed-005")  # type: ignore[arg-type]
+
+
+SERVER_004 = {
+    "transport": "stdio",
+    "command": "/usr/local/bin/mcp-server",
+    "args": ["--verbose"],
+    "env": {"API_KEY": "k"},
+}
+
+
+async def test_servers_of_seed_004_are_read_without_a_name_and_with_an_object_of_variables(tmp_path: Path) -> None:
+    named: list[Any] = []
+    agent = old_agent("seed-004")
+
+    @agent.on_open
+    async def note(session: Any) -> None:
+        named.extend(session.setup.mcp_servers)
+
+    async with asyncio.timeout(20), raw_client(agent) as client:
+        await client.initialize()
+        answer = await client.ask(1, "session/new", {"cwd": str(tmp_path), "mcpServers": [SERVER_004]})
+
+    assert "result" in answer
+    (server,) = named
+    assert isinstance(server, StdioMcpServer)
+    assert server.name
+    assert (server.command, server.args, server.env) == (SERVER_004["command"], ["--verbose"], {"API_KEY": "k"})
+
+
+async def test_an_option_of_a_client_of_seed_004_is_set_by_its_name_and_a_bare_value(tmp_path: Path) -> None:
+    class Switches(Settings):
+        autoApproveTools = toggle(False)  # noqa: N815 # the seed's own example
+
+    seen: list[bool] = []
+
+    async def look(turn: Turn[Any]) -> None:
+        seen.append(turn.settings.autoApproveTools)
+
+    async with asyncio.timeout(20), raw_client(old_agent("seed-004", look, settings=Switches)) as client:
+        session = await opened(client, tmp_path)
+        params = {"sessionId": session, "option": "autoApproveTools", "value": True}
+        answer = await client.ask(1, "session/set_config_option", params)
+        unknown = await client.ask(2, "session/set_config_option", {**params, "option": "nothing"})
+        await client.ask(3, "session/prompt", {"sessionId": session, "prompt": [TEXT]})
+
+    assert answer["result"] is None
+    assert unknown["error"]["code"] == -32602
+    assert seen == [True]
+
+
+@pytest.mark.parametrize("missing", FIVE)
+async def test_a_client_that_lacks_one_terminal_method_is_asked_for_none(tmp_path: Path, missing: str) -> None:
+    able: list[bool] = []
+
+    async def look(turn: Turn[Any]) -> None:
+        able.append(turn.client.terminals)
+
+    async with asyncio.timeout(20), raw_client(old_agent("seed-004", look)) as client:
+        session = await opened(client, tmp_path, terminal={**FIVE, missing: False})
+        await client.ask(1, "session/prompt", {"sessionId": session, "prompt": [TEXT]})
+
+    assert able == [False]
+
+
+async def test_a_client_of_seed_003_is_asked_with_a_message_and_labels_and_sees_every_kind_of_update(
+    tmp_path: Path,
+) -> None:
+    allowed: list[bool] = []
+
+    async def work(turn: Turn[Any]) -> None:
+        async with turn.tool("Allow reading /etc/passwd?", kind="read") as tool:
+            allowed.append(await tool.allow())
+
+    agent = old_agent("seed-003", work)
+
+    @agent.command("clear", "Forget everything")
+    async def clear(turn: Turn[Any], argument: str) -> None:
+        await turn.say("cleared")
+
+    async with asyncio.timeout(20), raw_client(agent) as client:
+        session = await opened(client, tmp_path)
+        client.send(id="p", method="session/prompt", params={"sessionId": session, "prompt": [TEXT]})
+        seen: list[dict[str, Any]] = []
+        while (question := await client.receive()).get("method") != "session/request_permission":
+            seen.append(question)
+        options = question["params"]["options"]
+        denied = next(option["optionId"] for option in options if option["kind"] == "deny")
+        client.send(id=question["id"], result={"outcome": {"outcome": "selected", "optionId": denied}})
+        await until_answered(client, "p")
+
+    assert question["params"]["message"] == "Allow reading /etc/passwd?"
+    assert [option["kind"] for option in options][:2] == ["allow_once", "allow_always"]
+    assert all("label" in option and "name" not in option for option in options)
+    assert allowed == [False]
+    assert "available_commands_update" in [update["sessionUpdate"] for update in updates(seen)]
