@@ -287,19 +287,29 @@ async def test_a_session_that_could_be_mistaken_for_another_is_refused(tmp_path:
 async def test_after_a_cancellation_updates_are_taken_and_open_tools_are_shown_cancelled(tmp_path: Path) -> None:
     async def work(params: Json) -> Json:
         begun = {"sessionUpdate": "tool_call", "title": "Look", "status": "in_progress"}
-        agent.update(*({**begun, "toolCallId": name} for name in "ab"))
+        agent.update(*({**begun, "toolCallId": name} for name in "abc"))
+        agent.update({"sessionUpdate": "tool_call_update", "toolCallId": "c", "status": "completed"})
         await agent.until("session/cancel")
+        at_once.extend(call.status for call in session.transcript.tool_calls)
         agent.update({"sessionUpdate": "tool_call_update", "toolCallId": "a", "status": "completed"}, said("stopped"))
+        agent.update({"sessionUpdate": "tool_call_update", "toolCallId": "b", "title": "Looked"})
         return result(stopReason="cancelled")
 
+    at_once: list[str] = []
     agent = ScriptedAgent(prompt=work)
     async with asyncio.timeout(5), connect(agent) as remote, remote.session(tmp_path) as session:
+        shown: list[tuple[str, str]] = []
         async with session.prompt("go") as turn:
-            async for _ in turn:
-                break
+            async for event in turn:
+                if isinstance(event, ToolCall):
+                    shown.append((event.tool_call_id, event.status))
+                if shown[-1] == ("c", "completed"):
+                    await session.cancel()
+        assert at_once == ["cancelled", "cancelled", "completed"]
+        assert shown[4:] == [("a", "cancelled"), ("b", "cancelled"), ("a", "completed"), ("b", "cancelled")]
         assert turn.text == "stopped"
-        assert [call.status for call in session.transcript.tool_calls] == ["completed", "cancelled"]
-        assert [call.status for call in turn.tool_calls] == ["completed", "cancelled"]
+        assert [call.status for call in session.transcript.tool_calls] == ["completed", "cancelled", "completed"]
+        assert [call.status for call in turn.tool_calls] == ["completed", "cancelled", "completed"]
 
 
 @pytest.mark.rule(81)

@@ -166,7 +166,8 @@ class ClientSession(Settable):
     async def cancel(self) -> None:
         """Ask the agent to stop this turn; the prompt still ends with its stop reason.
 
-        Permission questions still open are answered "cancelled" first; prompts that wait are never sent.
+        Permission questions still open are answered "cancelled" first, and tool calls still open are shown as
+        `cancelled` unless the agent ends them otherwise; prompts that wait are never sent.
         """
         for turn in list(self._waiting):
             self.withdraw(turn)
@@ -180,8 +181,11 @@ class ClientSession(Settable):
         self.agent.desk.cancel_questions(self.id)
         if self._turn is not None and not self._turn.is_sent:
             self._turn.give_up()  # the agent is being started again or logged in to, and has not heard of it
-        else:
-            await self.agent.proxy.cancel(self.id)
+            return
+        if self._turn is not None:
+            # The same chapter: the client SHOULD mark the open tool calls now; the agent may still end them otherwise.
+            self._close_tool_calls(self._turn, "cancelled")
+        await self.agent.proxy.cancel(self.id)
 
     async def cancel_tool_call(self, tool_call_id: str) -> None:
         """Cancel one tool call and nothing else.
@@ -240,7 +244,7 @@ class ClientSession(Settable):
             self._queued -= 1
         try:
             self._waiting.remove(turn)
-            since = self.transcript.position
+            turn.since = self.transcript.position
             message_id = f"prompt-{secrets.token_hex(8)}"  # two prompts in a row are two messages
             for block in turn.prompt:
                 self.transcript.apply(MessageChunk(role="user", content=block, message_id=message_id))
@@ -249,12 +253,12 @@ class ClientSession(Settable):
                 await turn.run()
             finally:
                 self._turn = None
-                self._after_turn(turn, since)
+                self._after_turn(turn)
                 turn.count_unread(None)
         finally:
             self._order.release()
 
-    def _after_turn(self, turn: ClientTurn, since: int) -> None:
+    def _after_turn(self, turn: ClientTurn) -> None:
         """What an agent left open is closed, for everybody to see, and what it refused is marked.
 
         A call left open in a turn that ended like any other may have worked: its status stays.
@@ -262,11 +266,13 @@ class ClientSession(Settable):
         self.is_interrupted = isinstance(turn.error, ConnectionLost)
         self.agent.desk.cancel_questions(self.id)
         ended = "cancelled" if turn.stop_reason == "cancelled" else "failed" if turn.stop_reason is None else None
-        going_on = [work.work_id for work in self.background if work.kind == "tool_call"]
-        closed = self.transcript.close_tool_calls(since, ended, but=going_on)
+        self._close_tool_calls(turn, ended)
         if turn.stop_reason == "refusal":
-            self.transcript.mark_refused(since)
-        for call in closed:
+            self.transcript.mark_refused(turn.since)
+
+    def _close_tool_calls(self, turn: ClientTurn, ended: str | None) -> None:
+        going_on = [work.work_id for work in self.background if work.kind == "tool_call"]
+        for call in self.transcript.close_tool_calls(turn.since, ended, but=going_on):
             event = event_of(ToolCallChanged(tool_call_id=call.tool_call_id), call)
             self._audience.tell(event)
             turn.note(event)

@@ -43,6 +43,7 @@ class ClientTurn:
         error: Why it failed, if it did.
         is_cancelling: The agent was asked to end it.
         is_sent: The agent has it, and has not answered yet.
+        since: The number of its first item in the transcript.
         note: Takes one event of this turn into account, for what will have come of it.
     """
 
@@ -55,6 +56,7 @@ class ClientTurn:
         self.error: BaseException | None = None
         self.is_cancelling = False
         self.is_sent = False
+        self.since = 0
         self._verdict: DuologueError | None = None
         self._meta = meta
         limit = session.max_transcript_bytes

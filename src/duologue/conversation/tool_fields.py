@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec import UNSET
 
-from duologue.conversation.items import Subagent, ToolCall
+from duologue.conversation.items import FINAL_STATUSES, Subagent, ToolCall
 from duologue.conversation.parts import FileChange, ToolContent
 from duologue.conversation.updates import SubagentChanged, ToolCallChanged
 
@@ -18,8 +18,8 @@ _TOOL_FIELDS = ("title", "kind", "status", "content", "locations", "raw_input", 
 def tool_fields(before: ToolCall, change: ToolCallChanged) -> dict[str, Any]:
     """The fields of a tool call that an update changes, with their new values."""
     fields = patched_fields(change, ToolCall(tool_call_id=change.tool_call_id), _TOOL_FIELDS)
-    if before.is_over and fields.get("status", before.status) != before.status:
-        del fields["status"]  # a finished call stays finished
+    if "status" in fields and not _can_become(before, fields["status"]):
+        del fields["status"]
     if "status" in fields:
         fields["is_unsettled"] = False
     if "content" in fields and change.is_question:
@@ -28,6 +28,11 @@ def tool_fields(before: ToolCall, change: ToolCallChanged) -> dict[str, Any]:
     elif "content" in fields:
         fields["content"] = _with_changes_asked_about(before, fields["content"])
     return fields
+
+
+def _can_become(before: ToolCall, status: str) -> bool:
+    """A finished call stays finished; one that was cancelled, perhaps by us alone, may have ended otherwise."""
+    return not before.is_over or (before.status == "cancelled" and status in FINAL_STATUSES)
 
 
 def patched_fields(
