@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from duologue.agent.agent import Agent
+from duologue.agent.turn import Turn
 from duologue.client.connect import connect
 from duologue.runtime.handlers import Context, Handlers
 from duologue.schema.base import Method
@@ -93,3 +94,20 @@ async def test_what_is_registered_at_one_connection_is_served_there_only() -> No
         answers = [await agent.ask("_name", {}) for agent in agents]
     assert answers[0]["result"] == {"name": "first"}
     assert answers[1]["error"]["code"] == -32601
+
+
+@pytest.mark.parametrize("version", [1, 2])
+async def test_custom_capabilities_are_advertised_and_read_at_both_ends(version: int, tmp_path: Path) -> None:
+    ours, theirs = {"zed.dev": {"workspace": True}}, {"example.com/telepathy": {"range": 3}}
+    seen: list[Any] = []
+    agent: Agent[Any] = Agent("able", versions=(1, 2), meta=theirs)
+
+    @agent.on_prompt
+    async def look(turn: Turn[Any]) -> None:
+        seen.append(turn.client.meta)
+
+    async with asyncio.timeout(10), connect(agent, versions=(version,), meta=ours) as remote:
+        assert (remote.version, remote.features.meta) == (version, theirs)
+        async with remote.session(tmp_path) as session:
+            await session.prompt("go")
+    assert seen == [ours]

@@ -26,6 +26,7 @@ from duologue.client.terminals import Terminals
 from duologue.client.tools import Tools, as_tool_server, lent
 from duologue.client.workspace import Workspace
 from duologue.compat.dialects import Dialect, check_dialect
+from duologue.conversation.content import JsonObject
 from duologue.conversation.setup import Party
 from duologue.conversation.transcript import MAX_TRANSCRIPT_BYTES
 from duologue.dialects.gate import Unstable, switched_on
@@ -71,15 +72,15 @@ def connect(
     versions: tuple[int, ...] = (1,),
     unstable: Unstable = False,
     dialect: Dialect | None = None,
+    meta: JsonObject | None = None,
 ) -> AbstractAsyncContextManager[RemoteAgent]:
     """An agent to talk to, from its start to its end.
 
     Args:
-        target: What to reach.
-        permissions, workspace, terminals: What it may do, and with which files and commands; without them, read.
+        target, permissions, workspace, terminals: What to reach; what it may do (read), with which files and commands.
         on_elicit, …: Who is asked and told; see `Listeners`. What the agent's process writes goes to `on_stderr`.
         handlers, tools, taps, record: Methods and functions it may call, observers of every frame, and a file for them.
-        info, timeout, versions: Who we are, seconds until it has to answer, and what we speak: `(1, 2)` adds a draft.
+        info, meta, timeout, versions: Our name, custom capabilities, seconds to answer; `(1, 2)` also speaks a draft.
         cwd, env, headers, token, tls: How a command is started, and how a server knows us; see `Start` and `Visit`.
         login, restart, silence: What to do about an agent that wants a login, is lost, or falls silent; see `Care`.
         unstable, dialect, max_transcript_bytes: `FEATURES` to use, an older form it speaks, what sessions keep.
@@ -91,7 +92,7 @@ def connect(
     way = Way(target, Start(cwd, env, on_stderr), Visit(headers, token, tls))
     desk = Desk(way.name, permissions, workspace, terminals, Listeners(on_elicit, on_elicited, on_login_status))
     care = Care(way, _policy(way, restart), _login(login), silence, max_transcript_bytes)
-    dialer = Dialer(way, desk, handlers or Handlers(), taps, info, timeout, spoken, switched, care.login, dialect)
+    dialer = Dialer(way, desk, handlers or Handlers(), taps, info, timeout, spoken, switched, care.login, dialect, meta)
     return _connected(desk, dialer, as_tool_server(tools), record, care)
 
 

@@ -16,6 +16,7 @@ from duologue.client.login import Login, can_use_terminal
 from duologue.client.reach import Way
 from duologue.client.supervise import Line
 from duologue.compat.dialects import Dialect
+from duologue.conversation.content import JsonObject
 from duologue.conversation.setup import Party
 from duologue.dialects.contract import AgentProxy
 from duologue.dialects.negotiation import introduce
@@ -44,6 +45,7 @@ class Dialer:
         unstable: The unstable features that are switched on, by name.
         login: How to log in; a login in a terminal is advertised only where one can run.
         dialect: What the agent speaks, if that is an older dialect.
+        meta: Custom capabilities, advertised in `_meta` of ours.
     """
 
     way: Way
@@ -56,6 +58,7 @@ class Dialer:
     unstable: frozenset[str]
     login: Login | None
     dialect: Dialect | None = None
+    meta: JsonObject | None = None
 
     async def __call__(self) -> Line:
         """A connection to an agent that has answered.
@@ -74,7 +77,8 @@ class Dialer:
 
     @property
     def _features(self) -> ClientFeatures:
-        return structs.replace(self.desk.features, terminal_login=can_use_terminal(self.way, self.login))
+        can_log_in = can_use_terminal(self.way, self.login)
+        return structs.replace(self.desk.features, terminal_login=can_log_in, meta=self.meta)
 
     async def _dial(self, versions: tuple[int, ...]) -> Line:
         transport = self.way.open()
