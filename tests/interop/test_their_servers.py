@@ -69,15 +69,6 @@ async def finished(turn: ClientTurn) -> None:
     await turn
 
 
-@pytest.fixture
-def reopens(server_sdk: Sdk, url: str) -> None:
-    """Skip where a session that was closed cannot be opened again."""
-    if url.startswith("http"):
-        server_sdk.lacks(
-            RUST, what="leaves the event stream of a closed session open, and sends nothing on it any more"
-        )
-
-
 async def test_the_agent_introduces_itself_and_its_session(url: str, tmp_path: Path) -> None:
     async with reached(url) as agent, agent.session(tmp_path) as session:
         assert agent.info is not None
@@ -122,7 +113,6 @@ async def test_two_sessions_of_one_connection_do_not_mix(url: str, tmp_path: Pat
         assert (long, short) == ("".join(f"{number} " for number in range(100)), "me")
 
 
-@pytest.mark.usefixtures("reopens")
 async def test_a_session_is_loaded_with_all_that_was_said_before_loading_returns(url: str, tmp_path: Path) -> None:
     async with reached(url) as agent:
         session = await agent.new(tmp_path)
@@ -133,7 +123,6 @@ async def test_a_session_is_loaded_with_all_that_was_said_before_loading_returns
         assert len(loaded.said().split()) == 50
 
 
-@pytest.mark.usefixtures("reopens")
 async def test_a_session_is_resumed_without_hearing_it_again(url: str, tmp_path: Path) -> None:
     async with reached(url) as agent:
         session = await agent.new(tmp_path)
@@ -142,6 +131,19 @@ async def test_a_session_is_resumed_without_hearing_it_again(url: str, tmp_path:
         resumed = await agent.resume(session.id, tmp_path)
         assert resumed.transcript.messages == []
         assert await resumed.ask("echo here again") == "here again"
+
+
+@pytest.mark.fault("HTT-27")
+async def test_a_session_is_closed_and_opened_again_and_again_on_one_connection(url: str, tmp_path: Path) -> None:
+    async with reached(url) as agent:
+        session = await agent.new(tmp_path)
+        for number in range(10):
+            await session.prompt(f"echo {number}")
+            await session.aclose()
+            loaded = await agent.load(session.id, tmp_path)
+            assert [loaded.said(), len(loaded.transcript.messages)] == [str(number), 2 * (number + 1)]
+            await loaded.aclose()
+            session = await agent.resume(session.id, tmp_path)
 
 
 async def test_settings_lists_and_custom_methods_work_both_ways(url: str, tmp_path: Path) -> None:

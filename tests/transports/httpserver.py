@@ -48,12 +48,14 @@ class Fake:
     Attributes:
         terms: What it grants to those who return; nothing, if None.
         asked: Every request, in the order it came.
+        left: The session of each stream that its reader left before the end.
         on_post, on_get: May answer in its place.
     """
 
     terms: Json | None = None
     headers: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
     asked: list[Asked] = field(default_factory=list[Asked])
+    left: list[str | None] = field(default_factory=list[str | None])
     on_post: Callable[[Asked], Answer | None] = lambda asked: None
     on_get: Callable[[Asked], Answer | None] = lambda asked: None
     queues: dict[str | None, asyncio.Queue[bytes | None]] = field(
@@ -87,7 +89,7 @@ class Fake:
         if asked.method == "GET":
             given = self.on_get(asked)
             if given is None:
-                await self._stream(asked, send)
+                await self._stream(asked, receive, send)
                 return
         else:
             given = self.on_post(asked) if asked.method == "POST" else None
@@ -108,14 +110,28 @@ class Fake:
         await send({"type": "http.response.start", "status": status, "headers": pairs})
         await send({"type": "http.response.body", "body": body})
 
-    async def _stream(self, asked: Asked, send: Send) -> None:
+    async def _stream(self, asked: Asked, receive: Receive, send: Send) -> None:
         headers = [(b"content-type", b"text/event-stream")]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         await send({"type": "http.response.body", "body": b":\n\n", "more_body": True})
-        queue = self.stream(asked.session)
+        leaving = asyncio.create_task(_disconnected(receive))
+        telling = asyncio.create_task(self._tell(self.stream(asked.session), send))
+        await asyncio.wait({leaving, telling}, return_when=asyncio.FIRST_COMPLETED)
+        if not telling.done():
+            self.left.append(asked.session)
+        for task in (leaving, telling):
+            task.cancel()
+        await asyncio.gather(leaving, telling, return_exceptions=True)
+
+    async def _tell(self, queue: asyncio.Queue[bytes | None], send: Send) -> None:
         while (data := await queue.get()) is not END:
             await send({"type": "http.response.body", "body": data, "more_body": True})
         await send({"type": "http.response.body", "body": b""})
+
+
+async def _disconnected(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
 
 
 async def _body(receive: Receive) -> bytes:

@@ -306,6 +306,115 @@ async def test_the_end_of_a_sessions_stream_fails_what_is_asked_there_and_the_ne
     assert len(fake.gets("s-1")) == 2
 
 
+@pytest.mark.fault("HTT-27")
+@pytest.mark.parametrize("ending", ["session/close", "session/delete"])
+@pytest.mark.parametrize("opening", ["session/load", "session/resume"])
+@pytest.mark.parametrize("terms", [None, TERMS])
+async def test_the_stream_of_a_closed_session_is_left_and_opened_anew_with_the_session(
+    ending: str, opening: str, terms: Json | None
+) -> None:
+    fake = Fake(terms=terms)
+    number = None if terms is None else 1
+    async with opened(fake) as client:
+        client.send(id=1, method=ending, params={"sessionId": "s-1"})
+        await until(lambda: len(fake.posts()) == 1)
+        fake.tell({"jsonrpc": "2.0", "id": 1, "result": {}}, "s-1", number)
+        assert (await client.next())["id"] == 1
+        fake.queues["s-1"] = asyncio.Queue()  # the server sends nothing more on the old stream, and does not end it
+        await until(lambda: fake.left == ["s-1"])
+
+        client.send(id=2, method=opening, params={"sessionId": "s-1"})
+        await until(lambda: len(fake.posts()) == 2)
+        fake.tell({"jsonrpc": "2.0", "id": 2, "result": {}}, "s-1", number)
+        assert (await client.next())["id"] == 2
+    assert len(fake.gets("s-1")) == 2
+    assert "last-event-id" not in fake.gets("s-1")[1].headers
+
+
+@pytest.mark.fault("HTT-27")
+async def test_what_was_said_before_a_session_was_closed_is_heard_before_that() -> None:
+    fake = Fake()
+    async with opened(fake) as client:
+        client.send(id=1, method="session/close", params={"sessionId": "s-1"})
+        await until(lambda: len(fake.posts()) == 1)
+        fake.tell({"jsonrpc": "2.0", "id": 1, "result": None})
+        fake.tell({"n": 1}, "s-1")
+        assert [(await client.next()).get("n") for _ in range(2)] == [1, None]
+        await until(lambda: fake.left == ["s-1"])
+
+
+@pytest.mark.fault("HTT-27")
+async def test_a_session_that_could_not_be_closed_is_listened_to() -> None:
+    fake = Fake()
+    async with opened(fake) as client:
+        client.send(id=1, method="session/close", params={"sessionId": "s-1"})
+        await until(lambda: len(fake.posts()) == 1)
+        fake.tell({"jsonrpc": "2.0", "id": 1, "error": {"code": -32603, "message": "no"}}, "s-1")
+        assert (await client.next())["id"] == 1
+        fake.tell({"n": 1}, "s-1")
+        assert await client.next() == {"n": 1}
+    assert len(fake.gets("s-1")) == 1
+
+
+@pytest.mark.fault("HTT-27")
+async def test_the_stream_of_a_closed_session_is_read_until_all_that_was_asked_there_is_answered() -> None:
+    fake = Fake()
+    async with opened(fake) as client:
+        client.send(**prompt(1))
+        client.send(id=2, method="session/close", params={"sessionId": "s-1"})
+        await until(lambda: len(fake.posts()) == 2)
+        fake.tell({"jsonrpc": "2.0", "id": 2, "result": {}}, "s-1")
+        assert (await client.next())["id"] == 2
+        fake.tell({"jsonrpc": "2.0", "id": 1, "result": {"stopReason": "cancelled"}}, "s-1")
+        assert (await client.next())["result"] == {"stopReason": "cancelled"}
+        await until(lambda: fake.left == ["s-1"])
+
+
+@pytest.mark.fault("HTT-27")
+async def test_what_a_closed_session_never_answered_fails_when_the_session_is_opened_again() -> None:
+    fake = Fake()
+    async with opened(fake) as client:
+        client.send(**prompt(1))
+        client.send(id=2, method="session/close", params={"sessionId": "s-1"})
+        await until(lambda: len(fake.posts()) == 2)
+        fake.tell({"jsonrpc": "2.0", "id": 2, "result": {}}, "s-1")
+        assert (await client.next())["id"] == 2
+        fake.queues["s-1"] = asyncio.Queue()
+        client.send(id=3, method="session/load", params={"sessionId": "s-1"})
+        failed = await client.next()
+        assert (failed["id"], failed["error"]["code"]) == (1, -32603)
+        fake.tell({"jsonrpc": "2.0", "id": 3, "result": {}}, "s-1")
+        assert (await client.next())["id"] == 3
+
+
+@pytest.mark.fault("HTT-27")
+async def test_a_session_that_is_closed_and_opened_in_one_breath_is_listened_to() -> None:
+    fake = Fake()
+    async with opened(fake) as client:
+        client.send(id=1, method="session/close", params={"sessionId": "s-1"})
+        client.send(id=2, method="session/load", params={"sessionId": "s-1"})
+        await until(lambda: len(fake.posts()) == 2)
+        for id in (1, 2):
+            fake.tell({"jsonrpc": "2.0", "id": id, "result": {}}, "s-1")
+            assert (await client.next())["id"] == id
+        fake.tell({"n": 1}, "s-1")
+        assert await client.next() == {"n": 1}
+    assert len(fake.gets("s-1")) == 1
+
+
+@pytest.mark.fault("HTT-27")
+async def test_a_server_that_has_not_seen_us_leave_a_stream_is_asked_for_it_again() -> None:
+    fake = Fake()
+    fake.on_get = lambda asked: (409, {}, b"") if asked.session and len(fake.gets("s-1")) < 3 else None
+    async with opened(fake) as client:
+        client.send(id=1, method="session/load", params={"sessionId": "s-1"})
+        await until(lambda: len(fake.posts()) == 1)
+        fake.tell({"jsonrpc": "2.0", "id": 1, "result": {}}, "s-1")
+        assert (await client.next())["id"] == 1
+    assert len(fake.gets("s-1")) == 3
+    assert not any("last-event-id" in each.headers for each in fake.gets("s-1"))
+
+
 async def test_what_is_no_event_stream_is_refused() -> None:
     fake = Fake(on_get=lambda asked: (200, {"content-type": "text/html"}, b"<html>"))
     async with opened(fake) as client:

@@ -23,6 +23,14 @@ __all__ = ["Listener", "Stream"]
 SILENCE_SECONDS = 60.0
 """A server that lets us return gives a sign of life every fifteen; four that are missing are one too many."""
 
+QUIET_SECONDS = 0.05
+LONGEST_QUIET_SECONDS = 1.0
+"""How long the answer to `session/load` waits for the replay beside it, where nothing says how far that reaches."""
+
+CONFLICT = "HTTP 409"
+CONFLICT_SECONDS = 2.0
+"""How long a server may need to see that its last reader, which was ours, has left a stream."""
+
 BUSY = {409, 425, 429, 500, 502, 503, 504}
 """What may be better in a moment."""
 
@@ -53,6 +61,7 @@ class Stream:
         count: The number of the last event that arrived, if the server numbers them.
         settled: Set once it is known whether the server opens it.
         refusal: Why the server did not.
+        is_closed: The agent has closed its session.
         changed: Set with every event, and at the end.
     """
 
@@ -69,6 +78,7 @@ class Stream:
         self.count = 0
         self.settled = asyncio.Event()
         self.refusal: str | None = None
+        self.is_closed = False
         self.changed = asyncio.Event()
         self._requester = requester
         self._headers = headers
@@ -81,9 +91,15 @@ class Stream:
         self._is_over = False
         self._has_progressed = False
         self._retry: float | None = None
+        self._scope = asyncio.timeout(None)
+
+    def leave(self) -> None:
+        """Stop reading: `follow` returns."""
+        if self.settled.is_set() and not self._is_over:
+            self._scope.reschedule(0)
 
     async def follow(self) -> None:
-        """Until a session's stream is over; that of a connection never is.
+        """Until a session's stream is over, or left; that of a connection never is.
 
         Raises:
             HistoryLost: Something was missed that the server no longer has.
@@ -91,24 +107,37 @@ class Stream:
             MessageTooLarge: An event is over the limit.
         """
         try:
-            pauses: Iterator[float] = iter(())
-            while True:
-                reason = await self._read()
-                if self._terms is None or self.refusal is not None:
-                    if self.session is None:
-                        raise ConnectionLost(f"the stream of the connection ended: {reason}")
-                    return
-                if self._has_progressed or not self._attempts:
-                    pauses = self._patience.pauses_within(self._terms.grace_seconds)
-                pause = next(pauses, None)
-                if pause is None:
-                    raise ConnectionLost(f"an event stream broke and could not be taken up again: {reason}")
-                await asyncio.sleep(max(pause, self._retry or 0))
-                self._attempts += 1
+            async with self._scope:
+                await self._read_on()
+        except TimeoutError:
+            if not self._scope.expired():
+                raise
         finally:
             self._is_over = True
             self.settled.set()
             self.changed.set()
+
+    async def _read_on(self) -> None:
+        """Read, and after a break behind it."""
+        conflicts = self._patience.pauses_within(CONFLICT_SECONDS)
+        pauses: Iterator[float] = iter(())
+        while True:
+            reason = await self._read()
+            if self.refusal == CONFLICT and (pause := next(conflicts, None)) is not None:
+                self.refusal = None
+                await asyncio.sleep(pause)
+                continue
+            if self._terms is None or self.refusal is not None:
+                if self.session is None:
+                    raise ConnectionLost(f"the stream of the connection ended: {reason}")
+                return
+            if self._has_progressed or not self._attempts:
+                pauses = self._patience.pauses_within(self._terms.grace_seconds)
+            pause = next(pauses, None)
+            if pause is None:
+                raise ConnectionLost(f"an event stream broke and could not be taken up again: {reason}")
+            await asyncio.sleep(max(pause, self._retry or 0))
+            self._attempts += 1
 
     async def _read(self) -> str:
         """Read from where we are. Returns why there is no more."""
@@ -165,13 +194,20 @@ class Stream:
         self.count = number
         return True
 
-    async def reached(self, number: int) -> None:
+    async def caught_up_with(self, event: Event) -> None:
+        """Wait until what the agent said before this event of another stream has arrived here."""
+        if event.after.isdecimal():
+            await self._reached(int(event.after[:18]))
+        else:
+            await self._quiet(QUIET_SECONDS, LONGEST_QUIET_SECONDS)
+
+    async def _reached(self, number: int) -> None:
         """Wait until this event has arrived, or none will any more."""
         while self.count < number and not self._is_over:
             self.changed.clear()
             await self.changed.wait()
 
-    async def quiet(self, seconds: float, longest: float) -> None:
+    async def _quiet(self, seconds: float, longest: float) -> None:
         """Wait until nothing has come for so long; a busy stream is not waited for without end."""
         with suppress(TimeoutError):
             async with asyncio.timeout(longest):

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from typing import Any, Self, TypeVar, cast
+from typing import Any, Self
 
 import httpx2
 import msgspec
@@ -22,7 +22,7 @@ from duologue.transports.address import Address
 from duologue.transports.base import Transport
 from duologue.transports.following import BUSY, Stream
 from duologue.transports.lines import HARD_MARK_FACTOR, LINGER_SECONDS, MAX_QUEUED_BYTES, READ_AHEAD, WRITE_AHEAD
-from duologue.transports.requesting import CONNECTION, SESSION, Reply, Requester, unreachable
+from duologue.transports.requesting import CONNECTION, SESSION, Reply, Requester, first_error, unreachable
 from duologue.transports.returning import Greeting, Patience
 from duologue.transports.sse import Event
 
@@ -30,16 +30,11 @@ __all__ = ["HttpTransport"]
 
 _log = logging.getLogger("duologue.transports")
 
-E = TypeVar("E", bound=BaseException)
-
 NUMBER = "Duologue-Message"
 """The header that numbers what we post, so that the server does it once however often it arrives."""
 
-QUIET_SECONDS = 0.05
-LONGEST_QUIET_SECONDS = 1.0
-"""How long the answer to `session/load` waits for the replay beside it, where nothing says how far that reaches."""
-
 REPLAYS = {"session/load", "session/resume", "session/fork"}
+ENDINGS = {"session/close", "session/delete"}
 NO_SUCH_SESSION = -32002
 INVALID_REQUEST = -32600
 INTERNAL_ERROR = -32603
@@ -133,7 +128,7 @@ class HttpTransport(Transport):
         if self._is_ended:
             return
         shape = outline(event.data)
-        if shape is None or shape.id is None or isinstance(shape.id, msgspec.UnsetType):
+        if shape is None or not isinstance(shape.id, int | str):
             self._hand_over(event.data)
         elif isinstance(shape.method, str):
             if stream.session is not None:
@@ -146,19 +141,25 @@ class HttpTransport(Transport):
         if shape.made_session is not None:
             self._stream_of(shape.made_session)
         other = self._streams.get(request.session or "") if request is not None else None
-        is_replay = request is not None and request.method in REPLAYS
-        if other is not None and other is not stream and (event.after.isdecimal() or is_replay):
-            self._group.create_task(self._hold(event, other))
+        if other is None or request is None:
+            self._hand_over(event.data)
+        elif other is not stream and (event.after.isdecimal() or request.method in REPLAYS | ENDINGS):
+            self._group.create_task(self._hold(event, other, shape, request))
         else:
             self._hand_over(event.data)
+            self._leave_if_over(other, shape, request)
 
-    async def _hold(self, event: Event, stream: Stream) -> None:
-        """Until what the agent said before has arrived on the stream beside."""
-        if event.after.isdecimal():
-            await stream.reached(int(event.after[:18]))
-        else:
-            await stream.quiet(QUIET_SECONDS, LONGEST_QUIET_SECONDS)
+    async def _hold(self, event: Event, stream: Stream, shape: Outline, request: Outline) -> None:
+        await stream.caught_up_with(event)
         self._hand_over(event.data)
+        self._leave_if_over(stream, shape, request)
+
+    def _leave_if_over(self, stream: Stream, shape: Outline, request: Outline) -> None:
+        """Leave the stream of a closed session after the last answer: some servers send nothing on it any more."""
+        if not shape.is_error and request.method in REPLAYS | ENDINGS:
+            stream.is_closed = request.method in ENDINGS
+        if stream.is_closed and not any(each.session == request.session for each in self._sent.values()):
+            self._leave_stream(stream)
 
     # Writing
 
@@ -193,12 +194,12 @@ class HttpTransport(Transport):
             async with asyncio.TaskGroup() as self._group:
                 await self._post_all()
         except* DuologueError as group:
-            failure = _first(group)
+            failure = first_error(group)
         except* httpx2.HTTPError as group:
-            failure = ConnectionLost(f"the connection broke: {_first(group)!r}")
+            failure = ConnectionLost(f"the connection broke: {first_error(group)!r}")
         except* Exception as group:
             _log.exception("the connection cannot go on")
-            failure = ConnectionLost(f"the connection cannot go on: {_first(group)}")
+            failure = ConnectionLost(f"the connection cannot go on: {first_error(group)}")
         self._end(failure)
 
     async def _post_all(self) -> None:
@@ -221,11 +222,13 @@ class HttpTransport(Transport):
         session = self._session_of(shape)
         headers = {"Content-Type": "application/json", CONNECTION: self._connection_id}
         if session is not None:
+            if shape.method in REPLAYS and (stream := self._streams.get(session)) is not None and stream.is_closed:
+                self._leave_stream(stream)
             if (refusal := await self._prepare(session)) is not None:
                 self._refuse(shape, NO_SUCH_SESSION, refusal)
                 return
             headers[SESSION] = session
-            if shape.id is not None and not isinstance(shape.id, msgspec.UnsetType) and isinstance(shape.method, str):
+            if isinstance(shape.id, int | str) and isinstance(shape.method, str):
                 self._sent[shape.id] = shape
         reply = await self._deliver(frame, headers)
         if not reply.is_good:
@@ -256,8 +259,7 @@ class HttpTransport(Transport):
     def _session_of(self, shape: Outline) -> str | None:
         if isinstance(shape.method, str):
             return shape.session
-        known = shape.id is not None and not isinstance(shape.id, msgspec.UnsetType)
-        return self._asked.pop(shape.id, None) if known else None  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType, reportCallIssue] # `known` says so
+        return self._asked.pop(shape.id, None) if isinstance(shape.id, int | str) else None
 
     async def _prepare(self, session: str) -> str | None:
         """Listen to a session before we speak in it; returns why that cannot be."""
@@ -282,13 +284,22 @@ class HttpTransport(Transport):
 
     async def _follow(self, session: str, stream: Stream) -> None:
         await stream.follow()
-        # The next message of the session opens it anew; what was asked on this one will not be answered.
-        del self._streams[session]
-        if stream.refusal is None:
-            for id, shape in list(self._sent.items()):
-                if shape.session == session:
-                    del self._sent[id]
-                    self._refuse(shape, INTERNAL_ERROR, "the server ended the session's event stream")
+        if self._streams.get(session) is stream:
+            del self._streams[session]  # the next message of the session opens it anew
+            if stream.refusal is None:
+                self._refuse_unanswered(session, "the server ended the session's event stream")
+
+    def _leave_stream(self, stream: Stream) -> None:
+        if stream.session is not None and self._streams.get(stream.session) is stream:
+            del self._streams[stream.session]
+            stream.leave()
+            self._refuse_unanswered(stream.session, "the session was closed before this was answered")
+
+    def _refuse_unanswered(self, session: str, reason: str) -> None:
+        for id, shape in list(self._sent.items()):
+            if shape.session == session:
+                del self._sent[id]
+                self._refuse(shape, INTERNAL_ERROR, reason)
 
     async def _deliver(self, frame: bytes, headers: dict[str, str]) -> Reply:
         """Post it, once in effect however often it takes."""
@@ -381,10 +392,3 @@ class HttpTransport(Transport):
             _log.debug("the server was not told of our leaving: %s", error)
         finally:
             await self._requester.aclose()
-
-
-def _first(group: BaseExceptionGroup[E]) -> E:
-    """The first of the errors that were raised side by side: it made the others."""
-    while isinstance(error := group.exceptions[0], BaseExceptionGroup):
-        group = cast("BaseExceptionGroup[E]", error)
-    return error

@@ -6,7 +6,7 @@ import ssl
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from importlib.util import find_spec
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar, cast
 
 import httpx2
 import msgspec
@@ -16,7 +16,9 @@ from duologue.errors import MessageTooLarge, Unreachable
 from duologue.transports.address import Address
 from duologue.transports.cookies import BoundedJar
 
-__all__ = ["CONNECTION", "SESSION", "Reply", "Requester", "unreachable"]
+__all__ = ["CONNECTION", "SESSION", "Reply", "Requester", "first_error", "unreachable"]
+
+E = TypeVar("E", bound=BaseException)
 
 CONNECTION = "Acp-Connection-Id"
 SESSION = "Acp-Session-Id"
@@ -167,3 +169,10 @@ def unreachable(url: str, cause: httpx2.HTTPError | Reply) -> Unreachable:
             return Unreachable(f"{url} cannot prove who it is: {reason.verify_message}")
         reason = reason.__cause__ or reason.__context__
     return Unreachable(f"cannot reach {url}: {str(cause) or type(cause).__name__}")
+
+
+def first_error(group: BaseExceptionGroup[E]) -> E:
+    """The first of the errors that were raised side by side: it made the others."""
+    while isinstance(error := group.exceptions[0], BaseExceptionGroup):
+        group = cast("BaseExceptionGroup[E]", error)
+    return error

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+from pathlib import Path
 
 import pytest
 
+from duologue import connect
 from duologue.builtin.agent import builtin_agent
 from duologue.transports.asgi.limits import Limits
 from duologue.transports.base import Transport
@@ -444,3 +446,51 @@ async def test_the_stream_of_a_closed_session_makes_room_for_another_and_that_of
                     assert await first.ended()
                     await poster.post(request(6, "tell", sessionId="s2", to=1), "s2")
                     assert (await second.next())["params"]["n"] == 0
+
+
+@pytest.mark.fault("HTT-27")
+async def test_a_closed_session_that_is_opened_again_has_a_stream_that_begins_anew() -> None:
+    async with site(Sessions()) as place, poster_to(place) as poster:
+        await poster.initialize(WISH)
+        session = await open_session(poster)
+        async with poster.listen(session) as old:
+            for id, method in ((2, "x"), (3, "session/close")):
+                await poster.post(request(id, method, sessionId=session), session)
+                assert (await old.next())["id"] == id
+            async with poster.listen(session) as new:
+                assert new.status == 200
+                assert await old.ended()
+                await poster.post(request(4, "session/resume", sessionId=session), session)
+                assert ((await new.next())["id"], new.last) == (4, 1)
+            async with poster.listen(session, last=0) as again:
+                assert ((await again.next())["id"], again.last) == (4, 1)
+
+
+@pytest.mark.fault("HTT-27")
+async def test_who_missed_the_answer_to_closing_a_session_still_gets_it() -> None:
+    async with site(Sessions()) as place, poster_to(place) as poster:
+        await poster.initialize(WISH)
+        session = await open_session(poster)
+        async with poster.listen(session) as events:
+            await poster.post(request(2, "session/close", sessionId=session), session)
+            assert (await events.next())["id"] == 2
+        async with poster.listen(session, last=0) as events:
+            assert ((await events.next())["id"], events.last) == (2, 1)
+
+
+@pytest.mark.fault("HTT-27")
+async def test_our_client_may_close_and_reopen_more_sessions_than_a_connection_has_streams(tmp_path: Path) -> None:
+    async with (
+        site(builtin_agent(), Limits(streams=3)) as place,
+        connect(place.http, token=TOKEN) as agent,
+    ):
+        for _ in range(8):
+            session = await agent.new(tmp_path)
+            await session.prompt("/plan")
+            await session.aclose()
+            loaded = await agent.load(session.id, tmp_path)
+            assert [message.role for message in loaded.transcript.messages] == ["user", "agent"]
+            await loaded.aclose()
+            resumed = await agent.resume(session.id, tmp_path)
+            assert (await resumed.prompt("/plan")).stop_reason == "end_turn"
+            await resumed.aclose()

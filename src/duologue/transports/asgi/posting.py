@@ -182,11 +182,14 @@ class Http:
         if "text/event-stream" not in [kind.partition(";")[0].strip() for kind in accepted.split(",")]:
             raise Refusal(406, "this is a text/event-stream")
         held = self._held(self._one(CONNECTION))
-        stream = held.stream(self._one(SESSION))
+        session, last_seen = self._one(SESSION), self._one(b"last-event-id")
+        if last_seen is None:
+            held.begin_anew(session)
+        stream = held.stream(session)
         if stream is None:
             raise Refusal(429, f"one connection has at most {self._limits.streams} streams")
         reader = Reader(held, stream, abort_of(self._scope))
-        reader.begin(self._one(b"last-event-id"))
+        reader.begin(last_seen)
         await reader.run(receive, send)
 
     def _delete(self) -> Response:

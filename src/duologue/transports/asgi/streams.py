@@ -107,7 +107,8 @@ class HeldStreams(Held):
             with suppress(ValueError):
                 self._closed.remove(session)
         if request is not None and session is not None and request.method in ENDING and not shape.is_error:
-            self._closed.append(session)
+            if session not in self._closed:
+                self._closed.append(session)
             if len(self._closed) > self.limits.streams:
                 self._drop_closed()
         if request is None or request.method != "session/load":
@@ -159,17 +160,28 @@ class HeldStreams(Held):
     def _drop_closed(self) -> bool:
         """Make room by the stream of a session that is over; whether there was one."""
         while self._closed:
-            session = self._closed.popleft()
-            self.sessions.discard(session)
-            stream = self._streams.pop(session, None)
-            if stream is not None:
-                self._congested.discard(stream)
-                self.measure()
-                reader, stream.reader = stream.reader, None
-                if reader is not None:
-                    reader.make_way()
+            if self._drop(self._closed.popleft()):
                 return True
         return False
+
+    def begin_anew(self, session: str | None) -> None:
+        """Drop the stream of a closed session before it is read from its beginning: the next one counts from 1."""
+        if session is not None and session in self._closed:
+            self._closed.remove(session)
+            self._drop(session)
+
+    def _drop(self, session: str) -> bool:
+        """Drop the stream of a session that is over; whether there was one."""
+        self.sessions.discard(session)
+        stream = self._streams.pop(session, None)
+        if stream is None:
+            return False
+        self._congested.discard(stream)
+        self.measure()
+        reader, stream.reader = stream.reader, None
+        if reader is not None:
+            reader.make_way()
+        return True
 
     # --- what the client posts
 
