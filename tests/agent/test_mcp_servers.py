@@ -169,6 +169,8 @@ async def test_the_servers_named_when_a_session_is_opened_again_are_connected(tm
         for each in (small(name="first"), small(name="second"))
     )
     async with asyncio.timeout(30), editor_for(agent, tmp_path, judged=True) as editor:
+        mcp = editor.hello.agent_capabilities.mcp_capabilities
+        assert (mcp.http, mcp.sse) == (True, True)
         session = await editor.new(mcp_servers=[first])
         await editor.prompt(session, "list")
         await editor.close(session)

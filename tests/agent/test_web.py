@@ -98,6 +98,25 @@ async def test_the_sessions_of_others_do_not_exist(keeps: bool, tmp_path: Path) 
     assert answer["result"]["stopReason"] == "end_turn"
 
 
+async def test_an_agent_speaks_the_dialect_of_its_clients_on_the_network_too() -> None:
+    agent: Agent[Any] = Agent("old", dialect="seed-004")
+
+    @agent.on_prompt
+    async def answer(turn: Turn[Any]) -> None:
+        await turn.say(turn.text)
+
+    async with (
+        online(agent, token="secret") as place,
+        socket_to(place, "secret") as socket,
+        poster_to(place, "secret") as poster,
+    ):
+        for welcome in (await socket.initialize(), await poster.initialize()):
+            assert (welcome["authenticationMethods"], "authMethods" in welcome) == ([], False)
+        for url in (place.ws, place.http):
+            async with connect(url, token="secret", dialect="seed-004") as remote, remote.session("/") as session:
+                assert await session.ask("hello") == "hello"
+
+
 @pytest.mark.fault("GWY-03")
 async def test_an_id_is_no_proof_of_identity() -> None:
     async with (
