@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from duologue.agent.settings import Settings
+from duologue.agent.settings import Settings, choice
 from duologue.agent.turn import Turn
 from duologue.client.connect import connect
 from duologue.client.permissions import Permissions, Question
@@ -241,3 +241,48 @@ async def test_a_question_may_name_a_tool_call_by_its_id_alone(tmp_path: Path) -
 
     assert outcomes == [{"outcome": "selected", "optionId": "o3"}]
     assert [question.title for question in questions] == ["Reading configuration file"]
+
+
+MODELS = {
+    "currentModelId": "small",
+    "availableModels": [{"modelId": each, "name": each} for each in ("small", "large")],
+}
+
+
+async def test_models_that_an_agent_offers_are_shown_and_set(tmp_path: Path) -> None:
+    agent = ScriptedAgent({"loadSession": True})
+
+    async def opened(params: Json) -> Json:
+        return result(sessionId="s1", models=MODELS)
+
+    agent.answers |= {"session/new": opened, "session/load": opened, "session/set_model": nothing}
+    async with asyncio.timeout(10), connect(agent) as remote:
+        for session in (await remote.new(tmp_path), await remote.load("s2", tmp_path)):
+            assert session.models is not None
+            assert (session.models.value, [each.value for each in session.models.choices]) == (
+                "small",
+                ["small", "large"],
+            )
+            await session.set_model("large")
+            assert session.models.value == "large"
+        plain = ScriptedAgent()
+        async with connect(plain) as other, other.session(tmp_path) as session:
+            with pytest.raises(InvalidParams, match="no models"):
+                await session.set_model("large")
+
+    assert [call["modelId"] for call in agent.calls("session/set_model")] == ["large", "large"]
+    assert plain.calls("session/set_model") == []
+
+
+@pytest.mark.parametrize("legacy_models", [True, False])
+async def test_our_agents_offer_models_only_where_that_is_switched_on(tmp_path: Path, legacy_models: bool) -> None:
+    class Choices(Settings):
+        model = choice("small", "large", category="model")
+
+    async with asyncio.timeout(10), raw_client(agent_with(settings=Choices, legacy_models=legacy_models)) as client:
+        await client.initialize()
+        opened = (await client.ask(1, "session/new", {"cwd": str(tmp_path), "mcpServers": []}))["result"]
+        answer = await client.ask(2, "session/set_model", {"sessionId": opened["sessionId"], "modelId": "large"})
+
+    assert ("models" in opened) is legacy_models
+    assert answer.get("error", {}).get("code") == (None if legacy_models else -32601)
