@@ -93,6 +93,28 @@ def test_ctrl_c_while_an_agent_starts_does_not_wait_for_it(tmp_path: Path) -> No
     assert not is_running((tmp_path / "pid").read_text().strip())
 
 
+MISSED = """
+import os, signal
+from concurrent.futures import Future
+from duologue.client.thread import LoopThread, wait_for
+thread = LoopThread()
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])  # another thread takes it, and no wait here is interrupted
+thread.call(lambda: os.kill(os.getpid(), signal.SIGINT))
+try:
+    wait_for(Future())
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
+os._exit(0)
+"""
+
+
+def test_ctrl_c_that_interrupts_no_wait_ends_it_all_the_same() -> None:
+    """As when it comes between two instructions, the second of which is the wait."""
+    ended = subprocess.run([sys.executable, "-c", MISSED], capture_output=True, text=True, timeout=20, check=False)
+
+    assert (ended.stdout, ended.stderr) == ("interrupted\n", "")
+
+
 def test_an_agent_that_was_started_stays_until_it_is_closed(tmp_path: Path) -> None:
     agent = blocking.start([*BUILTIN, "--sessions", str(tmp_path / "kept")])
     session = agent.session(tmp_path)

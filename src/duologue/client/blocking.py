@@ -25,7 +25,7 @@ from duologue.client.permissions import Permissions
 from duologue.client.prompts import Attachment
 from duologue.client.remote import RemoteAgent
 from duologue.client.session import ClientSession
-from duologue.client.thread import LoopThread
+from duologue.client.thread import LoopThread, wait_for
 from duologue.conversation.content import Content, JsonObject
 from duologue.conversation.items import Usage
 from duologue.conversation.settings import Modes, Setting
@@ -271,18 +271,18 @@ def connect(target: Target, **options: Any) -> Generator[BlockingAgent]:
     ready: Future[RemoteAgent] = Future()
     try:
         over = thread.start(_hold(target, options, begun, ready))
-        held = begun.result()
+        held = wait_for(begun)
         try:
-            agent = ready.result()
+            agent = wait_for(ready)
         except BaseException:  # whoever is interrupted does not wait for an agent that starts, only for its end
             thread.call(held.task.cancel)
-            over.result()
+            wait_for(over)
             raise
         try:
             yield BlockingAgent(thread, agent)
         finally:
             thread.call(held.leave.set)
-            over.result()
+            wait_for(over)
     finally:
         thread.close()
 

@@ -5,15 +5,31 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Coroutine
-from concurrent.futures import Future
+from concurrent.futures import CancelledError, Future
+from contextlib import suppress
 from typing import Any, TypeVar
 
 from duologue.client.callers import calling_thread
 from duologue.errors import ConnectionLost
 
-__all__ = ["LoopThread"]
+__all__ = ["LoopThread", "wait_for"]
 
 T = TypeVar("T")
+
+INTERRUPT_CHECK_SECONDS = 0.5
+"""How long a wait may miss a Ctrl-C: Python runs its handler between two instructions, and a wait is one of them."""
+
+
+def wait_for(future: Future[T]) -> T:
+    """Return the result of what runs in another thread.
+
+    A wait without a limit would last for ever if a Ctrl-C came just before it: the system interrupts only waits that
+    have begun.
+    """
+    while not future.done():
+        with suppress(TimeoutError, CancelledError):
+            future.exception(INTERRUPT_CHECK_SECONDS)
+    return future.result()
 
 
 class LoopThread:
@@ -43,7 +59,7 @@ class LoopThread:
         """The result of `work`; interrupting the wait cancels it."""
         future = self.start(work)
         try:
-            return future.result()
+            return wait_for(future)
         except BaseException:
             future.cancel()
             raise
