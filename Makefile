@@ -40,7 +40,7 @@ test: setup ## the whole suite, less what needs Node
 
 check: format-check lint types test docs ## what a contributor runs before a change is sent
 
-format: setup ## write every file in the house style
+format: setup ## write every file in the same style
 	$(BIN)/ruff format $(SOURCES)
 	$(BIN)/ruff check --fix-only --quiet $(SOURCES)
 

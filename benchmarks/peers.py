@@ -54,8 +54,8 @@ def prepare() -> tuple[dict[str, Peer], dict[str, str]]:
     """Everybody who can take part, and why the others cannot."""
     ours = python_environment("duologue", f"msgspec=={version('msgspec')}")
     sources = {"PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'src'}"}
-    connection = "import duologue.runtime.connection, duologue.schema.v1, duologue.transports.stdio"
-    public = "from duologue import Agent, Settings, Turn, choice; import duologue.agent.stdio"
+    connection = "import duologue.runtime.connection, duologue.schema.v1, duologue.transports.stdio.stdio"
+    public = "from duologue import Agent, Settings, Turn, choice; import duologue.agent.hosting.stdio"
     peers = {
         OURS: Peer(OURS, ours, "duologue", env=sources, imports=connection),
         OURS_PUBLIC: Peer(OURS_PUBLIC, ours, "public", env=sources, imports=public),

@@ -23,10 +23,10 @@ async def call(turn: Turn[Settings], server: str, name: str, arguments: dict[str
     tool = next(tool for tool in turn.mcp.tools if (tool.server, tool.name) == (server, name))
     async with turn.tool(tool.title or tool.name, name=tool.function_name, raw_input=arguments) as shown:
         # "Always" covers this very tool: should the server give it another meaning, the user is asked again.
-        if await shown.allow(remember_as=tool.fingerprint):
+        if await shown.request_permission(remember_as=tool.fingerprint):
             result = await tool(**arguments)
-            await shown.change(status=result.status, content=result.parts, raw_output=result.raw)
+            await shown.update(status=result.status, content=result.parts, raw_output=result.raw)
 
 
 if __name__ == "__main__":
-    agent.main()
+    agent.cli()

@@ -7,7 +7,7 @@ import sys
 
 from duologue import Agent, Settings, Turn, connect
 from duologue.relay.bridge.bridge import Bridge
-from duologue.transports.process import ProcessTransport
+from duologue.transports.process.transport import ProcessTransport
 
 agent: Agent[Settings] = Agent("newer", versions=(2,))
 
@@ -19,12 +19,12 @@ async def answer(turn: Turn[Settings]) -> None:
 
 async def main() -> None:
     bridge = Bridge(lambda: ProcessTransport([sys.executable, __file__, "--serve"]), version=1, agent_version=2)
-    async with connect(bridge, versions=(1,)) as remote, remote.session(".") as session:
+    async with connect(bridge, protocol_versions=(1,)) as remote, remote.session(".") as session:
         print(f"version {remote.version}: {await session.ask('hello')}")
 
 
 if __name__ == "__main__":
     if "--serve" in sys.argv:
-        agent.serve()
+        agent.run()
     else:
         asyncio.run(main())

@@ -7,7 +7,7 @@ import tempfile
 
 from duologue import Agent, Turn, connect
 from duologue.agent.settings import Settings
-from duologue.agent.stopping import ToolCancelled
+from duologue.agent.stop_reasons import ToolCancelled
 from duologue.events import Terminal, Text, ToolCall
 
 agent: Agent[Settings] = Agent("both", versions=(1, 2))
@@ -29,7 +29,7 @@ async def answer(turn: Turn[Settings]) -> None:
 
 async def main() -> None:
     for versions in ((1,), (1, 2)):
-        async with connect(agent, versions=versions) as remote:
+        async with connect(agent, protocol_versions=versions) as remote:
             print(f"version {remote.version}:", end=" ")
             async with remote.session(tempfile.gettempdir()) as session, session.prompt("hello") as turn:
                 async for event in turn:

@@ -1,8 +1,8 @@
 """An agent that asks before it acts: `delete FILE`, `write FILE TEXT`, or `plan` to be asked about a plan first."""
 
 from duologue import Agent, Settings, Turn, choice
-from duologue.dialects.terms import PermissionOption
 from duologue.errors import RequestError
+from duologue.protocol.values import PermissionOption
 
 LEAVE_PLANNING = [
     PermissionOption(option_id="work", name="Yes, start working", kind="allow_once"),
@@ -37,27 +37,29 @@ async def write(turn: Turn[Knobs], name: str, text: str) -> None:
         except RequestError:
             old = None
         await tool.diff(name, old, text, status="pending")  # shown with the question: the user sees what would happen
-        if await tool.allow(remember_as="write files"):  # "always" covers every file from here on, in this session
+        if await tool.request_permission(
+            remember_as="write files"
+        ):  # "always" covers every file from here on, in this session
             await turn.files.write(name, text)
 
 
 async def delete(turn: Turn[Knobs], name: str) -> None:
     async with turn.tool(f"Delete {name}", kind="delete", locations=[name]) as tool:
-        if await tool.allow():  # "always" covers this very file
+        if await tool.request_permission():  # "always" covers this very file
             await turn.run("rm", "--", name, tool=tool)
         else:
             await turn.say(f"I left {name} alone.")
 
 
 async def plan(turn: Turn[Knobs]) -> None:
-    await turn.set(mode="plan")
+    await turn.set_option(mode="plan")
     await turn.plan("Look around", "Do the work", "Check the result")
     async with turn.tool("Ready to work", kind="switch_mode") as tool:
         chosen = await tool.ask_permission(options=LEAVE_PLANNING)
         if chosen is not None:
-            await turn.set(mode=chosen.option_id)
+            await turn.set_option(mode=chosen.option_id)
     await turn.say(f"The mode is {turn.settings.mode}.")
 
 
 if __name__ == "__main__":
-    agent.main()
+    agent.cli()

@@ -6,13 +6,13 @@ import tempfile
 from pathlib import Path
 
 from duologue import Permissions, Terminals, Workspace, connect
-from duologue.client.permissions import Question
+from duologue.client.permissions.policy import PermissionRequest
 from duologue.events import Plan, Text, ToolCall
 
 AGENT = [sys.executable, "-m", "duologue.cli.main", "agent"]  # or "gemini --acp", or any other command
 
 
-async def ask_user(question: Question) -> None:
+async def ask_user(question: PermissionRequest) -> None:
     """Here a person would be asked. This one says yes, once."""
     print(f"    may it? {'; '.join(question.acts)}: yes")
     question.allow()
@@ -20,7 +20,7 @@ async def ask_user(question: Question) -> None:
 
 async def main(repo: Path) -> None:
     (repo / "notes.md").write_text("Remember the milk.\n", "utf-8")
-    rules = Permissions(read="allow", edit="ask", execute={"git status": "allow", "*": "reject"}, on_ask=ask_user)
+    rules = Permissions(read="allow", edit="ask", execute={"git status": "allow", "*": "reject"}, on_request=ask_user)
     async with connect(
         [*AGENT, "--sessions", str(repo / "kept")],
         permissions=rules,

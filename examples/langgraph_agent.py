@@ -24,4 +24,4 @@ graph.add_edge("answer", END)
 agent = acp_agent(graph.compile(), name="answers", version="1.0")
 
 if __name__ == "__main__":
-    agent.serve()
+    agent.run()

@@ -4,7 +4,7 @@
 # %%
 import os
 
-from duologue.client import blocking
+from duologue.client.blocking import client as blocking
 from duologue.events import Text, ToolCall
 
 URL = os.environ["AGENT_URL"]  # what `duologue serve` printed, or "wss://…" and token="…" below

@@ -41,12 +41,12 @@ async def answer(turn: Turn[Knobs]) -> None:
         await read.show(text)
     if turn.settings.mode == "write":
         async with turn.tool("Write notes.md", kind="edit") as edit:
-            if await edit.allow():  # asks the user about *this*; a remembered answer asks nobody
+            if await edit.request_permission():  # asks the user about *this*; a remembered answer asks nobody
                 await turn.files.write(notes, text + turn.text)
     tests = await turn.run("echo", "all tests passed", timeout=60)  # the editor's terminal, or our own
     async for piece in my_model(text, tests.output, turn.text):
         await turn.say(piece)  # waits when the editor is slow
-    await turn.usage(used=1200, size=200_000)
+    await turn.report_usage(used=1200, size=200_000)
 
 
 @agent.command("clear", "Forget everything")  # advertised after the session is open; dispatched on "/clear"
@@ -59,7 +59,7 @@ async def stats(query: StatsQuery) -> Stats:
     return Stats(notes=1)
 
 
-agent.keep_sessions("~/.local/share/notes")  # load, list, resume, fork, close and delete work from here on
+agent.persist_sessions("~/.local/share/notes")  # load, list, resume, fork, close and delete work from here on
 
 if __name__ == "__main__":
-    agent.main()
+    agent.cli()

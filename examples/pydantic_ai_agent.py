@@ -28,4 +28,4 @@ def delete_file(path: str) -> str:
 agent = acp_agent(assistant, version="1.0")
 
 if __name__ == "__main__":
-    agent.serve()
+    agent.run()

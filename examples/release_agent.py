@@ -21,7 +21,7 @@ class Release:
 
 @agent.on_prompt
 async def answer(turn: Turn[Settings]) -> None:
-    release = await turn.ask(Release, "What shall I release?")
+    release = await turn.elicit(Release, "What shall I release?")
     if release is None:  # declined, cancelled, filled in wrongly, or the client has no forms
         await turn.say("Then nothing is released.")
         return
@@ -33,11 +33,11 @@ async def answer(turn: Turn[Settings]) -> None:
 async def log_in_to_announce(turn: Turn[Settings]) -> None:
     # Secrets never travel through a form: the user gives them to the page, and the page tells our server.
     question = turn.session.new_id("login")
-    if await turn.ask_url("Log in to announce it", "https://example.com/login", elicitation_id=question):
+    if await turn.elicit_url("Log in to announce it", "https://example.com/login", elicitation_id=question):
         # wait for the server to hear from the page
         await turn.session.editor.complete_elicitation(question)
         await turn.say("Announced.")
 
 
 if __name__ == "__main__":
-    agent.main()
+    agent.cli()

@@ -7,7 +7,7 @@ from duologue.conversation.content import text_of
 from duologue.conversation.updates import MessageChunk
 
 agent = Agent("remembering", version="1.0", settings=Settings)
-agent.keep_sessions("~/.local/share/remembering")  # load, list, resume, close and delete work from here on
+agent.persist_sessions("~/.local/share/remembering")  # load, list, resume, close and delete work from here on
 
 
 @agent.on_open
@@ -19,7 +19,7 @@ async def opened(session: Session[Settings]) -> None:
 async def answer(turn: Turn[Settings]) -> str | None:
     turn.session.state["prompts"] += 1
     if turn.session.title is None:
-        await turn.title(turn.text[:40])  # shown in lists; a title the user gave is never replaced
+        await turn.set_title(turn.text[:40])  # shown in lists; a title the user gave is never replaced
     if "secret" in turn.text:
         return "refusal"  # a refused turn is told again on load, but no later turn builds on it
     said = [message async for message in messages(turn)][:-1]  # the last of it is this prompt
@@ -35,4 +35,4 @@ async def messages(turn: Turn[Settings]) -> AsyncIterator[str]:
 
 
 if __name__ == "__main__":
-    agent.main()
+    agent.cli()

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from duologue import Permissions, Workspace, connect
-from duologue.errors import ConnectionLost, HistoryLost, Unreachable
+from duologue.errors import ConnectError, ConnectionLost, ResumeFailed
 from duologue.events import Text
 
 
@@ -22,9 +22,9 @@ async def main(url: str) -> None:
                     if isinstance(event, Text):
                         print(event.text, end="", flush=True)
             print("ended:", turn.stop_reason)
-    except Unreachable as error:  # nobody there, or a refusal
+    except ConnectError as error:  # nobody there, or a refusal
         sys.exit(f"no agent: {error}")
-    except HistoryLost:  # away for too long: connect anew and load the session
+    except ResumeFailed:  # away for too long: connect anew and load the session
         sys.exit("the server has given us up; `agent.load(session.id, …)` on a new connection goes on from here")
     except ConnectionLost as error:
         sys.exit(f"lost: {error}")

@@ -11,4 +11,4 @@ async def answer(prompt: str) -> AsyncIterator[str]:
 
 
 if __name__ == "__main__":
-    duologue.serve(answer)
+    duologue.run(answer)

@@ -5,14 +5,14 @@ import sys
 import tempfile
 
 from duologue import connect
-from duologue.client.supervise import Restart
-from duologue.dialects.terms import LoginMethod
+from duologue.client.supervisor import Restart
 from duologue.errors import AgentExited
+from duologue.protocol.values import AuthMethod
 
 AGENT = [sys.executable, "-m", "duologue.cli.main", "agent", "--login"]  # or any other command
 
 
-def choose(methods: list[LoginMethod]) -> LoginMethod:
+def choose(methods: list[AuthMethod]) -> AuthMethod:
     """Here a person would be asked. This one takes the first way there is."""
     print(f"logging in: {methods[0].name}")
     return methods[0]
@@ -23,7 +23,7 @@ async def main(place: str) -> None:
         [*AGENT, "--sessions", place],
         login=choose,
         restart=Restart(limit=3, within=60),
-        silence=60,  # a turn without a sign of life is told after a minute, and given up after two
+        stall_timeout=60,  # a turn without a sign of life is told after a minute, and given up after two
     ) as agent:
         async with agent.session(place) as session:
             print(await session.ask("/echo before"))

@@ -9,7 +9,7 @@ import os
 from duologue import Agent, Settings, Turn
 
 agent = Agent("greeter", version="1.0.0", settings=Settings)
-agent.keep_sessions(os.environ.get("GREETER_SESSIONS", "~/.local/share/greeter"))
+agent.persist_sessions(os.environ.get("GREETER_SESSIONS", "~/.local/share/greeter"))
 
 
 @agent.on_prompt

@@ -9,7 +9,7 @@ from pathlib import Path
 from duologue.runtime.connection import Connection
 from duologue.runtime.handlers import Context, Handlers
 from duologue.schema import v1
-from duologue.transports.process import ProcessTransport
+from duologue.transports.process.transport import ProcessTransport
 
 client = Handlers()
 
@@ -41,7 +41,7 @@ async def main(directory: Path) -> None:
     agent = ProcessTransport(
         [sys.executable, "-m", "duologue.cli.main", "agent", "--sessions", str(directory / "kept")]
     )
-    async with Connection(agent, client, skips_noise=True) as connection:
+    async with Connection(agent, client, ignore_stray_output=True) as connection:
         hello = await connection.request(v1.INITIALIZE, v1.InitializeRequest(protocol_version=1))
         assert hello.agent_info is not None
         print(f"talking to {hello.agent_info.title} {hello.agent_info.version}\n")

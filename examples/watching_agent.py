@@ -40,4 +40,4 @@ async def serve(turn: Turn[Settings], command: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    agent.main()
+    agent.cli()

@@ -33,4 +33,4 @@ async def answer(turn: Turn[Settings]) -> None:
 
 
 if __name__ == "__main__":
-    duologue.serve(answer, name="wrapped")
+    duologue.run(answer, name="wrapped")

@@ -9,8 +9,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from duologue.cli.chatting import LOCAL_COMMANDS
-from duologue.cli.codes import MEANINGS
+from duologue.cli.console.chat_commands import LOCAL_COMMANDS
+from duologue.cli.exit_codes import DESCRIPTIONS
 from duologue.cli.parser import each_command
 
 FOLDER = Path(__file__).parents[1] / "docs" / "reference"
@@ -78,7 +78,7 @@ def _local_commands() -> str:
 
 
 def _codes() -> str:
-    rows = [f"| {int(code)} | {told} |" for code, told in MEANINGS.items()]
+    rows = [f"| {int(code)} | {told} |" for code, told in DESCRIPTIONS.items()]
     return (
         "## Exit codes\n\nA number never changes its meaning.\n\n| code | meaning |\n|---|---|\n"
         + "\n".join(rows)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from duologue.builtin.commands import CHAPTERS, table_of
+from duologue.builtin.command_table import CHAPTERS, table_of
 
 PAGE = Path(__file__).parents[1] / "docs" / "how-to" / "built-in-agent.md"
 

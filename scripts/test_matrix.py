@@ -25,7 +25,7 @@ TEST_NEEDS = (
     "jsonschema",
     "ruff",
 )
-CORE = ("jsonrpc", "schema", "transports", "runtime", "conversation", "dialects")
+CORE = ("jsonrpc", "schema", "transports", "runtime", "conversation", "protocol")
 ASK = "import sys; print(sys.implementation.name, *sys.version_info[:3], sys.version_info.releaselevel)"
 
 

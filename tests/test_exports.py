@@ -25,7 +25,7 @@ NAMES = [
     "ask",
     "choice",
     "connect",
-    "serve",
+    "run",
     "toggle",
 ]
 

@@ -13,7 +13,7 @@ from duologue.runtime.connection import Connection
 from duologue.runtime.handlers import Context, Handlers
 from duologue.schema import v1
 from duologue.transports.base import Transport
-from duologue.transports.stdio import StdioTransport
+from duologue.transports.stdio.stdio import StdioTransport
 
 handlers = Handlers()
 numbers = count(1)
@@ -49,8 +49,8 @@ async def prompt(context: Context, params: v1.PromptRequest) -> v1.PromptRespons
 
 
 class Agent:
-    async def serve_on(self, transport: Transport) -> None:
-        async with Connection(transport, handlers, first="initialize") as connection:
+    async def serve(self, transport: Transport) -> None:
+        async with Connection(transport, handlers, first_method="initialize") as connection:
             await connection.wait_closed()
 
 
@@ -60,4 +60,4 @@ if WIRE:
     listen(Agent())
 else:
     stdio = StdioTransport(max_message_bytes=MAX_MESSAGE_BYTES or framing.MAX_MESSAGE_BYTES)
-    asyncio.run(Agent().serve_on(stdio))
+    asyncio.run(Agent().serve(stdio))

@@ -26,7 +26,10 @@ async def update(context: Context, params: v1.SessionNotification) -> None:
 
 async def main() -> None:
     started = time.perf_counter()
-    async with agent_process() as (transport, pid), Connection(transport, handlers, skips_noise=True) as connection:
+    async with (
+        agent_process() as (transport, pid),
+        Connection(transport, handlers, ignore_stray_output=True) as connection,
+    ):
         ask = connection.request
 
         async def new_session() -> str:

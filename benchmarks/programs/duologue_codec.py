@@ -9,9 +9,9 @@ from msgspec import UNSET
 
 from benchmarks.programs.timing import serve
 from benchmarks.wire import CHUNK_TEXTS, SESSION, chunk_messages, compact, mixed_messages
-from duologue.jsonrpc.codec import SHALLOW_BYTES, is_sound, parse, serialize_notification, serialize_request
+from duologue.jsonrpc.codec import SHALLOW_BYTES, is_well_formed, parse, serialize_notification, serialize_request
+from duologue.runtime.fast_path import PLAIN_NOTIFICATION, NotificationFastPath
 from duologue.runtime.handlers import Context, Handlers
-from duologue.runtime.shortcut import PLAIN_NOTIFICATION, Shortcut
 from duologue.schema import v1
 from duologue.schema.codec import decoder_for
 
@@ -22,7 +22,7 @@ DECODERS = {
 }
 
 handlers = Handlers()
-shortcut = Shortcut(handlers)
+shortcut = NotificationFastPath(handlers)
 
 
 @handlers.on(v1.SESSION_UPDATE)
@@ -30,14 +30,14 @@ async def update(context: Context, params: v1.SessionNotification) -> None:
     raise NotImplementedError("nothing is handled here")
 
 
-shortcut.look_again()
+shortcut.refresh()
 
 
 def read(frame: bytes) -> Any:
     """As a connection does: in one pass what is plainly a notification, in two what is not."""
     if frame.startswith(PLAIN_NOTIFICATION):
         whole = shortcut.decode(frame)
-        if (len(frame) <= SHALLOW_BYTES and frame.isascii()) or is_sound(frame):
+        if (len(frame) <= SHALLOW_BYTES and frame.isascii()) or is_well_formed(frame):
             return whole.params
     message = parse(frame)
     return DECODERS[message.method](message.params)  # type: ignore[index, arg-type]  # there are both

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import asyncio
 
-from duologue.transports.asgi.doors import Doors
-from duologue.transports.asgi.endpoint import Endpoint
-from duologue.transports.asgi.limits import Limits
-from duologue.transports.asgi.running import Place, run
 from duologue.transports.base import Servable
+from duologue.transports.server.app import ServerApp
+from duologue.transports.server.auth import AccessControl
+from duologue.transports.server.limits import Limits
+from duologue.transports.server.run import ServerAddress, run
 
 
 def listen(agent: Servable) -> None:
     """Serve until told to stop; prints the port."""
     limits = Limits()
-    app = Endpoint(lambda _: agent, Doors(None, limits), limits)
-    asyncio.run(run(app, Place(), lambda port: print(port, flush=True)))
+    app = ServerApp(lambda _: agent, AccessControl(None, limits), limits)
+    asyncio.run(run(app, ServerAddress(), lambda port: print(port, flush=True)))

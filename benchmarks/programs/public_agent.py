@@ -8,7 +8,7 @@ from benchmarks.network import WIRE
 from benchmarks.script import MAX_MESSAGE_BYTES, VERSION
 from benchmarks.wire import CHUNK_TEXTS, text
 from duologue import Agent, Settings, Turn, choice
-from duologue.transports.stdio import StdioTransport
+from duologue.transports.stdio.stdio import StdioTransport
 
 
 class Knobs(Settings):
@@ -32,6 +32,6 @@ if __name__ == "__main__":
 
         listen(agent)
     elif MAX_MESSAGE_BYTES:
-        asyncio.run(agent.serve_on(StdioTransport(max_message_bytes=MAX_MESSAGE_BYTES)))
+        asyncio.run(agent.serve(StdioTransport(max_message_bytes=MAX_MESSAGE_BYTES)))
     else:
-        agent.serve()
+        agent.run()

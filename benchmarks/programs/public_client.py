@@ -9,7 +9,7 @@ from benchmarks.programs.reaching import agent_process
 from benchmarks.script import VERSION, Seen, Side, play
 from duologue import connect
 from duologue.client.session import ClientSession
-from duologue.conversation.setup import Party
+from duologue.conversation.session_setup import Implementation
 from duologue.events import Text
 
 seen = Seen()
@@ -27,11 +27,14 @@ async def prompt(session_id: str, text: str) -> None:
 
 async def main() -> None:
     started = time.perf_counter()
-    info, versions = Party("benchmark", "1"), (VERSION or 1,)
-    async with agent_process() as (transport, pid), connect(transport, info=info, versions=versions) as agent:
+    info, versions = Implementation("benchmark", "1"), (VERSION or 1,)
+    async with (
+        agent_process() as (transport, pid),
+        connect(transport, client_info=info, protocol_versions=versions) as agent,
+    ):
 
         async def new_session() -> str:
-            session = await agent.new("/tmp")
+            session = await agent.new_session("/tmp")
             sessions[session.id] = session
             return session.id
 

@@ -9,7 +9,7 @@ from benchmarks.network import WIRE, server
 from benchmarks.script import MAX_MESSAGE_BYTES, arguments
 from duologue.jsonrpc import framing
 from duologue.transports.base import Transport
-from duologue.transports.process import ProcessTransport
+from duologue.transports.process.transport import ProcessTransport
 
 
 @asynccontextmanager
@@ -17,10 +17,10 @@ async def agent_process() -> AsyncGenerator[tuple[Transport, Callable[[], int]]]
     """A transport to it, and its process id once that is entered."""
     _, _, command = arguments()
     if WIRE:
-        from duologue.transports.remote import Remote
+        from duologue.transports.remote.factory import RemoteFactory
 
         with server(command) as (pid, url):
-            remote = Remote.of(url)
+            remote = RemoteFactory.of(url)
             assert remote is not None
             yield remote.open(), lambda: pid
         return

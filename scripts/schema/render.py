@@ -94,7 +94,7 @@ class ModelsRenderer:
                 )
             )
         )
-        choices = sorted(set(re.findall(r"\((ByTag|ByKey|ListByKey|Open)\)", body)))
+        choices = sorted(set(re.findall(r"\((TaggedUnion|KeyedUnion|KeyedListUnion|OpenUnion)\)", body)))
         lines = [
             f'"""The shapes of protocol version {self.schema.version[1:]}, unstable parts included."""',
             "",
@@ -105,8 +105,8 @@ class ModelsRenderer:
             "from msgspec import UNSET, Meta, UnsetType",
             "",
             "from duologue.schema.base import JsonObject, JsonValue, Marks, Model, Other, Secret",
-            f"from duologue.schema.choices import {', '.join(choices)}",
-            f"from duologue.schema.primitives import {', '.join(primitives)}",
+            f"from duologue.schema.unions import {', '.join(choices)}",
+            f"from duologue.schema.constraints import {', '.join(primitives)}",
             "",
             f"__all__ = [{', '.join(map(quoted, names))}]",
         ]
@@ -247,7 +247,7 @@ class ModelsRenderer:
                     running.append(f"{shape.name} = {shape.structure}")
                 case OpenObject():
                     checked.append(f"{shape.name}: TypeAlias = JsonObject")
-                    running += ["", f"class {shape.name}(Open):", f"    shape = {shape.structure}"]
+                    running += ["", f"class {shape.name}(OpenUnion):", f"    shape = {shape.structure}"]
                 case _:
                     pass
         lines += ["if TYPE_CHECKING:", *(f"    {line}" for line in checked), "else:"]
@@ -268,7 +268,7 @@ def _half_tagged_members(shape: TaggedUnion | HalfTagged) -> Iterator[str]:
 
 
 def _by_tag(shape: TaggedUnion | HalfTagged) -> Iterator[str]:
-    yield f"class {shape.name}(ByTag):"
+    yield f"class {shape.name}(TaggedUnion):"
     yield f"    tag = {quoted(shape.tag)}"
     yield f"    known = ({', '.join(shape.members.values())},)"
     if isinstance(shape, TaggedUnion):
@@ -283,7 +283,7 @@ def _by_tag(shape: TaggedUnion | HalfTagged) -> Iterator[str]:
 
 
 def _by_key(shape: Untagged) -> Iterator[str]:
-    yield f"class {shape.name}({'ListByKey' if shape.lists else 'ByKey'}):"
+    yield f"class {shape.name}({'KeyedListUnion' if shape.lists else 'KeyedUnion'}):"
     pairs = ", ".join(f"{quoted(key)}: {member}" for key, member in shape.members.items())
     yield f"    by_key = {{{pairs}}}"
     if shape.min_items:

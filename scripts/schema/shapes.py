@@ -169,7 +169,7 @@ class TaggedUnion:
 
 @dataclass(frozen=True)
 class HalfTagged:
-    """Like a tagged union, but one member has no tag; see `duologue.schema.choices.ByTag`."""
+    """Like a tagged union, but one member has no tag; see `duologue.schema.unions.TaggedUnion`."""
 
     name: str
     tag: str

@@ -13,30 +13,30 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from duologue.agent.agent import Agent
-    from duologue.agent.serving import serve
+    from duologue.agent.hosting.function_agent import run
     from duologue.agent.session import Session
     from duologue.agent.settings import Settings, choice, toggle
     from duologue.agent.turn import Turn
-    from duologue.client.blocking import ask
+    from duologue.client.blocking.client import ask
     from duologue.client.connect import connect
-    from duologue.client.permissions import Permissions
-    from duologue.client.terminals import Terminals
-    from duologue.client.workspace import Workspace
+    from duologue.client.permissions.policy import Permissions
+    from duologue.client.services.terminals import Terminals
+    from duologue.client.services.workspace import Workspace
 
 __version__ = "0.1.0"
 
 _HOME = {
     "Agent": "duologue.agent.agent",
-    "Permissions": "duologue.client.permissions",
+    "Permissions": "duologue.client.permissions.policy",
     "Session": "duologue.agent.session",
     "Settings": "duologue.agent.settings",
-    "Terminals": "duologue.client.terminals",
+    "Terminals": "duologue.client.services.terminals",
     "Turn": "duologue.agent.turn",
-    "Workspace": "duologue.client.workspace",
-    "ask": "duologue.client.blocking",
+    "Workspace": "duologue.client.services.workspace",
+    "ask": "duologue.client.blocking.client",
     "choice": "duologue.agent.settings",
     "connect": "duologue.client.connect",
-    "serve": "duologue.agent.serving",
+    "run": "duologue.agent.hosting.function_agent",
     "toggle": "duologue.agent.settings",
 }
 
@@ -52,7 +52,7 @@ __all__ = [
     "ask",
     "choice",
     "connect",
-    "serve",
+    "run",
     "toggle",
 ]
 

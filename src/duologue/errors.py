@@ -15,27 +15,27 @@
     │   ├── McpServerUnavailable       -33001
     │   └── McpBackendFailed           -33002
     ├── ConnectionLost            the peer is gone, or we had to leave; nothing more will come
-    │   ├── PeerTooFast                more waiting input than the hard mark allows
-    │   ├── PeerTooSlow                more waiting output than the hard mark allows
-    │   ├── TooMuchNoise               the agent printed something else than the protocol
-    │   ├── HistoryLost                a broken connection could not be taken up again; load the session
+    │   ├── InputLimitExceeded         more waiting input than the hard mark allows
+    │   ├── OutputLimitExceeded        more waiting output than the hard mark allows
+    │   ├── NotAnAgent                 the agent printed something else than the protocol
+    │   ├── ResumeFailed               a broken connection could not be taken up again; load the session
     │   └── AgentExited                the agent's process ended
     │       └── CrashLoop                  it was started again and again, and ended each time
     ├── SessionLost               the agent came back after its end, and this session did not
-    ├── AgentSilent               a turn in which nothing was heard for too long; it was cancelled
+    ├── TurnStalled               a turn in which nothing was heard for too long; it was cancelled
     ├── ModelFailed               a turn that ended as `end_turn` while the agent says that its model failed
     ├── MessageTooLarge           a message over the limit: that call fails; if nobody can be told, the connection ends
     ├── ProtocolViolation         the peer's answer breaks JSON-RPC or the schema
-    │   └── SpeaksVersion1             the agent was addressed in version 2, and knows version 1 only
+    │   └── DowngradeRequired          the agent was addressed in version 2, and knows version 1 only
     ├── Deadlock                  a handler waits for what only its own end could bring
-    ├── EventsMissed              a reader of events was too far behind
+    ├── EventBufferOverflow       a reader of events was too far behind
     ├── EncodeError               a value of ours that cannot be written as JSON
     ├── StoreError                sessions could not be kept, or not be read back
     │   ├── SessionInUse               the session is open somewhere else
     │   └── StoreFull                  no room to keep more; what was kept is whole
     └── StartError                an agent could not be started, or not be reached
         ├── CommandNotFound            no such command, or it may not be run
-        ├── Unreachable                no server at this address, or it refuses us
+        ├── ConnectError               no server at this address, or it refuses us
         └── InitializeTimeout          it runs, but never answered `initialize`
 
 What a handler raises is what the other end catches: a `RequestError` is written with its code, message and data, and
@@ -49,17 +49,18 @@ from typing import Any, ClassVar, cast
 
 __all__ = [
     "AgentExited",
-    "AgentSilent",
     "AuthenticationRequired",
     "CommandNotFound",
+    "ConnectError",
     "ConnectionLost",
     "CrashLoop",
     "Deadlock",
+    "DowngradeRequired",
     "DuologueError",
     "EncodeError",
-    "EventsMissed",
-    "HistoryLost",
+    "EventBufferOverflow",
     "InitializeTimeout",
+    "InputLimitExceeded",
     "InternalError",
     "InvalidParams",
     "InvalidRequest",
@@ -69,21 +70,20 @@ __all__ = [
     "MessageTooLarge",
     "MethodNotFound",
     "ModelFailed",
+    "NotAnAgent",
+    "OutputLimitExceeded",
     "ParseError",
-    "PeerTooFast",
-    "PeerTooSlow",
     "ProtocolViolation",
     "RequestCancelled",
     "RequestError",
     "ResourceNotFound",
+    "ResumeFailed",
     "SessionInUse",
     "SessionLost",
-    "SpeaksVersion1",
     "StartError",
     "StoreError",
     "StoreFull",
-    "TooMuchNoise",
-    "Unreachable",
+    "TurnStalled",
     "UnsupportedProtocolVersion",
     "error_for_code",
 ]
@@ -240,19 +240,19 @@ class MessageTooLarge(DuologueError):
     """A message over the size limit. Raise the limit with `max_message_bytes` if such messages are meant."""
 
 
-class PeerTooFast(ConnectionLost):
+class InputLimitExceeded(ConnectionLost):
     """More unhandled input than the hard mark allows, while reading could not be paused."""
 
 
-class PeerTooSlow(ConnectionLost):
+class OutputLimitExceeded(ConnectionLost):
     """More unread output than the hard mark allows."""
 
 
-class TooMuchNoise(ConnectionLost):
+class NotAnAgent(ConnectionLost):
     """The agent printed pages of something that is not the protocol; the message quotes how it began."""
 
 
-class HistoryLost(ConnectionLost):
+class ResumeFailed(ConnectionLost):
     """The server no longer has what was missed while the connection was broken; connect anew and load the session."""
 
 
@@ -276,7 +276,7 @@ class SessionLost(DuologueError):
     """The agent was started again and cannot go on with this session; open another one."""
 
 
-class AgentSilent(DuologueError):
+class TurnStalled(DuologueError):
     """Nothing was heard of a turn for twice the time that was given, and it was cancelled."""
 
 
@@ -288,7 +288,7 @@ class ProtocolViolation(DuologueError):
     """The peer answered with something JSON-RPC or the schema does not allow."""
 
 
-class SpeaksVersion1(ProtocolViolation):
+class DowngradeRequired(ProtocolViolation):
     """An agent that was addressed in version 2 speaks version 1 only; `answer` is what it said."""
 
     def __init__(self, message: str, answer: dict[str, Any]) -> None:
@@ -300,7 +300,7 @@ class Deadlock(DuologueError):
     """A handler would wait for an answer that can only be released once that same handler has returned."""
 
 
-class EventsMissed(DuologueError):
+class EventBufferOverflow(DuologueError):
     """A reader of a session's events was too far behind: from here on some are missing. The transcript has them all."""
 
 
@@ -333,7 +333,7 @@ class CommandNotFound(StartError):
     """No such command, or it may not be run."""
 
 
-class Unreachable(StartError):
+class ConnectError(StartError):
     """There is no server at this address, or it refuses us; `status` is the HTTP status it answered with, if it did."""
 
     def __init__(self, message: str, *, status: int | None = None) -> None:

@@ -18,33 +18,33 @@ from msgspec import Struct
 
 from duologue.conversation import items, updates
 from duologue.conversation.content import Annotations, Content, JsonObject, TextContent
-from duologue.conversation.settings import Setting
-from duologue.conversation.updates import Command, Role
-from duologue.conversation.work import BackgroundWork
+from duologue.conversation.settings import ConfigOption
+from duologue.conversation.updates import AvailableCommand, Role
+from duologue.conversation.work_state import BackgroundWork
 
 __all__ = [
-    "Commands",
+    "CommandsChanged",
     "Compaction",
     "Event",
-    "Following",
-    "Media",
+    "LocationChanged",
+    "MediaContent",
     "Message",
-    "ModeSwitched",
+    "ModeChanged",
     "Notice",
     "Plan",
     "PlanRemoved",
     "SessionMessage",
-    "SettingsSwitched",
-    "Silence",
-    "State",
+    "SettingsChanged",
+    "StallDetected",
+    "StateChanged",
     "Subagent",
     "Terminal",
     "TerminalOutput",
     "Text",
     "Thought",
-    "Title",
+    "TitleChanged",
     "ToolCall",
-    "Unknown",
+    "UnknownUpdate",
     "Usage",
     "UserText",
 ]
@@ -82,7 +82,7 @@ class UserText(_Event, frozen=True, kw_only=True):
     meta: JsonObject | None = None
 
 
-class Media(_Event, frozen=True, kw_only=True):
+class MediaContent(_Event, frozen=True, kw_only=True):
     """A picture, sound, link or resource in a message of the agent or the user."""
 
     role: Role
@@ -118,7 +118,7 @@ class TerminalOutput(_Event, frozen=True, kw_only=True):
     data: bytes
 
 
-class State(_Event, frozen=True, kw_only=True):
+class StateChanged(_Event, frozen=True, kw_only=True):
     """What the session is doing: `running`, `requires_action`, `idle`, or something newer; agents of version 2 say so.
 
     `background` is what goes on beside the turn, if the agent tells.
@@ -129,7 +129,7 @@ class State(_Event, frozen=True, kw_only=True):
     background: list[BackgroundWork] | None = None
 
 
-class Following(_Event, frozen=True, kw_only=True):
+class LocationChanged(_Event, frozen=True, kw_only=True):
     """The agent works here now."""
 
     path: str
@@ -150,25 +150,25 @@ class PlanRemoved(_Event, frozen=True, kw_only=True):
     plan_id: str
 
 
-class Commands(_Event, frozen=True, kw_only=True):
+class CommandsChanged(_Event, frozen=True, kw_only=True):
     """The slash commands on offer."""
 
-    commands: list[Command]
+    commands: list[AvailableCommand]
 
 
-class ModeSwitched(_Event, frozen=True, kw_only=True):
+class ModeChanged(_Event, frozen=True, kw_only=True):
     """The agent works in another mode now."""
 
     mode_id: str
 
 
-class SettingsSwitched(_Event, frozen=True, kw_only=True):
+class SettingsChanged(_Event, frozen=True, kw_only=True):
     """The settings, all of them."""
 
-    settings: list[Setting]
+    settings: list[ConfigOption]
 
 
-class Title(_Event, frozen=True, kw_only=True):
+class TitleChanged(_Event, frozen=True, kw_only=True):
     """The session's title, or that it has none."""
 
     title: str | None
@@ -212,13 +212,13 @@ class Subagent(items.Subagent, frozen=True, kw_only=True):
     is_late: bool = False
 
 
-class Silence(_Event, frozen=True, kw_only=True):
+class StallDetected(_Event, frozen=True, kw_only=True):
     """Nothing was heard of the turn for so long, and nothing is open that would explain it."""
 
     seconds: float
 
 
-class Unknown(_Event, frozen=True, kw_only=True):
+class UnknownUpdate(_Event, frozen=True, kw_only=True):
     """An update this version does not know, as it came."""
 
     tag: str | None
@@ -229,26 +229,26 @@ Event: TypeAlias = (
     Text
     | Thought
     | UserText
-    | Media
+    | MediaContent
     | ToolCall
-    | Following
+    | LocationChanged
     | Plan
     | PlanRemoved
-    | Commands
-    | ModeSwitched
-    | SettingsSwitched
-    | Title
+    | CommandsChanged
+    | ModeChanged
+    | SettingsChanged
+    | TitleChanged
     | Usage
     | Notice
     | Compaction
     | SessionMessage
     | Subagent
-    | Silence
+    | StallDetected
     | Message
     | Terminal
     | TerminalOutput
-    | State
-    | Unknown
+    | StateChanged
+    | UnknownUpdate
 )
 
 _SPOKEN: dict[str, type[Text | Thought | UserText]] = {"agent": Text, "thought": Thought, "user": UserText}
@@ -281,23 +281,23 @@ def event_of(update: updates.Update, changed: object, raw: bytes = b"", is_late:
                 is_late=is_late,
             )
         case updates.MessageChunk():
-            return Media(
+            return MediaContent(
                 role=update.role, content=update.content, message_id=update.message_id, raw=raw, is_late=is_late
             )
-        case updates.PlanRemoved():
+        case updates.PlanRemovedUpdate():
             return PlanRemoved(plan_id=update.plan_id, raw=raw, is_late=is_late)
-        case updates.CommandsChanged():
-            return Commands(commands=update.commands, raw=raw, is_late=is_late)
-        case updates.ModeChanged():
-            return ModeSwitched(mode_id=update.mode_id, raw=raw, is_late=is_late)
-        case updates.SettingsChanged():
-            return SettingsSwitched(settings=update.settings, raw=raw, is_late=is_late)
-        case updates.InfoChanged():
+        case updates.CommandsUpdate():
+            return CommandsChanged(commands=update.commands, raw=raw, is_late=is_late)
+        case updates.ModeUpdate():
+            return ModeChanged(mode_id=update.mode_id, raw=raw, is_late=is_late)
+        case updates.SettingsUpdate():
+            return SettingsChanged(settings=update.settings, raw=raw, is_late=is_late)
+        case updates.InfoUpdate():
             title = update.title if isinstance(update.title, str) else None
             touched = update.updated_at if isinstance(update.updated_at, str) else None
             meta = update.meta if isinstance(update.meta, dict) else None
-            return Title(title=title, updated_at=touched, meta=meta, raw=raw, is_late=is_late)
-        case updates.Notice():
+            return TitleChanged(title=title, updated_at=touched, meta=meta, raw=raw, is_late=is_late)
+        case updates.NoticeUpdate():
             return Notice(
                 severity=update.severity, title=update.title, description=update.description, raw=raw, is_late=is_late
             )
@@ -307,20 +307,20 @@ def event_of(update: updates.Update, changed: object, raw: bytes = b"", is_late:
 
 def _rarer_event(update: updates.Update, raw: bytes, is_late: bool) -> Event:
     match update:
-        case updates.MessageChanged():
+        case updates.MessageUpdate():
             content = update.content if isinstance(update.content, list) else []
             return Message(role=update.role, content=content, message_id=update.message_id, raw=raw, is_late=is_late)
         case updates.TerminalOutputChunk():
             return TerminalOutput(terminal_id=update.terminal_id, data=update.data, raw=raw, is_late=is_late)
-        case updates.StateChanged():
-            return State(
+        case updates.StateUpdate():
+            return StateChanged(
                 state=update.state,
                 stop_reason=update.stop_reason,
                 background=update.background,
                 raw=raw,
                 is_late=is_late,
             )
-        case updates.UnknownUpdate():
-            return Unknown(tag=update.tag, fields=update.fields, raw=raw, is_late=is_late)
+        case updates.UnrecognizedUpdate():
+            return UnknownUpdate(tag=update.tag, fields=update.fields, raw=raw, is_late=is_late)
         case _:
-            return Unknown(tag=type(update).__name__, fields={}, raw=raw, is_late=is_late)
+            return UnknownUpdate(tag=type(update).__name__, fields={}, raw=raw, is_late=is_late)

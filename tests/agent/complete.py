@@ -10,12 +10,12 @@ from duologue.agent.providers import Providers
 from duologue.agent.settings import Settings, choice, toggle
 from duologue.agent.turn import Turn
 from duologue.conversation.content import TextContent
-from duologue.conversation.updates import SessionMessageChanged, SessionMessageChunk, SubagentChanged
-from duologue.dialects.terms import Provider, TokenUsage
+from duologue.conversation.updates import SessionMessageChunk, SessionMessageUpdate, SubagentUpdate
+from duologue.protocol.values import Provider, TokenUsage
 from duologue.runtime.handlers import Context
 from duologue.schema import v1
 from duologue.store.memory import MemoryStore
-from tests.agent.editor import Editor
+from tests.agent.wire_client import Editor
 
 
 class Knobs(Settings):
@@ -80,7 +80,7 @@ def complete_agent(**options: Any) -> tuple[Agent[Knobs], Providers]:
         return Stats(notes=len(query.since))
 
     agent.on_prompt(everything)
-    agent.keep_sessions(MemoryStore())
+    agent.persist_sessions(MemoryStore())
     providers = agent.use_providers(
         Provider(provider_id="main", supported=["anthropic"], required=True),
         Provider(provider_id="spare", supported=["openai", "azure"]),
@@ -92,7 +92,7 @@ async def everything(turn: Turn[Knobs]) -> None:
     """Say and ask everything that a turn can."""
     await turn.think("hm")
     await turn.say("hello")
-    await turn.echo("from elsewhere")
+    await turn.send_user_message("from elsewhere")
     await turn.plan("Read", "Write")
     await turn.plan("Look around", plan_id="side")
     await turn.plan_document("notes", uri="file:///plan.md")
@@ -101,36 +101,36 @@ async def everything(turn: Turn[Knobs]) -> None:
     await turn.files.write("a.txt", "text\n")
     async with turn.tool("Edit a.txt", kind="edit", locations=["a.txt"]) as edit:
         await edit.diff("a.txt", None, "text\n")
-        if await edit.allow():
+        if await edit.request_permission():
             await edit.show(await turn.files.read("a.txt", line=1, limit=5))
     async with turn.terminal("sleep", "9") as terminal:
         await terminal.output()
         await terminal.kill()
         await terminal.wait()
-    await turn.set(mode="write", deep=True)
+    await turn.set_option(mode="write", deep=True)
     await turn.session.commands([])
-    await turn.usage(used=1, size=2, cost=0.5)
-    await turn.notice("Look", severity="warning", description="there")
+    await turn.report_usage(used=1, size=2, cost=0.5)
+    await turn.notify("Look", severity="warning", description="there")
     await turn.compaction("c1", "in_progress")
     await turn.compaction_chunk("c1", "in short")
     await turn.compaction("c1", "completed", summary="in short")
-    await turn.title("A title")
+    await turn.set_title("A title")
     turn.tokens = TokenUsage(total=3, input=1, output=2)
     await _speak_of_others(turn)
     await _ask(turn)
 
 
 async def _speak_of_others(turn: Turn[Knobs]) -> None:
-    await turn.update(SubagentChanged(session_id="child", title="Scout", state={"state": "running"}))
-    await turn.update(SessionMessageChanged(message_id="m", recipient_session_id="child", content=[TextContent("go")]))
+    await turn.update(SubagentUpdate(session_id="child", title="Scout", state={"state": "running"}))
+    await turn.update(SessionMessageUpdate(message_id="m", recipient_session_id="child", content=[TextContent("go")]))
     await turn.update(SessionMessageChunk(message_id="m", content=TextContent(" on")))
 
 
 async def _ask(turn: Turn[Knobs]) -> None:
     if turn.client.forms:
-        await turn.ask(Release, "What shall I release?")
+        await turn.elicit(Release, "What shall I release?")
     if turn.client.urls:
-        await turn.ask_url("Please log in", "https://example.com/login", elicitation_id="ask")
+        await turn.elicit_url("Please log in", "https://example.com/login", elicitation_id="ask")
         await turn.session.editor.complete_elicitation("ask")
 
 

@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 
-from duologue.agent.running import CANCEL_SECONDS
+from duologue.agent.prompt_queue import CANCEL_SECONDS
 from duologue.agent.settings import Settings
 from duologue.agent.turn import Turn
-from duologue.conversation.updates import ToolCallChanged
+from duologue.conversation.updates import ToolCallUpdate
 from duologue.runtime.handlers import Context
 from duologue.schema import v1
 from duologue.transports.memory import memory_pair
 from tests.agent.complete import Desk
-from tests.agent.editor import EVERYTHING, RawClient, agent_with, editor_for, raw_client
+from tests.agent.wire_client import EVERYTHING, RawClient, agent_with, editor_for, raw_client
 
 
 async def script(turn: Turn[Settings]) -> None:
@@ -27,7 +27,7 @@ async def script(turn: Turn[Settings]) -> None:
     async with turn.tool("Read", kind="read") as read:
         await read.show(await turn.files.read("a.txt"))
     async with turn.tool("Write", kind="edit") as edit:
-        if await edit.allow():
+        if await edit.request_permission():
             await turn.files.write("b.txt", "text")
     await turn.run("make", "test")
     for piece in ("one ", "two ", "three"):
@@ -372,7 +372,7 @@ async def test_a_question_dies_with_its_turn_however_the_client_answers_it(
 
     async def work(turn: Turn[Settings]) -> None:
         async with turn.tool("Delete", kind="delete") as delete:
-            done.append(await delete.allow())
+            done.append(await delete.request_permission())
 
     async with asyncio.timeout(5), raw_client(agent_with(work)) as client:
         session = await open_session(client, tmp_path)
@@ -427,7 +427,7 @@ async def test_last_words_leave_even_when_the_turn_is_cancelled_twice(tmp_path: 
             task = asyncio.current_task()
             assert task is not None
             task.cancel()
-            await turn.last_words(ToolCallChanged(tool_call_id="t", status="failed"))
+            await turn.send_final_update(ToolCallUpdate(tool_call_id="t", status="failed"))
 
     async with asyncio.timeout(5), editor_for(agent_with(work), tmp_path, judged=True) as editor:
         session = await editor.new()
@@ -474,7 +474,7 @@ async def test_last_words_do_not_wait_for_a_client_that_does_not_read(tmp_path: 
                 ended.set()
 
     near, far = memory_pair(bound=2000)
-    serving = asyncio.ensure_future(agent_with(work).serve_on(far))
+    serving = asyncio.ensure_future(agent_with(work).serve(far))
     async with asyncio.timeout(CANCEL_SECONDS / 2), near:
         client = RawClient(near)
         session = await open_session(client, tmp_path)
@@ -505,7 +505,7 @@ async def test_a_slow_client_does_not_keep_a_cancelled_turn_from_ending(tmp_path
 
     async def work(turn: Turn[Settings]) -> None:
         async with turn.tool("Ask") as tool:
-            await tool.allow()
+            await tool.request_permission()
 
     async with asyncio.timeout(5), editor_for(agent_with(work), tmp_path, judged=True) as editor:
         asked: list[str] = []

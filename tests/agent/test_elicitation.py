@@ -9,15 +9,15 @@ from typing import Any, Literal
 
 import pytest
 
-from duologue.agent.forms import form_schema
+from duologue.agent.elicitation import form_schema
 from duologue.agent.settings import Settings
 from duologue.agent.turn import Turn
-from duologue.dialects.terms import Elicitation
 from duologue.errors import InvalidParams, RequestError
+from duologue.protocol.values import Elicitation
 from duologue.runtime.handlers import Context
 from duologue.schema import v1
 from duologue.schema.base import Other
-from tests.agent.editor import agent_with, editor_for
+from tests.agent.wire_client import agent_with, editor_for
 
 FORMS: dict[str, Any] = {"elicitation": v1.ElicitationCapabilities(form=v1.ElicitationFormCapabilities())}
 URLS: dict[str, Any] = {"elicitation": v1.ElicitationCapabilities(url=v1.ElicitationUrlCapabilities())}
@@ -115,7 +115,7 @@ async def test_an_answer_is_an_instance_or_nothing(
 
     async def ask(turn: Turn[Settings]) -> None:
         async with turn.tool("Release") as tool:
-            got.append(await turn.ask(Release, "What shall I release?", tool=tool))
+            got.append(await turn.elicit(Release, "What shall I release?", tool=tool))
 
     async with asyncio.timeout(5), editor_for(agent_with(ask), tmp_path, judged=True, **FORMS) as editor:
 
@@ -140,7 +140,7 @@ async def test_a_client_without_forms_is_not_asked(tmp_path: Path, capabilities:
     got: list[Release | None] = []
 
     async def ask(turn: Turn[Settings]) -> None:
-        got.append(await turn.ask(Release, "What?"))
+        got.append(await turn.elicit(Release, "What?"))
 
     async with asyncio.timeout(5), editor_for(agent_with(ask), tmp_path, judged=True, **capabilities) as editor:
         await editor.prompt(await editor.new(), "go")
@@ -153,10 +153,10 @@ async def test_an_address_is_asked_with_an_id_of_its_own_and_never_falls_back_to
     agreed: list[bool] = []
 
     async def ask(turn: Turn[Settings]) -> None:
-        agreed.append(await turn.ask_url("Log in", "https://example.com/login?state=x"))
-        agreed.append(await turn.ask_url("Log in", "https://example.com/login?state=x"))
+        agreed.append(await turn.elicit_url("Log in", "https://example.com/login?state=x"))
+        agreed.append(await turn.elicit_url("Log in", "https://example.com/login?state=x"))
         with pytest.raises(ValueError, match="no password"):
-            await turn.ask_url("Log in", "https://me:secret@example.com/")
+            await turn.elicit_url("Log in", "https://me:secret@example.com/")
         await turn.session.editor.complete_elicitation("mine")
 
     async with asyncio.timeout(5), editor_for(agent_with(ask), tmp_path, judged=True, **URLS) as editor:
@@ -204,7 +204,7 @@ async def test_a_client_that_fails_to_ask_is_an_error_the_author_can_catch(tmp_p
 
     async def ask(turn: Turn[Settings]) -> None:
         try:
-            await turn.ask(Release, "What?")
+            await turn.elicit(Release, "What?")
         except RequestError as error:
             caught.append(error.code)
 

@@ -13,12 +13,12 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from duologue.dialects.v1.settings import setting_from_wire
+from duologue.protocol.v1.settings import setting_from_wire
 from duologue.schema import legacy, v1
 from duologue.schema.base import Method
 from tests.agent.complete import Desk, StatsQuery, complete_agent
-from tests.agent.editor import EVERYTHING, Editor, agent_with, editor_for
-from tests.agent.judge import V1, methods_of
+from tests.agent.wire_client import EVERYTHING, Editor, agent_with, editor_for
+from tests.agent.wire_validator import V1, methods_of
 
 
 @asynccontextmanager

@@ -15,8 +15,8 @@ import pytest
 from duologue.runtime.handlers import Context
 from duologue.schema import v1
 from tests.agent.complete import Desk
-from tests.agent.editor import EVERYTHING, Editor
 from tests.agent.programs import EXAMPLES, program
+from tests.agent.wire_client import EVERYTHING, Editor
 
 
 async def say(editor: Editor, session: str, text: str) -> str:

@@ -14,9 +14,9 @@ import pytest
 from duologue.builtin.agent import builtin_agent
 from duologue.schema import v1
 from duologue.store.memory import MemoryStore
-from tests.agent.editor import EVERYTHING, agent_with, editor_for, raw_client
-from tests.agent.v2.wire import both, wire_client
-from tests.mcp.places import small
+from tests.agent.v2.wire_client import both, wire_client
+from tests.agent.wire_client import EVERYTHING, agent_with, editor_for, raw_client
+from tests.mcp.server_processes import small
 
 WITHOUT_THE_EXTRA = pytest.param(True, id="without the extra")
 
@@ -42,7 +42,7 @@ async def test_an_agent_that_cannot_use_mcp_starts_nothing_and_says_so_once(
     capabilities = EVERYTHING if takes_notices else {}
     with caplog.at_level(logging.WARNING, "duologue.agent"):
         agent = agent_with(mcp=uses_mcp)
-        agent.keep_sessions(MemoryStore())
+        agent.persist_sessions(MemoryStore())
         async with asyncio.timeout(10), editor_for(agent, tmp_path, judged=True, **capabilities) as editor:
             mcp = editor.hello.agent_capabilities.mcp_capabilities
             assert (mcp.http, mcp.sse, mcp.acp) == (False, False, False)
@@ -76,7 +76,7 @@ async def test_the_built_in_agent_opens_sessions_without_the_extra(
 @pytest.mark.parametrize("method", ["session/new", "session/load", "session/resume", "session/fork"])
 async def test_an_entry_of_unknown_type_without_a_command_is_refused(tmp_path: Path, is_mcp: bool, method: str) -> None:
     agent = agent_with(mcp=is_mcp, unstable={"fork"})
-    agent.keep_sessions(MemoryStore())
+    agent.persist_sessions(MemoryStore())
     async with asyncio.timeout(10), raw_client(agent) as client:
         await client.ask(1, "initialize", {"protocolVersion": 1})
         setup: dict[str, Any] = {"cwd": str(tmp_path), "mcpServers": []}
@@ -163,7 +163,7 @@ async def test_the_servers_named_when_a_session_is_opened_again_are_connected(tm
         await turn.say(json.dumps(sorted({tool.server for tool in turn.mcp.tools})))
 
     agent = agent_with(list_servers, mcp=True)
-    agent.keep_sessions(MemoryStore())
+    agent.persist_sessions(MemoryStore())
     first, second = (
         v1.McpServerStdio(name=each.name, command=each.command, args=each.args, env=[])
         for each in (small(name="first"), small(name="second"))

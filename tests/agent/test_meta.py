@@ -11,15 +11,15 @@ import pytest
 
 from duologue.agent.settings import Settings
 from duologue.agent.turn import Turn
-from duologue.dialects.meta import RequestMeta, attach, current_request
 from duologue.errors import InvalidParams, MethodNotFound, RequestError
+from duologue.protocol.meta import RequestMeta, attach_meta, current_request
 from duologue.runtime.handlers import Context
 from duologue.schema import v1
 from duologue.schema.base import Method, Model, Notification
 from duologue.store.memory import MemoryStore
 from tests.agent.complete import Desk, Knobs, complete_agent, everything
-from tests.agent.editor import EVERYTHING, agent_with, editor_for, raw_client
 from tests.agent.test_every_method import CALLS, SENT
+from tests.agent.wire_client import EVERYTHING, agent_with, editor_for, raw_client
 
 
 @pytest.mark.rule(21)
@@ -80,9 +80,9 @@ async def test_everything_an_agent_sends_can_have_something_attached_and_answers
 
     @agent.on_prompt
     async def traced(turn: Turn[Knobs]) -> None:
-        with attach({"traceparent": "00-a"}), attach({"baggage": "b"}):
+        with attach_meta({"traceparent": "00-a"}), attach_meta({"baggage": "b"}):
             await everything(turn)
-        with attach({"x": 1}) as attached:
+        with attach_meta({"x": 1}) as attached:
             await turn.files.read("a.txt")
         received.append(attached.received)
 
@@ -130,7 +130,7 @@ async def test_custom_methods_are_typed_in_both_directions(tmp_path: Path) -> No
         editor = turn.session.editor
         found: Found = await editor.call_extension("_editor/find", Query(7), Found)
         await turn.say(",".join(found.notes))
-        with attach({"t": 1}):
+        with attach_meta({"t": 1}):
             await editor.notify_extension("_editor/pinged", Pinged(by_whom="me"))
             await editor.notify_extension("_editor/pinged", {"by": "me", "_meta": {"own": 1}})
             await editor.notify_extension("_editor/pinged", Query(1))
@@ -232,7 +232,7 @@ async def test_providers_are_listed_set_whole_and_disabled_and_headers_are_never
 async def test_an_entry_of_the_list_carries_what_is_attached_to_it(tmp_path: Path) -> None:
     agent = agent_with()
     store = MemoryStore()
-    agent.keep_sessions(store)
+    agent.persist_sessions(store)
     async with asyncio.timeout(5), editor_for(agent, tmp_path, judged=True) as editor:
         session = await editor.new()
         await store.update_info(session, meta={"example.com/pinned": True})

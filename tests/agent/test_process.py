@@ -18,7 +18,7 @@ import pytest
 from duologue.errors import ConnectionLost
 from duologue.runtime.handlers import Context
 from duologue.schema import v1
-from duologue.store.sqlite import SqliteStore
+from duologue.store.sqlite.store import SqliteStore
 from tests.agent.programs import EXAMPLES, NOISY, program
 
 
@@ -29,7 +29,7 @@ async def test_whatever_an_agent_prints_only_messages_reach_its_client(tmp_path:
         response = await editor.prompt(session, "two\nlines \u2028 and \N{GRINNING FACE}")
         assert response.stop_reason == "end_turn"
         assert editor.text == "two\nlines \u2028 and \N{GRINNING FACE}"
-        assert editor.connection.noise == ""
+        assert editor.connection.stray_output == ""
         printed = stderr.decode()
     for words in ("printed in a turn", "without a newline", "to the descriptor", "echoed by a child", "logged in"):
         assert words in printed
@@ -186,7 +186,7 @@ async def answer(prompt: str):
     yield "so far so good"
     raise KeyError("nobody expected this")
 
-duologue.serve(answer)
+duologue.run(answer)
 """
 
 

@@ -22,12 +22,12 @@ from duologue.conversation.content import (
     TextContent,
     UnknownContent,
 )
-from duologue.conversation.updates import ToolCallChanged
-from duologue.dialects.terms import TokenUsage
+from duologue.conversation.updates import ToolCallUpdate
 from duologue.errors import InternalError, InvalidParams, RequestError, ResourceNotFound
+from duologue.protocol.values import TokenUsage
 from duologue.schema import v1
 from duologue.schema.base import Other
-from tests.agent.editor import agent_with, editor_for, raw_client
+from tests.agent.wire_client import agent_with, editor_for, raw_client
 
 IMAGE = v1.ImageContent(data="aGk=", mime_type="image/png", uri="file:///a.png")
 AUDIO = v1.AudioContent(data="aGk=", mime_type="audio/wav")
@@ -350,7 +350,7 @@ async def test_a_tool_block_that_does_nothing_was_in_progress_before_it_was_comp
         async with turn.tool("Left", tool_call_id="left"):
             pass
         async with turn.tool("Said", tool_call_id="said") as said:
-            await said.change(status="completed")
+            await said.update(status="completed")
         async with turn.tool("Failed", tool_call_id="failed") as failed:
             await failed.fail("no")
 
@@ -361,11 +361,11 @@ async def test_a_tool_block_that_does_nothing_was_in_progress_before_it_was_comp
 
 async def test_what_an_author_says_of_a_tool_call_is_delivered_as_it_is(tmp_path: Path) -> None:
     async def answer(turn: Turn[Settings]) -> None:
-        await turn.update(ToolCallChanged(tool_call_id="never announced", title="Who?"))
+        await turn.update(ToolCallUpdate(tool_call_id="never announced", title="Who?"))
         async with turn.tool("Work", tool_call_id="t") as work:
-            await work.change(status="completed")
-            await work.change(status="in_progress")
-            await work.change(status="completed")
+            await work.update(status="completed")
+            await work.update(status="in_progress")
+            await work.update(status="completed")
 
     async with asyncio.timeout(5), editor_for(agent_with(answer), tmp_path, judged=True) as editor:
         await editor.prompt(await editor.new(), "go")

@@ -13,13 +13,13 @@ from duologue.agent.session import Session
 from duologue.agent.settings import Settings
 from duologue.agent.turn import Turn
 from duologue.conversation.content import TextContent
-from duologue.conversation.setup import StdioMcpServer, SystemPrompt
-from duologue.conversation.updates import Command, MessageChunk, ToolCallChanged
+from duologue.conversation.session_setup import StdioMcpServer, SystemPrompt
+from duologue.conversation.updates import AvailableCommand, MessageChunk, ToolCallUpdate
 from duologue.errors import InternalError, InvalidParams, RequestError, ResourceNotFound
 from duologue.schema import v1
 from duologue.schema.base import Method
 from duologue.store.memory import MemoryStore
-from tests.agent.editor import agent_with, editor_for, raw_client
+from tests.agent.wire_client import agent_with, editor_for, raw_client
 
 
 @pytest.mark.rule(33, 47, 83)
@@ -52,7 +52,7 @@ async def test_a_directory_that_may_not_be_entered_is_refused_and_nothing_is_kep
     if os.geteuid() == 0:
         pytest.skip("root may enter every directory")
     agent, locked = agent_with(), tmp_path / "locked"
-    agent.keep_sessions(MemoryStore())
+    agent.persist_sessions(MemoryStore())
     locked.mkdir(mode=0)
     async with asyncio.timeout(5), editor_for(agent, tmp_path) as editor:
         with pytest.raises(InvalidParams):
@@ -158,7 +158,7 @@ async def test_additional_directories_are_roots_and_nothing_else_is(tmp_path: Pa
                 await turn.say("refused ")
 
     agent = agent_with(answer)
-    agent.keep_sessions(MemoryStore())
+    agent.persist_sessions(MemoryStore())
     async with asyncio.timeout(5), editor_for(agent, tmp_path, judged=True) as editor:
         session = await editor.new(inside, additional_directories=[str(beside)])
         await editor.prompt(session, "go")
@@ -178,7 +178,7 @@ async def test_a_prompt_to_an_unknown_closed_deleted_or_foreign_session_is_refus
     tmp_path: Path,
 ) -> None:
     agent = agent_with()
-    agent.keep_sessions(MemoryStore())
+    agent.persist_sessions(MemoryStore())
     async with asyncio.timeout(5), editor_for(agent, tmp_path) as editor, editor_for(agent, tmp_path) as other:
         closed, deleted, foreign = await editor.new(), await editor.new(), await other.new()
         await editor.close(closed)
@@ -210,7 +210,7 @@ async def test_ending_a_session_in_mid_turn_ends_the_turn_and_its_work_first(tmp
             await turn.run("sleep", "60")
 
     agent = agent_with(answer, unstable=True)
-    agent.keep_sessions(MemoryStore())
+    agent.persist_sessions(MemoryStore())
     async with asyncio.timeout(10), editor_for(agent, tmp_path, judged=True) as editor:
         session = await editor.new()
         turn = asyncio.ensure_future(editor.prompt(session, "go"))
@@ -231,7 +231,7 @@ async def test_ending_a_session_in_mid_turn_ends_the_turn_and_its_work_first(tmp
 @pytest.mark.fault("LIF-06")
 async def test_closing_twice_is_not_found_and_deleting_twice_is_fine(tmp_path: Path) -> None:
     agent = agent_with()
-    agent.keep_sessions(MemoryStore())
+    agent.persist_sessions(MemoryStore())
     async with asyncio.timeout(5), editor_for(agent, tmp_path, judged=True) as editor:
         session = await editor.new()
         await editor.close(session)
@@ -255,9 +255,9 @@ async def test_whatever_is_told_while_a_session_opens_follows_the_answer_that_op
         await session.update(MessageChunk(role="agent", content=TextContent("welcome")))
         session.tasks.start(session.update(MessageChunk(role="agent", content=TextContent(" back"))))
         await asyncio.sleep(0)
-        await session.commands([*session.offered, Command("added", "Another")])
+        await session.commands([*session.available_commands, AvailableCommand("added", "Another")])
 
-    agent.keep_sessions(MemoryStore())
+    agent.persist_sessions(MemoryStore())
     async with asyncio.timeout(5), editor_for(agent, tmp_path, judged=True) as editor:
         session = await editor.new()
         await editor.until_told(v1.AgentMessageChunk, 2)
@@ -289,7 +289,7 @@ async def test_an_update_that_cannot_be_told_does_not_keep_the_session_from_work
 
     @agent.on_open
     async def greet(session: Session[Settings]) -> None:
-        await session.update(ToolCallChanged(tool_call_id="t", raw_input=object()))
+        await session.update(ToolCallUpdate(tool_call_id="t", raw_input=object()))
         await session.update(MessageChunk(role="agent", content=TextContent("welcome")))
 
     async with asyncio.timeout(5), editor_for(agent, tmp_path, judged=True) as editor:
@@ -300,7 +300,7 @@ async def test_an_update_that_cannot_be_told_does_not_keep_the_session_from_work
 
 async def test_a_session_that_cannot_be_opened_leaves_nothing_behind(tmp_path: Path) -> None:
     agent = agent_with(unstable=True)
-    agent.keep_sessions(MemoryStore())
+    agent.persist_sessions(MemoryStore())
     opened: list[Session[Settings]] = []
 
     @agent.on_open
@@ -321,7 +321,7 @@ async def test_a_session_that_cannot_be_opened_leaves_nothing_behind(tmp_path: P
 @pytest.mark.fault("CAN-02")
 async def test_a_session_whose_opening_was_cancelled_is_not_open(tmp_path: Path) -> None:
     agent = agent_with()
-    agent.keep_sessions(MemoryStore())
+    agent.persist_sessions(MemoryStore())
     opening = asyncio.Event()
 
     @agent.on_open
@@ -380,7 +380,7 @@ def titles(updates: list[Any]) -> list[Any]:
 )
 async def test_the_first_prompt_of_a_session_becomes_its_title(tmp_path: Path, prompt: str, title: str | None) -> None:
     agent = agent_with(titles=True)
-    agent.keep_sessions(MemoryStore())
+    agent.persist_sessions(MemoryStore())
     async with asyncio.timeout(10), editor_for(agent, tmp_path, judged=True) as editor:
         session = await editor.new()
         await editor.prompt(session, prompt)
@@ -393,10 +393,10 @@ async def test_the_first_prompt_of_a_session_becomes_its_title(tmp_path: Path, p
 async def test_a_title_of_the_agent_or_the_user_is_better_than_one_from_a_prompt(tmp_path: Path) -> None:
     async def answer(turn: Turn[Settings]) -> None:
         if turn.text == "name it":
-            await turn.title("Named")
+            await turn.set_title("Named")
 
     agent = agent_with(answer, titles=True, unstable=True)
-    agent.keep_sessions(MemoryStore())
+    agent.persist_sessions(MemoryStore())
     async with asyncio.timeout(5), editor_for(agent, tmp_path) as editor:
         first, second = await editor.new(), await editor.new()
         await editor.prompt(first, "name it")

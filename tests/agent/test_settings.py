@@ -11,10 +11,10 @@ import pytest
 from duologue.agent.settings import Settings, choice, toggle
 from duologue.agent.turn import Turn
 from duologue.conversation.settings import Option
-from duologue.dialects.v1.settings import setting_from_wire
 from duologue.errors import InvalidParams
+from duologue.protocol.v1.settings import setting_from_wire
 from duologue.schema import legacy, v1
-from tests.agent.editor import Editor, agent_with, editor_for
+from tests.agent.wire_client import Editor, agent_with, editor_for
 
 BOOLEANS = {
     "session": v1.ClientSessionCapabilities(
@@ -95,7 +95,7 @@ async def test_a_declaration_is_shown_as_options_modes_and_models(tmp_path: Path
 @pytest.mark.rule(116, 117)
 async def test_whoever_changes_a_mode_in_whatever_way_the_other_ways_are_kept_in_step(tmp_path: Path) -> None:
     async def answer(turn: Turn[Knobs]) -> None:
-        await turn.set(mode=turn.text)
+        await turn.set_option(mode=turn.text)
 
     agent = agent_with(answer, settings=Knobs)
     async with asyncio.timeout(5), editor_for(agent, tmp_path, judged=True, **BOOLEANS) as editor:
@@ -191,7 +191,7 @@ async def test_only_a_switch_that_a_client_does_not_know_changed_is_no_news(tmp_
         web = toggle(False)
 
     async def answer(turn: Turn[Switch]) -> None:
-        await turn.set(web=True)
+        await turn.set_option(web=True)
 
     async with asyncio.timeout(5), editor_for(agent_with(answer, settings=Switch), tmp_path, judged=True) as editor:
         await editor.prompt(await editor.new(), "go")

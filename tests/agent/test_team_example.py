@@ -9,7 +9,7 @@ import pytest
 
 from duologue import connect
 from duologue.errors import StartError
-from duologue.transports.asgi.running import Place, serving
+from duologue.transports.server.run import ServerAddress, serve
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "team_agent.py"
 
@@ -19,13 +19,13 @@ async def test_each_member_of_the_team_has_sessions_of_their_own(
 ) -> None:
     monkeypatch.setenv("GREETER_SESSIONS", str(tmp_path))
     app = runpy.run_path(str(EXAMPLE))["app"]
-    async with serving(app, Place()) as port:
+    async with serve(app, ServerAddress()) as port:
         url = f"ws://127.0.0.1:{port}/acp"
         async with connect(url, token="a-long-random-token-for-ann") as ann:
-            turn = await (await ann.new("/")).prompt("good morning")
-            hers = await ann.sessions()
+            turn = await (await ann.new_session("/")).prompt("good morning")
+            hers = await ann.list_sessions()
         async with connect(url, token="a-long-random-token-for-bob") as bob:
-            his = await bob.sessions()
+            his = await bob.list_sessions()
         with pytest.raises(StartError):
             async with connect(url, token="guessed"):
                 pass

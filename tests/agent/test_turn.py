@@ -9,11 +9,11 @@ import pytest
 
 from duologue.agent.settings import Settings, choice, toggle
 from duologue.agent.turn import Turn
-from duologue.dialects.v1.settings import setting_from_wire
 from duologue.errors import InternalError, RequestError
+from duologue.protocol.v1.settings import setting_from_wire
 from duologue.runtime.handlers import Context
 from duologue.schema import v1
-from tests.agent.editor import agent_with, editor_for
+from tests.agent.wire_client import agent_with, editor_for
 
 
 class Knobs(Settings):
@@ -168,7 +168,7 @@ async def test_permission_is_asked_once_and_always_is_remembered(tmp_path: Path)
 
     async def answer(turn: Turn[Settings]) -> None:
         async with turn.tool("Write notes.md", kind="edit") as edit:
-            answers.append(await edit.allow())
+            answers.append(await edit.request_permission())
 
     async with asyncio.timeout(5), editor_for(agent_with(answer), tmp_path) as editor:
 
@@ -197,7 +197,7 @@ async def test_a_permission_question_that_fails_is_a_no(tmp_path: Path) -> None:
 
     async def answer(turn: Turn[Settings]) -> None:
         async with turn.tool("Delete everything", kind="delete") as delete:
-            answers.append(await delete.allow())
+            answers.append(await delete.request_permission())
 
     async with asyncio.timeout(5), editor_for(agent_with(answer), tmp_path) as editor:
         await editor.prompt(await editor.new(), "go")  # this editor answers with "no such method"
@@ -210,7 +210,7 @@ async def test_modes_and_options_come_from_one_declaration_and_stay_in_step(tmp_
 
     async def answer(turn: Turn[Knobs]) -> None:
         seen.append(turn.settings.mode)
-        await turn.set(mode="ask", deep=True)
+        await turn.set_option(mode="ask", deep=True)
 
     agent = agent_with(answer, settings=Knobs)
     session_caps = v1.ClientSessionCapabilities(

@@ -16,16 +16,16 @@ from duologue.conversation.content import ImageContent, ResourceLink, TextConten
 from duologue.conversation.updates import (
     ContentPart,
     FileChange,
-    InfoChanged,
+    InfoUpdate,
     Location,
     MessageChunk,
     PlanEntry,
     TerminalPart,
-    UnknownUpdate,
+    UnrecognizedUpdate,
 )
 from duologue.errors import InternalError
 from duologue.schema import v1
-from tests.agent.editor import EVERYTHING, Editor, agent_with, editor_for
+from tests.agent.wire_client import EVERYTHING, Editor, agent_with, editor_for
 
 
 async def told(tmp_path: Path, handler: Any, **capabilities: Any) -> Editor:
@@ -46,7 +46,7 @@ async def test_pieces_of_one_message_share_an_id_and_another_message_has_another
         async with turn.tool("Between"):
             pass
         await turn.say("d")
-        await turn.echo("e")
+        await turn.send_user_message("e")
         await turn.say("f", message_id="mine")
         await turn.say("g", message_id="mine")
 
@@ -71,8 +71,8 @@ async def test_a_tool_call_can_say_everything_a_tool_call_can_say(tmp_path: Path
             await work.show("text", ResourceLink("file:///l", "l"), FileChange("c.txt", "old", "new"))
             await work.show(TerminalPart("t"), ContentPart(TextContent("x"), meta={"p": 1}))
             await work.diff("gone.txt", "old", None)
-            await work.at(tmp_path / "d.txt", 3)
-            await work.change(title="Done", kind="other", raw_input="in", raw_output={"out": 1}, meta={"n": 2})
+            await work.add_location(tmp_path / "d.txt", 3)
+            await work.update(title="Done", kind="other", raw_input="in", raw_output={"out": 1}, meta={"n": 2})
             await work.show("afresh", replace=True)
         async with turn.tool("Again", kind):
             pass
@@ -160,7 +160,7 @@ async def test_usage_has_both_numbers_and_a_cost_has_its_currency(
     tmp_path: Path, given: dict[str, Any], cost: v1.Cost | None
 ) -> None:
     async def answer(turn: Turn[Settings]) -> None:
-        await turn.usage(used=0, size=2**53, **given)
+        await turn.report_usage(used=0, size=2**53, **given)
 
     editor = await told(tmp_path, answer)
     assert editor.updates == [v1.UsageUpdate(used=0, size=2**53, cost=cost)]
@@ -176,7 +176,7 @@ async def test_a_compaction_ends_once_and_its_id_is_not_used_again(tmp_path: Pat
             await turn.compaction("a", "in_progress")
         await turn.compaction("b", "failed", error="no room")
         with pytest.raises(ValueError, match="title"):
-            await turn.notice("")
+            await turn.notify("")
 
     editor = await told(tmp_path, answer, **EVERYTHING)
     assert editor.updates == [
@@ -190,9 +190,9 @@ async def test_a_compaction_ends_once_and_its_id_is_not_used_again(tmp_path: Pat
 
 async def test_a_title_can_be_given_and_taken_away(tmp_path: Path) -> None:
     async def answer(turn: Turn[Settings]) -> None:
-        await turn.title("T")
-        await turn.title(None)
-        await turn.update(InfoChanged(updated_at="2026-01-01T00:00:00Z", meta={"m": 1}))
+        await turn.set_title("T")
+        await turn.set_title(None)
+        await turn.update(InfoUpdate(updated_at="2026-01-01T00:00:00Z", meta={"m": 1}))
 
     editor = await told(tmp_path, answer)
     assert [message["params"]["update"] for message in editor.judge.calls("session/update")] == [
@@ -222,7 +222,9 @@ async def test_what_happens_between_turns_goes_through_the_session(tmp_path: Pat
 
 async def test_an_update_nobody_knows_yet_can_be_sent(tmp_path: Path) -> None:
     async def answer(turn: Turn[Settings]) -> None:
-        await turn.update(UnknownUpdate(tag="from_the_future", fields={"sessionUpdate": "from_the_future", "a": [1]}))
+        await turn.update(
+            UnrecognizedUpdate(tag="from_the_future", fields={"sessionUpdate": "from_the_future", "a": [1]})
+        )
 
     async with asyncio.timeout(5), editor_for(agent_with(answer), tmp_path) as editor:
         await editor.prompt(await editor.new(), "go")

@@ -10,12 +10,12 @@ import pytest
 
 from duologue.agent.settings import Settings
 from duologue.agent.turn import Turn
-from duologue.agent.workspace import Ran
+from duologue.agent.workspace import CommandResult
 from duologue.errors import CommandNotFound, InternalError, InvalidParams, RequestError, ResourceNotFound
 from duologue.runtime.handlers import Context
 from duologue.schema import v1
 from tests.agent.complete import Desk
-from tests.agent.editor import agent_with, editor_for
+from tests.agent.wire_client import agent_with, editor_for
 
 FILES = {"fs": v1.FileSystemCapabilities(read_text_file=True, write_text_file=True)}
 
@@ -91,7 +91,7 @@ async def test_our_own_files_end_at_the_roots_of_the_session(tmp_path: Path) -> 
 
 @pytest.mark.rule(105, 112, 113)
 async def test_a_command_runs_in_the_clients_terminal_is_shown_there_and_given_back(tmp_path: Path) -> None:
-    ran: list[Ran] = []
+    ran: list[CommandResult] = []
 
     async def work(turn: Turn[Settings]) -> None:
         ran.append(await turn.run("make", "test", cwd="sub", env={"A": "1"}, limit=100, title="Tests"))
@@ -102,7 +102,7 @@ async def test_a_command_runs_in_the_clients_terminal_is_shown_there_and_given_b
         session = await editor.new()
         await editor.prompt(session, "go")
 
-        assert ran == [Ran(output="output", exit_code=3)]
+        assert ran == [CommandResult(output="output", exit_code=3)]
         assert not ran[0].ok
         [created] = editor.judge.calls("terminal/create")
         assert created["params"] == {
@@ -127,7 +127,7 @@ async def test_a_command_runs_in_the_clients_terminal_is_shown_there_and_given_b
 
 
 async def test_a_command_of_our_own_is_shown_when_it_has_ended(tmp_path: Path) -> None:
-    ran: list[Ran] = []
+    ran: list[CommandResult] = []
 
     async def work(turn: Turn[Settings]) -> None:
         ran.append(await turn.run("sh", "-c", "echo $A; pwd; exit 3", env={"A": "one"}))
@@ -139,9 +139,9 @@ async def test_a_command_of_our_own_is_shown_when_it_has_ended(tmp_path: Path) -
     async with asyncio.timeout(10), editor_for(agent_with(work), tmp_path, judged=True) as editor:
         await editor.prompt(await editor.new(), "go")
         assert ran == [
-            Ran(output=f"one\n{tmp_path}\n", exit_code=3),
-            Ran(output="", signal="SIGKILL"),
-            Ran(output="", exit_code=0),
+            CommandResult(output=f"one\n{tmp_path}\n", exit_code=3),
+            CommandResult(output="", signal="SIGKILL"),
+            CommandResult(output="", exit_code=0),
         ]
         assert editor.judge.calls("terminal/create") == []
         texts = [update.content for update in editor.of(v1.ToolCallUpdate) if update.content]
@@ -152,7 +152,7 @@ async def test_a_command_of_our_own_is_shown_when_it_has_ended(tmp_path: Path) -
 @pytest.mark.rule(112)
 @pytest.mark.parametrize("offers", [True, False], ids=["the client's terminal", "our own"])
 async def test_a_command_that_takes_too_long_is_killed_and_its_output_kept(tmp_path: Path, offers: bool) -> None:
-    ran: list[Ran] = []
+    ran: list[CommandResult] = []
 
     async def work(turn: Turn[Settings]) -> None:
         ran.append(await turn.run("sh", "-c", "echo begun; sleep 60", timeout=0.3))
@@ -224,7 +224,7 @@ async def test_a_command_can_be_watched_while_it_runs(tmp_path: Path, offers: bo
 async def test_a_command_inside_a_tool_call_that_asked_is_shown_there(tmp_path: Path) -> None:
     async def work(turn: Turn[Settings]) -> None:
         async with turn.tool("Run the tests", kind="execute") as tool:
-            if await tool.allow():
+            if await tool.request_permission():
                 await turn.run("echo", "fine", tool=tool)
 
     async with asyncio.timeout(5), editor_for(agent_with(work), tmp_path, judged=True) as editor:

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from duologue.builtin.arguments import number_in, path_and_rest, seconds_in
-from duologue.builtin.commands import CHAPTERS, COMMANDS, table_of
+from duologue.builtin.command_table import CHAPTERS, COMMANDS, table_of
 from duologue.schema import v1
 from scripts.command_tables import PAGE, with_tables
-from tests.builtin.bench import bench
+from tests.builtin.harness import bench
 
 PROMISED = (
     "read write edit search run plan think permission ask image audio stream slow tools mode config mcp usage notice "

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from duologue.builtin.agent import builtin_agent
-from duologue.builtin.files import MAX_FOUND, MAX_LISTED, MAX_SHOWN
+from duologue.builtin.commands.files import MAX_FOUND, MAX_LISTED, MAX_SHOWN
 from duologue.runtime.handlers import Context
 from duologue.schema import v1
-from tests.agent.editor import editor_for
-from tests.builtin.bench import Bench, bench
+from tests.agent.wire_client import editor_for
+from tests.builtin.harness import Bench, bench
 
 
 async def test_reading_asks_nobody_in_any_mode_and_shows_the_text_with_line_numbers(tmp_path: Path) -> None:

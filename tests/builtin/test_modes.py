@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from duologue.schema import v1
-from tests.builtin.bench import bench
-from tests.mcp.places import small
+from tests.builtin.harness import bench
+from tests.mcp.server_processes import small
 
 ACTS = ["/write trace.txt text", "/edit trace.txt old new", "/run touch trace.txt", "/test"]
 

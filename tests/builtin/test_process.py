@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 import duologue
-from duologue.builtin.commands import COMMANDS
-from duologue.builtin.trouble import NOISE
+from duologue.builtin.command_table import COMMANDS
+from duologue.builtin.commands.failures import NOISE
 from duologue.errors import AgentExited, AuthenticationRequired, RequestError
 from duologue.schema import v1
-from tests.builtin.bench import PROGRAM, process
+from tests.builtin.harness import PROGRAM, process
 
 ENDS = {"refuse": "refusal", "max-tokens": "max_tokens", "max-requests": "max_turn_requests"}
 """Stop reasons other than `end_turn`."""

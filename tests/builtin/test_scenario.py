@@ -14,12 +14,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from duologue.builtin.scenario import Scenario, ScenarioFailed
-from duologue.builtin.script import Script, Step, difference, read_script
 from duologue.errors import AgentExited
+from duologue.testing.scenario import Scenario, ScenarioFailed
+from duologue.testing.script import Script, Step, difference, read_script
 from duologue.transports.base import Transport
 from duologue.transports.memory import memory_pair
-from tests.builtin.bench import PROGRAM, process
+from tests.builtin.harness import PROGRAM, process
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "scenario.toml"
 

@@ -14,8 +14,8 @@ from duologue.runtime.handlers import Context
 from duologue.schema import v1
 from duologue.schema.base import Method
 from duologue.store.memory import MemoryStore
-from tests.agent.editor import editor_for
-from tests.builtin.bench import EVERYTHING, bench
+from tests.agent.wire_client import editor_for
+from tests.builtin.harness import EVERYTHING, bench
 
 
 async def test_the_session_is_shown_as_the_client_opened_it(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 from duologue.runtime.connection import Connection
 from duologue.runtime.handlers import Context, Handlers
 from duologue.schema.base import Method, Model, Notification
-from duologue.transports.stdio import StdioTransport
+from duologue.transports.stdio.stdio import StdioTransport
 
 
 class Params(Model, frozen=True, kw_only=True):
@@ -55,7 +55,7 @@ async def hold(context: Context, params: Params) -> Any:
 
 
 async def main() -> None:
-    async with Connection(StdioTransport(), handlers, first="initialize") as connection:
+    async with Connection(StdioTransport(), handlers, first_method="initialize") as connection:
         await connection.wait_closed()
 
 

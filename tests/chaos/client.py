@@ -8,7 +8,7 @@ from pathlib import Path
 
 from duologue.runtime.connection import Connection
 from duologue.runtime.handlers import Context, Handlers
-from duologue.transports.process import ProcessTransport
+from duologue.transports.process.transport import ProcessTransport
 from tests.chaos.agent import HELLO, HOLD, PROMPT, UPDATE, Params
 
 handlers = Handlers()
@@ -23,7 +23,7 @@ async def main() -> None:
     sys.stdout.write("started\n")
     sys.stdout.flush()
     transport = ProcessTransport([sys.executable, str(Path(__file__).with_name("agent.py"))])
-    async with Connection(transport, handlers, skips_noise=True) as connection:
+    async with Connection(transport, handlers, ignore_stray_output=True) as connection:
         await connection.request(HELLO, Params())
         sys.stdout.write("busy\n")
         sys.stdout.flush()

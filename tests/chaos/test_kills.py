@@ -16,9 +16,9 @@ import pytest
 from duologue.errors import AgentExited, ConnectionLost
 from duologue.runtime.connection import Connection
 from duologue.runtime.handlers import Context, Handlers
-from duologue.transports import tree
-from duologue.transports.lines import READ_AHEAD
-from duologue.transports.process import ProcessTransport
+from duologue.transports.process import process_tree as tree
+from duologue.transports.process.transport import ProcessTransport
+from duologue.transports.stdio.line_stream import READ_AHEAD
 from tests.chaos.agent import HELLO, HOLD, PROMPT, UPDATE, Params
 from tests.chaos.stopwatch import Stopwatch
 from tests.transports.waiting import until
@@ -44,7 +44,7 @@ async def test_an_agent_killed_at_any_moment_fails_every_call_within_a_second(
     chosen = seeds(count)
     for start in range(0, count, AT_ONCE):
         await asyncio.gather(*(kill_an_agent(random.Random(seed)) for seed in chosen[start : start + AT_ONCE]))
-        assert tree.marked(nothing_left) == []
+        assert tree.find_by_marker(nothing_left) == []
 
 
 async def kill_an_agent(chance: random.Random) -> None:
@@ -62,7 +62,7 @@ async def kill_an_agent(chance: random.Random) -> None:
         await asyncio.sleep(0)
 
     transport = ProcessTransport(AGENT)
-    async with asyncio.timeout(30), Connection(transport, handlers, skips_noise=True) as connection:
+    async with asyncio.timeout(30), Connection(transport, handlers, ignore_stray_output=True) as connection:
         waits = [asyncio.ensure_future(connection.request(HELLO, Params()))]
         if is_early:
             asyncio.get_running_loop().call_later(chance.uniform(0, 0.2), due.set)
@@ -96,7 +96,7 @@ async def test_a_client_killed_at_any_moment_leaves_nothing_of_its_agent(
     chosen = seeds(count)
     for start in range(0, count, AT_ONCE):
         await asyncio.gather(*(kill_a_client(random.Random(seed)) for seed in chosen[start : start + AT_ONCE]))
-        await until(lambda: tree.marked(nothing_left) == [], seconds=5)
+        await until(lambda: tree.find_by_marker(nothing_left) == [], seconds=5)
 
 
 async def kill_a_client(chance: random.Random) -> None:
@@ -137,7 +137,7 @@ async def test_an_agent_whose_stdin_is_closed_leaves_within_two_seconds_whatever
             assert agent.returncode == 0
             assert complaints == b""
     finally:
-        for orphan in tree.marked(nothing_left):
+        for orphan in tree.find_by_marker(nothing_left):
             os.kill(orphan.pid, signal.SIGKILL)  # its `sleep`: nobody guards an agent that we did not start
 
 
@@ -150,7 +150,7 @@ async def test_a_call_to_an_agent_that_exits_says_how_and_with_which_last_words(
     script: str, code: int | None, name: str | None
 ) -> None:
     transport = ProcessTransport(["sh", "-c", f"echo last words >&2; {script}"])
-    async with asyncio.timeout(10), Connection(transport, skips_noise=True) as connection:
+    async with asyncio.timeout(10), Connection(transport, ignore_stray_output=True) as connection:
         for _ in range(2):
             with pytest.raises(AgentExited, match="last words") as caught:
                 await connection.request(HELLO, Params())
@@ -178,7 +178,7 @@ async def test_a_flood_of_updates_is_delivered_in_order_and_in_bounded_memory(
 
     transport = ProcessTransport(AGENT)
     async with asyncio.timeout(3000):
-        async with Connection(transport, handlers, skips_noise=True, max_incoming_bytes=bound) as connection:
+        async with Connection(transport, handlers, ignore_stray_output=True, max_incoming_bytes=bound) as connection:
             await connection.request(HELLO, Params())
             before = resident_bytes()
             await connection.request(PROMPT, Params(count=count))

@@ -32,10 +32,14 @@ MODES = {
 NUMBERS = itertools.count(1)
 
 
-def send(*, flush: bool = True, **message: Any) -> None:
+def send(**message: Any) -> None:
+    write(message)
+    sys.stdout.flush()
+
+
+def write(message: Json) -> None:
+    """Leave a message to the next flush: both arrive together."""
     sys.stdout.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
-    if flush:
-        sys.stdout.flush()
 
 
 def update(tag: str, /, **fields: Any) -> None:
@@ -212,9 +216,11 @@ def answer(kind: str, message: Json) -> None:
                 say(text)
         case "session/load":
             say("said long ago")
-            send(id=number, result={}, flush=kind != "replays-on")
-            if kind == "replays-on":  # in one write with the response, so that no prompt can come between them
+            if kind == "replays-on":  # in one write with what follows, so that no prompt can come between them
+                write({"id": number, "result": {}})
                 say("and this")
+            else:
+                send(id=number, result={})
         case "session/set_mode":
             say(message["params"]["modeId"])
             send(id=number, result={})

@@ -51,10 +51,10 @@ async def test_what_is_piped_into_it_is_answered_although_the_agent_takes_its_ti
 
 
 @pytest.mark.fault("LIF-19")
-@pytest.mark.parametrize("arguments", [[], ["--as", "v1"], ["--as", "v2"]])
+@pytest.mark.parametrize("arguments", [[], ["--protocol", "v1"], ["--protocol", "v2"]])
 def test_what_is_piped_into_it_for_a_command_is_answered(tmp_path: Path, arguments: list[str]) -> None:
     said = INITIALIZE
-    if arguments == ["--as", "v2"]:
+    if arguments == ["--protocol", "v2"]:
         said = (
             '{"jsonrpc":"2.0","id":1,"method":"initialize","params":'
             '{"protocolVersion":2,"info":{"name":"n","version":"1"},"capabilities":{}}}\n'

@@ -1,4 +1,4 @@
-"""`duologue connect --as`: an agent of another version as a local command, in real processes."""
+"""`duologue connect --protocol`: an agent of another version as a local command, in real processes."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ import pytest
 
 from duologue import Permissions, connect
 from duologue.errors import InternalError
-from duologue.transports.tree import descendants, is_alive
+from duologue.transports.process.process_tree import descendants, is_alive
 from tests.cli.program import PROGRAM, duologue, environment
 
-NEWER = [sys.executable, "-m", "tests.relay.bridge.newer_agent"]
+NEWER = [sys.executable, "-m", "tests.relay.bridge.v2_agent"]
 INITIALIZE = '{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":1}}\n'
 
 
 async def test_an_editor_of_version_1_uses_an_agent_of_version_2(tmp_path: Path) -> None:
     stderr = bytearray()
-    command = [*PROGRAM, "connect", "--as", "v1", "--", *NEWER]
+    command = [*PROGRAM, "connect", "--protocol", "v1", "--", *NEWER]
     async with (
         asyncio.timeout(30),
         connect(command, permissions=Permissions.allow_everything(), on_stderr=stderr.extend) as agent,
@@ -40,7 +40,9 @@ async def test_a_client_of_version_2_uses_an_agent_of_version_1(tmp_path: Path) 
     env = environment(tmp_path)
     async with (
         asyncio.timeout(30),
-        connect([*PROGRAM, "connect", "--as", "v2", "--", *PROGRAM, "agent"], env=env, versions=(2,)) as agent,
+        connect(
+            [*PROGRAM, "connect", "--protocol", "v2", "--", *PROGRAM, "agent"], env=env, protocol_versions=(2,)
+        ) as agent,
         agent.session(tmp_path) as session,
     ):
         turn = await session.prompt("/echo hello")
@@ -53,7 +55,7 @@ async def test_an_agent_that_ends_by_itself_is_told_to_the_editor_and_on_stderr(
     stderr = bytearray()
     async with (
         asyncio.timeout(30),
-        connect([*PROGRAM, "connect", "--as", "v1", "--", *NEWER], on_stderr=stderr.extend) as agent,
+        connect([*PROGRAM, "connect", "--protocol", "v1", "--", *NEWER], on_stderr=stderr.extend) as agent,
         agent.session(tmp_path) as session,
     ):
         with pytest.raises(InternalError, match=r"the agent is gone: .*3"):
@@ -65,21 +67,22 @@ async def test_an_agent_that_ends_by_itself_is_told_to_the_editor_and_on_stderr(
 
 async def test_an_editor_that_leaves_takes_the_agent_with_it(tmp_path: Path) -> None:
     async with asyncio.timeout(30):
-        async with connect([*PROGRAM, "connect", "--as", "v1", "--", *NEWER]) as agent, agent.session(tmp_path):
+        async with connect([*PROGRAM, "connect", "--protocol", "v1", "--", *NEWER]) as agent, agent.session(tmp_path):
             running = descendants(os.getpid())
     assert len(running) >= 2
     assert [process for process in running if is_alive(process)] == []
 
 
 @pytest.mark.parametrize(
-    "arguments", [["connect", "--as", "v1"], ["connect", "--as", "v3", "ws://h"], ["connect", "ws://h", "--", "x"]]
+    "arguments",
+    [["connect", "--protocol", "v1"], ["connect", "--protocol", "v3", "ws://h"], ["connect", "ws://h", "--", "x"]],
 )
 def test_a_command_line_that_makes_no_sense_is_refused(tmp_path: Path, arguments: list[str]) -> None:
     assert duologue(tmp_path, *arguments).returncode == 2
 
 
 def test_a_command_that_is_not_there_is_told_on_both_ways_out(tmp_path: Path) -> None:
-    for arguments in (["connect"], ["connect", "--as", "v1"]):
+    for arguments in (["connect"], ["connect", "--protocol", "v1"]):
         ended = duologue(tmp_path, *arguments, "--", "no-such-agent", said=INITIALIZE)
         assert ended.returncode == 1
         assert "no-such-agent" in ended.stderr

@@ -1,4 +1,4 @@
-"""The command line and the seed dialects: `--dialect` and `connect --as`, in real processes."""
+"""The command line and the seed dialects: `--dialect` and `connect --protocol`, in real processes."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import pytest
 
 from duologue.cli.parser import DIALECTS as OFFERED
 from duologue.client.connect import connect
-from duologue.client.permissions import Permissions
+from duologue.client.permissions.policy import Permissions
 from duologue.compat.dialects import DIALECTS, Dialect
-from duologue.transports.process import ProcessTransport
+from duologue.transports.process.transport import ProcessTransport
 from tests.cli.program import PROGRAM, duologue, environment
 from tests.cli.test_serve import served
 from tests.cli.test_v2 import shown
@@ -72,7 +72,7 @@ def test_the_built_in_agent_speaks_the_dialect_of_its_client(tmp_path: Path) -> 
 
 async def test_a_program_that_is_an_agent_takes_the_dialect_too(tmp_path: Path) -> None:
     program = tmp_path / "agent.py"
-    program.write_text("from duologue import Agent\n\nAgent('own').main()\n")
+    program.write_text("from duologue import Agent\n\nAgent('own').cli()\n")
     command = [sys.executable, str(program), "--dialect", "seed-004"]
     async with asyncio.timeout(30), ProcessTransport(command, env=environment(tmp_path)) as wire:
         wire.send(json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": HELLO}).encode())
@@ -82,7 +82,7 @@ async def test_a_program_that_is_an_agent_takes_the_dialect_too(tmp_path: Path) 
 
 
 async def test_an_editor_of_a_dialect_uses_todays_agents(tmp_path: Path) -> None:
-    command = [*PROGRAM, "connect", "--as", "seed-004", "--", *BUILTIN]
+    command = [*PROGRAM, "connect", "--protocol", "seed-004", "--", *BUILTIN]
     async with asyncio.timeout(30), ProcessTransport(command, env=environment(tmp_path)) as wire:
         wire.send(json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": HELLO}).encode())
         (frame,) = await wire.receive()
@@ -95,7 +95,7 @@ async def test_an_editor_of_a_dialect_uses_todays_agents(tmp_path: Path) -> None
 async def test_a_relay_translates_in_both_directions(tmp_path: Path, dialect: Dialect, is_editor: bool) -> None:
     """The editor or the agent speaks the dialect, and the other one what is spoken today."""
     agent = BUILTIN if is_editor else [*BUILTIN, "--dialect", dialect]
-    flag = "--as" if is_editor else "--dialect"
+    flag = "--protocol" if is_editor else "--dialect"
     command = [*PROGRAM, "connect", flag, dialect, "--", *agent]
     own: Dialect | None = dialect if is_editor else None
     async with (
@@ -131,7 +131,7 @@ def test_the_doctor_and_the_list_of_sessions_speak_a_dialect(tmp_path: Path) -> 
     [
         (["run", "x", "--dialect", "seed-005"], "seed-004"),
         (["agent", "--dialect", "seed-004", "--scenario", "a.toml"], "scenario"),
-        (["connect", "--as", "seed-001", "ws://h"], "seed-003"),
+        (["connect", "--protocol", "seed-001", "ws://h"], "seed-003"),
     ],
 )
 def test_what_is_no_dialect_or_cannot_have_one_is_refused(tmp_path: Path, arguments: list[str], told: str) -> None:

@@ -47,7 +47,7 @@ def test_help_loads_nothing_of_the_library() -> None:
 
 def test_a_run_loads_nothing_that_it_does_not_use() -> None:
     program = (
-        "import sys; import duologue.cli.run, duologue.cli.chat\n"
+        "import sys; import duologue.cli.commands.run, duologue.cli.commands.chat\n"
         "print([name for name in ('mcp', 'rich', 'starlette', 'duologue.schema.v2') if name in sys.modules])"
     )
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=20, check=True)
@@ -105,7 +105,7 @@ def test_sessions_of_here_are_those_of_this_directory(tmp_path: Path) -> None:
     other.mkdir()
     duologue(tmp_path, "run", "hello")
 
-    assert duologue(tmp_path, "sessions", "--here", cwd=other).stdout == ""
+    assert duologue(tmp_path, "sessions", "--this-directory", cwd=other).stdout == ""
     assert duologue(tmp_path, "sessions", cwd=other).stdout.count("\n") == 1
 
 

@@ -43,7 +43,7 @@ def test_json_begins_with_the_session_although_updates_came_before_it(tmp_path: 
     ended = run(tmp_path, "early", "--json")
 
     names = [event["event"] for event in events(ended)]
-    assert names == ["Session", "Commands", "Text", "Text", "End"]
+    assert names == ["Session", "CommandsChanged", "Text", "Text", "End"]
 
 
 @pytest.mark.fault("WLD-07")

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from duologue.trace.reader import read_recording
+from duologue.recording.reader import read_recording
 from tests.cli.program import ODD_AGENT, duologue, terminal
-from tests.trace.canaries import Canaries
+from tests.recording.canaries import Canaries
 
 
 def _kept(home: Path) -> list[Path]:
@@ -61,8 +61,8 @@ def test_recordings_of_here_are_those_of_this_directory(tmp_path: Path) -> None:
     other.mkdir()
     duologue(tmp_path, "run", "hello", "--record")
 
-    assert duologue(tmp_path, "sessions", "--here", "--recordings", cwd=other).stdout == ""
-    assert duologue(tmp_path, "sessions", "--here", "--recordings").stdout.count("\n") == 1
+    assert duologue(tmp_path, "sessions", "--this-directory", "--recordings", cwd=other).stdout == ""
+    assert duologue(tmp_path, "sessions", "--this-directory", "--recordings").stdout.count("\n") == 1
 
 
 def test_recordings_are_listed_also_if_the_agent_lists_nothing(tmp_path: Path) -> None:

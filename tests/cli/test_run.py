@@ -264,7 +264,7 @@ def test_a_command_that_ends_at_once_is_told_with_a_hint(tmp_path: Path, command
 
 
 @pytest.mark.parametrize(
-    ("flag", "code", "is_written"), [("--yes", 0, True), ("--reads", 5, False), ("--deny", 5, False)]
+    ("flag", "code", "is_written"), [("--yes", 0, True), ("--read-only", 5, False), ("--deny", 5, False)]
 )
 def test_flags_say_what_is_permitted(tmp_path: Path, flag: str, code: int, is_written: bool) -> None:
     ended = duologue(tmp_path, "run", "/write note.txt hello", flag)
@@ -275,7 +275,7 @@ def test_flags_say_what_is_permitted(tmp_path: Path, flag: str, code: int, is_wr
 
 
 def test_an_act_nobody_asked_about_is_denied_and_counted_too(tmp_path: Path) -> None:
-    ended = duologue(tmp_path, "run", "/write note.txt hello", "--mode", "code", "--reads")
+    ended = duologue(tmp_path, "run", "/write note.txt hello", "--mode", "code", "--read-only")
 
     assert ended.returncode == 5
     assert "not permitted: write " in ended.stderr
@@ -391,7 +391,7 @@ def test_an_agent_that_does_not_hear_ctrl_c_is_given_up(monkeypatch: pytest.Monk
             os.kill(os.getpid(), signal.SIGINT)
             out.read()
 
-    monkeypatch.setattr("duologue.client.remote.CANCEL_SECONDS", 0.1)
+    monkeypatch.setattr("duologue.client.agent.CANCEL_SECONDS", 0.1)
     person = threading.Thread(target=interrupt)
     person.start()
     with open(writing, "w") as out:

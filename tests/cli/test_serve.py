@@ -64,7 +64,7 @@ async def test_a_command_is_served_to_whoever_has_the_address(tmp_path: Path, sh
         assert re.fullmatch(r"ws://127\.0\.0\.1:\d+/acp#token=[\w-]{43}", server.url)
         url = server.url.replace("ws:", f"{scheme}:")
         async with connect(url) as one, connect(url) as other:
-            first, second = await one.new(tmp_path), await other.new(tmp_path)
+            first, second = await one.new_session(tmp_path), await other.new_session(tmp_path)
             turns = await asyncio.gather(_say(first, "hello"), _say(second, "hello"))
         code, _ = await server.stop()
 
@@ -80,7 +80,7 @@ async def test_a_given_token_is_not_printed_and_works(tmp_path: Path) -> None:
     async with served(tmp_path, DUOLOGUE_TOKEN="from-the-environment") as server:
         assert "#" not in server.url
         async with connect(server.url, token="from-the-environment") as agent:
-            await agent.new(tmp_path)
+            await agent.new_session(tmp_path)
 
 
 async def test_the_access_log_is_json_and_has_no_secrets(tmp_path: Path) -> None:
@@ -136,7 +136,7 @@ def test_a_wrong_command_line_is_told(tmp_path: Path, arguments: list[str]) -> N
 async def test_being_told_to_stop_lets_a_turn_end(tmp_path: Path) -> None:
     async with served(tmp_path, "--", *BUILTIN) as server:
         async with connect(server.url) as agent:
-            session = await agent.new(tmp_path)
+            session = await agent.new_session(tmp_path)
             turn = session.prompt("/stream 20000")
             async for _ in turn:
                 break
@@ -151,7 +151,7 @@ async def test_being_told_to_stop_lets_a_turn_end(tmp_path: Path) -> None:
 async def test_no_process_is_left(tmp_path: Path) -> None:
     async with served(tmp_path, "--", sys.executable, "-c", _SLEEPER, str(tmp_path / "pid")) as server:
         with pytest.raises(InitializeTimeout):
-            async with connect(server.url, timeout=1):
+            async with connect(server.url, startup_timeout=1):
                 pass
         await server.stop()
 
@@ -164,9 +164,9 @@ _SLEEPER = "import os, sys, time; open(sys.argv[1], 'w').write(str(os.getpid()))
 
 @pytest.mark.fault("REC-09")
 async def test_after_the_server_was_killed_sessions_are_there_and_its_agents_are_not(tmp_path: Path) -> None:
-    command = ["--grace", "1", "--", *BUILTIN, "--sessions", str(tmp_path / "kept")]
+    command = ["--resume-timeout", "1", "--", *BUILTIN, "--sessions", str(tmp_path / "kept")]
     async with served(tmp_path, *command) as server, connect(server.url) as agent:
-        session = await agent.new(tmp_path)
+        session = await agent.new_session(tmp_path)
         await session.prompt("/stream 3")
         turn = session.prompt("/cancel-me")
         async for _ in turn:
@@ -179,8 +179,8 @@ async def test_after_the_server_was_killed_sessions_are_there_and_its_agents_are
         while any(is_running(process) for process in agents):  # noqa: ASYNC110
             await asyncio.sleep(0.05)
     async with served(tmp_path, *command) as server, connect(server.url) as agent:
-        listed = [each.session_id for each in await agent.sessions()]
-        again = await agent.load(session.id, tmp_path)
+        listed = [each.session_id for each in await agent.list_sessions()]
+        again = await agent.load_session(session.id, tmp_path)
         after = await again.prompt("/stream 2")
 
     assert agents
@@ -202,7 +202,7 @@ async def test_it_speaks_tls_itself(tmp_path: Path, scheme: str) -> None:
         assert server.url.startswith("wss://")
         url = server.url.replace("wss:", f"{scheme}:")
         async with connect(url, tls=certificate) as agent:
-            turn = await (await agent.new(tmp_path)).prompt("hello")
+            turn = await (await agent.new_session(tmp_path)).prompt("hello")
         with pytest.raises(StartError):
             async with connect(url):
                 pass

@@ -11,7 +11,7 @@ import pytest
 from duologue import connect
 from duologue.errors import ConnectionLost
 from duologue.events import Text
-from duologue.transports import tree
+from duologue.transports.process import process_tree as tree
 from tests.cli.program import PROGRAM
 from tests.cli.test_serve import SECONDS, served
 
@@ -19,9 +19,9 @@ from tests.cli.test_serve import SECONDS, served
 @pytest.mark.fault("REC-09")
 async def test_what_was_acknowledged_outlives_a_server_that_is_killed(tmp_path: Path) -> None:
     agent_command = [*PROGRAM, "agent"]
-    async with served(tmp_path, "--grace", "1", "--", *agent_command) as server:
+    async with served(tmp_path, "--resume-timeout", "1", "--", *agent_command) as server:
         async with connect(server.url) as agent:
-            session = await agent.new(tmp_path)
+            session = await agent.new_session(tmp_path)
             whole = await session.prompt("/echo this turn ended")
             agents = [process for process in tree.descendants(server.process.pid) if _is_agent(process.pid)]
             assert agents
@@ -35,8 +35,8 @@ async def test_what_was_acknowledged_outlives_a_server_that_is_killed(tmp_path: 
                 await asyncio.sleep(0.01)
 
     async with served(tmp_path, "--", *agent_command) as server, connect(server.url) as agent:
-        assert session.id in [info.session_id for info in await agent.sessions()]
-        loaded = await agent.load(session.id, tmp_path)
+        assert session.id in [info.session_id for info in await agent.list_sessions()]
+        loaded = await agent.load_session(session.id, tmp_path)
         said = "".join(message.text for message in loaded.transcript.messages if message.role == "agent")
         assert whole.text in said
         again = await loaded.prompt("/echo goes on")

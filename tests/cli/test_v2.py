@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from duologue.cli.diffs import diff_lines
-from duologue.cli.show import Screen
-from duologue.client.terminals import Terminals
+from duologue.cli.console.diff import diff_lines
+from duologue.cli.console.renderer import ConsoleOutput
+from duologue.client.services.terminals import Terminals
 from duologue.conversation.content import TextContent
 from duologue.conversation.updates import FileChange, Role, TerminalPart
-from duologue.conversation.work import TerminalExit
-from duologue.events import Message, State, Terminal, TerminalOutput, Text, Thought, ToolCall
+from duologue.conversation.work_state import TerminalExit
+from duologue.events import Message, StateChanged, Terminal, TerminalOutput, Text, Thought, ToolCall
 from tests.cli.program import duologue
 
 PATCH = "/w/a /w/a\n--- /dev/null\n+++ /w/a\n@@ -0,0 +1 @@\n+x\n"
@@ -42,7 +42,7 @@ def test_the_flag_makes_the_difference_on_the_wire(tmp_path: Path) -> None:
     for flags, has_states in (([], False), (["--v2"], True)):
         lines = shown(tmp_path, "run", "/commands", "--json", *flags)[0].splitlines()
         kinds = [json.loads(line)["event"] for line in lines]
-        assert ("State" in kinds) is has_states
+        assert ("StateChanged" in kinds) is has_states
 
 
 def test_a_chat_goes_on_in_the_other_version(tmp_path: Path) -> None:
@@ -74,7 +74,7 @@ def test_sessions_are_listed_over_version_2(tmp_path: Path) -> None:
 # --- what a screen makes of it
 
 
-class Paper(Screen):
+class Paper(ConsoleOutput):
     """A screen that can be read; `news` is what was written beside the agent's words since it was last asked for."""
 
     def __init__(self) -> None:
@@ -129,8 +129,8 @@ def test_of_a_whole_message_only_what_is_new_is_shown() -> None:
     screen.show(_message("user", "u", "Said elsewhere"))
     screen.show(Thought(text="h", message_id="t"))
     screen.show(_message("thought", "t2", "m"))
-    screen.show(State(state="_dreaming"))
-    screen.show(State(state="running"))
+    screen.show(StateChanged(state="_dreaming"))
+    screen.show(StateChanged(state="running"))
     screen.pause()
 
     assert screen.out.getvalue() == "Hello world.\nAnd more.Or less."

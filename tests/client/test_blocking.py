@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from duologue.builtin.agent import builtin_agent
-from duologue.client import blocking
-from duologue.client.remote import RemoteAgent
+from duologue.client.agent import RemoteAgent
+from duologue.client.blocking import client as blocking
 from duologue.client.session import ClientSession
 from duologue.client.turn import ClientTurn
 from duologue.errors import CommandNotFound, ConnectionLost, RequestError
@@ -55,29 +55,17 @@ def test_an_agent_that_cannot_be_started_is_an_error_here() -> None:
         pass
 
 
-MACHINERY = {
-    RemoteAgent: {"connection", "forget", "fork", "need", "new", "proxy", "request", "setup_for"},
-    ClientSession: {
-        *("aclose", "come_back", "fall_silent", "is_cancelling", "model_was_set", "opened", "request", "said", "show"),
-        *(
-            "asked",
-            "cancel_running",
-            "has_waiting_prompt",
-            "is_reached",
-            "left_turns",
-            "start_turn",
-            "update",
-            "withdraw",
-        ),
-    },
-    ClientTurn: {"add", "count_unread", "fail", "give_up", "is_left_by", "leave", "note", "relieve", "run"},
+ASYNC_ONLY = {
+    RemoteAgent: {"connection", "fork_session", "new_session"},
+    ClientSession: {"aclose", "is_cancelling", "is_reached", "last_message_text", "model_was_set"},
+    ClientTurn: set[str](),
 }
 """What the parts of the client use among themselves, and what has another name here."""
 
 
 INTERRUPTED = """
 import sys
-from duologue.client import blocking
+from duologue.client.blocking import client as blocking
 print("starting", flush=True)
 with blocking.connect(["sh", "-c", f"echo $$ > {sys.argv[1]}; kill -INT $PPID; exec sleep 1000"]):
     pass
@@ -96,7 +84,7 @@ def test_ctrl_c_while_an_agent_starts_does_not_wait_for_it(tmp_path: Path) -> No
 MISSED = """
 import os, signal
 from concurrent.futures import Future
-from duologue.client.thread import LoopThread, wait_for
+from duologue.client.blocking.loop_thread import LoopThread, wait_for
 thread = LoopThread()
 signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])  # another thread takes it, and no wait here is interrupted
 thread.call(lambda: os.kill(os.getpid(), signal.SIGINT))
@@ -132,7 +120,7 @@ def test_an_agent_that_was_started_stays_until_it_is_closed(tmp_path: Path) -> N
 
 def test_how_a_turn_failed_and_how_a_session_stands_can_be_read(tmp_path: Path) -> None:
     with blocking.connect(builtin_agent()) as agent, agent.session(tmp_path) as session:
-        assert agent.capabilities is agent.features
+        assert agent.capabilities is agent.capabilities
         turn = session.prompt("/error")
         with pytest.raises(RequestError):
             turn.wait()
@@ -153,7 +141,7 @@ def test_how_a_turn_failed_and_how_a_session_stands_can_be_read(tmp_path: Path) 
 def test_nothing_of_the_asynchronous_side_is_missing(original: type, facade: type) -> None:
     public = {name for name in dir(original) if not name.startswith("_")}
 
-    assert public - set(dir(facade)) - MACHINERY[original] == set()
+    assert public - set(dir(facade)) - ASYNC_ONLY[original] == set()
 
 
 def test_what_is_known_of_a_session_can_be_read(tmp_path: Path) -> None:
@@ -170,7 +158,7 @@ def test_what_is_known_of_a_session_can_be_read(tmp_path: Path) -> None:
             session.prompt("/background 1").wait()
             assert isinstance(next(event for event in heard if "between turns" in getattr(event, "text", "")), Text)
         assert list(heard) == []
-        with agent.resume(session.id, tmp_path, mcp_servers=[]) as resumed:
+        with agent.resume_session(session.id, tmp_path, mcp_servers=[]) as resumed:
             assert resumed.id == session.id
         assert [provider.provider_id for provider in agent.providers()] == ["example"]
         agent.set_provider("example", api_type="openai", base_url="https://h")

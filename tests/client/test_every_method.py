@@ -11,16 +11,16 @@ from typing import Any
 import pytest
 
 from duologue import events
+from duologue.client.agent import RemoteAgent
 from duologue.client.connect import connect
-from duologue.client.permissions import Permissions
-from duologue.client.remote import RemoteAgent
+from duologue.client.permissions.policy import Permissions
+from duologue.client.services.terminals import Terminals
+from duologue.client.services.workspace import Workspace
 from duologue.client.session import ClientSession
-from duologue.client.terminals import Terminals
-from duologue.client.workspace import Workspace
-from duologue.dialects.terms import Elicitation, ElicitationAnswer, LoginStatus
+from duologue.protocol.values import AuthStatus, Elicitation, ElicitationAnswer
 from duologue.schema import v1
-from tests.agent.judge import V1, definitions, methods_of
-from tests.client.scripted import ALL_OPTIONS, Json, ScriptedAgent, result
+from tests.agent.wire_validator import V1, definitions, methods_of
+from tests.client.scripted_agent import ALL_OPTIONS, Json, ScriptedAgent, result
 from tests.wire.vectors import vectors
 
 pytestmark = pytest.mark.timeout(30)
@@ -47,23 +47,27 @@ CALLS: dict[str, tuple[Call, Json, Json]] = {
     "logout": (lambda agent, session: agent.logout(), {}, {}),
     "auth/status": (lambda agent, session: agent.login_status(), {}, {"state": "authenticated"}),
     "session/new": (
-        *(lambda agent, session: agent.new("/"), {"cwd": "/", "mcpServers": []}),
+        *(lambda agent, session: agent.new_session("/"), {"cwd": "/", "mcpServers": []}),
         {"sessionId": "other"},
     ),
     "session/load": (
-        *(lambda agent, session: agent.load("x", "/"), {"sessionId": "x", "cwd": "/", "mcpServers": []}),
+        *(lambda agent, session: agent.load_session("x", "/"), {"sessionId": "x", "cwd": "/", "mcpServers": []}),
         {},
     ),
-    "session/resume": (lambda agent, session: agent.resume("x", "/"), {"sessionId": "x", "cwd": "/"}, {}),
+    "session/resume": (lambda agent, session: agent.resume_session("x", "/"), {"sessionId": "x", "cwd": "/"}, {}),
     "session/fork": (
         *(lambda agent, session: session.fork(), {"sessionId": "s1"}),
         {"sessionId": "forked"},
     ),
-    "session/list": (lambda agent, session: agent.sessions(archived="only"), {"archived": "only"}, {"sessions": []}),
+    "session/list": (
+        lambda agent, session: agent.list_sessions(archived="only"),
+        {"archived": "only"},
+        {"sessions": []},
+    ),
     "session/close": (lambda agent, session: session.aclose(), {"sessionId": "s1"}, {}),
-    "session/delete": (lambda agent, session: agent.delete("x"), {"sessionId": "x"}, {}),
-    "session/archive": (lambda agent, session: agent.archive("x"), {"sessionId": "x"}, {}),
-    "session/unarchive": (lambda agent, session: agent.unarchive("x"), {"sessionId": "x"}, {}),
+    "session/delete": (lambda agent, session: agent.delete_session("x"), {"sessionId": "x"}, {}),
+    "session/archive": (lambda agent, session: agent.archive_session("x"), {"sessionId": "x"}, {}),
+    "session/unarchive": (lambda agent, session: agent.unarchive_session("x"), {"sessionId": "x"}, {}),
     "session/status": (lambda agent, session: session.status(), {"sessionId": "s1"}, {"status": "open"}),
     "session/set_title": (
         *(lambda agent, session: session.set_title("T"), {"sessionId": "s1", "title": "T"}),
@@ -74,7 +78,7 @@ CALLS: dict[str, tuple[Call, Json, Json]] = {
         {},
     ),
     "session/set_config_option": (
-        *(lambda agent, session: session.set("m", "a"), {"sessionId": "s1", "configId": "m", "value": "a"}),
+        *(lambda agent, session: session.set_option("m", "a"), {"sessionId": "s1", "configId": "m", "value": "a"}),
         {"configOptions": SETTINGS},
     ),
     "session/prompt": (
@@ -116,7 +120,7 @@ async def test_a_client_can_ask_for_everything_an_agent_offers(tmp_path: Path, m
     agent = ScriptedAgent(ABLE, authMethods=[{"id": "key", "name": "Key"}])
     agent.answers["session/new"] = new
     async with asyncio.timeout(5), connect(agent, unstable=True) as remote:
-        session = await remote.new(tmp_path)
+        session = await remote.new_session(tmp_path)
         before = len(agent.calls(method))
         agent.answers[method] = answered
         await call(remote, session)
@@ -156,7 +160,7 @@ ASKED: dict[str, tuple[Json, Json]] = {
 
 
 def test_every_request_of_an_agent_is_in_the_table_above_or_has_its_own_tests() -> None:
-    assert set(ASKED) | {"mcp/message"} == methods_of("client", "request")  # tests/client/test_tools.py
+    assert set(ASKED) | {"mcp/message"} == methods_of("client", "request")  # tests/client/test_tool_server.py
 
 
 @pytest.mark.parametrize("method", ASKED)
@@ -192,12 +196,15 @@ async def test_a_client_hears_of_logins_and_of_questions_that_are_over(tmp_path:
     heard: list[Any] = []
     was_told = asyncio.Event()
 
-    def login(status: LoginStatus) -> None:
+    def login(status: AuthStatus) -> None:
         heard.append(status.state)
         was_told.set()
 
     agent = ScriptedAgent(ABLE)
-    async with asyncio.timeout(5), connect(agent, unstable=True, on_elicited=heard.append, on_login_status=login):
+    async with (
+        asyncio.timeout(5),
+        connect(agent, unstable=True, on_elicitation_complete=heard.append, on_login_status=login),
+    ):
         agent.send({"method": "elicitation/complete", "params": {"elicitationId": "e"}})
         agent.send({"method": "auth/status_update", "params": {"state": "unauthenticated"}})
         await was_told.wait()
@@ -215,10 +222,10 @@ UPDATES: dict[str, type[Any]] = {
     "plan": events.Plan,
     "plan_update": events.Plan,
     "plan_removed": events.PlanRemoved,
-    "available_commands_update": events.Commands,
-    "current_mode_update": events.ModeSwitched,
-    "config_option_update": events.SettingsSwitched,
-    "session_info_update": events.Title,
+    "available_commands_update": events.CommandsChanged,
+    "current_mode_update": events.ModeChanged,
+    "config_option_update": events.SettingsChanged,
+    "session_info_update": events.TitleChanged,
     "usage_update": events.Usage,
     "notice": events.Notice,
     "compaction_update": events.Compaction,

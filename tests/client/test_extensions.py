@@ -13,7 +13,7 @@ from duologue.agent.turn import Turn
 from duologue.client.connect import connect
 from duologue.runtime.handlers import Context, Handlers
 from duologue.schema.base import Method
-from tests.client.scripted import Answer, Json, ScriptedAgent, result, said
+from tests.client.scripted_agent import Answer, Json, ScriptedAgent, result, said
 
 NAME = Method("_name", dict[str, Any], dict[str, Any])
 
@@ -106,8 +106,8 @@ async def test_custom_capabilities_are_advertised_and_read_at_both_ends(version:
     async def look(turn: Turn[Any]) -> None:
         seen.append(turn.client.meta)
 
-    async with asyncio.timeout(10), connect(agent, versions=(version,), meta=ours) as remote:
-        assert (remote.version, remote.features.meta) == (version, theirs)
+    async with asyncio.timeout(10), connect(agent, protocol_versions=(version,), meta=ours) as remote:
+        assert (remote.version, remote.capabilities.meta) == (version, theirs)
         async with remote.session(tmp_path) as session:
             await session.prompt("go")
     assert seen == [ours]

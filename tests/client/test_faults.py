@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from duologue.client.connect import connect
-from duologue.client.permissions import Permissions, Question
+from duologue.client.permissions.policy import PermissionRequest, Permissions
+from duologue.client.services.terminals import Terminals
+from duologue.client.services.workspace import Workspace
 from duologue.client.session import ClientSession
-from duologue.client.terminals import Terminals
 from duologue.client.turn import ClientTurn
-from duologue.client.workspace import Workspace
 from duologue.errors import (
     AgentExited,
     ConnectionLost,
@@ -25,7 +25,7 @@ from duologue.errors import (
 )
 from duologue.events import Event, Plan, Text, ToolCall, Usage
 from tests.client.processes import is_running
-from tests.client.scripted import ALL_OPTIONS, Json, ScriptedAgent, error, result, said
+from tests.client.scripted_agent import ALL_OPTIONS, Json, ScriptedAgent, error, result, said
 
 pytestmark = pytest.mark.timeout(30)
 
@@ -115,7 +115,7 @@ async def test_an_agent_that_ends_before_it_answers_is_noticed_at_once(end: str,
     command = python(f"import os, sys; sys.stderr.write('no key was given'); sys.stderr.flush(); {end}")
     async with asyncio.timeout(10):
         with pytest.raises(AgentExited, match="no key was given") as raised:
-            async with connect(command, timeout=8):
+            async with connect(command, startup_timeout=8):
                 pytest.fail("it was welcomed")
     assert status in str(raised.value)
 
@@ -130,7 +130,7 @@ async def test_an_agent_that_never_answers_is_stopped_with_all_it_started(tmp_pa
     )
     async with asyncio.timeout(15):
         with pytest.raises(InitializeTimeout) as raised:
-            async with connect(command, timeout=1.5):
+            async with connect(command, startup_timeout=1.5):
                 pytest.fail("it was welcomed")
     message = str(raised.value)
     assert "1.5 s" in message
@@ -157,7 +157,7 @@ async def test_an_agent_lost_in_a_turn_fails_it_and_takes_its_terminals_along(tm
         return result(stopReason="end_turn")
 
     agent = ScriptedAgent(prompt=leave)
-    rules = Permissions(on_ask=says_yes)
+    rules = Permissions(on_request=says_yes)
     async with (
         asyncio.timeout(10),
         connect(agent, permissions=rules, terminals=Terminals(grace=0.5)) as remote,
@@ -167,7 +167,7 @@ async def test_an_agent_lost_in_a_turn_fails_it_and_takes_its_terminals_along(tm
         with pytest.raises(ConnectionLost):
             await session.prompt("go")
         assert session.is_interrupted
-        assert session.said() == "half of"
+        assert session.last_message_text() == "half of"
         assert [call.status for call in session.transcript.tool_calls] == ["failed"]
         # Nobody left the block, and yet what ran for the agent ends, and whoever listens is told.
         assert [type(event) for event in await listening] == [Text, ToolCall, ToolCall]
@@ -180,7 +180,7 @@ async def all_of(session: ClientSession) -> list[Event]:
     return [event async for event in session.events()]
 
 
-async def says_yes(question: Question) -> bool:
+async def says_yes(question: PermissionRequest) -> bool:
     return True
 
 
@@ -217,7 +217,7 @@ async def test_what_comes_after_the_answer_is_delivered_and_flagged(tmp_path: Pa
             (Usage, False),  # how much is used may be told at any time
         ]
         assert turn.text == "in time"
-        assert session.said() == "in time, and late"
+        assert session.last_message_text() == "in time, and late"
         assert session.late_updates == 3
 
 
@@ -225,13 +225,13 @@ async def test_what_comes_after_the_answer_is_delivered_and_flagged(tmp_path: Pa
 async def test_updates_for_sessions_nobody_knows_are_counted_and_change_nothing(tmp_path: Path) -> None:
     agent = ScriptedAgent({"sessionCapabilities": {"close": {}}})
     async with asyncio.timeout(5), connect(agent) as remote, remote.session(tmp_path) as session:
-        closed = await remote.new(tmp_path)
+        closed = await remote.new_session(tmp_path)
         await closed.aclose()
         for session_id in ("never", closed.id, ""):
             agent.update(said("anybody there?"), session_id=session_id)
         assert "error" in await agent.ask("session/request_permission", _question("never"))
         assert (await session.prompt("go")).text == ""
-        assert remote.desk.lost_updates == 3
+        assert remote._request_handler.lost_updates == 3
         assert len(closed.transcript) == 0
 
 
@@ -255,19 +255,19 @@ async def test_a_load_that_fails_half_way_leaves_nothing_behind(tmp_path: Path) 
     agent.answers["session/load"] = load
     async with asyncio.timeout(5), connect(agent) as remote:
         shown: list[ClientSession] = []
-        remote.on_session = shown.append
+        remote._on_session = shown.append
         with pytest.raises(RequestError, match="the disk is full"):
-            await remote.load("old", tmp_path)
-        assert remote.desk.sessions == {}
+            await remote.load_session("old", tmp_path)
+        assert remote._request_handler.sessions == {}
         # Whoever was shown the beginning is told that it leads nowhere.
         assert not shown[0].is_open
         assert await all_of(shown[0]) == []
-        session = await remote.load("old", tmp_path)
+        session = await remote.load_session("old", tmp_path)
         assert [message.text for message in session.transcript.messages] == ["first", "second"]
         # An open session is not put at risk by loading it once more.
         with pytest.raises(InvalidParams, match="open already"):
-            await remote.load("old", tmp_path)
-        assert remote.desk.sessions == {"old": session}
+            await remote.load_session("old", tmp_path)
+        assert remote._request_handler.sessions == {"old": session}
         assert len(attempts) == 2
 
 
@@ -277,10 +277,10 @@ async def test_a_load_that_fails_half_way_leaves_nothing_behind(tmp_path: Path) 
 @pytest.mark.fault("CAN-06")
 @pytest.mark.rule(79)
 async def test_cancelling_answers_every_open_question_and_those_still_on_their_way(tmp_path: Path) -> None:
-    asked: list[Question] = []
+    asked: list[PermissionRequest] = []
     both = asyncio.Event()
 
-    async def think_about_it(question: Question) -> None:
+    async def think_about_it(question: PermissionRequest) -> None:
         asked.append(question)
         if len(asked) == 2:
             both.set()
@@ -295,7 +295,7 @@ async def test_cancelling_answers_every_open_question_and_those_still_on_their_w
 
     outcomes: list[Json] = []
     agent = ScriptedAgent(prompt=ask_thrice)
-    rules = Permissions(on_ask=think_about_it, asks_at_once=2)
+    rules = Permissions(on_request=think_about_it, max_concurrent=2)
     async with asyncio.timeout(5), connect(agent, permissions=rules) as remote, remote.session(tmp_path) as session:
         running = asyncio.ensure_future(_finished(session.prompt("go")))
         await both.wait()
@@ -313,9 +313,9 @@ async def _finished(turn: ClientTurn) -> ClientTurn:
 @pytest.mark.fault("CAN-07")
 @pytest.mark.parametrize("end", ["cancelled", "completed", "closed"])
 async def test_an_answer_that_comes_too_late_has_no_effect(tmp_path: Path, end: str) -> None:
-    asked: asyncio.Queue[Question] = asyncio.Queue()
+    asked: asyncio.Queue[PermissionRequest] = asyncio.Queue()
 
-    async def think_about_it(question: Question) -> None:
+    async def think_about_it(question: PermissionRequest) -> None:
         asked.put_nowait(question)
         await asyncio.Event().wait()
 
@@ -328,9 +328,9 @@ async def test_an_answer_that_comes_too_late_has_no_effect(tmp_path: Path, end: 
     answers: list[asyncio.Future[Json]] = []
     shown = asyncio.Event()
     agent = ScriptedAgent(prompt=write)
-    rules = Permissions(on_ask=think_about_it)
+    rules = Permissions(on_request=think_about_it)
     async with asyncio.timeout(5), connect(agent, permissions=rules, workspace=Workspace()) as remote:
-        session = await remote.new(tmp_path)
+        session = await remote.new_session(tmp_path)
         running = asyncio.ensure_future(_finished(session.prompt("go")))
         question = await asked.get()
         if end == "cancelled":
@@ -374,8 +374,8 @@ async def test_a_turn_the_agent_does_not_end_is_given_up_and_what_follows_is_lat
     ended = asyncio.Event()
     agent = ScriptedAgent(prompt=go_on)
     async with asyncio.timeout(5), connect(agent) as remote, remote.session(tmp_path) as session:
-        assert remote.cancel_seconds == 10
-        remote.cancel_seconds = 0.05
+        assert remote._cancel_timeout == 10
+        remote._cancel_timeout = 0.05
         async with session.prompt("go") as turn:
             async for _ in turn:
                 break
@@ -386,7 +386,7 @@ async def test_a_turn_the_agent_does_not_end_is_given_up_and_what_follows_is_lat
         agent.update(said(" on"))
         ended.set()
         assert (await late.get()).is_late
-        assert session.said() == " on"
+        assert session.last_message_text() == " on"
 
 
 async def test_cancelling_a_session_withdraws_the_prompts_that_wait(tmp_path: Path) -> None:
@@ -416,7 +416,7 @@ async def test_cancelling_a_session_withdraws_the_prompts_that_wait(tmp_path: Pa
 async def test_a_closed_session_takes_no_prompt_and_its_events_end(tmp_path: Path) -> None:
     agent = ScriptedAgent({"sessionCapabilities": {"close": {}}})
     async with asyncio.timeout(5), connect(agent) as remote:
-        session = await remote.new(tmp_path)
+        session = await remote.new_session(tmp_path)
         listening = asyncio.ensure_future(all_of(session))
         await session.prompt("go")
         await session.aclose()
@@ -434,7 +434,7 @@ async def test_whoever_still_waits_for_a_turn_when_we_leave_is_told(tmp_path: Pa
     agent = ScriptedAgent(prompt=never)
     async with asyncio.timeout(5):
         async with connect(agent) as remote:
-            session = await remote.new(tmp_path)
+            session = await remote.new_session(tmp_path)
             waiting = asyncio.ensure_future(_finished(session.prompt("go")))
             await agent.until("session/prompt")
         with pytest.raises(ConnectionLost, match="while the turn ran"):

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from duologue.client.connect import connect
-from duologue.client.permissions import Permissions, Question
-from duologue.client.terminals import Terminals
-from duologue.client.workspace import Workspace
-from tests.client.hostile import CANARY, HostileAgent, World, all_turns, grant_tricks, succeeded
-from tests.local.land import snapshot
+from duologue.client.permissions.policy import PermissionRequest, Permissions
+from duologue.client.services.terminals import Terminals
+from duologue.client.services.workspace import Workspace
+from tests.client.hostile_agent import CANARY, HostileAgent, World, all_turns, grant_tricks, succeeded
+from tests.local.sandbox import snapshot
 from tests.transports.conftest import nothing_left
 
 __all__ = ["nothing_left"]
@@ -22,7 +22,7 @@ __all__ = ["nothing_left"]
 pytestmark = pytest.mark.timeout(60)
 
 
-async def user(asked: Question) -> bool:
+async def user(asked: PermissionRequest) -> bool:
     """Says yes to two things when asked for them, and to nothing else; looks at what is done, never at the title."""
     kinds = {effect.kind for effect in asked.effects}
     wants_file = kinds == {"edit"} and [Path(path).name for path in asked.paths] == ["granted.txt"]
@@ -37,7 +37,7 @@ def permissions(world: World) -> Permissions:
         edit={"docs/**": "allow"},
         execute={"git status": "allow", "ls *": "allow"},
         delete="reject",
-        on_ask=user,
+        on_request=user,
         audit=world.outside / "decisions.jsonl",
     )
 

@@ -11,16 +11,16 @@ from typing import Any
 import pytest
 
 from duologue.client.connect import connect
-from duologue.client.permissions import Permissions, Question
+from duologue.client.permissions.policy import PermissionRequest, Permissions
+from duologue.client.services.terminals import Terminals
+from duologue.client.services.workspace import Workspace
 from duologue.client.session import ClientSession
-from duologue.client.terminals import Terminals
-from duologue.client.workspace import Workspace
-from duologue.dialects.terms import Elicitation, ElicitationAnswer
-from duologue.errors import ConnectionLost, PeerTooFast
+from duologue.errors import ConnectionLost, InputLimitExceeded
 from duologue.events import Event, Text, ToolCall
+from duologue.protocol.values import Elicitation, ElicitationAnswer
 from duologue.runtime.connection import MAX_INCOMING_BYTES
-from tests.client.scripted import ALL_OPTIONS, Json, ScriptedAgent, result
-from tests.client.v2.scripted import IDLE, RUNNING, Prompted, WireAgent, chunk
+from tests.client.scripted_agent import ALL_OPTIONS, Json, ScriptedAgent, result
+from tests.client.v2.scripted_agent import IDLE, RUNNING, Prompted, WireAgent, chunk
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -48,7 +48,7 @@ async def talking_to(
         wire.update(IDLE)
 
     agent = ScriptedAgent(prompt=prompt) if version == 1 else WireAgent(prompted)
-    async with asyncio.timeout(30), connect(agent, versions=(1, 2), **options) as remote:
+    async with asyncio.timeout(30), connect(agent, protocol_versions=(1, 2), **options) as remote:
         assert remote.version == version
         async with remote.session(tmp_path) as session:
             yield session, agent
@@ -78,7 +78,7 @@ def kinds(events: Sequence[Event]) -> list[str]:
     return [event.text if isinstance(event, Text) else type(event).__name__ for event in events]
 
 
-async def allow(question: Question) -> bool:
+async def allow(question: PermissionRequest) -> bool:
     return True
 
 
@@ -97,7 +97,7 @@ async def test_the_tool_call_of_a_question_is_shown_in_its_place_among_the_updat
         await answer
         agent.update({"sessionUpdate": "tool_call_update", "toolCallId": "t", "status": "completed"})
 
-    async with talking_to(version, script, tmp_path, permissions=Permissions(on_ask=allow)) as (session, _):
+    async with talking_to(version, script, tmp_path, permissions=Permissions(on_request=allow)) as (session, _):
         async with session.prompt("go") as turn:
             seen = [event async for event in turn if isinstance(event, Text | ToolCall)]
 
@@ -114,11 +114,11 @@ async def test_what_an_agent_says_after_its_question_does_not_change_the_questio
 
     asked: list[tuple[str | None, str | None]] = []
 
-    async def see(question: Question) -> bool:
+    async def see(question: PermissionRequest) -> bool:
         asked.append((question.tool.title, question.tool.kind))
         return False
 
-    async with talking_to(version, script, tmp_path, permissions=Permissions(on_ask=see)) as (session, _):
+    async with talking_to(version, script, tmp_path, permissions=Permissions(on_request=see)) as (session, _):
         await session.prompt("go")
         call = session.transcript.tool_call("t")
 
@@ -146,16 +146,16 @@ async def test_files_commands_and_questions_are_judged_after_the_updates_before_
             speak(agent, 600)
             answers.append(await answer)
 
-    async def permit(question: Question) -> bool:
-        seen_when_asked.append(len(session.said()))
+    async def permit(question: PermissionRequest) -> bool:
+        seen_when_asked.append(len(session.last_message_text()))
         return True
 
     async def fill_in(question: Elicitation) -> ElicitationAnswer:
-        seen_when_asked.append(len(session.said()))
+        seen_when_asked.append(len(session.last_message_text()))
         return ElicitationAnswer(action="accept", content={})
 
     options: dict[str, Any] = {
-        "permissions": Permissions(read="ask", on_ask=permit),
+        "permissions": Permissions(read="ask", on_request=permit),
         "workspace": Workspace(),
         "terminals": Terminals(),
         "on_elicit": fill_in,
@@ -208,7 +208,7 @@ async def test_a_reader_that_is_paused_for_good_holds_no_question_up(version: in
         assert outcome(await ask(agent))["outcome"] == "selected"
         answered.set()
 
-    async with talking_to(version, script, tmp_path, permissions=Permissions(on_ask=allow)) as (session, _):
+    async with talking_to(version, script, tmp_path, permissions=Permissions(on_request=allow)) as (session, _):
         async with session.prompt("go") as turn:
             async for _event in turn:
                 await answered.wait()  # with all the rest unread
@@ -224,11 +224,11 @@ async def test_a_reader_may_wait_for_the_question_itself(version: int, tmp_path:
         speak(agent, 600)
         assert outcome(await ask(agent))["outcome"] == "selected"
 
-    async def see(question: Question) -> bool:
+    async def see(question: PermissionRequest) -> bool:
         asked.set()
         return True
 
-    async with talking_to(version, script, tmp_path, permissions=Permissions(on_ask=see)) as (session, _):
+    async with talking_to(version, script, tmp_path, permissions=Permissions(on_request=see)) as (session, _):
         async with session.prompt("go") as turn:
             texts = 0
             async for event in turn:
@@ -251,7 +251,7 @@ async def test_a_reader_may_wait_for_what_the_agent_answers_after_its_question(v
         await is_answered.wait()
         return result()
 
-    async with talking_to(version, script, tmp_path, permissions=Permissions(on_ask=allow)) as (session, agent):
+    async with talking_to(version, script, tmp_path, permissions=Permissions(on_request=allow)) as (session, agent):
         agent.answers |= {"session/set_mode": later, "_later": later}
         async with session.prompt("go") as turn:
             texts = 0
@@ -310,7 +310,7 @@ async def test_reading_goes_on_up_to_a_limit_while_a_reader_waits_for_the_agent(
 
     async with talking_to(1, script, tmp_path) as (session, agent):
         agent.answers["_never"] = never
-        with pytest.raises(PeerTooFast, match="wait to be handled or read"):
+        with pytest.raises(InputLimitExceeded, match="wait to be handled or read"):
             async with session.prompt("go") as turn:
                 async for _event in turn:
                     await session.agent.call("_never", {})
@@ -350,7 +350,7 @@ class Watching:
 @pytest.mark.parametrize("version", VERSIONS)
 async def test_session_cancel_answers_a_question_that_waits_for_its_place(version: int, tmp_path: Path) -> None:
     watching, seen_at_answer = Watching(), MANY
-    asked: list[Question] = []
+    asked: list[PermissionRequest] = []
 
     async def script(agent: ScriptedAgent) -> None:
         nonlocal seen_at_answer
@@ -358,11 +358,11 @@ async def test_session_cancel_answers_a_question_that_waits_for_its_place(versio
         assert outcome(await ask(agent)) == {"outcome": "cancelled"}
         seen_at_answer = watching.seen
 
-    async def see(question: Question) -> bool:
+    async def see(question: PermissionRequest) -> bool:
         asked.append(question)
         return True
 
-    async with talking_to(version, script, tmp_path, permissions=Permissions(on_ask=see)) as (session, _):
+    async with talking_to(version, script, tmp_path, permissions=Permissions(on_request=see)) as (session, _):
         session.watch(watching)
         turn = asyncio.ensure_future(session.ask("go"))
         await watching.is_underway.wait()
@@ -407,7 +407,7 @@ async def test_cancel_request_answers_a_question_that_waits_for_its_place(versio
         assert (await answer)["error"]["code"] == -32800
         seen_at_answer = watching.seen
 
-    async with talking_to(version, script, tmp_path, permissions=Permissions(on_ask=allow)) as (session, _):
+    async with talking_to(version, script, tmp_path, permissions=Permissions(on_request=allow)) as (session, _):
         session.watch(watching)
         await session.prompt("go")
 
@@ -418,7 +418,7 @@ async def test_cancel_request_answers_a_question_that_waits_for_its_place(versio
 @pytest.mark.fault("ORD-18")
 @pytest.mark.parametrize("version", VERSIONS)
 async def test_a_question_that_waits_for_its_place_ends_with_the_connection(version: int, tmp_path: Path) -> None:
-    watching, asked = Watching(), list[Question]()
+    watching, asked = Watching(), list[PermissionRequest]()
 
     async def script(agent: ScriptedAgent) -> None:
         speak(agent, MANY)
@@ -427,11 +427,11 @@ async def test_a_question_that_waits_for_its_place_ends_with_the_connection(vers
         await agent.transport.__aexit__(None, None, None)
         await asyncio.Event().wait()
 
-    async def see(question: Question) -> bool:
+    async def see(question: PermissionRequest) -> bool:
         asked.append(question)
         return True
 
-    async with talking_to(version, script, tmp_path, permissions=Permissions(on_ask=see)) as (session, _):
+    async with talking_to(version, script, tmp_path, permissions=Permissions(on_request=see)) as (session, _):
         session.watch(watching)
         with pytest.raises(ConnectionLost):
             await session.prompt("go")
@@ -455,7 +455,10 @@ async def test_a_request_before_its_session_is_open_is_answered_at_once(tmp_path
 
     agent = ScriptedAgent()
     agent.answers["session/new"] = new
-    async with asyncio.timeout(30), connect(agent, permissions=Permissions(on_ask=allow), workspace=Workspace()) as r:
+    async with (
+        asyncio.timeout(30),
+        connect(agent, permissions=Permissions(on_request=allow), workspace=Workspace()) as r,
+    ):
         async with r.session(tmp_path) as session:
             await session.prompt("go")
             assert [call.tool_call_id for call in session.transcript.tool_calls] == ["t"]
@@ -473,12 +476,12 @@ async def test_a_question_during_a_load_is_judged_after_the_replay_before_it(tmp
         assert outcome(await ask(agent))["outcome"] == "selected"  # the opening depends on the answer
         return result()
 
-    async def see(question: Question) -> bool:
+    async def see(question: PermissionRequest) -> bool:
         seen.append(question.tool.kind)
         return True
 
     agent = ScriptedAgent({"loadSession": True})
     agent.answers["session/load"] = load
-    async with asyncio.timeout(30), connect(agent, permissions=Permissions(on_ask=see)) as remote:
-        async with await remote.load("s1", tmp_path):
+    async with asyncio.timeout(30), connect(agent, permissions=Permissions(on_request=see)) as remote:
+        async with await remote.load_session("s1", tmp_path):
             assert seen == ["execute"]

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from duologue.client.effects import MOST_PATHS
-from duologue.client.permissions import Permissions, Question
-from tests.client.asked import User, question, reads, runs, says_yes, writes
+from duologue.client.permissions.actions import MOST_PATHS
+from duologue.client.permissions.policy import PermissionRequest, Permissions
+from tests.client.permission_requests import User, question, reads, runs, says_yes, writes
 
 pytestmark = pytest.mark.timeout(30)
 
@@ -33,7 +33,7 @@ async def test_an_act_that_never_asked_is_judged_all_the_same(tmp_path: Path) ->
     assert not await runs(by_rule, tmp_path, "ls", "-l")
 
     user = says_yes()
-    assert await writes(Permissions(on_ask=user), tmp_path, tmp_path / "a")
+    assert await writes(Permissions(on_request=user), tmp_path, tmp_path / "a")
     assert user.asked[0].method == "fs/write_text_file"
     assert user.asked[0].paths == [str(tmp_path / "a")]
 
@@ -42,7 +42,7 @@ async def test_an_act_that_never_asked_is_judged_all_the_same(tmp_path: Path) ->
 @pytest.mark.parametrize("shown", ["paths", "changes"])
 async def test_a_yes_to_a_tool_call_covers_the_write_it_announced_once(tmp_path: Path, shown: str) -> None:
     user = says_yes()
-    permissions = Permissions(on_ask=user)
+    permissions = Permissions(on_request=user)
 
     assert await permissions.decide(question(tmp_path, **{shown: [tmp_path / "a", tmp_path / "b"]})) == "allow_once"  # type: ignore[arg-type]
     assert await writes(permissions, tmp_path, tmp_path / "a")
@@ -69,7 +69,7 @@ async def test_a_yes_to_a_tool_call_covers_the_command_it_announced_once(
     tmp_path: Path, announced: object, done: list[str]
 ) -> None:
     user = says_yes()
-    permissions = Permissions(on_ask=user)
+    permissions = Permissions(on_request=user)
 
     assert await permissions.decide(question(tmp_path, kind="execute", command=announced)) == "allow_once"
     assert await runs(permissions, tmp_path, *done)
@@ -81,7 +81,7 @@ async def test_a_yes_to_a_tool_call_covers_the_command_it_announced_once(
 async def test_a_no_covers_the_act_too_so_that_nobody_is_asked_until_the_wrong_key_is_hit(tmp_path: Path) -> None:
     answers = iter([False, False, True])
     user = User(lambda asked: next(answers))
-    permissions = Permissions(on_ask=user)
+    permissions = Permissions(on_request=user)
 
     assert await permissions.decide(question(tmp_path, paths=[tmp_path / "a"])) == "reject_once"
     for _ in range(3):
@@ -99,7 +99,7 @@ async def test_a_no_covers_the_act_too_so_that_nobody_is_asked_until_the_wrong_k
 @pytest.mark.fault("PRM-10")
 async def test_an_act_that_differs_from_its_question_is_judged_afresh(tmp_path: Path) -> None:
     once = User(lambda asked: asked.allow() if asked.method == "session/request_permission" else asked.reject())
-    permissions = Permissions(read="ask", on_ask=once)
+    permissions = Permissions(read="ask", on_request=once)
     (tmp_path / "sub").mkdir()
 
     assert await permissions.decide(question(tmp_path, kind="read", paths=[tmp_path / "a"])) == "allow_once"
@@ -122,7 +122,7 @@ async def test_an_act_that_differs_from_its_question_is_judged_afresh(tmp_path: 
 @pytest.mark.fault("PRM-10")
 async def test_a_path_that_leads_elsewhere_by_now_is_judged_afresh(tmp_path: Path) -> None:
     once = User(lambda asked: asked.allow() if asked.method == "session/request_permission" else asked.reject())
-    permissions = Permissions(on_ask=once)
+    permissions = Permissions(on_request=once)
     (tmp_path / "a").mkdir()
     (tmp_path / "b").mkdir()
     link = tmp_path / "link"
@@ -176,13 +176,13 @@ async def test_a_call_that_names_more_files_than_are_judged_is_not_covered_by_a_
 
 @pytest.mark.rule(79)
 async def test_questions_still_open_when_the_turn_is_cancelled_are_cancelled(tmp_path: Path) -> None:
-    asked: asyncio.Queue[Question] = asyncio.Queue()
+    asked: asyncio.Queue[PermissionRequest] = asyncio.Queue()
 
-    async def never(each: Question) -> None:
+    async def never(each: PermissionRequest) -> None:
         asked.put_nowait(each)
         await asyncio.Event().wait()
 
-    permissions = Permissions(on_ask=never, asks_at_once=2)
+    permissions = Permissions(on_request=never, max_concurrent=2)
     deciding = asyncio.ensure_future(permissions.decide(question(tmp_path)))
     acting = asyncio.ensure_future(writes(permissions, tmp_path, tmp_path / "a"))
     other = asyncio.ensure_future(permissions.decide(question(tmp_path, session_id="t")))
@@ -198,12 +198,12 @@ async def test_questions_still_open_when_the_turn_is_cancelled_are_cancelled(tmp
 
 
 async def test_an_answer_that_meets_the_end_of_its_turn_grants_nothing(tmp_path: Path) -> None:
-    def yes_but_too_late(asked: Question) -> None:
+    def yes_but_too_late(asked: PermissionRequest) -> None:
         assert asked.allow(always=True)
         permissions.cancel("s")
 
     user = User(yes_but_too_late)
-    permissions = Permissions(on_ask=user)
+    permissions = Permissions(on_request=user)
     assert await permissions.decide(question(tmp_path, paths=[tmp_path / "a"])) is None
     assert not await writes(permissions, tmp_path, tmp_path / "a")
     assert len(user.asked) == 2
@@ -211,7 +211,7 @@ async def test_an_answer_that_meets_the_end_of_its_turn_grants_nothing(tmp_path:
 
 async def test_a_yes_ends_with_its_turn(tmp_path: Path) -> None:
     user = says_yes()
-    permissions = Permissions(on_ask=user)
+    permissions = Permissions(on_request=user)
 
     await permissions.decide(question(tmp_path, paths=[tmp_path / "a"]))
     permissions.cancel("s")
@@ -221,13 +221,13 @@ async def test_a_yes_ends_with_its_turn(tmp_path: Path) -> None:
 
 async def test_a_request_that_is_withdrawn_takes_its_question_along(tmp_path: Path) -> None:
     records: list[dict[str, Any]] = []
-    asked: asyncio.Queue[Question] = asyncio.Queue()
+    asked: asyncio.Queue[PermissionRequest] = asyncio.Queue()
 
-    async def never(each: Question) -> None:
+    async def never(each: PermissionRequest) -> None:
         asked.put_nowait(each)
         await asyncio.Event().wait()
 
-    deciding = asyncio.ensure_future(Permissions(on_ask=never, audit=records.append).decide(question()))
+    deciding = asyncio.ensure_future(Permissions(on_request=never, audit=records.append).decide(question()))
     shown = await asked.get()
     deciding.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -272,9 +272,9 @@ async def test_writing_what_other_programs_obey_needs_its_own_word(place: str, t
     user = says_yes()
 
     assert not await writes(Permissions(edit="allow"), tmp_path, tmp_path / place)
-    assert not await writes(Permissions(edit="allow", protected="reject", on_ask=user), tmp_path, tmp_path / place)
+    assert not await writes(Permissions(edit="allow", protected="reject", on_request=user), tmp_path, tmp_path / place)
     assert not user.asked
-    assert await writes(Permissions(edit="allow", on_ask=user), tmp_path, tmp_path / place)
+    assert await writes(Permissions(edit="allow", on_request=user), tmp_path, tmp_path / place)
     assert await writes(Permissions(edit="allow", protected="allow"), tmp_path, tmp_path / place)
     assert not await writes(Permissions(protected="allow"), tmp_path, tmp_path / place)
     assert await Permissions(edit="allow").decide(question(tmp_path, paths=[tmp_path / place])) == "reject_once"
@@ -292,8 +292,8 @@ async def test_reading_what_looks_secret_needs_its_own_word_and_is_written_down(
 
     assert not await reads(Permissions(audit=records.append), tmp_path, tmp_path / place)
     assert await reads(Permissions(secrets="allow"), tmp_path, tmp_path / place)
-    assert await reads(Permissions(on_ask=says_yes()), tmp_path, tmp_path / place)
-    assert not await reads(Permissions(secrets="reject", on_ask=says_yes()), tmp_path, tmp_path / place)
+    assert await reads(Permissions(on_request=says_yes()), tmp_path, tmp_path / place)
+    assert not await reads(Permissions(secrets="reject", on_request=says_yes()), tmp_path, tmp_path / place)
     assert [(each["decision"], each["by"], each["rule"]) for each in records] == [
         ("reject", "nobody to ask", "secrets: *")
     ]
@@ -324,7 +324,7 @@ async def test_a_project_may_stand_in_a_directory_with_a_telling_name(tmp_path: 
 async def test_a_dry_run_asks_nobody_allows_nothing_and_says_what_would_have_been(tmp_path: Path) -> None:
     records: list[dict[str, Any]] = []
     user = says_yes()
-    permissions = Permissions(read="allow", delete="reject", on_ask=user, dry_run=True, audit=records.append)
+    permissions = Permissions(read="allow", delete="reject", on_request=user, dry_run=True, audit=records.append)
 
     assert not await reads(permissions, tmp_path, tmp_path / "a")
     assert not await writes(permissions, tmp_path, tmp_path / "a")

@@ -12,14 +12,14 @@ from typing import Any
 
 import pytest
 
+from duologue.client.agent import RemoteAgent
 from duologue.client.connect import connect
-from duologue.client.permissions import Permissions, Question
-from duologue.client.remote import RemoteAgent
+from duologue.client.permissions.policy import PermissionRequest, Permissions
 from duologue.conversation.content import ResourceLink
-from duologue.conversation.setup import HttpMcpServer, SseMcpServer, StdioMcpServer
+from duologue.conversation.session_setup import HttpMcpServer, SseMcpServer, StdioMcpServer
 from duologue.errors import AuthenticationRequired, InvalidParams, MethodNotFound, ProtocolViolation, ResourceNotFound
 from duologue.events import Event, ToolCall
-from tests.client.scripted import ALL_OPTIONS, Json, ScriptedAgent, error, result, said
+from tests.client.scripted_agent import ALL_OPTIONS, Json, ScriptedAgent, error, result, said
 
 pytestmark = pytest.mark.timeout(30)
 
@@ -73,13 +73,13 @@ async def test_an_agent_reads_nothing_but_the_protocol(tmp_path: Path) -> None:
 
 UNOFFERED: list[tuple[Callable[[RemoteAgent], Awaitable[Any]], str]] = [
     (lambda agent: agent.logout(), "log out"),
-    (lambda agent: agent.new("/", additional_directories=["/tmp"]), "more than one directory"),
-    (lambda agent: agent.load("s"), "load"),
-    (lambda agent: agent.resume("s"), "resume"),
-    (lambda agent: agent.sessions(), "list"),
-    (lambda agent: agent.delete("s"), "delete"),
-    (lambda agent: agent.new("/", mcp_servers=[HttpMcpServer(name="h", url="http://h")]), "over HTTP"),
-    (lambda agent: agent.new("/", mcp_servers=[SseMcpServer(name="h", url="http://h")]), "over SSE"),
+    (lambda agent: agent.new_session("/", additional_directories=["/tmp"]), "more than one directory"),
+    (lambda agent: agent.load_session("s"), "load"),
+    (lambda agent: agent.resume_session("s"), "resume"),
+    (lambda agent: agent.list_sessions(), "list"),
+    (lambda agent: agent.delete_session("s"), "delete"),
+    (lambda agent: agent.new_session("/", mcp_servers=[HttpMcpServer(name="h", url="http://h")]), "over HTTP"),
+    (lambda agent: agent.new_session("/", mcp_servers=[SseMcpServer(name="h", url="http://h")]), "over SSE"),
 ]
 
 
@@ -165,11 +165,11 @@ async def test_every_path_is_absolute_and_the_servers_are_always_listed(
     agent = ScriptedAgent(EVERYTHING)
     agent.answers |= {"session/list": no_sessions, "session/fork": agent.answers["session/new"]}
     async with asyncio.timeout(5), connect(agent, unstable={"fork"}) as remote:
-        session = await remote.new("work", additional_directories=["more"])
-        await remote.load("a", "work")
-        await remote.resume("b", Path("work"), additional_directories=["more"])
+        session = await remote.new_session("work", additional_directories=["more"])
+        await remote.load_session("a", "work")
+        await remote.resume_session("b", Path("work"), additional_directories=["more"])
         await session.fork()
-        await remote.sessions(cwd="work")
+        await remote.list_sessions(cwd="work")
         await session.prompt(ResourceLink(uri=(tmp_path / "x").as_uri(), name="x"))
     for method in ("session/new", "session/load", "session/resume", "session/fork", "session/list"):
         (params,) = agent.calls(method)
@@ -185,11 +185,11 @@ async def test_servers_behind_a_url_go_to_agents_that_reach_them_and_commands_to
     web = [HttpMcpServer(name="h", url="http://h"), SseMcpServer(name="s", url="http://s")]
     plain, able = ScriptedAgent(), ScriptedAgent(EVERYTHING)
     async with asyncio.timeout(5), connect(plain) as remote:
-        await remote.new(tmp_path, mcp_servers=[command])
+        await remote.new_session(tmp_path, mcp_servers=[command])
         with pytest.raises(MethodNotFound):
-            await remote.new(tmp_path, mcp_servers=[command, *web])
+            await remote.new_session(tmp_path, mcp_servers=[command, *web])
     async with asyncio.timeout(5), connect(able) as remote:
-        await remote.new(tmp_path, mcp_servers=[command, *web])
+        await remote.new_session(tmp_path, mcp_servers=[command, *web])
     assert [server["name"] for server in able.calls("session/new")[0]["mcpServers"]] == ["c", "h", "s"]
     assert len(plain.calls("session/new")) == 1
 
@@ -201,9 +201,9 @@ async def test_closing_or_deleting_what_is_gone_already_succeeds(tmp_path: Path)
     async with asyncio.timeout(5), connect(agent) as remote:
         async with remote.session(tmp_path) as session:
             pass
-        await remote.delete(session.id)
+        await remote.delete_session(session.id)
         with pytest.raises(ResourceNotFound):
-            await remote.load(session.id, tmp_path)
+            await remote.load_session(session.id, tmp_path)
     assert len(agent.calls("session/close")) == len(agent.calls("session/delete")) == 1
 
 
@@ -211,9 +211,9 @@ async def test_closing_or_deleting_what_is_gone_already_succeeds(tmp_path: Path)
 async def test_a_session_that_is_deleted_while_open_is_closed_first(tmp_path: Path) -> None:
     agent = ScriptedAgent(EVERYTHING)
     async with asyncio.timeout(5), connect(agent) as remote, remote.session(tmp_path) as session:
-        await remote.delete(session.id)
+        await remote.delete_session(session.id)
         assert not session.is_open
-        assert remote.desk.sessions == {}
+        assert remote._request_handler.sessions == {}
     assert [message["method"] for message in agent.heard[2:]] == ["session/close", "session/delete"]
 
 
@@ -232,12 +232,12 @@ async def test_all_pages_are_read_and_each_list_stands_for_itself(tmp_path: Path
     agent = ScriptedAgent(EVERYTHING)
     agent.answers["session/list"] = page
     async with asyncio.timeout(5), connect(agent) as remote:
-        assert [(info.session_id, info.additional_directories) for info in await remote.sessions()] == [
+        assert [(info.session_id, info.additional_directories) for info in await remote.list_sessions()] == [
             ("a", ["/more"]),
             ("b", []),
         ]
         pages[None] = {"sessions": [_listed("a", None)]}
-        assert [info.additional_directories for info in await remote.sessions()] == [[]]
+        assert [info.additional_directories for info in await remote.list_sessions()] == [[]]
 
 
 @pytest.mark.rule(68)
@@ -245,12 +245,12 @@ async def test_a_list_without_an_end_is_given_up(monkeypatch: pytest.MonkeyPatch
     async def page(params: Json) -> Json:
         return {"result": {"sessions": [], "nextCursor": f"{params.get('cursor', '')}x"}}
 
-    monkeypatch.setattr("duologue.client.remote.MAX_PAGES", 50)
+    monkeypatch.setattr("duologue.client.agent.MAX_PAGES", 50)
     agent = ScriptedAgent(EVERYTHING)
     agent.answers["session/list"] = page
     async with asyncio.timeout(5), connect(agent) as remote:
         with pytest.raises(ProtocolViolation, match="has no end"):
-            await remote.sessions()
+            await remote.list_sessions()
     assert len(agent.calls("session/list")) == 50
 
 
@@ -278,8 +278,8 @@ async def test_a_session_that_could_be_mistaken_for_another_is_refused(tmp_path:
     async with asyncio.timeout(5), connect(agent) as remote, remote.session(tmp_path) as session:
         agent.answers["session/new"] = again
         with pytest.raises(ProtocolViolation, match=flaw):
-            await remote.new(tmp_path)
-        assert remote.desk.sessions == {"s1": session}
+            await remote.new_session(tmp_path)
+        assert remote._request_handler.sessions == {"s1": session}
         assert (await session.prompt("go")).stop_reason == "end_turn"
 
 
@@ -366,11 +366,11 @@ async def test_updates_leave_what_they_omit_and_replace_the_rest(tmp_path: Path)
 @pytest.mark.rule(98)
 @pytest.mark.parametrize("answer", [True, False])
 async def test_the_answer_to_a_question_names_an_option_that_was_offered(tmp_path: Path, answer: bool) -> None:
-    async def decide(question: Question) -> bool:
+    async def decide(question: PermissionRequest) -> bool:
         return answer
 
     agent = ScriptedAgent()
-    async with asyncio.timeout(5), connect(agent, permissions=Permissions(on_ask=decide)) as remote:
+    async with asyncio.timeout(5), connect(agent, permissions=Permissions(on_request=decide)) as remote:
         async with remote.session(tmp_path):
             heard = await agent.ask_permission({"toolCallId": "t", "kind": "execute", "rawInput": {"command": "ls"}})
     option = next(each for each in ALL_OPTIONS if each["optionId"] == heard["result"]["outcome"]["optionId"])

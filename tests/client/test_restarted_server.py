@@ -10,20 +10,20 @@ from typing import Any
 import pytest
 
 from duologue import Agent, Turn, connect
-from duologue.errors import HistoryLost
-from duologue.transports.asgi.doors import Doors
-from duologue.transports.asgi.endpoint import Endpoint
-from duologue.transports.asgi.limits import Limits
-from duologue.transports.asgi.running import Place, serving
-from duologue.transports.asgi.tokens import one_token
+from duologue.errors import ResumeFailed
+from duologue.transports.server.app import ServerApp
+from duologue.transports.server.auth import AccessControl
+from duologue.transports.server.limits import Limits
+from duologue.transports.server.run import ServerAddress, serve
+from duologue.transports.server.tokens import single_token
 
 TOKEN = "token-of-the-tests"
 
 
-def keeper(folder: Path) -> Endpoint:
+def keeper(folder: Path) -> ServerApp:
     """An agent that keeps its sessions, behind a server."""
     agent = Agent[Any]("keeper")
-    agent.keep_sessions(folder)
+    agent.persist_sessions(folder)
 
     @agent.on_prompt
     async def answer(turn: Turn[Any]) -> None:
@@ -31,35 +31,35 @@ def keeper(folder: Path) -> Endpoint:
         if turn.text == "wait":
             await asyncio.Event().wait()
 
-    return Endpoint(lambda _: agent, Doors(one_token(TOKEN), Limits()), Limits())
+    return ServerApp(lambda _: agent, AccessControl(single_token(TOKEN), Limits()), Limits())
 
 
 @pytest.mark.parametrize("scheme", ["ws", "http"])
 async def test_a_server_that_is_started_anew_is_not_mistaken_for_the_old_one(scheme: str, tmp_path: Path) -> None:
     async with asyncio.timeout(30), AsyncExitStack() as first:
-        port = await first.enter_async_context(serving(keeper(tmp_path / "kept"), Place()))
+        port = await first.enter_async_context(serve(keeper(tmp_path / "kept"), ServerAddress()))
         async with connect(f"{scheme}://127.0.0.1:{port}", token=TOKEN) as agent:
-            session = await agent.new(tmp_path)
+            session = await agent.new_session(tmp_path)
             async with session.prompt("wait") as turn:
                 await anext(aiter(turn))
                 await first.aclose()  # in good order: what runs is ended, and its end is told
                 await turn
             assert turn.stop_reason == "cancelled"
-            async with serving(keeper(tmp_path / "kept"), Place(port=port)):
-                with pytest.raises(HistoryLost, match="load the session"):
+            async with serve(keeper(tmp_path / "kept"), ServerAddress(port=port)):
+                with pytest.raises(ResumeFailed, match="load the session"):
                     await session.ask("two")
 
 
 @pytest.mark.parametrize("scheme", ["ws", "http"])
 async def test_a_client_that_restarts_goes_on_with_its_session_there(scheme: str, tmp_path: Path) -> None:
     async with asyncio.timeout(30), AsyncExitStack() as first:
-        port = await first.enter_async_context(serving(keeper(tmp_path / "kept"), Place()))
+        port = await first.enter_async_context(serve(keeper(tmp_path / "kept"), ServerAddress()))
         async with connect(f"{scheme}://127.0.0.1:{port}", token=TOKEN, restart=True) as agent:
-            session = await agent.new(tmp_path)
+            session = await agent.new_session(tmp_path)
             assert await session.ask("one") == "heard one"
             await first.aclose()
-            async with serving(keeper(tmp_path / "kept"), Place(port=port)):
-                with suppress(HistoryLost):  # unless the loss was seen before anything was asked
+            async with serve(keeper(tmp_path / "kept"), ServerAddress(port=port)):
+                with suppress(ResumeFailed):  # unless the loss was seen before anything was asked
                     await session.ask("two")
                 assert await session.ask("three") == "heard three"
                 assert session.transcript.messages[0].text == "one"

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from duologue.client.patterns import CommandPattern
-from duologue.client.permissions import Permissions
-from duologue.client.reviewed_commands import FORMS, MOST_ARGUMENTS, REVIEWED, ReviewedCommand, reviewed
-from tests.client.asked import User, runs, says_no
+from duologue.client.permissions.patterns import CommandPattern
+from duologue.client.permissions.policy import Permissions
+from duologue.client.permissions.reviewed_commands import FORMS, MOST_ARGUMENTS, REVIEWED, ReviewedCommand, reviewed
+from tests.client.permission_requests import User, runs, says_no
 
 DOCS = Path(__file__).parents[2] / "docs" / "how-to" / "permissions.md"
 ENTRIES = {entry.name: entry for entry in REVIEWED}
@@ -276,7 +276,7 @@ async def test_a_wide_rule_reads_nothing_that_the_rules_for_reading_reject(tmp_p
     (tmp_path / "link").symlink_to("private")
     (tmp_path / "private").mkdir()
     user = says_no()
-    wide = Permissions(read={"private/**": "reject"}, execute={"cat *": "allow", "git log *": "allow"}, on_ask=user)
+    wide = Permissions(read={"private/**": "reject"}, execute={"cat *": "allow", "git log *": "allow"}, on_request=user)
 
     assert await runs(wide, tmp_path, "cat", "public")
     assert await runs(wide, tmp_path, "git", "log", "main")
@@ -285,7 +285,7 @@ async def test_a_wide_rule_reads_nothing_that_the_rules_for_reading_reject(tmp_p
         assert not await runs(wide, tmp_path, "cat", "public", name)
     assert len(user.asked) == 4
     remembering = User(lambda asked: asked.allow(rule="cat *"))
-    remembered = Permissions(read={"private/**": "reject"}, on_ask=remembering)
+    remembered = Permissions(read={"private/**": "reject"}, on_request=remembering)
     assert await runs(remembered, tmp_path, "cat", "public")
     assert await runs(remembered, tmp_path, "cat", "other")
     assert len(remembering.asked) == 1

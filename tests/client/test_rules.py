@@ -10,22 +10,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from duologue.client.effects import KINDS, Effect, Scene, command_effect, path_effects
-from duologue.client.patterns import offered_patterns
-from duologue.client.rules import Rule, Rules, Word, judge
-from duologue.client.shell import argv_of
+from duologue.client.permissions.actions import KINDS, Action, ActionContext, command_effect, path_effects
+from duologue.client.permissions.command_line import argv_of
+from duologue.client.permissions.patterns import offered_patterns
+from duologue.client.permissions.rules import Rule, Rules, Word, evaluate
 
-SCENE = Scene("s", "/repo", ("/repo", "/more"))
+SCENE = ActionContext("s", "/repo", ("/repo", "/more"))
 
 
 def on_command(rules: dict[str, Word] | Word, line: str, env: dict[str, str] | None = None) -> Word:
     effect = command_effect(argv_of(line, []), "/repo", env)
-    return judge([Rules({"execute": rules})], effect, SCENE).word
+    return evaluate([Rules({"execute": rules})], effect, SCENE).word
 
 
 def on_path(rules: dict[str, Word] | Word, path: str, kind: str = "edit", resolved: str | None = None) -> Word:
-    effect = Effect(kind, resolved or path, path)
-    return judge([Rules({kind: rules})], effect, SCENE).word
+    effect = Action(kind, resolved or path, path)
+    return evaluate([Rules({kind: rules})], effect, SCENE).word
 
 
 # --- commands
@@ -67,7 +67,7 @@ def test_a_star_stands_for_arguments_that_run_and_write_nothing() -> None:
 
 def test_a_command_is_allowed_where_the_session_works_and_not_deeper() -> None:
     def in_place(place: str, rules: dict[str, Word] | Word) -> Word:
-        return judge([Rules({"execute": rules})], command_effect(["git", "status"], place), SCENE).word
+        return evaluate([Rules({"execute": rules})], command_effect(["git", "status"], place), SCENE).word
 
     for place, word in (("/repo", "allow"), ("/more", "allow"), ("/repo/docs/evil", "ask"), ("/", "ask")):
         assert in_place(place, {"git status": "allow"}) == word
@@ -286,11 +286,11 @@ def test_a_rejection_of_a_link_is_one_of_what_it_leads_to(tmp_path: Path, patter
         "linked": str(tmp_path),
     }.items():
         (tmp_path / link).symlink_to(target)
-    scene = Scene.of("s", str(project))
+    scene = ActionContext.of("s", str(project))
     rules = Rules({kind: {pattern.format(home=tmp_path): "reject", "*": "allow"}})
 
     def said(path: Path) -> Word:
-        return judge([rules], path_effects(kind, str(path), scene)[0], scene).word
+        return evaluate([rules], path_effects(kind, str(path), scene)[0], scene).word
 
     assert said(project / "store" / "a.txt") == "reject"
     assert said(project / "sub" / "deeper" / "a.txt") == "reject"
@@ -303,11 +303,11 @@ def test_a_rejection_follows_its_link_to_where_it_leads_now(tmp_path: Path) -> N
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
     (tmp_path / "link").symlink_to("one")
-    scene = Scene.of("s", str(tmp_path))
+    scene = ActionContext.of("s", str(tmp_path))
     rules = Rules({"edit": {"link/**": "reject", "*": "allow"}})
 
     def said(name: str) -> Word:
-        return judge([rules], path_effects("edit", str(tmp_path / name / "file"), scene)[0], scene).word
+        return evaluate([rules], path_effects("edit", str(tmp_path / name / "file"), scene)[0], scene).word
 
     assert (said("one"), said("two")) == ("reject", "allow")
     (tmp_path / "link").unlink()
@@ -318,11 +318,11 @@ def test_a_rejection_follows_its_link_to_where_it_leads_now(tmp_path: Path) -> N
 @pytest.mark.fault("PRM-22")
 def test_a_rejected_program_is_found_behind_a_link(tmp_path: Path) -> None:
     (tmp_path / "harmless").symlink_to("/bin/rm")
-    scene = Scene.of("s", str(tmp_path))
+    scene = ActionContext.of("s", str(tmp_path))
     rules = Rules({"execute": {"rm *": "reject", "*": "allow"}})
 
     for program, word in (("./harmless", "reject"), (str(tmp_path / "harmless"), "reject"), ("./other", "allow")):
-        assert judge([rules], command_effect([program, "file"], str(tmp_path)), scene).word == word
+        assert evaluate([rules], command_effect([program, "file"], str(tmp_path)), scene).word == word
 
 
 def test_a_plain_allow_of_files_is_about_those_of_the_session() -> None:
@@ -330,8 +330,8 @@ def test_a_plain_allow_of_files_is_about_those_of_the_session() -> None:
     assert on_path("allow", "/more/a") == "allow"
     assert on_path("allow", "/repo-evil/a") == "ask"
     assert on_path("allow", "/repo/link", resolved="/etc/passwd") == "ask"
-    assert judge([Rules({"edit": "allow"})], Effect("edit", subject="?"), SCENE).word == "ask"
-    assert judge([Rules({"search": "allow"})], Effect("search", subject="?"), SCENE).word == "allow"
+    assert evaluate([Rules({"edit": "allow"})], Action("edit", subject="?"), SCENE).word == "ask"
+    assert evaluate([Rules({"search": "allow"})], Action("search", subject="?"), SCENE).word == "allow"
 
 
 # --- together
@@ -340,8 +340,8 @@ def test_a_plain_allow_of_files_is_about_those_of_the_session() -> None:
 def test_what_no_rule_speaks_of_is_asked_about_except_reading_inside() -> None:
     for kind in KINDS:
         expected = "allow" if kind == "read" else "ask"
-        assert judge([], Effect(kind, "/repo/a", "/repo/a"), SCENE).word == expected
-        assert judge([], Effect(kind, "/etc/a", "/etc/a"), SCENE).word == "ask"
+        assert evaluate([], Action(kind, "/repo/a", "/repo/a"), SCENE).word == expected
+        assert evaluate([], Action(kind, "/etc/a", "/etc/a"), SCENE).word == "ask"
 
 
 def test_the_star_is_for_what_nothing_else_matches() -> None:
@@ -388,35 +388,35 @@ effects = st.one_of(
 @pytest.mark.fault("PRM-13")
 @given(st.lists(tables, max_size=4), effects, st.randoms(use_true_random=False))
 def test_deny_beats_allow_in_any_order_and_any_file(
-    files: list[tuple[str, dict[str, Word]]], effect: Effect, shuffled: random.Random
+    files: list[tuple[str, dict[str, Word]]], effect: Action, shuffled: random.Random
 ) -> None:
     sets = [Rules({kind: table}) for kind, table in files]
-    said = judge(sets, effect, SCENE).word
+    said = evaluate(sets, effect, SCENE).word
 
     # No order of files, and no order inside a file, changes anything.
     again: list[Rules] = []
     for kind, table in shuffled.sample(files, len(files)):
         again.append(Rules({kind: dict(shuffled.sample(list(table.items()), len(table)))}))
-    assert judge(again, effect, SCENE).word == said
+    assert evaluate(again, effect, SCENE).word == said
 
     # Of all rules that speak of it alone, none that rejects is overruled, whatever stands beside it.
     for kind, table in files:
         for pattern, word in table.items():
             if kind == effect.kind and pattern != "*" and word == "reject":
                 alone = Rules({kind: {pattern: "reject", "*": "ask"}})
-                if judge([alone], effect, SCENE).word == "reject":
+                if evaluate([alone], effect, SCENE).word == "reject":
                     assert said == "reject"
 
 
 @pytest.mark.fault("PRM-13")
 @given(st.lists(tables, min_size=1, max_size=3), effects)
-def test_one_more_rejection_never_lets_more_through(files: list[tuple[str, dict[str, Word]]], effect: Effect) -> None:
+def test_one_more_rejection_never_lets_more_through(files: list[tuple[str, dict[str, Word]]], effect: Action) -> None:
     strictness = {"allow": 0, "ask": 1, "reject": 2}
     sets = [Rules({kind: table}) for kind, table in files]
-    before = strictness[judge(sets, effect, SCENE).word]
+    before = strictness[evaluate(sets, effect, SCENE).word]
 
     for pattern, depth in itertools.product(PATHS if effect.kind == "edit" else COMMANDS, range(len(files))):
         kind, table = files[depth]
         if kind == effect.kind:
             stricter = [*sets[:depth], Rules({kind: {**table, pattern: "reject"}}), *sets[depth + 1 :]]
-            assert strictness[judge(stricter, effect, SCENE).word] >= before
+            assert strictness[evaluate(stricter, effect, SCENE).word] >= before

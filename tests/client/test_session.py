@@ -9,12 +9,12 @@ import pytest
 
 from duologue.builtin.agent import builtin_agent
 from duologue.client.connect import connect
-from duologue.client.permissions import Permissions
+from duologue.client.permissions.policy import Permissions
+from duologue.client.services.workspace import Workspace
 from duologue.client.session import ClientSession
-from duologue.client.workspace import Workspace
 from duologue.conversation.updates import PlanEntry
 from duologue.errors import CommandNotFound, InvalidParams, MethodNotFound, RequestError, StartError
-from duologue.events import Following, Media, Plan, Text, Thought, ToolCall, Unknown, Usage
+from duologue.events import LocationChanged, MediaContent, Plan, Text, Thought, ToolCall, UnknownUpdate, Usage
 
 
 @pytest.fixture
@@ -88,13 +88,13 @@ async def test_prompts_sent_together_are_answered_in_order(place: Path) -> None:
 async def test_tool_calls_are_shown_whole_and_their_places_can_be_followed(place: Path) -> None:
     async with asyncio.timeout(10), connect(builtin_agent()) as agent, agent.session(place) as session:
         calls: list[ToolCall] = []
-        places: list[Following] = []
+        places: list[LocationChanged] = []
         async with session.prompt("/read README.md") as turn:
             async for event in turn:
                 match event:
                     case ToolCall():
                         calls.append(event)
-                    case Following():
+                    case LocationChanged():
                         places.append(event)
                     case _:
                         pass
@@ -111,7 +111,7 @@ async def test_every_kind_of_event_reaches_the_caller_unknown_ones_included(plac
         session.watch(lambda event: kinds.append(type(event)))
         for prompt in ("/think", "/image", "/plan", "/usage", "/unknown-update", "/title Hi", "/notice", "/compact"):
             await session.prompt(prompt)
-        assert {Text, Thought, Media, Plan, Usage, Unknown, ToolCall} <= set(kinds)
+        assert {Text, Thought, MediaContent, Plan, Usage, UnknownUpdate, ToolCall} <= set(kinds)
         assert session.title == "Hi"
         assert session.usage is not None
         assert session.usage.size == 200_000
@@ -128,41 +128,41 @@ async def test_modes_models_and_settings_are_read_and_changed(place: Path) -> No
         assert current_mode(session) == "code"
         await session.set_model("echo-2")
         assert session.models.value == "echo-2"
-        await session.set("numbers", False)
+        await session.set_option("numbers", False)
         assert next(s for s in session.settings if s.setting_id == "numbers").value is False
         with pytest.raises(InvalidParams):
-            await session.set("numbers", "perhaps")
+            await session.set_option("numbers", "perhaps")
 
 
 @pytest.mark.rule(65, 68, 71)
 async def test_sessions_are_listed_loaded_resumed_forked_archived_and_deleted(place: Path) -> None:
     async with asyncio.timeout(10), connect(builtin_agent(unstable=True), unstable=True) as agent:
-        session = await agent.new(place)
+        session = await agent.new_session(place)
         await session.prompt("/echo remember me")
         await session.set_title("Kept")
         assert await session.status() == "open"
         fork = await session.fork()
         await session.aclose()
 
-        listed = await agent.sessions(cwd=place)
+        listed = await agent.list_sessions(cwd=place)
         assert {info.session_id for info in listed} == {session.id, fork.id}
-        loaded = await agent.load(session.id, place)
-        assert "remember me" in loaded.said()
+        loaded = await agent.load_session(session.id, place)
+        assert "remember me" in loaded.last_message_text()
         assert loaded.transcript.messages[0].text == "/echo remember me"
         await loaded.aclose()
-        resumed = await agent.resume(session.id, place)
+        resumed = await agent.resume_session(session.id, place)
         assert len(resumed.transcript) == 0
         await resumed.aclose()
         await fork.aclose()
 
-        await agent.archive(session.id)
-        assert session.id not in {info.session_id for info in await agent.sessions()}
-        await agent.unarchive(session.id)
-        await agent.delete(session.id)
-        await agent.delete(session.id)
-        assert {info.session_id for info in await agent.sessions()} == {fork.id}
+        await agent.archive_session(session.id)
+        assert session.id not in {info.session_id for info in await agent.list_sessions()}
+        await agent.unarchive_session(session.id)
+        await agent.delete_session(session.id)
+        await agent.delete_session(session.id)
+        assert {info.session_id for info in await agent.list_sessions()} == {fork.id}
         with pytest.raises(RequestError):
-            await agent.load(session.id, place)
+            await agent.load_session(session.id, place)
 
 
 async def test_files_go_through_the_workspace_and_the_permissions(place: Path) -> None:
@@ -205,13 +205,13 @@ async def test_what_is_no_agent_is_refused_at_once() -> None:
 
 
 async def test_what_the_agent_cannot_do_is_refused_here(place: Path) -> None:
-    from duologue.agent.serving import agent_from
+    from duologue.agent.hosting.function_agent import as_agent
 
     async def answer(prompt: str) -> str:
         return prompt
 
     (place / "dot.png").write_bytes(b"dot")
-    async with asyncio.timeout(10), connect(agent_from(answer)) as agent, agent.session(place) as session:
+    async with asyncio.timeout(10), connect(as_agent(answer)) as agent, agent.session(place) as session:
         with pytest.raises(InvalidParams, match="takes no pictures"):
             session.prompt("look", images=["dot.png"])
         with pytest.raises(InvalidParams, match="text/markdown by its name, not image"):

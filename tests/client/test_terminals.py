@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from duologue.client.terminals import Terminals, new_id
-from duologue.dialects.terms import TerminalExit, TerminalOutput
+from duologue.client.services.terminals import Terminals, new_id
 from duologue.errors import InvalidParams, InvalidRequest, ResourceNotFound
-from duologue.local.display import harmless
-from duologue.transports import tree
+from duologue.protocol.values import TerminalExit, TerminalOutputResult
+from duologue.sanitize import strip_terminal_controls
+from duologue.transports.process import process_tree as tree
 from tests.transports.conftest import nothing_left
 from tests.transports.waiting import until
 
@@ -307,7 +307,7 @@ async def test_escape_codes_are_kept_as_data_and_taken_out_for_display(tmp_path:
         terminals, tmp_path, "printf", "\\033]0;title\\007\\033[31mred\\033[0m\\033[2J\\033]52;c;eA==\\007"
     )
     assert shown == "\x1b]0;title\x07\x1b[31mred\x1b[0m\x1b[2J\x1b]52;c;eA==\x07"
-    assert harmless(shown) == "\x1b[31mred\x1b[0m"
+    assert strip_terminal_controls(shown) == "\x1b[31mred\x1b[0m"
     await terminals.aclose()
 
 
@@ -317,15 +317,17 @@ async def test_what_a_released_terminal_printed_can_still_be_shown_within_bounds
     ids = [await create(terminals, tmp_path, "printf", text) for text in ("12345", "67890", "abc", "x" * 50)]
     for terminal_id in ids:
         await terminals.wait("s", terminal_id)
-    assert terminals.shown(ids[0]) == TerminalOutput(output="12345", exit=TerminalExit(exit_code=0))
+    assert terminals.shown(ids[0]) == TerminalOutputResult(output="12345", exit=TerminalExit(exit_code=0))
 
     for terminal_id in ids[:3]:
         await terminals.release("s", terminal_id)
     assert terminals.shown(ids[0]) is None
-    assert terminals.shown(ids[1]) == TerminalOutput(output="67890", exit=TerminalExit(exit_code=0))
-    assert terminals.shown(ids[2]) == TerminalOutput(output="abc", exit=TerminalExit(exit_code=0))
+    assert terminals.shown(ids[1]) == TerminalOutputResult(output="67890", exit=TerminalExit(exit_code=0))
+    assert terminals.shown(ids[2]) == TerminalOutputResult(output="abc", exit=TerminalExit(exit_code=0))
     await terminals.close_session("s")
-    assert terminals.shown(ids[3]) == TerminalOutput(output="x" * 10, truncated=True, exit=TerminalExit(exit_code=0))
+    assert terminals.shown(ids[3]) == TerminalOutputResult(
+        output="x" * 10, truncated=True, exit=TerminalExit(exit_code=0)
+    )
     assert terminals.shown("unknown") is None
 
 
@@ -365,9 +367,11 @@ async def test_a_killed_terminal_still_answers(tmp_path: Path, nothing_left: str
     await until(lambda: terminals.output("s", terminal_id).output == "before\n")
 
     await terminals.kill("s", terminal_id)
-    assert tree.marked(nothing_left) == []
+    assert tree.find_by_marker(nothing_left) == []
     assert await terminals.wait("s", terminal_id) == TerminalExit(signal="SIGTERM")
-    assert terminals.output("s", terminal_id) == TerminalOutput(output="before\n", exit=TerminalExit(signal="SIGTERM"))
+    assert terminals.output("s", terminal_id) == TerminalOutputResult(
+        output="before\n", exit=TerminalExit(signal="SIGTERM")
+    )
     await terminals.kill("s", terminal_id)
     await terminals.aclose()
 
@@ -399,11 +403,11 @@ async def test_everything_ends_with_the_session_also_what_will_not(tmp_path: Pat
         await terminals.close_session("a")
     assert terminals.output("b", ids[2]).exit is None
     assert [terminals.shown(each) for each in ids[:2]] == [
-        TerminalOutput(output="ready\n", exit=TerminalExit(signal="SIGKILL"))
+        TerminalOutputResult(output="ready\n", exit=TerminalExit(signal="SIGKILL"))
     ] * 2
     async with asyncio.timeout(5):
         await terminals.aclose()
-    assert tree.marked(nothing_left) == []
+    assert tree.find_by_marker(nothing_left) == []
 
 
 @pytest.mark.fault("TRM-23")
@@ -420,4 +424,4 @@ async def test_a_command_that_starts_while_its_session_closes_ends_with_it(tmp_p
             assert refused.message == "the session was closed"
         else:
             await terminals.close_session("s")
-        assert tree.marked(nothing_left) == []
+        assert tree.find_by_marker(nothing_left) == []

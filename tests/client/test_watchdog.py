@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from duologue.client.connect import connect
-from duologue.client.permissions import Permissions, Question
-from duologue.client.terminals import Terminals
-from duologue.dialects.terms import Elicitation, ElicitationAnswer
-from duologue.errors import AgentSilent
-from duologue.events import Event, Silence, Text
-from tests.client.scripted import ALL_OPTIONS, Json, ScriptedAgent, result, said
+from duologue.client.permissions.policy import PermissionRequest, Permissions
+from duologue.client.services.terminals import Terminals
+from duologue.errors import TurnStalled
+from duologue.events import Event, StallDetected, Text
+from duologue.protocol.values import Elicitation, ElicitationAnswer
+from tests.client.scripted_agent import ALL_OPTIONS, Json, ScriptedAgent, result, said
 
 pytestmark = pytest.mark.timeout(30)
 
@@ -44,15 +44,15 @@ async def test_a_silence_is_told_once_and_then_ends_the_turn(tmp_path: Path) -> 
         return result(stopReason="cancelled")
 
     agent = ScriptedAgent(prompt=prompt)
-    async with asyncio.timeout(5), connect(agent, silence=SECONDS) as remote, remote.session(tmp_path) as session:
+    async with asyncio.timeout(5), connect(agent, stall_timeout=SECONDS) as remote, remote.session(tmp_path) as session:
         events: list[Event] = []
         session.watch(events.append)
         turn = session.prompt("go")
-        with pytest.raises(AgentSilent, match=r"no sign of life for 0\.2 s"):
+        with pytest.raises(TurnStalled, match=r"no sign of life for 0\.2 s"):
             await turn
         assert turn.stop_reason == "cancelled"
-        assert [type(event) for event in events] == [Text, Silence]
-        assert isinstance(events[1], Silence)
+        assert [type(event) for event in events] == [Text, StallDetected]
+        assert isinstance(events[1], StallDetected)
         assert events[1].seconds == SECONDS
         agent.answers["session/prompt"] = agent_ends
         assert (await session.prompt("again")).stop_reason == "end_turn"
@@ -68,12 +68,12 @@ async def test_an_agent_that_does_not_even_cancel_is_given_up(tmp_path: Path) ->
         return result()
 
     agent = ScriptedAgent(prompt=prompt)
-    async with asyncio.timeout(5), connect(agent, silence=SECONDS) as remote:
-        remote.cancel_seconds = 0.05
-        session = await remote.new(tmp_path)
-        with pytest.raises(AgentSilent):
+    async with asyncio.timeout(5), connect(agent, stall_timeout=SECONDS) as remote:
+        remote._cancel_timeout = 0.05
+        session = await remote.new_session(tmp_path)
+        with pytest.raises(TurnStalled):
             async with session.prompt("go") as turn:
-                assert [type(event) async for event in turn] == [Silence]
+                assert [type(event) async for event in turn] == [StallDetected]
 
 
 async def test_a_sign_of_life_ends_a_silence(tmp_path: Path) -> None:
@@ -87,14 +87,14 @@ async def test_a_sign_of_life_ends_a_silence(tmp_path: Path) -> None:
         return result(stopReason="end_turn")
 
     def watch(event: Event) -> None:
-        if isinstance(event, Silence):
+        if isinstance(event, StallDetected):
             noticed.set()
 
     agent = ScriptedAgent(prompt=prompt)
-    async with asyncio.timeout(5), connect(agent, silence=SECONDS) as remote, remote.session(tmp_path) as session:
+    async with asyncio.timeout(5), connect(agent, stall_timeout=SECONDS) as remote, remote.session(tmp_path) as session:
         session.watch(watch)
         async with session.prompt("go") as turn:
-            assert [type(event) async for event in turn] == [Silence, Text, Silence, Text]
+            assert [type(event) async for event in turn] == [StallDetected, Text, StallDetected, Text]
 
 
 async def test_an_open_tool_call_is_no_silence(tmp_path: Path) -> None:
@@ -105,7 +105,7 @@ async def test_an_open_tool_call_is_no_silence(tmp_path: Path) -> None:
         return result(stopReason="end_turn" if went_on else "cancelled")
 
     agent = ScriptedAgent(prompt=prompt)
-    async with asyncio.timeout(5), connect(agent, silence=SECONDS) as remote, remote.session(tmp_path) as session:
+    async with asyncio.timeout(5), connect(agent, stall_timeout=SECONDS) as remote, remote.session(tmp_path) as session:
         assert (await session.prompt("go")).stop_reason == "end_turn"
 
 
@@ -113,7 +113,7 @@ async def test_an_open_tool_call_is_no_silence(tmp_path: Path) -> None:
 async def test_an_agent_that_waits_for_our_user_is_not_silent(tmp_path: Path, asks: str) -> None:
     went_on: list[bool] = []
 
-    async def decide(question: Question) -> bool:
+    async def decide(question: PermissionRequest) -> bool:
         went_on.append(await four_silences(agent))
         return False
 
@@ -131,10 +131,10 @@ async def test_an_agent_that_waits_for_our_user_is_not_silent(tmp_path: Path, as
         return result(stopReason="end_turn")
 
     agent = ScriptedAgent(prompt=prompt)
-    rules = Permissions(on_ask=decide)
+    rules = Permissions(on_request=decide)
     async with (
         asyncio.timeout(5),
-        connect(agent, permissions=rules, on_elicit=fill_in, silence=SECONDS) as remote,
+        connect(agent, permissions=rules, on_elicit=fill_in, stall_timeout=SECONDS) as remote,
         remote.session(tmp_path) as session,
     ):
         assert (await session.prompt("go")).stop_reason == "end_turn"
@@ -149,14 +149,14 @@ async def test_a_command_that_runs_for_the_agent_is_no_silence(tmp_path: Path) -
         await agent.ask("terminal/release", terminal)
         return result(stopReason="end_turn" if went_on else "cancelled")
 
-    async def says_yes(question: Question) -> bool:
+    async def says_yes(question: PermissionRequest) -> bool:
         return True
 
     agent = ScriptedAgent(prompt=prompt)
-    rules = Permissions(on_ask=says_yes)
+    rules = Permissions(on_request=says_yes)
     async with (
         asyncio.timeout(10),
-        connect(agent, permissions=rules, terminals=Terminals(grace=0.2), silence=SECONDS) as remote,
+        connect(agent, permissions=rules, terminals=Terminals(grace=0.2), stall_timeout=SECONDS) as remote,
         remote.session(tmp_path) as session,
     ):
         assert (await session.prompt("go")).stop_reason == "end_turn"
@@ -171,7 +171,7 @@ async def test_an_agent_that_waits_for_a_slow_reader_is_not_silent(tmp_path: Pat
         return result(stopReason="end_turn")
 
     agent = ScriptedAgent(prompt=prompt)
-    async with asyncio.timeout(5), connect(agent, silence=SECONDS) as remote, remote.session(tmp_path) as session:
+    async with asyncio.timeout(5), connect(agent, stall_timeout=SECONDS) as remote, remote.session(tmp_path) as session:
         async with session.prompt("go") as turn:
             kinds: list[type[Event]] = []
             async for event in turn:

@@ -10,10 +10,10 @@ from types import MappingProxyType
 
 import pytest
 
-from duologue.client.allowance import Allowance
-from duologue.client.workspace import Workspace
+from duologue.client.services.byte_budget import ByteBudget
+from duologue.client.services.workspace import Workspace
 from duologue.errors import InvalidParams, InvalidRequest, RequestError, ResourceNotFound
-from tests.local.land import snapshot
+from tests.local.sandbox import snapshot
 
 pytestmark = pytest.mark.timeout(30)
 
@@ -172,7 +172,7 @@ async def test_a_path_that_becomes_a_link_after_it_was_judged_is_not_followed(pr
     (project / "closed").mkdir()
     (project / "closed" / "f").write_text("closed")
     path = str(project / "open" / "f")
-    judged = await workspace.locate("s", path)
+    judged = await workspace.resolve("s", path)
     (project / "open").rename(project / "gone")
     (project / "open").symlink_to("closed")
 
@@ -227,10 +227,10 @@ async def test_where_a_path_leads_is_told_without_links(project: Path) -> None:
     (project / "absolute").symlink_to(project / "sub")
 
     for path in ("link/x", "absolute/x", "./sub//x", "sub/../link/x", "sub/x"):
-        assert await workspace.locate("s", f"{project}/{path}") == str(project / "sub" / "x")
-    assert await workspace.locate("s", str(project / "new" / "deep")) == str(project / "new" / "deep")
+        assert await workspace.resolve("s", f"{project}/{path}") == str(project / "sub" / "x")
+    assert await workspace.resolve("s", str(project / "new" / "deep")) == str(project / "new" / "deep")
     with pytest.raises(InvalidParams):
-        await workspace.locate("s", str(project / ".." / "outside" / "secret"))
+        await workspace.resolve("s", str(project / ".." / "outside" / "secret"))
     workspace.close_session("s")
 
 
@@ -405,7 +405,7 @@ async def test_hooks_see_every_act_and_can_forbid_it(project: Path) -> None:
 @pytest.mark.fault("PRC-21")
 async def test_texts_that_are_read_at_once_take_no_more_than_they_are_allowed(project: Path) -> None:
     """Each counts until the task that reads it has ended, which is when its answer has been taken."""
-    workspace, allowance = opened(project), Allowance(25)
+    workspace, allowance = opened(project), ByteBudget(25)
     may_end, read = asyncio.Event(), asyncio.Semaphore(0)
     texts: list[str] = []
     (project / "b").write_text("x" * 10)

@@ -12,7 +12,7 @@ import pytest
 from duologue.compat.dialects import Dialect
 from duologue.compat.methods import Side
 from duologue.compat.normaliser import Normaliser
-from duologue.compat.table import MODEL_RULES, RULES
+from duologue.compat.rule_table import MODEL_RULES, RULES
 from tests.compat.vectors import WIRE, frame_of, play
 from tests.schema.instances import AtRandom, Maker, varieties
 from tests.schema.official import UNSTABLE

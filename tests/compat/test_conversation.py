@@ -127,7 +127,7 @@ async def test_a_conversation_means_the_same_in_another_dialect(dialect: Dialect
     capabilities = v1.ClientCapabilities(terminal=True)
     async with (
         asyncio.timeout(5),
-        Connection(NormalisedTransport(far, there), assistant.handlers, first="initialize"),
+        Connection(NormalisedTransport(far, there), assistant.handlers, first_method="initialize"),
         Connection(NormalisedTransport(near, here), editor.handlers) as client,
     ):
         start = v1.InitializeRequest(protocol_version=1, client_capabilities=capabilities)

@@ -10,13 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from duologue.compat.dialects import Dialect
-from duologue.compat.letters import MAX_INPUT_BYTES, Knowledge
+from duologue.compat.json_access import as_object, objects
+from duologue.compat.message import MAX_INPUT_BYTES, PeerContext
 from duologue.compat.methods import Side
 from duologue.compat.normaliser import Normaliser
-from duologue.compat.values import as_object, objects
 from duologue.jsonrpc.framing import Oversized
 from duologue.jsonrpc.peer import MAX_PENDING
-from duologue.trace.redaction import redact
+from duologue.recording.redaction import redact
 from tests.compat.vectors import Vector, frame_of, load_vectors, play
 
 PROMPT: dict[str, Any] = {
@@ -380,7 +380,7 @@ def test_whatever_a_peer_sends_nothing_breaks_and_what_was_read_reads_the_same_a
 
 
 def test_a_tool_call_is_remembered_without_an_input_that_is_too_long() -> None:
-    known = Knowledge()
+    known = PeerContext()
     known.remember_tool_call("s", {"toolCallId": "t", "title": "Read", "rawInput": "x" * (MAX_INPUT_BYTES + 1)})
 
     assert known.tool_calls.get(("s", "t"), {}) == {"title": "Read"}

@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
+from duologue.client.auth import AuthOptions
 from duologue.client.connect import connect
-from duologue.client.login import Login
-from duologue.client.permissions import Permissions, Question
-from duologue.client.terminals import Terminals
-from duologue.client.workspace import Workspace
+from duologue.client.permissions.policy import PermissionRequest, Permissions
+from duologue.client.services.terminals import Terminals
+from duologue.client.services.workspace import Workspace
 from duologue.conversation.content import Annotations, TextContent
-from duologue.conversation.setup import HttpMcpServer, StdioMcpServer
+from duologue.conversation.session_setup import HttpMcpServer, StdioMcpServer
 from duologue.errors import InvalidParams
-from tests.client.scripted import Json, ScriptedAgent, error
+from tests.client.scripted_agent import Json, ScriptedAgent, error
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -57,7 +57,7 @@ async def test_the_client_introduces_itself_in_the_words_of_seed_004(tmp_path: P
         asyncio.timeout(20),
         connect(agent, dialect="seed-004", workspace=workspace, terminals=terminals) as remote,
     ):
-        assert (remote.features.mcp_http, remote.features.mcp_sse) == (True, False)
+        assert (remote.capabilities.mcp_http, remote.capabilities.mcp_sse) == (True, False)
         assert remote.login_methods == []
 
     capabilities = agent.calls("initialize")[0]["clientCapabilities"]
@@ -68,8 +68,8 @@ async def test_the_client_introduces_itself_in_the_words_of_seed_004(tmp_path: P
 async def test_modes_that_an_agent_names_once_are_those_of_each_session(tmp_path: Path) -> None:
     agent = Agent004({"loadSession": True, "sessionModes": MODES})
     async with asyncio.timeout(20), connect(agent, dialect="seed-004") as remote:
-        new = await remote.new(tmp_path)
-        loaded = await remote.load("old", tmp_path)
+        new = await remote.new_session(tmp_path)
+        loaded = await remote.load_session("old", tmp_path)
         for session in (new, loaded):
             assert session.modes is not None
             assert [(mode.mode_id, mode.name) for mode in session.modes.available] == [
@@ -89,7 +89,7 @@ async def test_modes_that_an_agent_names_once_are_those_of_each_session(tmp_path
 @pytest.mark.fault("WLD-13")
 async def test_credentials_are_sent_to_an_agent_that_speaks_seed_004(tmp_path: Path) -> None:
     methods = [{"methodId": "api_key", "title": "API Key", "description": "Authenticate with API key"}]
-    login = Login("api_key", credentials={"api_key": {"apiKey": "k"}})
+    login = AuthOptions("api_key", credentials={"api_key": {"apiKey": "k"}})
     told: list[Json] = []
     for dialect in ("seed-004", None):
         agent = Agent004(methods=methods)
@@ -193,7 +193,7 @@ async def test_waits_of_todays_agents_are_answered_as_ever(tmp_path: Path) -> No
 
 async def test_a_question_of_seed_004_shows_its_description_and_is_answered_in_its_words(tmp_path: Path) -> None:
     agent = Agent004()
-    questions: list[Question] = []
+    questions: list[PermissionRequest] = []
     answers: list[Any] = []
     options = [
         {"optionId": "allow", "kind": "allow_once", "label": "Delete files"},
@@ -205,14 +205,14 @@ async def test_a_question_of_seed_004_shows_its_description_and_is_answered_in_i
         answers.append(await agent.ask_for("session/request_permission", **asked))
         return {"result": {"stopReason": "end_turn"}}
 
-    async def answer(question: Question) -> None:
+    async def answer(question: PermissionRequest) -> None:
         questions.append(question)
         question.allow()
 
     agent.answers["session/prompt"] = prompt
     async with (
         asyncio.timeout(20),
-        connect(agent, dialect="seed-004", permissions=Permissions(on_ask=answer)) as remote,
+        connect(agent, dialect="seed-004", permissions=Permissions(on_request=answer)) as remote,
         remote.session(tmp_path) as session,
     ):
         await session.prompt("go")
@@ -273,7 +273,7 @@ async def test_an_agent_of_seed_003_is_understood_and_spoken_to(tmp_path: Path) 
         agent.update({**call, "status": "completed"})
         return {"result": {"content": [{"type": "text", "text": "Of course!"}]}}
 
-    async def answer(question: Question) -> None:
+    async def answer(question: PermissionRequest) -> None:
         titles.append(question.title)
         question.reject()
 
@@ -281,11 +281,11 @@ async def test_an_agent_of_seed_003_is_understood_and_spoken_to(tmp_path: Path) 
     agent.answers |= {"session/prompt": prompt, "session/load": nothing}
     async with (
         asyncio.timeout(20),
-        connect(agent, dialect="seed-003", permissions=Permissions(on_ask=answer)) as remote,
+        connect(agent, dialect="seed-003", permissions=Permissions(on_request=answer)) as remote,
         remote.session(tmp_path) as session,
     ):
         turn = await session.prompt("go")
-        await remote.load("old", tmp_path)
+        await remote.load_session("old", tmp_path)
 
     assert titles == ["Allow reading /etc/passwd?"]
     assert answers == [{"outcome": {"outcome": "selected", "optionId": "opt_3"}}]
@@ -305,7 +305,7 @@ async def test_servers_are_named_to_an_agent_of_seed_004_in_its_words(tmp_path: 
     stdio = StdioMcpServer(name="files", command="/bin/files", args=["-v"], env={"API_KEY": "k"})
     http = HttpMcpServer(name="docs", url="https://example.com/mcp", headers={"X-Team": "blue"})
     async with asyncio.timeout(20), connect(agent, dialect="seed-004") as remote:
-        await remote.new(tmp_path, mcp_servers=[stdio, http])
+        await remote.new_session(tmp_path, mcp_servers=[stdio, http])
 
     command, web = agent.calls("session/new")[0]["mcpServers"]
     expected = {"transport": "stdio", "command": "/bin/files", "args": ["-v"], "env": {"API_KEY": "k"}}
@@ -340,7 +340,7 @@ async def test_an_option_of_an_agent_of_seed_004_is_set_by_its_name_and_a_bare_v
     """Seed 004 has no list of options, so the caller has to know the name."""
     agent = Agent004()
     async with asyncio.timeout(20), connect(agent, dialect="seed-004") as remote, remote.session(tmp_path) as session:
-        await session.set("autoApproveTools", True)
+        await session.set_option("autoApproveTools", True)
 
     expected = {"sessionId": "s1", "option": "autoApproveTools", "value": True}
     assert agent.calls("session/set_config_option") == [expected]

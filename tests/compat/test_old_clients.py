@@ -12,11 +12,11 @@ from duologue.agent.agent import Agent
 from duologue.agent.settings import Settings, choice, toggle
 from duologue.agent.turn import Turn
 from duologue.conversation.content import JsonObject
+from duologue.conversation.session_setup import StdioMcpServer
 from duologue.conversation.settings import Option
-from duologue.conversation.setup import StdioMcpServer
 from duologue.errors import AuthenticationRequired
 from duologue.store.memory import MemoryStore
-from tests.agent.editor import RawClient, raw_client
+from tests.agent.wire_client import RawClient, raw_client
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -75,7 +75,7 @@ async def test_modes_and_an_empty_list_of_methods_are_among_the_first_words() ->
 async def test_a_mode_is_set_and_told_in_the_words_of_seed_004(tmp_path: Path) -> None:
     async def switch(turn: Turn[Any]) -> None:
         await turn.say(turn.settings.mode)
-        await turn.set(mode="code")
+        await turn.set_option(mode="code")
 
     async with asyncio.timeout(20), raw_client(old_agent("seed-004", switch, settings=Knobs)) as client:
         session = await opened(client, tmp_path)
@@ -141,7 +141,7 @@ async def test_credentials_that_are_none_are_an_empty_mapping(credentials: Any) 
 async def test_a_session_is_loaded_without_a_directory_where_it_was(tmp_path: Path, dialect: str) -> None:
     places: list[str] = []
     agent = old_agent(dialect)
-    agent.keep_sessions(MemoryStore())
+    agent.persist_sessions(MemoryStore())
 
     @agent.on_open
     async def note(session: Any) -> None:
@@ -164,7 +164,7 @@ async def test_a_session_is_loaded_without_a_directory_where_it_was(tmp_path: Pa
 
 async def test_without_a_dialect_a_session_is_not_loaded_without_a_directory(tmp_path: Path) -> None:
     agent = old_agent(None)
-    agent.keep_sessions(MemoryStore())
+    agent.persist_sessions(MemoryStore())
     async with asyncio.timeout(20), raw_client(agent) as client:
         session = await opened(client, tmp_path)
         answer = await client.ask("load", "session/load", {"sessionId": session})
@@ -176,7 +176,7 @@ async def test_without_a_dialect_a_session_is_not_loaded_without_a_directory(tmp
 async def test_a_client_of_seed_003_never_sees_a_tool_call_update(tmp_path: Path) -> None:
     async def work(turn: Turn[Any]) -> None:
         async with turn.tool("Read", kind="read", raw_input={"file_path": "/a"}) as tool:
-            await tool.change(title="Read it")
+            await tool.update(title="Read it")
             await tool.show("done")
         await turn.say("Of course!")
 
@@ -200,7 +200,7 @@ async def test_a_question_has_a_title_a_description_and_labels(tmp_path: Path) -
     async def work(turn: Turn[Any]) -> None:
         async with turn.tool("Delete test files?", kind="delete") as tool:
             await tool.show("Remove 5 temporary test files")
-            allowed.append(await tool.allow())
+            allowed.append(await tool.request_permission())
 
     async with asyncio.timeout(20), raw_client(old_agent("seed-004", work)) as client:
         session = await opened(client, tmp_path)
@@ -315,7 +315,7 @@ async def test_a_client_of_seed_003_is_asked_with_a_message_and_labels_and_sees_
 
     async def work(turn: Turn[Any]) -> None:
         async with turn.tool("Allow reading /etc/passwd?", kind="read") as tool:
-            allowed.append(await tool.allow())
+            allowed.append(await tool.request_permission())
 
     agent = old_agent("seed-003", work)
 

@@ -11,16 +11,16 @@ import pytest
 from duologue.agent.settings import Settings, choice
 from duologue.agent.turn import Turn
 from duologue.client.connect import connect
-from duologue.client.permissions import Permissions, Question
-from duologue.client.terminals import Terminals
-from duologue.client.workspace import Workspace
-from duologue.conversation.setup import HttpMcpServer
+from duologue.client.permissions.policy import PermissionRequest, Permissions
+from duologue.client.services.terminals import Terminals
+from duologue.client.services.workspace import Workspace
+from duologue.conversation.session_setup import HttpMcpServer
 from duologue.errors import InvalidParams
 from duologue.schema import legacy, v1
-from duologue.schema.codec import Mended, decode, encode
+from duologue.schema.codec import Defaulted, decode, encode
 from duologue.store.memory import MemoryStore
-from tests.agent.editor import agent_with, raw_client
-from tests.client.scripted import Json, ScriptedAgent, result
+from tests.agent.wire_client import agent_with, raw_client
+from tests.client.scripted_agent import Json, ScriptedAgent, result
 
 pytestmark = pytest.mark.timeout(30)
 
@@ -54,7 +54,7 @@ async def test_a_mode_is_changed_by_an_update_with_mode_id(tmp_path: Path) -> No
 
 
 def test_a_former_name_is_reported_and_never_wins_over_todays() -> None:
-    mended: list[Mended] = []
+    mended: list[Defaulted] = []
     both = b'{"sessionUpdate":"current_mode_update","modeId":"old","currentModeId":"new"}'
     former = b'{"sessionUpdate":"current_mode_update","modeId":"code"}'
 
@@ -77,8 +77,8 @@ async def test_mcp_servers_are_offered_where_the_agent_says_mcp(tmp_path: Path) 
     agent = ScriptedAgent({"loadSession": True, "mcp": {"http": True, "sse": True}}, authMethods=[])
     server = HttpMcpServer(name="docs", url="https://example.com/mcp")
     async with asyncio.timeout(10), connect(agent) as remote:
-        assert (remote.features.mcp_http, remote.features.mcp_sse) == (True, True)
-        await remote.new(tmp_path, mcp_servers=[server])
+        assert (remote.capabilities.mcp_http, remote.capabilities.mcp_sse) == (True, True)
+        await remote.new_session(tmp_path, mcp_servers=[server])
 
     assert agent.calls("session/new")[0]["mcpServers"][0]["type"] == "http"
 
@@ -95,7 +95,7 @@ async def test_mcp_servers_are_offered_where_the_agent_says_mcp(tmp_path: Path) 
 )
 async def test_mcp_counts_only_where_there_is_no_other_word_for_it(capabilities: Json, http: bool) -> None:
     async with asyncio.timeout(10), connect(ScriptedAgent(capabilities)) as remote:
-        assert remote.features.mcp_http is http
+        assert remote.capabilities.mcp_http is http
 
 
 def test_the_former_name_of_a_capability_is_never_written() -> None:
@@ -108,7 +108,7 @@ def test_the_former_name_of_a_capability_is_never_written() -> None:
 
 @pytest.mark.fault("WLD-11")
 async def test_a_bare_block_in_a_tool_call_is_shown_with_the_question_and_in_updates(tmp_path: Path) -> None:
-    questions: list[Question] = []
+    questions: list[PermissionRequest] = []
     agent = ScriptedAgent()
 
     async def prompt(params: Json) -> Json:
@@ -117,12 +117,12 @@ async def test_a_bare_block_in_a_tool_call_is_shown_with_the_question_and_in_upd
         agent.update({"sessionUpdate": "tool_call_update", "toolCallId": "odd", "content": [{"type": "text"}]})
         return result(stopReason="end_turn")
 
-    async def answer(question: Question) -> None:
+    async def answer(question: PermissionRequest) -> None:
         questions.append(question)
         question.reject()
 
     agent.answers["session/prompt"] = prompt
-    permissions = Permissions(on_ask=answer)
+    permissions = Permissions(on_request=answer)
     async with (
         asyncio.timeout(10),
         connect(agent, permissions=permissions) as remote,
@@ -150,9 +150,9 @@ async def test_null_results_of_an_agent_are_read_as_empty_ones(tmp_path: Path) -
     agent.answers["session/new"] = new
     async with asyncio.timeout(10), connect(agent) as remote:
         await remote.login("key")
-        session = await remote.new(tmp_path)
+        session = await remote.new_session(tmp_path)
         await session.set_mode("code")
-        loaded = await remote.load("sess_789xyz", tmp_path)
+        loaded = await remote.load_session("sess_789xyz", tmp_path)
         assert (await loaded.prompt("go")).stop_reason == "end_turn"
         assert loaded.modes is None
 
@@ -169,7 +169,7 @@ async def test_null_results_of_a_client_are_read_as_empty_ones_and_ours_are_empt
         done.append(turn.text)
 
     agent = agent_with(work)
-    agent.keep_sessions(MemoryStore())
+    agent.persist_sessions(MemoryStore())
     answers = {"terminal/create": {"terminalId": "term_xyz789"}}
     async with asyncio.timeout(10), raw_client(agent) as client:
         await client.initialize(clientCapabilities={"fs": {"writeTextFile": True}, "terminal": True})
@@ -221,7 +221,7 @@ async def test_the_terminal_of_the_examples_is_created_waited_for_and_released(t
 
 async def test_a_question_may_name_a_tool_call_by_its_id_alone(tmp_path: Path) -> None:
     agent = ScriptedAgent()
-    questions: list[Question] = []
+    questions: list[PermissionRequest] = []
 
     async def prompt(params: Json) -> Json:
         call = {"toolCallId": "call_001", "title": "Reading configuration file", "kind": "read", "status": "pending"}
@@ -229,13 +229,13 @@ async def test_a_question_may_name_a_tool_call_by_its_id_alone(tmp_path: Path) -
         outcomes.append((await agent.ask_permission({"toolCallId": "call_001"}))["result"]["outcome"])
         return result(stopReason="end_turn")
 
-    async def answer(question: Question) -> None:
+    async def answer(question: PermissionRequest) -> None:
         questions.append(question)
         question.allow()
 
     outcomes: list[Json] = []
     agent.answers["session/prompt"] = prompt
-    rules = Permissions(on_ask=answer)
+    rules = Permissions(on_request=answer)
     async with asyncio.timeout(10), connect(agent, permissions=rules) as remote, remote.session(tmp_path) as session:
         await session.prompt("go")
 
@@ -257,7 +257,7 @@ async def test_models_that_an_agent_offers_are_shown_and_set(tmp_path: Path) -> 
 
     agent.answers |= {"session/new": opened, "session/load": opened, "session/set_model": nothing}
     async with asyncio.timeout(10), connect(agent) as remote:
-        for session in (await remote.new(tmp_path), await remote.load("s2", tmp_path)):
+        for session in (await remote.new_session(tmp_path), await remote.load_session("s2", tmp_path)):
             assert session.models is not None
             assert (session.models.value, [each.value for each in session.models.choices]) == (
                 "small",

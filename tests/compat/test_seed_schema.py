@@ -9,8 +9,8 @@ import pytest
 
 from duologue.schema import legacy, v1
 from duologue.schema.base import Method, Notification
-from duologue.schema.codec import Mended, decode, encode
-from tests.client.scripted import Json
+from duologue.schema.codec import Defaulted, decode, encode
+from tests.client.scripted_agent import Json
 
 META: Json = {"_meta": {"zed.dev/debugMode": True}}
 NOTES: Json = {"audience": ["user"], "lastModified": "2025-10-01T00:00:00Z", "priority": 0.5, **META}
@@ -179,7 +179,7 @@ METHODS = {
 
 @pytest.mark.parametrize(("type_", "value"), EXAMPLES, ids=lambda each: getattr(each, "__name__", ""))
 def test_every_type_of_seed_001_is_read_and_written_with_every_member_it_had(type_: Any, value: Json) -> None:
-    mended: list[Mended] = []
+    mended: list[Defaulted] = []
     written = json.loads(encode(decode(type_, json.dumps(value).encode(), mended.append)))
 
     assert mended == []

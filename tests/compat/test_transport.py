@@ -32,7 +32,7 @@ class Scripted(Transport):
         self.log: list[str] = []
 
     @property
-    def queued(self) -> int:
+    def pending_bytes(self) -> int:
         return 0
 
     async def receive(self) -> list[bytes]:
@@ -93,9 +93,9 @@ async def test_congestion_and_closing_are_those_of_the_inner_transport() -> None
     near, far = memory_pair(bound=10)
     transport = NormalisedTransport(near, Normaliser(None, "client"))
     async with transport, far:
-        assert (transport.is_congested, transport.queued) == (False, 0)
+        assert (transport.is_congested, transport.pending_bytes) == (False, 0)
         transport.send(b'{"jsonrpc":"2.0"}')
-        assert (transport.is_congested, transport.queued) == (True, 17)
+        assert (transport.is_congested, transport.pending_bytes) == (True, 17)
         await receive(far)
         async with asyncio.timeout(5):
             await transport.drain()
@@ -137,11 +137,11 @@ async def test_what_is_served_to_old_clients_hears_todays_form() -> None:
     heard: list[Any] = []
 
     class Served:
-        async def serve_on(self, transport: Transport) -> None:
+        async def serve(self, transport: Transport) -> None:
             async with transport:
                 heard.extend(await receive(transport))
 
-    await Speaking(Served(), "seed-004", default_cwd="/default").serve_on(Scripted([LOAD]))
+    await Speaking(Served(), "seed-004", default_cwd="/default").serve(Scripted([LOAD]))
 
     assert heard[0]["params"]["cwd"] == "/default"
 

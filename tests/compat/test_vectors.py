@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from duologue.compat.normaliser import Normaliser
-from duologue.compat.table import MODEL_RULES, RULES
+from duologue.compat.rule_table import MODEL_RULES, RULES
 from tests.compat.vectors import Vector, frame_of, load_vectors, play
 from tests.schema.official import UNSTABLE
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from duologue.config.permissions import load_permissions, rules_files, state_folder, write_first_rules
-from tests.client.asked import User, question, reads, runs, says_no, writes
+from tests.client.permission_requests import User, question, reads, runs, says_no, writes
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 async def test_the_first_rules_can_be_used_as_they_are(project: Path) -> None:
     user = says_no()
     path = write_first_rules()
-    permissions = load_permissions(on_ask=user)
+    permissions = load_permissions(on_request=user)
 
     assert path.stat().st_mode & 0o777 == 0o600
     assert path.parent.stat().st_mode & 0o777 == 0o700
@@ -42,7 +42,7 @@ async def test_the_first_rules_can_be_used_as_they_are(project: Path) -> None:
 
 
 async def test_decisions_and_answers_are_kept_in_the_users_state(project: Path) -> None:
-    permissions = load_permissions(on_ask=User(lambda asked: asked.allow(remember="project")))
+    permissions = load_permissions(on_request=User(lambda asked: asked.allow(remember="project")))
     assert await writes(permissions, project, project / "a")
 
     assert await writes(load_permissions(), project, project / "a")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from duologue.config.servers import named_servers, read_servers
-from duologue.conversation.setup import HttpMcpServer, SseMcpServer, StdioMcpServer
+from duologue.conversation.session_setup import HttpMcpServer, SseMcpServer, StdioMcpServer
 
 
 @pytest.fixture

@@ -11,12 +11,12 @@ from duologue.conversation.message_ids import MessageIds
 from duologue.conversation.transcript import Transcript
 from duologue.conversation.updates import (
     CompactionChunk,
-    InfoChanged,
-    MessageChanged,
+    InfoUpdate,
     MessageChunk,
+    MessageUpdate,
     SessionMessageChunk,
     TerminalOutputChunk,
-    ToolCallChanged,
+    ToolCallUpdate,
     ToolContentChunk,
     Update,
 )
@@ -27,13 +27,13 @@ roles = st.sampled_from(["agent", "user", "thought"])
 updates = st.one_of(
     st.builds(MessageChunk, role=roles, content=st.just(TEXT), message_id=st.none()),
     st.builds(MessageChunk, role=roles, content=st.just(TEXT), message_id=names),
-    st.builds(MessageChanged, role=roles, message_id=names, content=st.just([TEXT])),
-    st.builds(ToolCallChanged, tool_call_id=names),
+    st.builds(MessageUpdate, role=roles, message_id=names, content=st.just([TEXT])),
+    st.builds(ToolCallUpdate, tool_call_id=names),
     st.builds(ToolContentChunk, tool_call_id=names, content=st.just([])),
     st.builds(CompactionChunk, compaction_id=names, content=st.just(TEXT)),
     st.builds(SessionMessageChunk, message_id=names, content=st.just(TEXT)),
     st.builds(TerminalOutputChunk, terminal_id=names, data=st.just(b"x")),
-    st.builds(InfoChanged, title=names),
+    st.builds(InfoUpdate, title=names),
 )
 
 
@@ -55,11 +55,11 @@ def test_the_same_chunks_are_one_message_with_ids_and_without(told: list[Update]
     "update",
     [
         MessageChunk(role="agent", content=TEXT, message_id="m"),
-        MessageChanged(role="agent", message_id="m"),
-        ToolCallChanged(tool_call_id="t"),
+        MessageUpdate(role="agent", message_id="m"),
+        ToolCallUpdate(tool_call_id="t"),
         CompactionChunk(compaction_id="c", content=TEXT),
         SessionMessageChunk(message_id="m", content=TEXT),
-        InfoChanged(title="t"),
+        InfoUpdate(title="t"),
     ],
     ids=lambda update: type(update).__name__,
 )

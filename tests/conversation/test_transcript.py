@@ -6,8 +6,8 @@ import time
 
 import pytest
 
+from duologue.conversation.builders import TERMINAL_BYTES, TerminalBuffer
 from duologue.conversation.content import Annotations, Content, ImageContent, TextContent
-from duologue.conversation.growing import TERMINAL_BYTES, GrowingTerminal
 from duologue.conversation.items import (
     Compaction,
     Message,
@@ -18,42 +18,42 @@ from duologue.conversation.items import (
     ToolCall,
     Usage,
 )
-from duologue.conversation.settings import Mode, Modes, Option, Setting
+from duologue.conversation.settings import ConfigOption, Mode, Modes, Option
 from duologue.conversation.transcript import Transcript
 from duologue.conversation.updates import (
     UNSET,
-    Command,
-    CommandsChanged,
-    CompactionChanged,
+    AvailableCommand,
+    CommandsUpdate,
     CompactionChunk,
+    CompactionUpdate,
     ContentPart,
     FileChange,
-    InfoChanged,
+    InfoUpdate,
     Location,
-    MessageChanged,
     MessageChunk,
-    ModeChanged,
-    Notice,
-    PlanChanged,
+    MessageUpdate,
+    ModeUpdate,
+    NoticeUpdate,
     PlanEntry,
-    PlanRemoved,
+    PlanRemovedUpdate,
+    PlanUpdate,
     Role,
-    SessionMessageChanged,
     SessionMessageChunk,
-    SettingsChanged,
-    StateChanged,
-    SubagentChanged,
-    TerminalChanged,
+    SessionMessageUpdate,
+    SettingsUpdate,
+    StateUpdate,
+    SubagentUpdate,
     TerminalOutputChunk,
     TerminalPart,
-    ToolCallChanged,
+    TerminalUpdate,
+    ToolCallUpdate,
     ToolContent,
     ToolContentChunk,
-    UnknownUpdate,
+    UnrecognizedUpdate,
     Update,
-    UsageChanged,
+    UsageUpdate,
 )
-from duologue.conversation.work import TerminalExit, TerminalSize
+from duologue.conversation.work_state import TerminalExit, TerminalSize
 
 
 def folded(*updates: Update) -> Transcript:
@@ -79,7 +79,7 @@ def test_chunks_without_an_id_go_on_until_something_else_comes() -> None:
         said("a"),
         said("b"),
         said("thinking", "thought"),
-        ToolCallChanged(tool_call_id="t"),
+        ToolCallUpdate(tool_call_id="t"),
         said("c"),
         said("d", message_id="1"),
     )
@@ -125,11 +125,9 @@ def test_ten_thousand_chunks_cost_linear_time() -> None:
 def test_an_update_of_a_tool_call_changes_only_what_it_names() -> None:
     place = Location("/a", 3)
     transcript = folded(
-        ToolCallChanged(
-            is_new=True, tool_call_id="t", title="Edit", kind="edit", locations=[place], raw_input={"a": 1}
-        ),
-        ToolCallChanged(tool_call_id="t", status="in_progress", content=[FileChange("/a", "1", "2")], name="edit_file"),
-        ToolCallChanged(tool_call_id="t", content=[TerminalPart("term")], meta={"k": 1}),
+        ToolCallUpdate(is_new=True, tool_call_id="t", title="Edit", kind="edit", locations=[place], raw_input={"a": 1}),
+        ToolCallUpdate(tool_call_id="t", status="in_progress", content=[FileChange("/a", "1", "2")], name="edit_file"),
+        ToolCallUpdate(tool_call_id="t", content=[TerminalPart("term")], meta={"k": 1}),
     )
 
     (call,) = transcript.tool_calls
@@ -150,10 +148,10 @@ def test_an_update_of_a_tool_call_changes_only_what_it_names() -> None:
 
 def test_null_clears_what_a_value_had_set() -> None:
     transcript = folded(
-        ToolCallChanged(tool_call_id="t", title="Edit", content=[ContentPart(TextContent("x"))]),
-        ToolCallChanged(tool_call_id="t", title=None, content=None),
-        InfoChanged(title="Title", updated_at="2026"),
-        InfoChanged(title=None),
+        ToolCallUpdate(tool_call_id="t", title="Edit", content=[ContentPart(TextContent("x"))]),
+        ToolCallUpdate(tool_call_id="t", title=None, content=None),
+        InfoUpdate(title="Title", updated_at="2026"),
+        InfoUpdate(title=None),
     )
 
     assert transcript.tool_calls == [ToolCall(tool_call_id="t")]
@@ -163,7 +161,7 @@ def test_null_clears_what_a_value_had_set() -> None:
 @pytest.mark.fault("ORD-10", "ORD-11")
 def test_a_finished_tool_call_stays_finished_and_one_never_announced_is_made() -> None:
     transcript = folded(
-        ToolCallChanged(tool_call_id="t", status="completed"), ToolCallChanged(tool_call_id="t", status="in_progress")
+        ToolCallUpdate(tool_call_id="t", status="completed"), ToolCallUpdate(tool_call_id="t", status="in_progress")
     )
 
     assert transcript.tool_calls[0].status == "completed"
@@ -174,11 +172,11 @@ def test_a_finished_tool_call_stays_finished_and_one_never_announced_is_made() -
 @pytest.mark.rule(96)
 def test_a_plan_is_replaced_as_a_whole_and_named_plans_stand_beside_it() -> None:
     transcript = folded(
-        PlanChanged(entries=[PlanEntry("a"), PlanEntry("b")]),
-        PlanChanged(entries=[PlanEntry("c")], meta={"k": 1}),
-        PlanChanged(plan_id="p", markdown="# plan"),
-        PlanChanged(plan_id="q", uri="file:///plan"),
-        PlanRemoved(plan_id="q"),
+        PlanUpdate(entries=[PlanEntry("a"), PlanEntry("b")]),
+        PlanUpdate(entries=[PlanEntry("c")], meta={"k": 1}),
+        PlanUpdate(plan_id="p", markdown="# plan"),
+        PlanUpdate(plan_id="q", uri="file:///plan"),
+        PlanRemovedUpdate(plan_id="q"),
     )
 
     assert transcript.plan == Plan(entries=[PlanEntry("c")], meta={"k": 1})
@@ -188,39 +186,39 @@ def test_a_plan_is_replaced_as_a_whole_and_named_plans_stand_beside_it() -> None
 
 def test_a_mode_is_one_thing_whether_it_is_a_mode_or_a_setting() -> None:
     options = [Option("ask", "Ask"), Option("code", "Code")]
-    setting = Setting(setting_id="mode", name="Mode", category="mode", value="ask", options=options)
-    other = Setting(setting_id="x", name="X", kind="boolean", value=True)
-    transcript = folded(SettingsChanged(settings=[setting, other]), ModeChanged(mode_id="code"))
+    setting = ConfigOption(setting_id="mode", name="Mode", category="mode", value="ask", options=options)
+    other = ConfigOption(setting_id="x", name="X", kind="boolean", value=True)
+    transcript = folded(SettingsUpdate(settings=[setting, other]), ModeUpdate(mode_id="code"))
 
     assert [each.value for each in transcript.settings] == ["code", True]
     transcript.modes = Modes("ask", [Mode("ask", "Ask"), Mode("code", "Code")])
-    transcript.apply(ModeChanged(mode_id="code"))
+    transcript.apply(ModeUpdate(mode_id="code"))
     assert transcript.modes.current == "code"
 
 
 def test_a_compaction_collects_its_summary_and_ends_once() -> None:
     transcript = folded(
-        CompactionChanged(compaction_id="c", status="in_progress"),
+        CompactionUpdate(compaction_id="c", status="in_progress"),
         CompactionChunk(compaction_id="c", content=TextContent("so ")),
         CompactionChunk(compaction_id="c", content=TextContent("far")),
-        CompactionChanged(compaction_id="c", status="failed", error="full", meta={"k": 1}),
+        CompactionUpdate(compaction_id="c", status="failed", error="full", meta={"k": 1}),
     )
 
     expected = Compaction(
         compaction_id="c", status="failed", summary=[TextContent("so far")], error="full", meta={"k": 1}
     )
     assert transcript.items == [expected]
-    transcript.apply(CompactionChanged(compaction_id="c", status="completed", summary=None, error=None))
+    transcript.apply(CompactionUpdate(compaction_id="c", status="completed", summary=None, error=None))
     assert transcript.items == [Compaction(compaction_id="c", status="completed", meta={"k": 1})]
 
 
 def test_messages_between_sessions_and_subagents_are_patched() -> None:
     transcript = folded(
-        SessionMessageChanged(message_id="m", sender_session_id="a", content=[TextContent("x")]),
+        SessionMessageUpdate(message_id="m", sender_session_id="a", content=[TextContent("x")]),
         SessionMessageChunk(message_id="m", content=TextContent("y")),
-        SessionMessageChanged(message_id="m", recipient_session_id="b", meta={"k": 1}),
-        SubagentChanged(session_id="s", title="Scout", can_cancel=True),
-        SubagentChanged(session_id="s", title=None, state={"state": "idle"}),
+        SessionMessageUpdate(message_id="m", recipient_session_id="b", meta={"k": 1}),
+        SubagentUpdate(session_id="s", title="Scout", can_cancel=True),
+        SubagentUpdate(session_id="s", title=None, state={"state": "idle"}),
     )
 
     assert transcript.items == [
@@ -237,14 +235,14 @@ def test_messages_between_sessions_and_subagents_are_patched() -> None:
 
 def test_state_is_kept_and_what_is_no_history_changes_nothing() -> None:
     transcript = folded(
-        UsageChanged(used=1, size=2, cost=0.5, currency="EUR"),
-        CommandsChanged(commands=[Command("help", "Help")]),
-        Notice(severity="info", title="Hello"),
-        UnknownUpdate(tag="new", fields={"sessionUpdate": "new"}),
+        UsageUpdate(used=1, size=2, cost=0.5, currency="EUR"),
+        CommandsUpdate(commands=[AvailableCommand("help", "Help")]),
+        NoticeUpdate(severity="info", title="Hello"),
+        UnrecognizedUpdate(tag="new", fields={"sessionUpdate": "new"}),
     )
 
     assert transcript.usage == Usage(used=1, size=2, cost=0.5, currency="EUR")
-    assert transcript.commands == [Command("help", "Help")]
+    assert transcript.commands == [AvailableCommand("help", "Help")]
     assert len(transcript) == 0
 
 
@@ -252,7 +250,7 @@ def test_state_is_kept_and_what_is_no_history_changes_nothing() -> None:
 def test_a_refused_prompt_and_what_followed_it_are_marked() -> None:
     transcript = folded(said("first", "user"), said("answer"))
     since = len(transcript)
-    for update in (said("second", "user", "2"), ToolCallChanged(tool_call_id="t"), said("no")):
+    for update in (said("second", "user", "2"), ToolCallUpdate(tool_call_id="t"), said("no")):
         transcript.apply(update)
     transcript.mark_refused(since)
 
@@ -261,9 +259,9 @@ def test_a_refused_prompt_and_what_followed_it_are_marked() -> None:
 
 def test_tool_calls_that_never_ended_are_closed_with_their_turn() -> None:
     transcript = folded(
-        ToolCallChanged(tool_call_id="old"),
-        ToolCallChanged(tool_call_id="done", status="completed"),
-        ToolCallChanged(tool_call_id="open", status="in_progress"),
+        ToolCallUpdate(tool_call_id="old"),
+        ToolCallUpdate(tool_call_id="done", status="completed"),
+        ToolCallUpdate(tool_call_id="open", status="in_progress"),
     )
     closed = transcript.close_tool_calls(1, "cancelled")
 
@@ -273,8 +271,8 @@ def test_tool_calls_that_never_ended_are_closed_with_their_turn() -> None:
 
 def test_tool_calls_can_be_closed_with_the_status_they_had() -> None:
     transcript = Transcript()
-    transcript.apply(ToolCallChanged(tool_call_id="open", status="in_progress"))
-    transcript.apply(ToolCallChanged(tool_call_id="done", status="completed"))
+    transcript.apply(ToolCallUpdate(tool_call_id="open", status="in_progress"))
+    transcript.apply(ToolCallUpdate(tool_call_id="done", status="completed"))
 
     (closed,) = transcript.close_tool_calls(0, None)
 
@@ -284,7 +282,7 @@ def test_tool_calls_can_be_closed_with_the_status_they_had() -> None:
         True,
         False,
     )
-    late = transcript.apply(ToolCallChanged(tool_call_id="open", status="completed"))
+    late = transcript.apply(ToolCallUpdate(tool_call_id="open", status="completed"))
     assert isinstance(late, ToolCall)
     assert (late.status, late.is_unsettled) == ("completed", False)
 
@@ -312,10 +310,10 @@ def test_what_a_question_shows_replaces_nothing_and_its_changes_stay(
     before: list[ToolContent], asked: list[ToolContent], after: list[ToolContent] | None, shown: list[ToolContent]
 ) -> None:
     transcript = Transcript()
-    transcript.apply(ToolCallChanged(tool_call_id="t", content=before))
-    transcript.apply(ToolCallChanged(tool_call_id="t", content=asked, is_question=True))
+    transcript.apply(ToolCallUpdate(tool_call_id="t", content=before))
+    transcript.apply(ToolCallUpdate(tool_call_id="t", content=asked, is_question=True))
     if after is not None:
-        transcript.apply(ToolCallChanged(tool_call_id="t", content=after))
+        transcript.apply(ToolCallUpdate(tool_call_id="t", content=after))
 
     call = transcript.tool_call("t")
 
@@ -326,7 +324,7 @@ def test_what_a_question_shows_replaces_nothing_and_its_changes_stay(
 def test_a_second_question_replaces_the_first() -> None:
     transcript = Transcript()
     for content in ([OLD, REASON], [NEW]):
-        call = transcript.apply(ToolCallChanged(tool_call_id="t", content=[*content], is_question=True))
+        call = transcript.apply(ToolCallUpdate(tool_call_id="t", content=[*content], is_question=True))
 
     assert isinstance(call, ToolCall)
     assert call.content == [NEW]
@@ -362,10 +360,10 @@ def test_the_output_of_a_call_is_its_text_or_what_its_raw_output_says(
 def test_a_whole_message_replaces_and_chunks_go_on_after_it() -> None:
     transcript = folded(
         said("draft", message_id="m"),
-        MessageChanged(role="agent", message_id="m", content=[TextContent("final")], meta={"a": 1, "b": 1}),
+        MessageUpdate(role="agent", message_id="m", content=[TextContent("final")], meta={"a": 1, "b": 1}),
         said(" word", message_id="m"),
-        MessageChanged(role="agent", message_id="m", meta={"a": None}),
-        MessageChanged(role="user", message_id="m", content=[TextContent("other")]),
+        MessageUpdate(role="agent", message_id="m", meta={"a": None}),
+        MessageUpdate(role="user", message_id="m", content=[TextContent("other")]),
     )
 
     assert transcript.messages == [
@@ -377,7 +375,7 @@ def test_a_whole_message_replaces_and_chunks_go_on_after_it() -> None:
 
 
 def test_a_message_that_is_cleared_stays_where_it_was() -> None:
-    cleared = MessageChanged(role="agent", message_id="m", content=None, meta=None)
+    cleared = MessageUpdate(role="agent", message_id="m", content=None, meta=None)
     transcript = folded(said("a", message_id="m"), said("b", message_id="n"), cleared)
 
     assert transcript.apply(cleared) == Message(role="agent", message_id="m", content=[])
@@ -388,9 +386,9 @@ def test_more_tool_content_comes_after_what_is_shown() -> None:
     text, terminal = ContentPart(TextContent("x")), TerminalPart("t")
     transcript = folded(
         ToolContentChunk(tool_call_id="c", content=[text]),
-        ToolCallChanged(tool_call_id="c", status="paused", can_cancel=True, meta={"a": 1, "b": 1}),
+        ToolCallUpdate(tool_call_id="c", status="paused", can_cancel=True, meta={"a": 1, "b": 1}),
         ToolContentChunk(tool_call_id="c", content=[terminal]),
-        ToolCallChanged(tool_call_id="c", can_cancel=None, meta={"a": None}),
+        ToolCallUpdate(tool_call_id="c", can_cancel=None, meta={"a": None}),
     )
 
     assert transcript.tool_calls == [
@@ -403,7 +401,7 @@ def test_a_terminal_is_patched_and_its_output_grows_until_it_is_told_anew() -> N
     size = TerminalSize(cols=80, rows=24)
     transcript = folded(
         TerminalOutputChunk(terminal_id="t", data=b"one "),
-        TerminalChanged(terminal_id="t", command="make", size=size, can_cancel=True, meta={"a": 1, "b": 1}),
+        TerminalUpdate(terminal_id="t", command="make", size=size, can_cancel=True, meta={"a": 1, "b": 1}),
         TerminalOutputChunk(terminal_id="t", data=b"two\xff"),
     )
     running = Terminal(
@@ -412,7 +410,7 @@ def test_a_terminal_is_patched_and_its_output_grows_until_it_is_told_anew() -> N
     assert transcript.terminals == [running]
     assert running.text == "one two\ufffd"
 
-    ended = TerminalChanged(terminal_id="t", output=None, exit=TerminalExit(exit_code=1), can_cancel=None, size=None)
+    ended = TerminalUpdate(terminal_id="t", output=None, exit=TerminalExit(exit_code=1), can_cancel=None, size=None)
     expected = Terminal(terminal_id="t", command="make", exit=TerminalExit(exit_code=1), meta={"a": 1, "b": 1})
     assert transcript.apply(ended) == expected
     assert transcript.terminal("t") == expected
@@ -421,16 +419,16 @@ def test_a_terminal_is_patched_and_its_output_grows_until_it_is_told_anew() -> N
 
 
 def test_of_much_output_the_end_is_kept_from_the_beginning_of_a_character_on() -> None:
-    terminal = GrowingTerminal("t", limit=5)
+    terminal = TerminalBuffer("t", limit=5)
     terminal.append("aüü".encode())
     assert not terminal.terminal.is_truncated
     terminal.append(b"bc")
     assert (terminal.terminal.text, terminal.terminal.is_truncated) == ("übc", True)
-    terminal.change(TerminalChanged(terminal_id="t", output=b"\x80" * 9))
+    terminal.change(TerminalUpdate(terminal_id="t", output=b"\x80" * 9))
     assert (terminal.terminal.output, terminal.terminal.is_truncated) == (b"\x80" * 2, True)
-    terminal.change(TerminalChanged(terminal_id="t", output=b"ok"))
+    terminal.change(TerminalUpdate(terminal_id="t", output=b"ok"))
     assert (terminal.terminal.output, terminal.terminal.is_truncated) == (b"ok", False)
-    nothing = GrowingTerminal("t", limit=0)
+    nothing = TerminalBuffer("t", limit=0)
     nothing.append(b"\x80")
     assert nothing.terminal.output == b""
 
@@ -448,27 +446,27 @@ def test_ten_thousand_pieces_of_output_cost_linear_time() -> None:
 
 
 def test_a_state_is_the_last_one_said_and_no_history() -> None:
-    transcript = folded(StateChanged(state="running"), StateChanged(state="idle", stop_reason="end_turn"))
+    transcript = folded(StateUpdate(state="running"), StateUpdate(state="idle", stop_reason="end_turn"))
 
-    assert transcript.state == StateChanged(state="idle", stop_reason="end_turn")
+    assert transcript.state == StateUpdate(state="idle", stop_reason="end_turn")
     assert (len(transcript), folded().state) == (0, None)
 
 
 def test_a_cost_that_is_not_said_is_as_it_was() -> None:
-    known = UsageChanged(used=1, size=9, cost=0.5, currency="EUR")
+    known = UsageUpdate(used=1, size=9, cost=0.5, currency="EUR")
 
-    assert folded(known, UsageChanged(used=2, size=9)).usage == Usage(used=2, size=9, cost=0.5, currency="EUR")
-    assert folded(known, UsageChanged(used=2, size=9, cost=None)).usage == Usage(used=2, size=9)
-    assert folded(UsageChanged(used=2, size=9)).usage == Usage(used=2, size=9)
+    assert folded(known, UsageUpdate(used=2, size=9)).usage == Usage(used=2, size=9, cost=0.5, currency="EUR")
+    assert folded(known, UsageUpdate(used=2, size=9, cost=None)).usage == Usage(used=2, size=9)
+    assert folded(UsageUpdate(used=2, size=9)).usage == Usage(used=2, size=9)
 
 
 def test_what_is_attached_to_a_compaction_is_patched_or_replaced() -> None:
-    def after(*changes: CompactionChanged) -> object:
+    def after(*changes: CompactionUpdate) -> object:
         (item,) = folded(*changes).items
         return item.meta
 
-    first = CompactionChanged(compaction_id="c", status="in_progress", meta={"a": 1, "b": 1})
-    patch = CompactionChanged(compaction_id="c", status="completed", meta={"b": None, "c": 1})
-    whole = CompactionChanged(compaction_id="c", status="completed", meta={"c": 1}, replaces_meta=True)
+    first = CompactionUpdate(compaction_id="c", status="in_progress", meta={"a": 1, "b": 1})
+    patch = CompactionUpdate(compaction_id="c", status="completed", meta={"b": None, "c": 1})
+    whole = CompactionUpdate(compaction_id="c", status="completed", meta={"c": 1}, replaces_meta=True)
     assert after(first, patch) == {"a": 1, "c": 1}
     assert after(first, whole) == {"c": 1}

@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from duologue.client.permissions import Permissions
-from duologue.client.questions import Question
-from duologue.client.recorded import recorded_sessions
+from duologue.client.permissions.policy import Permissions
+from duologue.client.permissions.request import PermissionRequest
+from duologue.client.recorded_sessions import recorded_sessions
 from duologue.conversation.transcript import Transcript
 from duologue.errors import InvalidRequest
-from duologue.store.sqlite import SqliteStore
-from duologue.trace.reader import read_recording
+from duologue.recording.reader import read_recording
+from duologue.store.sqlite.store import SqliteStore
 
 FILES = Path(__file__).parent / "files"
 PROJECT = "/tmp/notes-project"
@@ -59,12 +59,12 @@ def test_a_recording_of_an_earlier_version_is_read() -> None:
 
 
 async def test_answers_that_an_earlier_version_remembered_still_count(tmp_path: Path) -> None:
-    asked: list[Question] = []
+    asked: list[PermissionRequest] = []
 
-    async def note(question: Question) -> None:
+    async def note(question: PermissionRequest) -> None:
         asked.append(question)
 
-    rules = Permissions(edit="ask", on_ask=note, memory=own_copy("answers.jsonl", tmp_path)).for_agent(AGENT)
+    rules = Permissions(edit="ask", on_request=note, memory=own_copy("answers.jsonl", tmp_path)).for_agent(AGENT)
 
     await rules.check_write("s", PROJECT, f"{PROJECT}/one.md", resolved=f"{PROJECT}/one.md", roots=[PROJECT])
     with pytest.raises(InvalidRequest):

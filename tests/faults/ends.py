@@ -176,7 +176,7 @@ async def open_end(side: Side, handlers: Handlers | None = None, **options: Any)
     near, far = memory_pair()
     handlers = handlers if handlers is not None else Handlers()
     end = End(side, near, handlers)
-    sided: dict[str, Any] = {"first": "initialize"} if side == "agent" else {"skips_noise": True}
+    sided: dict[str, Any] = {"first_method": "initialize"} if side == "agent" else {"ignore_stray_output": True}
     async with asyncio.timeout(30):
         async with near, Connection(far, handlers, **sided, **options) as end.connection:
             if side == "agent":

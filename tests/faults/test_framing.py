@@ -8,11 +8,11 @@ import socket
 
 import pytest
 
-from duologue.errors import ConnectionLost, MessageTooLarge, TooMuchNoise
+from duologue.errors import ConnectionLost, MessageTooLarge, NotAnAgent
 from duologue.jsonrpc.framing import Oversized
 from duologue.runtime.connection import Connection
-from duologue.runtime.incoming import MAX_NOISE_BYTES, MAX_NOISE_LINES
-from duologue.transports.sockets import SocketTransport
+from duologue.runtime.dispatcher import MAX_NOISE_BYTES, MAX_NOISE_LINES
+from duologue.transports.stdio.socket import SocketTransport
 from tests.faults.ends import ECHO, NOTE, Anything, Side, open_end
 
 
@@ -110,9 +110,11 @@ BANNERS = [
 @pytest.mark.fault("FRM-15")
 async def test_banners_before_the_first_message_are_counted_and_shown_and_not_answered() -> None:
     async with open_end("client") as end:
-        assert end.connection.noise == ""
+        assert end.connection.stray_output == ""
         assert await end.answers_to(*BANNERS) == []
-        assert end.connection.noise == ("6 lines that are not the protocol, beginning with b'Welcome to the agent!'")
+        assert end.connection.stray_output == (
+            "6 lines that are not the protocol, beginning with b'Welcome to the agent!'"
+        )
 
 
 @pytest.mark.fault("FRM-15")
@@ -124,7 +126,7 @@ async def test_more_noise_than_a_banner_ends_the_start_with_the_noise_quoted(lin
         call = asyncio.ensure_future(end.connection.request(ECHO, Anything()))
         await end.next()
         end.send(*[line] * (allowed + 1))
-        with pytest.raises(TooMuchNoise, match="is this command an ACP agent") as caught:
+        with pytest.raises(NotAnAgent, match="is this command an ACP agent") as caught:
             await call
         assert line[:20].decode() in str(caught.value)
         assert len(str(caught.value)) < 400
@@ -141,7 +143,9 @@ async def test_after_the_first_message_noise_has_no_limit() -> None:
 async def test_an_escape_sequence_glued_to_a_message_is_noise_and_can_be_named() -> None:
     async with open_end("client") as end:
         assert await end.answers_to(b'\x1b]0;agent\x07{"jsonrpc":"2.0","id":1,"method":"echo"}') == []
-        assert end.connection.noise.startswith(r"1 line that is not the protocol, beginning with b'\x1b]0;agent\x07{")
+        assert end.connection.stray_output.startswith(
+            r"1 line that is not the protocol, beginning with b'\x1b]0;agent\x07{"
+        )
 
 
 @pytest.mark.fault("FRM-17")

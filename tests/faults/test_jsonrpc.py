@@ -183,7 +183,7 @@ async def test_stray_and_second_answers_are_dropped_and_counted(side: Side) -> N
         answers = [*strays, {"result": {"text": "mine"}}, {"result": {"text": "second"}}, {"error": {"code": 1}}]
         assert await call_answered_with(end, *answers) == Anything(text="mine")
         await end.probe()
-        assert end.connection._peer.stray_answers == 5
+        assert end.connection._peer.unmatched_responses == 5
 
 
 @pytest.mark.fault("RPC-15")
@@ -240,7 +240,7 @@ async def test_an_answer_to_an_id_of_the_other_direction_matches_nothing(side: S
         end.ask(id, "hold", text="the same number")
         end.send(frame(id="theirs", result={}))
         await end.probe()
-        assert end.connection._peer.stray_answers == 1
+        assert end.connection._peer.unmatched_responses == 1
         assert not call.done()
         end.send(frame(id=id, result={"text": "mine"}))
         assert (await call).text == "mine"

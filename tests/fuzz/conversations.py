@@ -12,10 +12,10 @@ import msgspec
 from duologue.agent.agent import Agent
 from duologue.agent.settings import Settings, choice, toggle
 from duologue.agent.turn import Turn
-from duologue.client.remote import RemoteAgent
+from duologue.client.agent import RemoteAgent
 from duologue.client.session import ClientSession
+from duologue.conversation.git_patch import git_patch
 from duologue.conversation.items import Item, Message, ToolCall
-from duologue.conversation.patches import git_patch
 from duologue.conversation.updates import FileChange, ToolContent
 from duologue.errors import DuologueError, ResourceNotFound
 from duologue.events import Notice
@@ -82,17 +82,17 @@ async def _do(turn: Turn[Any], name: str, value: Any) -> str | None:
         case "think":
             await turn.think(value)
         case "echo":
-            await turn.echo(value)
+            await turn.send_user_message(value)
         case "plan":
             await turn.plan(*value)
         case "notice":
-            await turn.notice(value)
+            await turn.notify(value)
         case "title":
-            await turn.title(value)
+            await turn.set_title(value)
         case "usage":
-            await turn.usage(used=value, size=2**53, cost=0.5)
+            await turn.report_usage(used=value, size=2**53, cost=0.5)
         case "mode" | "fast":
-            await turn.set(**{name: value})
+            await turn.set_option(**{name: value})
         case "compaction":
             compaction_id = turn.session.new_id("compaction")
             await turn.compaction(compaction_id, "in_progress")
@@ -119,14 +119,14 @@ async def _use_tool(turn: Turn[Any], name: str, value: Any) -> None:
             case "edit":
                 await tool.diff("a.txt", *value)
             case _:
-                await turn.say(f"{value}: {await tool.allow()}")
+                await turn.say(f"{value}: {await tool.request_permission()}")
 
 
 async def converse(agent: RemoteAgent, conversation: list[list[Act]], cwd: Path) -> Outcome:
     """Have this conversation, then hear it again; what came of both."""
     ends: list[Any] = []
     notices: list[str] = []
-    session = await agent.new(cwd)
+    session = await agent.new_session(cwd)
     session.watch(lambda event: notices.append(event.title) if isinstance(event, Notice) else None)
     for prompt in conversation:
         turn = session.prompt(json.dumps(prompt))
@@ -138,7 +138,7 @@ async def converse(agent: RemoteAgent, conversation: list[list[Act]], cwd: Path)
             ends.append((turn.stop_reason, turn.text, [call.title for call in turn.tool_calls]))
     live = _known(session)
     await session.aclose()
-    again = await agent.load(session.id, cwd)
+    again = await agent.load_session(session.id, cwd)
     told = _known(again)
     await again.aclose()
     return {"ends": ends, "notices": notices, "live": live, "told again": told}

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 
 from duologue.client.connect import connect
-from duologue.client.permissions import Permissions
+from duologue.client.permissions.policy import Permissions
 from tests.fuzz.conversations import conversations, converse, leading_agent
 
 pytestmark = pytest.mark.timeout(120)
@@ -40,7 +40,10 @@ def test_a_conversation_is_the_same_in_both_versions(conversation: Any) -> None:
             for version in (1, 2):
                 agent = leading_agent(versions=(1, 2))
                 allowed = Permissions(other="allow")
-                async with asyncio.timeout(20), connect(agent, versions=(version,), permissions=allowed) as remote:
+                async with (
+                    asyncio.timeout(20),
+                    connect(agent, protocol_versions=(version,), permissions=allowed) as remote,
+                ):
                     assert remote.version == version
                     outcomes.append(await converse(remote, conversation, Path(place)))
         return outcomes

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from tests.memory import peak_bytes
 
 if TYPE_CHECKING:
-    from duologue.client.remote import RemoteAgent
+    from duologue.client.agent import RemoteAgent
 
 MB = 1000 * 1000
 Json: TypeAlias = dict[str, Any]
@@ -200,10 +200,10 @@ async def until_nothing_comes(agent: RemoteAgent) -> None:
 async def suffer(name: str, directory: str) -> None:
     """Run one turn with the agent of this name, with nothing but defaults, and say what it took."""
     from duologue.client.connect import connect
-    from duologue.client.permissions import Permissions, Question
-    from duologue.client.workspace import Workspace
+    from duologue.client.permissions.policy import PermissionRequest, Permissions
+    from duologue.client.services.workspace import Workspace
 
-    async def deny_later(question: Question) -> bool:
+    async def deny_later(question: PermissionRequest) -> bool:
         await asyncio.sleep(0.05)
         return False
 
@@ -214,7 +214,7 @@ async def suffer(name: str, directory: str) -> None:
     try:
         async with (
             connect(
-                command, permissions=Permissions(on_ask=deny_later), workspace=Workspace(), on_stderr=said.append
+                command, permissions=Permissions(on_request=deny_later), workspace=Workspace(), on_stderr=said.append
             ) as agent,
             agent.session(directory) as session,
         ):

@@ -17,12 +17,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from duologue.client.connect import connect
-from duologue.client.permissions import Permissions
-from duologue.client.reviewed_commands import REVIEWED, ReviewedCommand
-from duologue.client.rules import Rule, Rules
-from duologue.client.terminals import Terminals
-from tests.client.scripted import ScriptedAgent
-from tests.local.land import snapshot
+from duologue.client.permissions.policy import Permissions
+from duologue.client.permissions.reviewed_commands import REVIEWED, ReviewedCommand
+from duologue.client.permissions.rules import Rule, Rules
+from duologue.client.services.terminals import Terminals
+from tests.client.scripted_agent import ScriptedAgent
+from tests.local.sandbox import snapshot
 
 pytestmark = [
     pytest.mark.timeout(120),

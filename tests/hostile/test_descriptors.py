@@ -20,7 +20,7 @@ from websockets.exceptions import WebSocketException
 from tests.cli.program import PROGRAM, environment
 from tests.cli.test_serve import Server
 from tests.hostile.test_unanswered import MUTE
-from tests.transports.asgi.places import Site, socket_to
+from tests.transports.server.servers import Site, socket_to
 
 SECONDS = 60.0
 

@@ -14,12 +14,12 @@ from pathlib import Path
 
 import pytest
 
-from duologue.cli.agentside import KEPT_BYTES, MOST_COMMANDS, AgentTerminals
-from duologue.cli.live import MOST_COLUMNS, LiveOutput, end_of
-from duologue.cli.recent import MOST_ENTRIES
-from duologue.cli.show import Screen
-from duologue.cli.words import RenderedWords
-from duologue.client.terminals import Terminals
+from duologue.cli.console.agent_terminals import KEPT_BYTES, MOST_COMMANDS, AgentTerminals
+from duologue.cli.console.live_output import MOST_COLUMNS, LiveOutput, end_of
+from duologue.cli.console.markdown import MarkdownWriter
+from duologue.cli.console.renderer import ConsoleOutput
+from duologue.cli.console.shown_text import MOST_ENTRIES
+from duologue.client.services.terminals import Terminals
 from duologue.events import Terminal, TerminalOutput, Text, ToolCall
 from tests.cli.program import terminal
 from tests.memory import peak_bytes
@@ -120,7 +120,7 @@ class _Screen(io.StringIO):
 def test_blank_lines_in_a_fence_take_linear_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "xterm")
     out = _Screen()
-    words = RenderedWords(out)
+    words = MarkdownWriter(out)
     words.write("```\n")
     for _ in range(2_000):
         words.write("\n" * 100)
@@ -135,7 +135,7 @@ def test_code_that_is_rendered_in_parts_stays_code(monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("COLUMNS", "80")
     out = _Screen()
-    words = RenderedWords(out)
+    words = MarkdownWriter(out)
     for piece in ("```python\n", *("**not bold**\n" for _ in range(4_000)), "```\n\n**bold**\n\n"):
         words.write(piece)
     words.pause()
@@ -149,7 +149,7 @@ def test_code_that_is_rendered_in_parts_stays_code(monkeypatch: pytest.MonkeyPat
 @pytest.mark.fault("CLI-04")
 def test_a_screen_remembers_a_bounded_part_of_an_endless_turn(peak: Callable[[], int], tmp_path: Path) -> None:
     out, talk = io.StringIO(), io.StringIO()
-    screen = Screen(out, talk, tmp_path, Terminals())
+    screen = ConsoleOutput(out, talk, tmp_path, Terminals())
     for number in range(4 * MOST_ENTRIES):
         screen.show(Text(text="", message_id=f"{number}"))
         screen.show(ToolCall(tool_call_id=f"{number}", title="t" * 1000))

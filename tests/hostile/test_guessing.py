@@ -11,9 +11,9 @@ import secrets
 import httpx2
 import pytest
 
-from duologue.transports.asgi.limits import Limits
-from duologue.transports.asgi.tokens import TokenChecks, TooManyGuesses, one_token
-from tests.transports.asgi.places import TOKEN, Echo, Site, bearer, poster_to, site, socket_to
+from duologue.transports.server.limits import Limits
+from duologue.transports.server.tokens import TokenVerifier, TooManyFailedAttempts, single_token
+from tests.transports.server.servers import TOKEN, Echo, Site, bearer, poster_to, site, socket_to
 from tests.transports.waiting import until
 
 QUICK = Limits(check_seconds=0.05)
@@ -70,7 +70,7 @@ async def test_a_token_that_was_accepted_is_not_delayed_by_a_neighbour_that_gues
 @pytest.mark.fault("HTT-23")
 async def test_ten_thousand_guesses_at_once_are_checked_four_at_a_time_and_no_more_than_ten() -> None:
     check = SlowCheck()
-    checks = TokenChecks(check.authenticate, Limits(check_seconds=3600))
+    checks = TokenVerifier(check.authenticate, Limits(check_seconds=3600))
     async with asyncio.timeout(60), asyncio.TaskGroup() as group:
         guesses = [group.create_task(ask(checks, f"guess {number}")) for number in range(10_000)]
         await until(lambda: sum(task.done() for task in guesses) >= 10_000 - 34)
@@ -88,7 +88,7 @@ async def test_ten_thousand_guesses_at_once_are_checked_four_at_a_time_and_no_mo
 @pytest.mark.fault("HTT-23")
 async def test_checks_that_run_count_before_they_fail() -> None:
     check = SlowCheck()
-    checks = TokenChecks(check.authenticate, Limits(check_seconds=3600, checks_at_once=100, checks_waiting=100))
+    checks = TokenVerifier(check.authenticate, Limits(check_seconds=3600, checks_at_once=100, checks_waiting=100))
     async with asyncio.timeout(60), asyncio.TaskGroup() as group:
         guesses = [group.create_task(ask(checks, f"guess {number}")) for number in range(50)]
         await until(lambda: len(check.asked) >= 10)
@@ -99,10 +99,10 @@ async def test_checks_that_run_count_before_they_fail() -> None:
             task.cancel()
 
 
-async def ask(checks: TokenChecks, token: str, address: str = "192.0.2.1") -> str | None:
+async def ask(checks: TokenVerifier, token: str, address: str = "192.0.2.1") -> str | None:
     try:
         return await checks.caller_of(token, address)
-    except TooManyGuesses:
+    except TooManyFailedAttempts:
         return "busy"
 
 
@@ -126,7 +126,7 @@ async def test_parallel_guesses_over_the_wire_do_not_reach_a_slow_check_of_token
 @pytest.mark.fault("HTT-22")
 async def test_only_the_address_that_guesses_has_to_wait_and_only_for_a_minute() -> None:
     now = 1000.0
-    checks = TokenChecks(one_token(TOKEN), Limits(check_seconds=3600, checks_waiting=0), clock=lambda: now)
+    checks = TokenVerifier(single_token(TOKEN), Limits(check_seconds=3600, checks_waiting=0), clock=lambda: now)
     assert [await ask(checks, "wrong") for _ in range(11)] == [None] * 10 + ["busy"]
     assert await ask(checks, TOKEN) == "busy"
     assert await ask(checks, TOKEN, "192.0.2.2") == "owner"
@@ -137,7 +137,9 @@ async def test_only_the_address_that_guesses_has_to_wait_and_only_for_a_minute()
 @pytest.mark.fault("HTT-22", "GWY-04")
 async def test_a_token_that_is_withdrawn_is_wrong_at_once_although_it_was_accepted() -> None:
     valid = {TOKEN}
-    checks = TokenChecks(lambda token: "ann" if token in valid else None, Limits(check_seconds=3600, checks_waiting=0))
+    checks = TokenVerifier(
+        lambda token: "ann" if token in valid else None, Limits(check_seconds=3600, checks_waiting=0)
+    )
     assert await ask(checks, TOKEN) == "ann"
     valid.clear()
     assert await ask(checks, TOKEN) is None
@@ -147,7 +149,7 @@ async def test_a_token_that_is_withdrawn_is_wrong_at_once_although_it_was_accept
 @pytest.mark.fault("HTT-22")
 async def test_a_token_is_remembered_for_an_hour_and_not_as_it_is() -> None:
     now = 1000.0
-    checks = TokenChecks(one_token(TOKEN), Limits(check_seconds=3600, checks_waiting=0), clock=lambda: now)
+    checks = TokenVerifier(single_token(TOKEN), Limits(check_seconds=3600, checks_waiting=0), clock=lambda: now)
     assert await ask(checks, TOKEN) == "owner"
     assert TOKEN not in repr(vars(checks))
     now += 3601
@@ -156,7 +158,7 @@ async def test_a_token_is_remembered_for_an_hour_and_not_as_it_is() -> None:
 
 
 async def test_what_is_remembered_of_guessers_is_bounded() -> None:
-    checks = TokenChecks(lambda token: token if token.startswith("right") else None, Limits())
+    checks = TokenVerifier(lambda token: token if token.startswith("right") else None, Limits())
     for number in range(11_000):
         await checks.caller_of("wrong", f"address {number}")
         await checks.caller_of(f"right {number}", "192.0.2.1")
@@ -164,7 +166,7 @@ async def test_what_is_remembered_of_guessers_is_bounded() -> None:
 
 
 async def test_a_guesser_that_leaves_while_it_waits_leaves_its_place_to_the_next() -> None:
-    checks = TokenChecks(one_token(TOKEN), Limits(check_seconds=0.05, checks_waiting=1))
+    checks = TokenVerifier(single_token(TOKEN), Limits(check_seconds=0.05, checks_waiting=1))
     async with asyncio.timeout(10), asyncio.TaskGroup() as group:
         for _ in range(10):
             await ask(checks, "wrong")
@@ -178,7 +180,7 @@ async def test_a_guesser_that_leaves_while_it_waits_leaves_its_place_to_the_next
 
 async def test_guesses_in_a_row_take_a_second_each_after_the_tenth() -> None:
     loop = asyncio.get_running_loop()
-    checks = TokenChecks(one_token(TOKEN), Limits(check_seconds=0.1))
+    checks = TokenVerifier(single_token(TOKEN), Limits(check_seconds=0.1))
     for _ in range(10):
         await ask(checks, "wrong")
     began = loop.time()

@@ -20,13 +20,13 @@ import httpx2
 import pytest
 
 from duologue.jsonrpc.codec import Malformed, parse
+from duologue.jsonrpc.envelope import Ambiguous, check_names, read_envelope
 from duologue.jsonrpc.framing import MAX_MESSAGE_BYTES
-from duologue.jsonrpc.outline import Ambiguous, check_names, outline
 from tests.cli.test_serve import Server, served
 from tests.hostile.longest import LONGEST, wish
 from tests.hostile.test_unanswered import MUTE
 from tests.memory import peak_bytes
-from tests.transports.asgi.places import Site, poster_to, socket_to
+from tests.transports.server.servers import Site, poster_to, socket_to
 
 SECONDS = 3.0
 """For one answer of `/health` on a busy machine."""
@@ -40,7 +40,7 @@ def test_any_message_is_looked_at_in_a_moment(name: str) -> None:
     frame = LONGEST[name](SIZE // 16)
     gc.disable()  # what it looks at in a program that runs tests is not what a server has
     try:
-        for look in (parse, check_names, outline):
+        for look in (parse, check_names, read_envelope):
             began = time.process_time()
             with suppress(Malformed, Ambiguous):
                 look(frame)

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from duologue.client.connect import connect
-from duologue.client.permissions import Permissions
-from tests.client.scripted import ScriptedAgent, result
+from duologue.client.permissions.policy import Permissions
+from tests.client.scripted_agent import ScriptedAgent, result
 from tests.client.test_order import VERSIONS, ask, outcome, speak, talking_to
 
 pytestmark = [pytest.mark.timeout(60), pytest.mark.fault("ORD-20")]

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from duologue.client import remainder
 from duologue.client.connect import connect
-from duologue.client.permissions import Permissions, Question
-from tests.client.scripted import Json, ScriptedAgent, result
+from duologue.client.permissions import details as remainder
+from duologue.client.permissions.policy import PermissionRequest, Permissions
+from tests.client.scripted_agent import Json, ScriptedAgent, result
 
 pytestmark = [pytest.mark.timeout(60), pytest.mark.fault("PRM-17")]
 
@@ -24,11 +24,11 @@ def resource(said: str) -> Json:
     return {"type": "content", "content": {"type": "resource", "resource": {"uri": "file:///x", "text": said}}}
 
 
-async def asked_about(place: Path, *calls: Json) -> list[Question]:
+async def asked_about(place: Path, *calls: Json) -> list[PermissionRequest]:
     """The questions that reach a user who says yes to the first and remembers it, and no to all that follow."""
-    asked: list[Question] = []
+    asked: list[PermissionRequest] = []
 
-    async def user(question: Question) -> None:
+    async def user(question: PermissionRequest) -> None:
         asked.append(question)
         if len(asked) == 1:
             question.allow(remember="session")
@@ -45,7 +45,7 @@ async def asked_about(place: Path, *calls: Json) -> list[Question]:
     agent = ScriptedAgent(prompt=go)
     async with (
         asyncio.timeout(10),
-        connect(agent, permissions=Permissions(on_ask=user)) as remote,
+        connect(agent, permissions=Permissions(on_request=user)) as remote,
         remote.session(place) as session,
     ):
         await session.prompt("go")
@@ -187,9 +187,9 @@ async def test_where_nothing_specific_was_shown_nothing_is_remembered(tmp_path: 
 
 @pytest.mark.parametrize("call", UNSPECIFIC.values(), ids=UNSPECIFIC)
 async def test_always_is_not_remembered_there_either(tmp_path: Path, call: Json) -> None:
-    asked: list[Question] = []
+    asked: list[PermissionRequest] = []
 
-    async def user(question: Question) -> None:
+    async def user(question: PermissionRequest) -> None:
         asked.append(question)
         question.choose("o1")
 
@@ -201,7 +201,7 @@ async def test_always_is_not_remembered_there_either(tmp_path: Path, call: Json)
     agent = ScriptedAgent(prompt=go)
     async with (
         asyncio.timeout(10),
-        connect(agent, permissions=Permissions(on_ask=user)) as remote,
+        connect(agent, permissions=Permissions(on_request=user)) as remote,
         remote.session(tmp_path) as session,
     ):
         await session.prompt("go")
@@ -211,7 +211,7 @@ async def test_always_is_not_remembered_there_either(tmp_path: Path, call: Json)
 async def test_a_remembered_no_covers_the_same_effect_whatever_is_shown_with_it(tmp_path: Path) -> None:
     words: list[Any] = []
 
-    async def user(question: Question) -> None:
+    async def user(question: PermissionRequest) -> None:
         words.append(question.details)
         question.reject(remember="session")
 
@@ -224,7 +224,7 @@ async def test_a_remembered_no_covers_the_same_effect_whatever_is_shown_with_it(
     agent = ScriptedAgent(prompt=go)
     async with (
         asyncio.timeout(10),
-        connect(agent, permissions=Permissions(on_ask=user)) as remote,
+        connect(agent, permissions=Permissions(on_request=user)) as remote,
         remote.session(tmp_path) as session,
     ):
         await session.prompt("go")

@@ -266,7 +266,7 @@ INITIALIZE = '{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolV
 NEW = '{"jsonrpc":"2.0","id":2,"method":"session/new","params":{"cwd":"/tmp","mcpServers":[]}}\n'
 
 
-@pytest.mark.parametrize("options", [[], ["--as", "v2"]])
+@pytest.mark.parametrize("options", [[], ["--protocol", "v2"]])
 @pytest.mark.fault("CLI-01", "CLI-02")
 def test_frames_that_pass_to_a_terminal_are_ascii(tmp_path: Path, options: list[str]) -> None:
     with terminal(tmp_path, "connect", *options, "--", *AGENT, "talks") as person:

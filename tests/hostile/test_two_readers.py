@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import pytest
 
-from duologue.relay.shared import Shared
+from duologue.relay.shared_process import SharedProcessRelay
 from tests.relay.agents import process
-from tests.transports.asgi.places import Echo, poster_to, site, socket_to
+from tests.transports.server.servers import Echo, poster_to, site, socket_to
 
 TWICE = [
     '{"jsonrpc":"2.0","method":"x","params":{"sessionId":"yours"},"params":{"sessionId":"mine"}}',
@@ -62,7 +62,11 @@ async def test_a_name_that_is_there_twice_reaches_no_agent(message: str) -> None
 
 @pytest.mark.fault("GWY-21")
 async def test_a_client_of_a_shared_agent_reaches_no_session_of_another() -> None:
-    async with site(Shared(process(FIRST))) as place, socket_to(place) as victim, socket_to(place) as attacker:
+    async with (
+        site(SharedProcessRelay(process(FIRST))) as place,
+        socket_to(place) as victim,
+        socket_to(place) as attacker,
+    ):
         for socket in (victim, attacker):
             await socket.initialize()
         yours = (await victim.ask(1, "session/new", {}))["result"]["sessionId"]

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from duologue.transports.asgi.limits import Limits
-from duologue.transports.asgi.streams import HeldStreams
 from duologue.transports.base import Transport
+from duologue.transports.server.http_streams import HttpServerConnection
+from duologue.transports.server.limits import Limits
 from tests.cli.test_serve import served
 from tests.memory import peak_bytes
-from tests.transports.asgi.places import Echo, Json, Site, Socket, poster_to, site, socket_to
+from tests.transports.server.servers import Echo, Json, Site, Socket, poster_to, site, socket_to
 
 MUTE = """
 import sys
@@ -136,7 +136,7 @@ async def test_a_client_that_reads_none_of_the_refusals_is_cut_off() -> None:
                 if held.is_gone:
                     break
             assert held.is_gone
-            assert held.queued <= 200_000
+            assert held.pending_bytes <= 200_000
             socket.cut()
 
 
@@ -155,5 +155,5 @@ async def test_sessions_and_numbers_that_a_client_makes_up_are_bounded() -> None
         ]
         assert numbered == [202, 202, 202, 400, 400, 202, 202]
         [held] = place.app.connections.all()
-        assert isinstance(held, HeldStreams)
+        assert isinstance(held, HttpServerConnection)
         assert len(held.sessions) == 10

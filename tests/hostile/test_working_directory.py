@@ -16,11 +16,11 @@ from typing import Any
 
 import pytest
 
-from duologue.client import working_directory
 from duologue.client.connect import connect
-from duologue.client.permissions import Permissions, Question
-from duologue.client.terminals import Terminals
-from tests.client.scripted import Json, ScriptedAgent, result
+from duologue.client.permissions.policy import PermissionRequest, Permissions
+from duologue.client.services import working_directory
+from duologue.client.services.terminals import Terminals
+from tests.client.scripted_agent import Json, ScriptedAgent, result
 from tests.transports.conftest import nothing_left
 
 __all__ = ["nothing_left"]
@@ -132,12 +132,12 @@ async def test_a_directory_that_changes_while_a_user_is_asked_is_not_used(
         "remove it": judged.rmdir,
     }
 
-    async def user(question: Question) -> bool:
+    async def user(question: PermissionRequest) -> bool:
         shown.extend(question.notes)
         attacks[attack]()
         return True
 
-    seen = await commands_in(link, 1, Permissions(on_ask=user), project)
+    seen = await commands_in(link, 1, Permissions(on_request=user), project)
 
     assert shown == [f"runs in {judged}"]
     assert seen == ([str(judged)] if attack == "swap the link" else [-32602])
@@ -167,7 +167,7 @@ async def test_a_directory_outside_is_refused_before_a_user_is_asked(tmp_path: P
     project = tmp_path / "project"
     project.mkdir()
 
-    async def user(question: Question) -> bool:
+    async def user(question: PermissionRequest) -> bool:
         raise AssertionError("asked about a command that could never run")
 
-    assert await commands_in(tmp_path, 1, Permissions(on_ask=user), project) == [-32602]
+    assert await commands_in(tmp_path, 1, Permissions(on_request=user), project) == [-32602]

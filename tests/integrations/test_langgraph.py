@@ -27,8 +27,8 @@ from langgraph.types import interrupt
 from duologue.integrations.langgraph import acp_agent
 from duologue.runtime.handlers import Context
 from duologue.schema import v1
-from tests.agent.editor import EVERYTHING, editor_for
-from tests.mcp.places import small
+from tests.agent.wire_client import EVERYTHING, editor_for
+from tests.mcp.server_processes import small
 
 
 @tool

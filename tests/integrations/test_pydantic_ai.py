@@ -14,12 +14,12 @@ from pydantic_ai.messages import ModelMessage, ModelRequest, UserPromptPart
 from pydantic_ai.models.function import AgentInfo, DeltaThinkingPart, DeltaToolCall, FunctionModel
 from pydantic_ai.models.test import TestModel
 
-from duologue.integrations.kinds import kind_of
 from duologue.integrations.pydantic_ai import STATE, acp_agent
+from duologue.integrations.tool_kind import guess_tool_kind
 from duologue.runtime.handlers import Context
 from duologue.schema import v1
-from tests.agent.editor import editor_for
-from tests.mcp.places import small
+from tests.agent.wire_client import editor_for
+from tests.mcp.server_processes import small
 
 
 async def test_text_streams_and_tool_calls_are_shown(tmp_path: Path) -> None:
@@ -170,7 +170,7 @@ def test_kinds_are_guessed_from_names() -> None:
         "frobnicate": "other",
     }
 
-    assert {name: kind_of(name) for name in names} == names
+    assert {name: guess_tool_kind(name) for name in names} == names
     assert STATE
 
 

@@ -24,7 +24,7 @@ def typescript() -> Sdk:
 
 
 async def test_an_editor_of_version_1_uses_their_agent_of_version_2(typescript: Sdk, tmp_path: Path) -> None:
-    command = [*PROGRAM, "connect", "--as", "v1", "--", *typescript.program("agent_v2")]
+    command = [*PROGRAM, "connect", "--protocol", "v1", "--", *typescript.program("agent_v2")]
     async with (
         asyncio.timeout(SECONDS),
         connect(command, env=typescript.variables, permissions=Permissions(other="allow")) as agent,
@@ -42,7 +42,7 @@ async def test_an_editor_of_version_1_uses_their_agent_of_version_2(typescript: 
         assert session.modes is not None
         assert session.modes.current == "code"
         await session.aclose()
-        again = await agent.load(session.id, tmp_path)
+        again = await agent.load_session(session.id, tmp_path)
 
     assert (call.title, call.status, [change.path for change in call.changes]) == (
         "Edit",
@@ -54,10 +54,10 @@ async def test_an_editor_of_version_1_uses_their_agent_of_version_2(typescript: 
 
 
 async def test_an_editor_of_version_2_uses_their_agent_of_version_1(typescript: Sdk, tmp_path: Path) -> None:
-    command = [*PROGRAM, "connect", "--as", "v2", "--", *typescript.program("agent")]
+    command = [*PROGRAM, "connect", "--protocol", "v2", "--", *typescript.program("agent")]
     async with (
         asyncio.timeout(SECONDS),
-        connect(command, env=typescript.variables, versions=(2,)) as agent,
+        connect(command, env=typescript.variables, protocol_versions=(2,)) as agent,
         agent.session(tmp_path) as session,
     ):
         turn = await session.prompt("echo hello")

@@ -130,7 +130,7 @@ async def _answers(port: int) -> bool:
 async def test_a_client_speaks_http_2_with_an_nginx_that_does(tmp_path: Path) -> None:
     async with front(tmp_path, http2=True) as place:
         async with connect(place.url("https"), token=TOKEN, tls=place.certificate) as agent:
-            session = await agent.new(tmp_path)
+            session = await agent.new_session(tmp_path)
             turns = [await session.prompt("hello"), await session.prompt("x" * 2_000_000)]
 
     assert [turn.stop_reason for turn in turns] == ["end_turn", "end_turn"]
@@ -143,7 +143,7 @@ async def test_a_client_speaks_http_2_with_an_nginx_that_does(tmp_path: Path) ->
 async def test_a_client_talks_through_nginx(tmp_path: Path, scheme: str) -> None:
     async with front(tmp_path) as place:
         async with connect(place.url(scheme), token=TOKEN, tls=place.certificate) as agent:
-            session = await agent.new(tmp_path)
+            session = await agent.new_session(tmp_path)
             small = await session.prompt("hello")
             large = await session.prompt("x" * 2_000_000)
 
@@ -155,7 +155,7 @@ async def test_events_are_not_held_back(tmp_path: Path, scheme: str) -> None:
     """An update arrives while its turn still runs."""
     async with front(tmp_path) as place:
         async with connect(place.url(scheme), token=TOKEN, tls=place.certificate) as agent:
-            turn = (await agent.new(tmp_path)).prompt("/cancel-me")
+            turn = (await agent.new_session(tmp_path)).prompt("/cancel-me")
             async with asyncio.timeout(SECONDS):
                 async for _ in turn:
                     break
@@ -168,7 +168,7 @@ async def test_events_are_not_held_back(tmp_path: Path, scheme: str) -> None:
 async def test_a_reload_of_nginx_is_not_noticed(tmp_path: Path) -> None:
     async with front(tmp_path) as place:
         async with connect(place.url("wss"), token=TOKEN, tls=place.certificate) as agent:
-            session = await agent.new(tmp_path)
+            session = await agent.new_session(tmp_path)
             turn = session.prompt("/stream 20000")
             async for _ in turn:
                 break

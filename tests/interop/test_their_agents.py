@@ -12,25 +12,25 @@ from typing import Any
 import pytest
 
 from duologue import Permissions, Terminals, Workspace, connect
-from duologue.client.permissions import Question
-from duologue.client.remote import RemoteAgent
+from duologue.client.agent import RemoteAgent
+from duologue.client.permissions.policy import PermissionRequest
 from duologue.client.session import ClientSession
 from duologue.client.turn import ClientTurn
 from duologue.conversation.updates import FileChange, TerminalPart
-from duologue.dialects.terms import Elicitation, ElicitationAnswer
 from duologue.errors import AuthenticationRequired, MethodNotFound, RequestError, ResourceNotFound
 from duologue.events import (
-    Following,
-    Media,
-    ModeSwitched,
+    LocationChanged,
+    MediaContent,
+    ModeChanged,
     Plan,
-    SettingsSwitched,
+    SettingsChanged,
     Text,
     Thought,
-    Title,
+    TitleChanged,
     ToolCall,
     Usage,
 )
+from duologue.protocol.values import Elicitation, ElicitationAnswer
 from duologue.runtime.handlers import Context, Handlers
 from duologue.schema.base import Method, Model
 from tests.interop.peers import GO, JAVA, KOTLIN, OFFICIAL
@@ -78,9 +78,9 @@ async def test_the_agent_introduces_itself_and_its_session(sdk: Sdk, tmp_path: P
     async with reached(sdk) as agent, agent.session(tmp_path) as session:
         assert agent.info is not None
         assert (agent.info.name, agent.info.version) == ("interop", "1")
-        assert agent.features.load
+        assert agent.capabilities.load
         if sdk.name != KOTLIN:  # it has no place for them
-            assert all([agent.features.list, agent.features.resume, agent.features.close])
+            assert all([agent.capabilities.list, agent.capabilities.resume, agent.capabilities.close])
         assert session.modes is not None
         assert [mode.mode_id for mode in session.modes.available] == ["ask", "code"]
         if sdk.name not in (JAVA, KOTLIN):  # their answers to session/new have no place for them
@@ -106,14 +106,14 @@ async def test_every_kind_of_update_is_an_event(sdk: Sdk, tmp_path: Path) -> Non
     async with talking(sdk, tmp_path) as session:
         async with session.prompt("updates") as turn:
             seen = [type(event) async for event in turn]
-        gaps: dict[str, set[type]] = {JAVA: {Title}, KOTLIN: {Title, Usage, SettingsSwitched}}
+        gaps: dict[str, set[type]] = {JAVA: {TitleChanged}, KOTLIN: {TitleChanged, Usage, SettingsChanged}}
         unknown = gaps.get(sdk.name, set())
-        kinds = [Thought, Plan, Usage, Title, ModeSwitched, SettingsSwitched, Media]
+        kinds = [Thought, Plan, Usage, TitleChanged, ModeChanged, SettingsChanged, MediaContent]
         assert seen == [kind for kind in kinds if kind not in unknown]
-        assert session.title == (None if Title in unknown else "Interop")
+        assert session.title == (None if TitleChanged in unknown else "Interop")
         assert session.modes is not None
         assert session.modes.current == "code"
-        if SettingsSwitched not in unknown:
+        if SettingsChanged not in unknown:
             assert values(session)["depth"] == "long"
         if Usage not in unknown:
             assert session.usage is not None
@@ -125,7 +125,7 @@ async def test_a_tool_call_is_followed_from_its_beginning_to_its_diff(sdk: Sdk, 
         async with session.prompt("tools") as turn:
             events = [event async for event in turn]
         assert [e.status for e in events if isinstance(e, ToolCall)] == ["pending", "in_progress", "completed"]
-        assert [(e.path, e.line) for e in events if isinstance(e, Following)] == [(f"{tmp_path}/a.txt", 3)]
+        assert [(e.path, e.line) for e in events if isinstance(e, LocationChanged)] == [(f"{tmp_path}/a.txt", 3)]
         [tool] = turn.tool_calls
         assert (tool.title, tool.kind, tool.raw_output) == ("Edit", "edit", {"ok": True})
         [change] = tool.content
@@ -137,10 +137,10 @@ async def test_a_permission_question_is_answered_with_each_option(sdk: Sdk, tmp_
     wanted = ["id-allow_once", "id-reject_once", "id-reject_always", "id-allow_always"]
     left = iter(wanted)
 
-    async def choose(question: Question) -> None:
+    async def choose(question: PermissionRequest) -> None:
         question.choose(next(left))
 
-    permissions = Permissions(on_ask=choose)
+    permissions = Permissions(on_request=choose)
     async with reached(sdk, permissions=permissions) as agent:
         said: list[str] = []
         for _ in wanted:  # what is said for ever counts in its own session
@@ -192,10 +192,10 @@ async def test_modes_and_options_are_set_and_still_are_when_the_session_is_loade
     async with reached(sdk) as agent:
         async with agent.session(tmp_path) as session:
             await session.set_mode("code")
-            await session.set("depth", "long")
-            await session.set("loud", True)
+            await session.set_option("depth", "long")
+            await session.set_option("loud", True)
             assert values(session) == {"depth": "long", "loud": True}
-        again = await agent.load(session.id, tmp_path)
+        again = await agent.load_session(session.id, tmp_path)
         assert again.modes is not None
         assert again.modes.current == "code"
         if sdk.name != JAVA:  # its answer to session/load has no place for them
@@ -229,23 +229,23 @@ async def test_a_session_is_loaded_with_all_that_was_said_or_resumed_without(sdk
     async with reached(sdk) as agent:
         async with agent.session(tmp_path) as session:
             await session.prompt("stream 3")
-        loaded = await agent.load(session.id, tmp_path)
+        loaded = await agent.load_session(session.id, tmp_path)
         assert [message.role for message in loaded.transcript.messages] == ["user", "agent"]
-        assert loaded.said() == "0 1 2 "
+        assert loaded.last_message_text() == "0 1 2 "
         await loaded.aclose()
         sdk.lacks(KOTLIN, what="has no session/resume")
-        resumed = await agent.resume(session.id, tmp_path)
+        resumed = await agent.resume_session(session.id, tmp_path)
         assert resumed.transcript.messages == []
         assert await resumed.ask("echo here again") == "here again"
         with pytest.raises(ResourceNotFound):
-            await agent.load("nobody", tmp_path)
+            await agent.load_session("nobody", tmp_path)
 
 
 async def test_all_pages_of_the_list_are_read(sdk: Sdk, tmp_path: Path) -> None:
     sdk.lacks(KOTLIN, what="has no session/list")
     async with reached(sdk) as agent:
-        made = [(await agent.new(tmp_path)).id for _ in range(3)]
-        found = await agent.sessions()
+        made = [(await agent.new_session(tmp_path)).id for _ in range(3)]
+        found = await agent.list_sessions()
         assert [each.session_id for each in found] == made
         assert [each.title for each in found] == [f"Title of {session_id}" for session_id in made]
 
@@ -253,10 +253,10 @@ async def test_all_pages_of_the_list_are_read(sdk: Sdk, tmp_path: Path) -> None:
 async def test_a_session_is_deleted(sdk: Sdk, tmp_path: Path) -> None:
     sdk.lacks(OFFICIAL, GO, KOTLIN, what="has no session/delete")
     async with reached(sdk) as agent:
-        session = await agent.new(tmp_path)
-        await agent.delete(session.id)
-        assert await agent.sessions() == []
-        await agent.delete(session.id)
+        session = await agent.new_session(tmp_path)
+        await agent.delete_session(session.id)
+        assert await agent.list_sessions() == []
+        await agent.delete_session(session.id)
 
 
 async def test_questions_to_the_user_are_answered(sdk: Sdk, tmp_path: Path) -> None:
@@ -318,7 +318,7 @@ async def test_login_comes_before_the_first_session(sdk: Sdk, tmp_path: Path) ->
     async with reached(sdk, "--login") as agent:
         assert [method.method_id for method in agent.login_methods] == ["token"]
         with pytest.raises(AuthenticationRequired):
-            await agent.new(tmp_path)
+            await agent.new_session(tmp_path)
         await agent.login("token")
         async with agent.session(tmp_path) as session:
             assert await session.ask("echo hello") == "hello"

@@ -12,10 +12,10 @@ import httpx2
 import pytest
 
 from duologue import Permissions, Workspace, connect
-from duologue.client.remote import RemoteAgent
+from duologue.client.agent import RemoteAgent
 from duologue.client.session import ClientSession
 from duologue.client.turn import ClientTurn
-from duologue.errors import RequestError, Unreachable
+from duologue.errors import ConnectError, RequestError
 from duologue.events import Text
 from duologue.runtime.handlers import Context, Handlers
 from duologue.schema.base import Method, Model
@@ -115,20 +115,20 @@ async def test_two_sessions_of_one_connection_do_not_mix(url: str, tmp_path: Pat
 
 async def test_a_session_is_loaded_with_all_that_was_said_before_loading_returns(url: str, tmp_path: Path) -> None:
     async with reached(url) as agent:
-        session = await agent.new(tmp_path)
+        session = await agent.new_session(tmp_path)
         await session.prompt("stream 50")
         await session.aclose()
-        loaded = await agent.load(session.id, tmp_path)
+        loaded = await agent.load_session(session.id, tmp_path)
         assert [message.role for message in loaded.transcript.messages] == ["user", "agent"]
-        assert len(loaded.said().split()) == 50
+        assert len(loaded.last_message_text().split()) == 50
 
 
 async def test_a_session_is_resumed_without_hearing_it_again(url: str, tmp_path: Path) -> None:
     async with reached(url) as agent:
-        session = await agent.new(tmp_path)
+        session = await agent.new_session(tmp_path)
         await session.prompt("stream 5")
         await session.aclose()
-        resumed = await agent.resume(session.id, tmp_path)
+        resumed = await agent.resume_session(session.id, tmp_path)
         assert resumed.transcript.messages == []
         assert await resumed.ask("echo here again") == "here again"
 
@@ -136,14 +136,14 @@ async def test_a_session_is_resumed_without_hearing_it_again(url: str, tmp_path:
 @pytest.mark.fault("HTT-27")
 async def test_a_session_is_closed_and_opened_again_and_again_on_one_connection(url: str, tmp_path: Path) -> None:
     async with reached(url) as agent:
-        session = await agent.new(tmp_path)
+        session = await agent.new_session(tmp_path)
         for number in range(10):
             await session.prompt(f"echo {number}")
             await session.aclose()
-            loaded = await agent.load(session.id, tmp_path)
-            assert [loaded.said(), len(loaded.transcript.messages)] == [str(number), 2 * (number + 1)]
+            loaded = await agent.load_session(session.id, tmp_path)
+            assert [loaded.last_message_text(), len(loaded.transcript.messages)] == [str(number), 2 * (number + 1)]
             await loaded.aclose()
-            session = await agent.resume(session.id, tmp_path)
+            session = await agent.resume_session(session.id, tmp_path)
 
 
 async def test_settings_lists_and_custom_methods_work_both_ways(url: str, tmp_path: Path) -> None:
@@ -155,7 +155,7 @@ async def test_settings_lists_and_custom_methods_work_both_ways(url: str, tmp_pa
 
     async with reached(url, handlers=handlers) as agent, agent.session(tmp_path) as session:
         await session.set_mode("code")
-        assert session.id in [each.session_id for each in await agent.sessions()]
+        assert session.id in [each.session_id for each in await agent.list_sessions()]
         assert await agent.call("_interop/echo", {"deep": [1, None]}) == {"deep": [1, None]}
         assert (await session.ask("ping")).replace(" ", "") == '{"heard":"hello"}'
 
@@ -176,13 +176,13 @@ async def test_an_error_arrives_whole_and_the_connection_lives_on(url: str, tmp_
 
 async def test_many_sessions_at_once_do_not_mix(url: str, tmp_path: Path) -> None:
     async with reached(url) as agent:
-        sessions = await asyncio.gather(*(agent.new(tmp_path) for _ in range(20)))
+        sessions = await asyncio.gather(*(agent.new_session(tmp_path) for _ in range(20)))
         said = await asyncio.gather(*(session.ask(f"stream {50 + each}") for each, session in enumerate(sessions)))
     assert said == ["".join(f"{number} " for number in range(50 + each)) for each in range(20)]
 
 
 async def test_a_wrong_token_opens_nothing(url: str) -> None:
-    with pytest.raises(Unreachable, match="401"):
+    with pytest.raises(ConnectError, match="401"):
         async with reached(url.replace(TOKEN, "wrong")):
             pass
 

@@ -16,11 +16,11 @@ from typing import Any
 import pytest
 
 from duologue import Permissions, connect
-from duologue.client.remote import RemoteAgent
+from duologue.client.agent import RemoteAgent
 from duologue.client.session import ClientSession
 from duologue.conversation.updates import FileChange, TerminalPart
-from duologue.errors import RequestError, ResourceNotFound, SpeaksVersion1
-from duologue.events import State, Terminal, Text
+from duologue.errors import DowngradeRequired, RequestError, ResourceNotFound
+from duologue.events import StateChanged, Terminal, Text
 from tests.interop.peers import OFFICIAL_NEXT, RUST, TYPESCRIPT, Absent, release, rust_examples
 from tests.interop.sdks import Json, Sdk, install
 
@@ -42,7 +42,7 @@ async def their_session(sdk: Sdk, cwd: Path, **services: Any) -> AsyncGenerator[
     command = sdk.program("agent_v2")
     async with (
         asyncio.timeout(SECONDS),
-        connect(command, env=sdk.variables, versions=(1, 2), **services) as agent,
+        connect(command, env=sdk.variables, protocol_versions=(1, 2), **services) as agent,
         agent.session(cwd) as session,
     ):
         assert agent.version == 2
@@ -81,7 +81,7 @@ async def test_our_client_understands_their_tools_terminals_and_diffs(theirs: Sd
 async def test_our_client_answers_their_questions(theirs: Sdk, tmp_path: Path) -> None:
     async with their_session(theirs, tmp_path, permissions=Permissions(other="allow")) as (_, session):
         async with session.prompt("permission") as turn:
-            states = [event.state async for event in turn if isinstance(event, State)]
+            states = [event.state async for event in turn if isinstance(event, StateChanged)]
         assert turn.text == "id-allow_once"
         assert states == ["running", "requires_action", "running", "idle"]
 
@@ -90,7 +90,7 @@ async def test_our_client_cancels_and_hears_of_failures(theirs: Sdk, tmp_path: P
     async with their_session(theirs, tmp_path) as (_, session):
         async with session.prompt("wait") as turn:
             async for event in turn:
-                if isinstance(event, State) and event.state == "running":
+                if isinstance(event, StateChanged) and event.state == "running":
                     await session.cancel()
         assert turn.stop_reason == "cancelled"
         with pytest.raises(ResourceNotFound, match="gone"):
@@ -103,25 +103,25 @@ async def test_our_client_lists_loads_and_sets_at_their_agent(theirs: Sdk, tmp_p
         await session.set_mode("code")
         assert session.modes is not None
         assert session.modes.current == "code"
-        assert [info.session_id for info in await agent.sessions()] == [session.id]
+        assert [info.session_id for info in await agent.list_sessions()] == [session.id]
         await session.aclose()
-        again = await agent.load(session.id, tmp_path)
+        again = await agent.load_session(session.id, tmp_path)
         assert [message.text for message in again.transcript.messages] == ["echo hello", "hello"]
-        await agent.delete(session.id)
-        assert await agent.sessions() == []
+        await agent.delete_session(session.id)
+        assert await agent.list_sessions() == []
 
 
 async def test_our_client_finds_their_agent_of_version_1(theirs: Sdk, tmp_path: Path) -> None:
     command = theirs.program("agent")
     async with (
         asyncio.timeout(SECONDS),
-        connect(command, env=theirs.variables, versions=(1, 2)) as agent,
+        connect(command, env=theirs.variables, protocol_versions=(1, 2)) as agent,
         agent.session(tmp_path) as session,
     ):
         assert agent.version == 1
         assert (await session.prompt("echo hello")).text == "hello"
-    with pytest.raises(SpeaksVersion1):
-        async with asyncio.timeout(SECONDS), connect(command, env=theirs.variables, versions=(2,)):
+    with pytest.raises(DowngradeRequired):
+        async with asyncio.timeout(SECONDS), connect(command, env=theirs.variables, protocol_versions=(2,)):
             pass
 
 
@@ -204,23 +204,23 @@ async def test_our_client_goes_through_the_life_of_a_session_with_their_example_
     examples: Path, tmp_path: Path
 ) -> None:
     command = [str(examples / "simple_agent_v2")]
-    async with asyncio.timeout(SECONDS), connect(command, versions=(1, 2)) as agent:
+    async with asyncio.timeout(SECONDS), connect(command, protocol_versions=(1, 2)) as agent:
         assert agent.version == 2
         assert agent.info is not None
         assert (agent.info.name, agent.info.version) == ("simple-agent-v2", release(RUST))
-        session = await agent.new(tmp_path)
+        session = await agent.new_session(tmp_path)
         for prompt in ("hello", "ünï"):
             turn = await session.prompt(prompt)
             assert (turn.text, turn.stop_reason) == (f"Echo: {prompt}", "end_turn")
-        assert [info.session_id for info in await agent.sessions()] == [session.id]
+        assert [info.session_id for info in await agent.list_sessions()] == [session.id]
         await session.aclose()
         with pytest.raises(RequestError):
-            await agent.resume(session.id, tmp_path / "elsewhere")
+            await agent.resume_session(session.id, tmp_path / "elsewhere")
 
-        resumed = await agent.resume(session.id, tmp_path)
+        resumed = await agent.resume_session(session.id, tmp_path)
         assert resumed.transcript.messages == []
         await resumed.aclose()
-        loaded = await agent.load(session.id, tmp_path)
+        loaded = await agent.load_session(session.id, tmp_path)
         said = [message.text for message in loaded.transcript.messages]
         assert said == ["hello", "Echo: hello", "ünï", "Echo: ünï"]
         assert loaded.title == "Echo agent session"
@@ -249,7 +249,7 @@ async def test_their_example_client_shares_closes_and_reopens_a_session_of_our_a
 ) -> None:
     async with (
         asyncio.timeout(SECONDS),
-        connect(our_command(tmp_path), versions=(2,)) as agent,
+        connect(our_command(tmp_path), protocol_versions=(2,)) as agent,
         agent.session(tmp_path) as session,
     ):
         await session.prompt("/plan")

@@ -22,7 +22,7 @@ from duologue.jsonrpc.codec import (
     decoded_bytes,
     has_long_number,
     is_legal_id,
-    is_sound,
+    is_well_formed,
     mend_surrogates,
     parse,
     serialize_error,
@@ -30,7 +30,7 @@ from duologue.jsonrpc.codec import (
     serialize_request,
     serialize_result,
 )
-from duologue.jsonrpc.messages import Message
+from duologue.jsonrpc.messages import JsonRpcMessage
 from tests.jsonrpc.frames import broken_frames, frames, json_values
 
 
@@ -329,7 +329,7 @@ def mended(text: str) -> str:
     return re.sub("[\ud800-\udfff]", "\ufffd", text)
 
 
-def outcome(frame: bytes) -> Message | Malformed:
+def outcome(frame: bytes) -> JsonRpcMessage | Malformed:
     """The only two things a frame may be."""
     try:
         return parse(frame)
@@ -386,7 +386,7 @@ def test_every_frame_is_a_message_or_malformed_and_the_standard_library_agrees(f
 def test_who_decodes_by_himself_can_ask_what_parse_asks(params: bytes, expected: bool) -> None:
     frame = request_with(params)
 
-    assert is_sound(frame) is expected
+    assert is_well_formed(frame) is expected
     assert isinstance(outcome(frame), Malformed) is not expected
 
 
@@ -407,7 +407,7 @@ def test_a_lone_surrogate_behind_any_number_of_backslashes_is_mended_only_where_
 
 def params_of(frame: bytes) -> bytes:
     message = parse(frame)
-    assert isinstance(message, Message)
+    assert isinstance(message, JsonRpcMessage)
     return bytes(cast("Raw", message.params))
 
 

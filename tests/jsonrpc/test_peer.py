@@ -22,7 +22,7 @@ from duologue.errors import (
     ResourceNotFound,
 )
 from duologue.jsonrpc.framing import Oversized
-from duologue.jsonrpc.messages import Answer, Cancel, Id, Message
+from duologue.jsonrpc.messages import Cancel, Id, JsonRpcMessage, Response
 from duologue.jsonrpc.peer import CANCEL_METHOD, MAX_PENDING, Peer
 from tests.jsonrpc.frames import broken_frames, frames
 
@@ -52,11 +52,11 @@ def test_a_request_is_an_event_and_is_answered_once() -> None:
 
     event = peer.receive(frame(id="a", method="ping", params={"x": 1}))
 
-    assert isinstance(event, Message)
+    assert isinstance(event, JsonRpcMessage)
     assert (event.id, event.method) == ("a", "ping")
     assert peer.respond("a", {}) == b'{"jsonrpc":"2.0","id":"a","result":{}}'
     assert peer.respond("a", {}) is None
-    assert peer.fail("a", InternalError("late")) is None
+    assert peer.respond_error("a", InternalError("late")) is None
     assert peer.frames_to_send() == []
 
 
@@ -78,14 +78,14 @@ def test_an_id_in_flight_is_not_taken_twice_and_the_first_keeps_its_answer() -> 
     assert peer.receive(request(1)) is None
     assert refusals(peer) == [(None, -32600)]
     assert peer.respond(1, {}) is not None
-    assert isinstance(peer.receive(request(1)), Message)
+    assert isinstance(peer.receive(request(1)), JsonRpcMessage)
 
 
 def test_one_and_its_text_are_different_ids() -> None:
     peer = Peer()
 
-    assert isinstance(peer.receive(request(1)), Message)
-    assert isinstance(peer.receive(request("1")), Message)
+    assert isinstance(peer.receive(request(1)), JsonRpcMessage)
+    assert isinstance(peer.receive(request("1")), JsonRpcMessage)
     assert peer.respond("1", {}) == b'{"jsonrpc":"2.0","id":"1","result":{}}'
     assert peer.respond(1, {}) == b'{"jsonrpc":"2.0","id":1,"result":{}}'
 
@@ -136,12 +136,12 @@ def test_more_requests_than_may_run_are_told_that_we_are_busy() -> None:
     peer = Peer(max_pending=2)
     first, second, third = (peer.receive(request(id)) for id in (1, 2, 3))
 
-    assert isinstance(first, Message)
-    assert isinstance(second, Message)
+    assert isinstance(first, JsonRpcMessage)
+    assert isinstance(second, JsonRpcMessage)
     assert third is None
     assert refusals(peer) == [(3, -32603)]
     peer.respond(1, {})
-    assert isinstance(peer.receive(request(3)), Message)
+    assert isinstance(peer.receive(request(3)), JsonRpcMessage)
 
 
 def test_a_notification_is_an_event_and_never_answered() -> None:
@@ -149,7 +149,7 @@ def test_a_notification_is_an_event_and_never_answered() -> None:
 
     event = peer.receive(frame(method="update", params={"a": 1}))
 
-    assert isinstance(event, Message)
+    assert isinstance(event, JsonRpcMessage)
     assert event.id is UNSET
     assert peer.receive(frame(method="m" * 1025)) is None
     assert peer.frames_to_send() == []
@@ -159,7 +159,7 @@ def test_an_error_crosses_with_its_code_message_and_data() -> None:
     peer = Peer()
     peer.receive(request(1))
 
-    written = peer.fail(1, ResourceNotFound("gone", data={"uri": "x"}))
+    written = peer.respond_error(1, ResourceNotFound("gone", data={"uri": "x"}))
 
     assert written == (b'{"jsonrpc":"2.0","id":1,"error":{"code":-32002,"message":"gone","data":{"uri":"x"}}}')
 
@@ -179,7 +179,7 @@ def test_an_error_that_cannot_be_written_is_answered_as_far_as_it_can(
     peer.receive(request(1))
     error.data = object()
 
-    written = json.loads(peer.fail(1, error) or b"")
+    written = json.loads(peer.respond_error(1, error) or b"")
 
     assert written["error"] == {"code": code, "message": message}
 
@@ -190,7 +190,7 @@ def test_a_result_that_cannot_be_written_leaves_the_request_open_for_an_error() 
 
     with pytest.raises(EncodeError):
         peer.respond(1, object())
-    assert peer.fail(1, InternalError("sorry")) is not None
+    assert peer.respond_error(1, InternalError("sorry")) is not None
 
 
 # --- the first request
@@ -203,8 +203,8 @@ def test_before_the_first_request_others_are_refused_and_notifications_ignored()
     assert peer.receive(frame(id=2, method=CANCEL_METHOD)) is None
     assert peer.receive(frame(method="update")) is None
     assert refusals(peer) == [(1, -32600), (2, -32600)]
-    assert isinstance(peer.receive(request(1, "initialize")), Message)
-    assert isinstance(peer.receive(request(2)), Message)
+    assert isinstance(peer.receive(request(1, "initialize")), JsonRpcMessage)
+    assert isinstance(peer.receive(request(2)), JsonRpcMessage)
 
 
 def test_the_first_request_is_taken_once() -> None:
@@ -215,16 +215,16 @@ def test_the_first_request_is_taken_once() -> None:
     peer.respond(1, {})
     assert peer.receive(request(3, "initialize")) is None
     assert refusals(peer) == [(2, -32600), (3, -32600)]
-    assert isinstance(peer.receive(frame(method="update")), Message)
+    assert isinstance(peer.receive(frame(method="update")), JsonRpcMessage)
 
 
 def test_after_a_failed_first_request_another_may_be_tried() -> None:
     peer = Peer(first="initialize")
     peer.receive(request(1, "initialize"))
-    peer.fail(1, InternalError("not yet"))
+    peer.respond_error(1, InternalError("not yet"))
 
     assert peer.receive(request(2)) is None
-    assert isinstance(peer.receive(request(3, "initialize")), Message)
+    assert isinstance(peer.receive(request(3, "initialize")), JsonRpcMessage)
 
 
 def test_a_first_request_that_may_come_again_does_until_another_one_comes() -> None:
@@ -233,8 +233,8 @@ def test_a_first_request_that_may_come_again_does_until_another_one_comes() -> N
     peer.respond(1, {})
     peer.repeats_first = True
 
-    assert isinstance(peer.receive(request(2, "initialize")), Message)
-    assert isinstance(peer.receive(request(3)), Message)
+    assert isinstance(peer.receive(request(2, "initialize")), JsonRpcMessage)
+    assert isinstance(peer.receive(request(3)), JsonRpcMessage)
     assert peer.receive(request(4, "initialize")) is None
     assert refusals(peer) == [(4, -32600)]
 
@@ -249,7 +249,7 @@ def test_an_answer_comes_back_with_its_call() -> None:
     assert written == b'{"jsonrpc":"2.0","id":1,"method":"ping","params":{"a":1}}'
     assert peer.pending == 1
     event = peer.receive(frame(id=id, result={"b": 2}))
-    assert isinstance(event, Answer)
+    assert isinstance(event, Response)
     assert event.call == "my call"
     assert isinstance(event.result, Raw)
     assert bytes(event.result) == b'{"b":2}'
@@ -274,7 +274,7 @@ def error_of(members: dict[str, Any]) -> Exception | None:
     peer = Peer()
     id, _ = peer.request("ping", {}, "call")
     event = peer.receive(frame(id=id, **members))
-    assert isinstance(event, Answer)
+    assert isinstance(event, Response)
     assert event.call == "call"
     assert peer.pending == 0
     assert peer.frames_to_send() == []
@@ -340,7 +340,7 @@ def test_answers_to_nothing_are_counted_and_not_answered() -> None:
     ):
         assert peer.receive(stray) is None
     assert peer.frames_to_send() == []
-    assert peer.stray_answers == 6
+    assert peer.unmatched_responses == 6
     assert peer.respond(5, {}) is not None
 
 
@@ -350,7 +350,7 @@ def test_a_second_answer_is_stray() -> None:
 
     assert peer.receive(frame(id=id, result=1)) is not None
     assert peer.receive(frame(id=id, result=2)) is None
-    assert peer.stray_answers == 1
+    assert peer.unmatched_responses == 1
 
 
 def test_a_call_given_up_is_told_to_the_peer_and_its_late_answer_dropped() -> None:
@@ -360,9 +360,9 @@ def test_a_call_given_up_is_told_to_the_peer_and_its_late_answer_dropped() -> No
     assert peer.cancel(id) == b'{"jsonrpc":"2.0","method":"$/cancel_request","params":{"requestId":1}}'
     assert peer.cancel(id) is None
     assert peer.receive(frame(id=id, error={"code": -32800, "message": ""})) is None
-    assert peer.stray_answers == 0
+    assert peer.unmatched_responses == 0
     assert peer.receive(frame(id=id, result={})) is None
-    assert peer.stray_answers == 1
+    assert peer.unmatched_responses == 1
 
 
 @pytest.mark.parametrize("members", [{"result": {}}, {"error": {"code": 1, "message": ""}}])
@@ -372,10 +372,10 @@ def test_the_late_answer_to_a_call_given_up_goes_to_whoever_asked_for_it(members
     peer.cancel(id, late="late")
 
     answer = peer.receive(frame(id=id, **members))
-    assert isinstance(answer, Answer)
+    assert isinstance(answer, Response)
     assert answer.call == "late"
     assert peer.receive(frame(id=id, **members)) is None
-    assert peer.stray_answers == 1
+    assert peer.unmatched_responses == 1
 
 
 def test_calls_given_up_are_not_remembered_for_ever() -> None:
@@ -386,7 +386,7 @@ def test_calls_given_up_are_not_remembered_for_ever() -> None:
 
     peer.receive(frame(id=1, result={}))
     peer.receive(frame(id=2, result={}))
-    assert peer.stray_answers == 1
+    assert peer.unmatched_responses == 1
 
 
 def test_closing_hands_back_the_calls_that_get_no_answer() -> None:
@@ -458,11 +458,11 @@ def test_an_over_long_answer_fails_its_call() -> None:
 
     event = peer.receive(Oversized(f'{{"jsonrpc":"2.0","id":{id},"result":{{"content":"aaaa'.encode(), 5000))
 
-    assert isinstance(event, Answer)
+    assert isinstance(event, Response)
     assert isinstance(event.error, MessageTooLarge)
     assert "5000 bytes" in str(event.error)
     assert peer.receive(Oversized(b'{"jsonrpc":"2.0","id":77,"error":{"code', 5000)) is None
-    assert peer.stray_answers == 1
+    assert peer.unmatched_responses == 1
 
 
 @pytest.mark.parametrize(
@@ -506,7 +506,7 @@ def test_whatever_arrives_is_an_event_or_a_refusal(arrivals: list[bytes], skips_
     for arrival in arrivals:
         event = peer.receive(arrival)
         refused = replies(peer)
-        assert event is None or isinstance(event, (Message, Answer, Cancel))
+        assert event is None or isinstance(event, (JsonRpcMessage, Response, Cancel))
         assert len(refused) <= (event is None)
         assert all(set(reply) == {"jsonrpc", "id", "error"} for reply in refused)
 
@@ -548,11 +548,11 @@ class Conversation(RuleBasedStateMachine):
         event = self.far.receive(self.to_far.pop(0)) if self.to_far else None
         if isinstance(event, Cancel):
             assert not self.sent_answers.get(event.id)
-        return event.id if isinstance(event, Message) else -1
+        return event.id if isinstance(event, JsonRpcMessage) else -1
 
     @rule(id=running, is_success=st.booleans())
     def answer(self, id: Id, is_success: bool) -> None:
-        written = self.far.respond(id, {}) if is_success else self.far.fail(id, InternalError())
+        written = self.far.respond(id, {}) if is_success else self.far.respond_error(id, InternalError())
         assert (written is not None) == (id != -1 and not self.sent_answers.get(id))
         if written is not None:
             self.sent_answers[id] = self.sent_answers.get(id, 0) + 1
@@ -561,7 +561,7 @@ class Conversation(RuleBasedStateMachine):
     @rule()
     def deliver_to_near(self) -> None:
         event = self.near.receive(self.to_near.pop(0)) if self.to_near else None
-        if isinstance(event, Answer):
+        if isinstance(event, Response):
             self.answers[event.call] += 1
             assert event.call not in self.cancelled
 
@@ -574,7 +574,7 @@ class Conversation(RuleBasedStateMachine):
         assert all(count <= 1 for count in self.answers.values())
         assert all(count <= 1 for count in self.sent_answers.values())
         assert self.near.frames_to_send() == self.far.frames_to_send() == []
-        assert self.near.stray_answers == 0
+        assert self.near.unmatched_responses == 0
         open_calls = [id for id, count in self.answers.items() if not count and id not in self.cancelled]
         assert self.near.pending == len(open_calls)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.local.land import Land
+from tests.local.sandbox import Land
 from tests.transports.conftest import nothing_left
 
 __all__ = ["nothing_left"]

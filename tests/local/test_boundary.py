@@ -13,7 +13,7 @@ import pytest
 
 from duologue.errors import InvalidParams, ResourceNotFound
 from duologue.local.files import Roots
-from tests.local.land import CANARY, Land
+from tests.local.sandbox import CANARY, Land
 
 
 @contextmanager

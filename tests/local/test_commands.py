@@ -17,8 +17,8 @@ from pathlib import Path
 import pytest
 
 from duologue.errors import CommandNotFound, StartError
-from duologue.local.commands import Command, CommandExit
-from duologue.transports import tree
+from duologue.local.commands import CommandExit, RunningCommand
+from duologue.transports.process import process_tree as tree
 from tests.memory import peak_bytes, reset_peak
 from tests.transports.programs import python, shell
 from tests.transports.waiting import until
@@ -28,18 +28,18 @@ HERE = Path(__file__).parent
 
 async def ran(argv: list[str], **options: object) -> tuple[str, CommandExit]:
     """All a command says, and how it ends."""
-    async with asyncio.timeout(20), await Command.start(argv, cwd=HERE, **options) as command:  # type: ignore[arg-type]  # the options of start
+    async with asyncio.timeout(20), await RunningCommand.start(argv, cwd=HERE, **options) as command:  # type: ignore[arg-type]  # the options of start
         ended = await command.wait()
         return command.output()[0], ended
 
 
-async def said(command: Command, word: str) -> None:
+async def said(command: RunningCommand, word: str) -> None:
     """Wait until it has said this."""
     await until(lambda: word in command.output()[0])
 
 
 async def test_a_command_runs_in_its_directory_and_says_all_in_one_stream(tmp_path: Path) -> None:
-    async with await Command.start(shell("pwd; echo oops >&2; echo end"), cwd=tmp_path) as command:
+    async with await RunningCommand.start(shell("pwd; echo oops >&2; echo end"), cwd=tmp_path) as command:
         assert await command.wait() == CommandExit(exit_code=0)
         assert command.output() == (f"{tmp_path}\noops\nend\n", False)
         assert command.exit == CommandExit(exit_code=0)
@@ -48,7 +48,7 @@ async def test_a_command_runs_in_its_directory_and_says_all_in_one_stream(tmp_pa
 
 @pytest.mark.rule(106, 108)
 async def test_output_is_there_while_it_runs_and_the_exit_only_afterwards() -> None:
-    async with await Command.start(shell("echo early; exec sleep 1000"), cwd="/") as command:
+    async with await RunningCommand.start(shell("echo early; exec sleep 1000"), cwd="/") as command:
         await said(command, "early\n")
         assert command.exit is None
         assert tree.identify(command.pid) is not None
@@ -56,10 +56,10 @@ async def test_output_is_there_while_it_runs_and_the_exit_only_afterwards() -> N
 
 @pytest.mark.fault("TRM-01", "TRM-02")
 async def test_the_limit_is_that_of_the_command() -> None:
-    async with await Command.start(["printf", "12345é"], cwd="/", output_limit=4) as command:
+    async with await RunningCommand.start(["printf", "12345é"], cwd="/", output_limit=4) as command:
         await command.wait()
         assert command.output() == ("45é", True)
-    async with await Command.start(["printf", "12345é"], cwd="/", output_limit=7) as command:
+    async with await RunningCommand.start(["printf", "12345é"], cwd="/", output_limit=7) as command:
         await command.wait()
         assert command.output() == ("12345é", False)
 
@@ -73,7 +73,10 @@ async def test_a_flood_is_taken_in_bounded_memory_and_output_is_told_at_once(
     before = reset_peak()
     argv = ["dd", "if=/dev/zero", "bs=1M", f"count={mebibytes}", "status=none"]
     answers: list[float] = []
-    async with asyncio.timeout(20 * chaos_factor), await Command.start(argv, cwd="/", output_limit=2**20) as command:
+    async with (
+        asyncio.timeout(20 * chaos_factor),
+        await RunningCommand.start(argv, cwd="/", output_limit=2**20) as command,
+    ):
         while command.exit is None:
             began = time.perf_counter()
             command.output()
@@ -98,12 +101,14 @@ async def test_a_character_cut_by_the_end_is_marked() -> None:
 async def test_kill_ends_a_shell_with_children_and_grandchildren_and_leaves_what_was_said(nothing_left: str) -> None:
     async with (
         asyncio.timeout(20),
-        await Command.start(shell("sh -c 'sleep 1000 & sleep 1000' & sleep 1000 & echo up; wait"), cwd="/") as command,
+        await RunningCommand.start(
+            shell("sh -c 'sleep 1000 & sleep 1000' & sleep 1000 & echo up; wait"), cwd="/"
+        ) as command,
     ):
         await said(command, "up")
-        await until(lambda: len(tree.marked(nothing_left)) == 5)
+        await until(lambda: len(tree.find_by_marker(nothing_left)) == 5)
         await command.kill()
-        assert tree.marked(nothing_left) == []
+        assert tree.find_by_marker(nothing_left) == []
         assert await command.wait() == CommandExit(signal="SIGTERM")
         assert command.output() == ("up\n", False)
         await command.kill()
@@ -113,7 +118,7 @@ async def test_kill_ends_a_shell_with_children_and_grandchildren_and_leaves_what
 async def test_a_command_that_ignores_sigterm_is_killed_after_the_grace() -> None:
     async with (
         asyncio.timeout(20),
-        await Command.start(
+        await RunningCommand.start(
             shell("trap '' TERM; echo deaf; while :; do sleep 1000; done"), cwd="/", grace=0.2
         ) as command,
     ):
@@ -127,7 +132,7 @@ async def test_a_command_that_ignores_sigterm_is_killed_after_the_grace() -> Non
 async def test_a_command_that_heeds_sigterm_may_say_a_last_word() -> None:
     async with (
         asyncio.timeout(20),
-        await Command.start(
+        await RunningCommand.start(
             shell("trap 'echo bye; exit 7' TERM; echo up; while :; do sleep 0.01; done"), cwd="/"
         ) as command,
     ):
@@ -142,12 +147,12 @@ async def test_a_command_that_heeds_sigterm_may_say_a_last_word() -> None:
 async def test_its_end_is_its_own_although_a_child_holds_its_output(pty: bool, nothing_left: str) -> None:
     async with (
         asyncio.timeout(10),
-        await Command.start(shell("sleep 1000 & echo started"), cwd="/", pty=pty) as command,
+        await RunningCommand.start(shell("sleep 1000 & echo started"), cwd="/", pty=pty) as command,
     ):
         assert await command.wait() == CommandExit(exit_code=0)
         assert command.output() == ("started\n", False)
-        assert len(tree.marked(nothing_left)) == 1
-    assert tree.marked(nothing_left) == []
+        assert len(tree.find_by_marker(nothing_left)) == 1
+    assert tree.find_by_marker(nothing_left) == []
 
 
 @pytest.mark.fault("TRM-08")
@@ -156,7 +161,7 @@ async def test_what_a_child_in_the_background_says_later_is_kept_too(tmp_path: P
     os.mkfifo(go)
     async with (
         asyncio.timeout(10),
-        await Command.start(shell(f"(read -r _ < {go}; echo later) & echo now"), cwd="/") as command,
+        await RunningCommand.start(shell(f"(read -r _ < {go}; echo later) & echo now"), cwd="/") as command,
     ):
         await command.wait()
         assert command.output() == ("now\n", False)
@@ -177,10 +182,10 @@ async def test_what_a_child_in_the_background_says_later_is_kept_too(tmp_path: P
 )
 async def test_a_child_in_a_session_of_its_own_is_ended_too(script: str, nothing_left: str) -> None:
     async with asyncio.timeout(20):
-        command = await Command.start(shell(script), cwd="/", grace=0.2)
+        command = await RunningCommand.start(shell(script), cwd="/", grace=0.2)
         await said(command, "away")
         await command.release()
-        assert tree.marked(nothing_left) == []
+        assert tree.find_by_marker(nothing_left) == []
         assert command.escaped == []
 
 
@@ -204,14 +209,14 @@ BOMB = python(
 @pytest.mark.fault("TRM-10")
 async def test_a_fork_bomb_is_stopped_while_everything_else_goes_on(nothing_left: str) -> None:
     longest_pause = 0.0
-    async with asyncio.timeout(60), await Command.start(BOMB, cwd="/", max_processes=100) as command:
+    async with asyncio.timeout(60), await RunningCommand.start(BOMB, cwd="/", max_processes=100) as command:
         while command.exit is None:
             began = time.monotonic()
             await asyncio.sleep(0)
             longest_pause = max(longest_pause, time.monotonic() - began)
         assert command.exit == CommandExit(signal="SIGKILL")
         assert command.output() == ("lit\n", False)
-        assert tree.marked(nothing_left) == []
+        assert tree.find_by_marker(nothing_left) == []
     assert 0 < longest_pause < 1
 
 
@@ -240,7 +245,10 @@ async def test_a_signal_without_a_name_is_told_by_number() -> None:
 async def test_all_who_wait_get_the_same_whenever_they_come(tmp_path: Path) -> None:
     go = tmp_path / "go"
     os.mkfifo(go)
-    async with asyncio.timeout(20), await Command.start(shell(f"read -r line < {go}; exit 5"), cwd="/") as command:
+    async with (
+        asyncio.timeout(20),
+        await RunningCommand.start(shell(f"read -r line < {go}; exit 5"), cwd="/") as command,
+    ):
         async with asyncio.TaskGroup() as group:
             waiters = [group.create_task(command.wait()) for _ in range(10)]
             fifo = os.open(go, os.O_RDWR)
@@ -255,7 +263,7 @@ async def test_all_who_wait_get_the_same_whenever_they_come(tmp_path: Path) -> N
 @pytest.mark.fault("TRM-14")
 async def test_who_waits_while_it_is_released_gets_the_final_status() -> None:
     async with asyncio.timeout(20), asyncio.TaskGroup() as group:
-        command = await Command.start(["sleep", "1000"], cwd="/")
+        command = await RunningCommand.start(["sleep", "1000"], cwd="/")
         waiters = [group.create_task(command.wait()) for _ in range(5)]
         await asyncio.sleep(0)
         releases = [group.create_task(command.release()) for _ in range(3)]
@@ -270,7 +278,7 @@ async def test_who_waits_while_it_is_released_gets_the_final_status() -> None:
 @pytest.mark.fault("TRM-14")
 async def test_a_release_that_is_cancelled_kills_at_once_and_still_answers_who_waits(nothing_left: str) -> None:
     async with asyncio.timeout(20):
-        command = await Command.start(
+        command = await RunningCommand.start(
             shell("trap '' TERM; echo deaf; while :; do sleep 1000; done"), cwd="/", grace=1000
         )
         await said(command, "deaf")
@@ -280,7 +288,7 @@ async def test_a_release_that_is_cancelled_kills_at_once_and_still_answers_who_w
             await asyncio.sleep(0.01)
             release.cancel()
         assert waiter.result() == CommandExit(signal="SIGKILL")
-        assert tree.marked(nothing_left) == []
+        assert tree.find_by_marker(nothing_left) == []
         await command.release()
 
 
@@ -288,16 +296,16 @@ async def test_a_release_that_is_cancelled_kills_at_once_and_still_answers_who_w
 @pytest.mark.parametrize("argv", [[], [""], ["no-such-command"], ["/no/such/command"], [str(HERE)], [__file__]])
 async def test_a_command_that_is_none_is_an_error_at_the_start(argv: list[str], nothing_left: str) -> None:
     with pytest.raises(CommandNotFound):
-        await Command.start(argv, cwd="/")
+        await RunningCommand.start(argv, cwd="/")
 
-    assert tree.marked(nothing_left) == []
+    assert tree.find_by_marker(nothing_left) == []
 
 
 @pytest.mark.fault("TRM-17")
 @pytest.mark.parametrize("argv", [["a\0b"], ["echo", "a\0b"], ["echo", "x" * 10**7], ["echo", "\ud800"]])
 async def test_arguments_that_cannot_be_passed_are_an_error_at_the_start(argv: list[str]) -> None:
     with pytest.raises(StartError):
-        await Command.start(argv, cwd="/")
+        await RunningCommand.start(argv, cwd="/")
 
 
 @pytest.mark.fault("TRM-17")
@@ -310,7 +318,7 @@ async def test_without_descriptors_nothing_starts_and_nothing_is_left(pty: bool,
     for most in range(lowest_free, lowest_free + 200):
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
         try:
-            command = await Command.start(["true"], cwd="/", pty=pty)
+            command = await RunningCommand.start(["true"], cwd="/", pty=pty)
         except StartError:
             refusals += 1
             continue
@@ -319,14 +327,14 @@ async def test_without_descriptors_nothing_starts_and_nothing_is_left(pty: bool,
         await command.release()
         break
     assert refusals > 3
-    assert tree.marked(nothing_left) == []
+    assert tree.find_by_marker(nothing_left) == []
 
 
 @pytest.mark.fault("TRM-17")
 @pytest.mark.parametrize("cwd", ["/no/such/directory", __file__])
 async def test_a_directory_that_is_none_is_an_error_at_the_start(cwd: str) -> None:
     with pytest.raises(StartError, match="the working directory"):
-        await Command.start(["true"], cwd=cwd)
+        await RunningCommand.start(["true"], cwd=cwd)
 
 
 @pytest.mark.fault("TRM-18")
@@ -334,7 +342,7 @@ async def test_arguments_are_passed_as_they_are() -> None:
     odd = ["a b", "'", '"', ";", "$(id)", "`id`", "${HOME}", "*", "~", "\n", "", "\\", "|", "&", "-", "é😀", "\udcff"]
     argv = python("import os, sys; sys.stdout.buffer.write(b'|'.join(map(os.fsencode, sys.argv[1:])))", *odd)
 
-    async with asyncio.timeout(20), await Command.start(argv, cwd="/") as command:
+    async with asyncio.timeout(20), await RunningCommand.start(argv, cwd="/") as command:
         await command.wait()
         expected = b"|".join(map(os.fsencode, odd)).decode("utf-8", "replace")
         assert command.output() == (expected, False)
@@ -344,7 +352,7 @@ async def test_arguments_are_passed_as_they_are() -> None:
 @pytest.mark.parametrize("env", [{"": "x"}, {"A=B": "x"}, {"A\0": "x"}, {"A": "x\0y"}])
 async def test_odd_environment_names_are_refused(env: dict[str, str]) -> None:
     with pytest.raises(StartError, match="environment variable"):
-        await Command.start(["true"], cwd="/", env=env)
+        await RunningCommand.start(["true"], cwd="/", env=env)
 
 
 @pytest.mark.fault("TRM-19")
@@ -383,7 +391,7 @@ async def test_in_a_terminal_output_is_as_it_was_written_and_has_a_size() -> Non
 
 
 async def test_all_that_was_written_to_a_terminal_is_there_at_the_end() -> None:
-    async with asyncio.timeout(20), await Command.start(["seq", "1", "2000"], cwd="/", pty=True) as command:
+    async with asyncio.timeout(20), await RunningCommand.start(["seq", "1", "2000"], cwd="/", pty=True) as command:
         # It ends before any of its output is read; a terminal hands that out in many small pieces.
         os.waitid(os.P_PID, command.pid, os.WEXITED | os.WNOWAIT)  # noqa: ASYNC222
         assert await command.wait() == CommandExit(exit_code=0)
@@ -391,7 +399,7 @@ async def test_all_that_was_written_to_a_terminal_is_there_at_the_end() -> None:
 
 
 async def test_a_released_command_is_held_by_nobody() -> None:
-    command = await Command.start(["true"], cwd="/")
+    command = await RunningCommand.start(["true"], cwd="/")
     await command.release()
     held = weakref.ref(command)
     del command
@@ -423,17 +431,17 @@ async def test_released_right_after_the_start_nothing_is_left_and_the_status_is_
     record_property("count", rounds)
     for n in range(rounds):
         async with asyncio.timeout(20):
-            command = await Command.start(["true"] if n % 2 else ["sleep", "1000"], cwd="/", pty=n % 10 == 0)
+            command = await RunningCommand.start(["true"] if n % 2 else ["sleep", "1000"], cwd="/", pty=n % 10 == 0)
             await command.release()
             assert await command.wait() in (CommandExit(exit_code=0), CommandExit(signal="SIGTERM"))
-    assert tree.marked(nothing_left) == []
+    assert tree.find_by_marker(nothing_left) == []
 
 
 @pytest.mark.fault("TRM-26")
 async def test_the_number_of_an_ended_command_is_nobody_elses_until_it_is_released() -> None:
     """A zombie keeps its pid and its group; once let go, neither is signalled again."""
     async with asyncio.timeout(20):
-        command = await Command.start(["true"], cwd="/")
+        command = await RunningCommand.start(["true"], cwd="/")
         await command.wait()
         os.killpg(command.pid, 0)
         await command.release()
@@ -444,11 +452,11 @@ async def test_the_number_of_an_ended_command_is_nobody_elses_until_it_is_releas
 KILLED = python(
     """
     import asyncio, os, signal
-    from duologue.local.commands import Command
+    from duologue.local.commands import RunningCommand
 
     async def main():
-        await Command.start(["sh", "-c", "trap '' TERM; sleep 1000 & wait"], cwd="/")
-        await Command.start(["setsid", "sleep", "1000"], cwd="/", pty=True)
+        await RunningCommand.start(["sh", "-c", "trap '' TERM; sleep 1000 & wait"], cwd="/")
+        await RunningCommand.start(["setsid", "sleep", "1000"], cwd="/", pty=True)
         os.kill(os.getpid(), signal.SIGKILL)
 
     asyncio.run(main())
@@ -460,4 +468,4 @@ async def test_if_we_are_killed_our_commands_end_with_us(nothing_left: str) -> N
     process = await asyncio.create_subprocess_exec(*KILLED, cwd=HERE.parents[1])
     async with asyncio.timeout(20):
         assert await process.wait() == -signal.SIGKILL
-        await until(lambda: tree.marked(nothing_left) == [])
+        await until(lambda: tree.find_by_marker(nothing_left) == [])

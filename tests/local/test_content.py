@@ -17,7 +17,7 @@ import pytest
 
 from duologue.errors import InternalError, InvalidParams, RequestError, ResourceNotFound
 from duologue.local.files import Roots
-from tests.local.land import Land
+from tests.local.sandbox import Land
 from tests.transports.programs import python
 
 LINES = "one\ntwo\nthree\nfour\nfive"

@@ -12,7 +12,7 @@ import pytest
 
 from duologue.errors import InvalidParams, RequestError, ResourceNotFound
 from duologue.local.files import Roots
-from tests.local.land import CANARY, Land
+from tests.local.sandbox import CANARY, Land
 
 PATHS = 10_000
 

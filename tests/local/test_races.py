@@ -13,8 +13,8 @@ import pytest
 
 from duologue.errors import InvalidParams, RequestError
 from duologue.local.files import Roots
-from duologue.local.walk import DIRECTORY_ONLY, Root, walk
-from tests.local.land import CANARY, Land
+from duologue.local.path_resolver import DIRECTORY_ONLY, Root, walk
+from tests.local.sandbox import CANARY, Land
 from tests.local.swapper import swapping
 
 RACES = 10_000

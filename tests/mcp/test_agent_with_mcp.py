@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 
 from duologue.errors import McpServerUnavailable
-from duologue.mcp.toolserver import OfferedServers, ToolServer
+from duologue.mcp.tool_server.server import OfferedServers, ToolServer
 from duologue.runtime.connection import Connection
 from duologue.runtime.handlers import Context, Handlers
 from duologue.schema import v1
-from duologue.transports.process import ProcessTransport
-from tests.mcp.places import is_gone, small
+from duologue.transports.process.transport import ProcessTransport
+from tests.mcp.server_processes import is_gone, small
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "agent_with_mcp.py"
 

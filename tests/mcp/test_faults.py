@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from duologue.conversation.setup import McpServer, StdioMcpServer
+from duologue.conversation.session_setup import McpServer, StdioMcpServer
 from duologue.errors import McpBackendFailed, McpServerUnavailable
 from duologue.mcp.servers import McpServers
-from tests.mcp.places import SERVERS, is_gone, small, until_gone
+from tests.mcp.server_processes import SERVERS, is_gone, small, until_gone
 
 MIB = 1024 * 1024
 

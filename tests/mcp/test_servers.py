@@ -17,10 +17,10 @@ from duologue.conversation.content import (
     TextContent,
     UnknownContent,
 )
-from duologue.conversation.setup import AcpMcpServer, UnknownMcpServer
+from duologue.conversation.session_setup import AcpMcpServer, UnknownMcpServer
 from duologue.errors import McpBackendFailed, McpServerUnavailable
 from duologue.mcp.servers import RESTART_PAUSES, McpServers
-from tests.mcp.places import real, small
+from tests.mcp.server_processes import real, small
 
 
 async def test_a_server_made_with_the_sdk_is_started_listed_and_called() -> None:
@@ -125,7 +125,7 @@ async def test_without_the_sdk_every_server_is_reported_and_the_session_lives() 
     program = """if True:
         import asyncio, sys
         sys.modules["mcp"] = None
-        from duologue.conversation.setup import StdioMcpServer
+        from duologue.conversation.session_setup import StdioMcpServer
         from duologue.mcp.servers import McpServers
 
         async def main():
@@ -142,7 +142,10 @@ async def test_without_the_sdk_every_server_is_reported_and_the_session_lives() 
 
 
 def test_the_sdk_is_not_loaded_before_a_server_is_started() -> None:
-    code = "import sys, duologue.mcp.servers, duologue.mcp.toolserver; print([m for m in sys.modules if m == 'mcp'])"
+    code = (
+        "import sys, duologue.mcp.servers, duologue.mcp.tool_server.server; "
+        "print([m for m in sys.modules if m == 'mcp'])"
+    )
 
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=20, check=True).stdout == b"[]\n"
 

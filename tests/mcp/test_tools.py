@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from duologue.conversation.content import JsonObject
-from duologue.conversation.setup import HttpMcpServer, StdioMcpServer
+from duologue.conversation.session_setup import HttpMcpServer, StdioMcpServer
 from duologue.mcp.results import McpResult, read_result
 from duologue.mcp.tools import McpTool, function_name
 

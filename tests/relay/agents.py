@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 import textwrap
 
-from duologue.relay.pipe import OpenProcess
-from duologue.transports.process import ProcessTransport
+from duologue.relay.process_relay import OpenProcess
+from duologue.transports.process.transport import ProcessTransport
 
 _BEGIN = """
 import json, sys, time

@@ -53,7 +53,7 @@ async def clients(relay: Servable, count: int) -> AsyncGenerator[list[Client]]:
     pairs = [memory_pair() for _ in range(count)]
     async with asyncio.TaskGroup() as group:
         for _, far in pairs:
-            group.create_task(relay.serve_on(far))
+            group.create_task(relay.serve(far))
         try:
             yield [Client(near) for near, _ in pairs]
         finally:

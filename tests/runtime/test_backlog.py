@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 
 from duologue.runtime.connection import Connection
+from duologue.runtime.dispatcher import MAX_READ_BYTES
 from duologue.runtime.handlers import Context, Handlers
-from duologue.runtime.incoming import MAX_READ_BYTES
 from duologue.transports.memory import memory_pair
-from tests.runtime.vocabulary import UPDATE, Update, frame
+from tests.runtime.messages import UPDATE, Update, frame
 
 COUNT = 2 * MAX_READ_BYTES // 1000
 

@@ -11,7 +11,7 @@ from duologue.runtime.connection import Connection
 from duologue.runtime.handlers import Context, Handlers
 from duologue.schema.base import Method
 from duologue.transports.memory import memory_pair
-from tests.runtime.vocabulary import PING, PROMPT, UPDATE, Ping, Update, frame, talk
+from tests.runtime.messages import PING, PROMPT, UPDATE, Ping, Update, frame, talk
 
 
 @pytest.mark.fault("CAN-13")
@@ -39,7 +39,7 @@ async def test_cancelling_the_wait_cancels_the_handler_at_the_other_end() -> Non
             await wait
         await cancelled.wait()
         await client.request(PING, Ping(text="quick"))  # the late answer has come and was dropped
-        assert client._peer.stray_answers == 0
+        assert client._peer.unmatched_responses == 0
 
 
 async def wire_of(handlers: Handlers, *frames: bytes, answers: int) -> list[bytes]:

@@ -17,7 +17,7 @@ from duologue.runtime.connection import Connection
 from duologue.runtime.handlers import Context, Handlers
 from duologue.schema.base import Method, Notification
 from duologue.transports.memory import memory_pair
-from tests.runtime.vocabulary import NEW, PING, PROMPT, UPDATE, Nothing, Ping, Scoped, Seen, Update, frame, talk
+from tests.runtime.messages import NEW, PING, PROMPT, UPDATE, Nothing, Ping, Scoped, Seen, Update, frame, talk
 
 URGENT = Notification("urgent", Update, urgent=True)
 
@@ -142,7 +142,7 @@ async def test_nothing_is_written_as_an_empty_object(nothing: object) -> None:
     async def answer(context: Context, params: Nothing) -> Any:
         return nothing
 
-    async with asyncio.timeout(5), talk(None, agent_side, taps=(seen,)) as (client, _):
+    async with asyncio.timeout(5), talk(None, agent_side, observers=(seen,)) as (client, _):
         assert await client.request(odd, Nothing()) == Nothing()
     assert json.loads(seen[-1])["result"] == {}
 
@@ -192,7 +192,7 @@ async def test_a_result_that_does_not_fit_is_the_peers_fault() -> None:
 async def test_parameters_of_ours_that_cannot_be_written_send_nothing() -> None:
     odd = Method[Any, Any]("odd", object, Nothing)
     seen = Seen()
-    async with asyncio.timeout(5), talk(None, None, taps=(seen,)) as (client, _):
+    async with asyncio.timeout(5), talk(None, None, observers=(seen,)) as (client, _):
         with pytest.raises(EncodeError):
             await client.request(odd, object())
     assert seen == []

@@ -17,7 +17,7 @@ from duologue.schema import v1
 from duologue.schema.base import Method, Model, Notification
 from duologue.schema.codec import check_readable
 from duologue.transports.memory import memory_pair
-from tests.runtime.vocabulary import PING, UPDATE, Nothing, Ping, Seen, Update, frame, talk
+from tests.runtime.messages import PING, UPDATE, Nothing, Ping, Seen, Update, frame, talk
 
 
 class Sum(Model, frozen=True, kw_only=True):
@@ -213,7 +213,7 @@ async def test_a_result_type_that_no_json_fits_is_a_type_error_before_anything_i
     async def ping(context: Context, params: Ping) -> Ping:
         return params
 
-    async with asyncio.timeout(5), talk(None, agent_side, taps=(seen,)) as (client, _):
+    async with asyncio.timeout(5), talk(None, agent_side, observers=(seen,)) as (client, _):
         with pytest.raises(TypeError, match="cannot be read from JSON"):
             await client.request(Method("ping", Ping, kind), Ping())
         assert seen == []

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from msgspec import Raw
 
-from duologue.errors import ConnectionLost, Deadlock, InternalError, PeerTooFast, ProtocolViolation
+from duologue.errors import ConnectionLost, Deadlock, InputLimitExceeded, InternalError, ProtocolViolation
 from duologue.runtime.connection import Connection
 from duologue.runtime.handlers import Context, Handlers
 from duologue.schema.base import Method, Notification
 from duologue.transports.memory import memory_pair
-from tests.runtime.vocabulary import FORK, NEW, PING, PROMPT, UPDATE, Nothing, Ping, Scoped, Update, frame, talk
+from tests.runtime.messages import FORK, NEW, PING, PROMPT, UPDATE, Nothing, Ping, Scoped, Update, frame, talk
 
 BIG = "x" * 1000
 
@@ -66,7 +66,7 @@ async def test_what_waits_for_readers_pauses_reading_although_no_handler_is_behi
         handled.put_nowait(params.text)
 
     async with asyncio.timeout(5), talk(client_side, max_incoming_bytes=10_000) as (client, agent):
-        client.unread.start("s", ["unread"], 20_000, lambda: None)
+        client.unread.add("s", ["unread"], 20_000, lambda: None)
         for text in ("on its way", "behind"):
             await agent.notify(UPDATE, Update(session_id="s", text=text))
             for _ in range(100):
@@ -74,7 +74,7 @@ async def test_what_waits_for_readers_pauses_reading_although_no_handler_is_behi
         assert client.is_paused
         assert handled.get_nowait() == "on its way"
         assert handled.empty()
-        client.unread.stop("s", 20_000)
+        client.unread.remove("s", 20_000)
         assert await handled.get() == "behind"
 
 
@@ -143,7 +143,7 @@ async def test_input_beyond_the_hard_mark_ends_the_connection_with_a_named_error
         starving = asyncio.ensure_future(client.request(PING, Ping()))
         with pytest.raises(ConnectionLost):
             await client.request(PROMPT, Update(session_id="s", text=""))
-        with pytest.raises(PeerTooFast, match="wait to be handled"):
+        with pytest.raises(InputLimitExceeded, match="wait to be handled"):
             await starving
         never.set()
 
@@ -216,7 +216,7 @@ async def test_a_caller_cancelled_at_the_moment_its_turn_comes_passes_it_on() ->
     near, far = memory_pair()
     async with (
         asyncio.timeout(5),
-        Connection(near, max_pending=1, taps=(cancel_the_next,)) as client,
+        Connection(near, max_pending=1, observers=(cancel_the_next,)) as client,
         Connection(far, agent_side),
     ):
         running, *waiting = (asyncio.ensure_future(client.request(PING, Ping(text=str(n)))) for n in range(3))

@@ -18,7 +18,7 @@ from duologue.runtime.handlers import Context, Handlers
 from duologue.transports.base import Transport
 from duologue.transports.memory import memory_pair
 from tests.chaos.stopwatch import Stopwatch
-from tests.runtime.vocabulary import (
+from tests.runtime.messages import (
     CANCEL,
     HELLO,
     NEW,
@@ -51,7 +51,11 @@ def agent_that_greets() -> Handlers:
 @asynccontextmanager
 async def gated(handlers: Handlers) -> AsyncGenerator[tuple[Connection, Connection]]:
     near, far = memory_pair()
-    async with asyncio.timeout(5), Connection(near) as client, Connection(far, handlers, first="initialize") as agent:
+    async with (
+        asyncio.timeout(5),
+        Connection(near) as client,
+        Connection(far, handlers, first_method="initialize") as agent,
+    ):
         yield client, agent
 
 
@@ -153,7 +157,7 @@ async def test_a_request_that_waits_for_initialize_can_be_cancelled() -> None:
         return params
 
     near, far = memory_pair()
-    async with asyncio.timeout(5), Connection(far, agent_side, first="initialize"), near:
+    async with asyncio.timeout(5), Connection(far, agent_side, first_method="initialize"), near:
         near.send(frame(id=1, method="initialize"))
         near.send(frame(id=2, method="ping"))
         await asyncio.sleep(0)
@@ -262,8 +266,8 @@ class HalfClosed(Transport):
         self._has_received = False
 
     @property
-    def queued(self) -> int:
-        return self._inner.queued
+    def pending_bytes(self) -> int:
+        return self._inner.pending_bytes
 
     async def receive(self) -> list[bytes]:
         if self._has_received:

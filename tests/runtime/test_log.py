@@ -13,7 +13,7 @@ from duologue.runtime.connection import Connection
 from duologue.runtime.handlers import Context, Handlers
 from duologue.runtime.log import FrameLog, shorten
 from duologue.transports.memory import memory_pair
-from tests.runtime.vocabulary import PING, UPDATE, Ping, Update, frame, talk
+from tests.runtime.messages import PING, UPDATE, Ping, Update, frame, talk
 
 SECRET = "sk-planted-secret"
 
@@ -53,7 +53,7 @@ async def test_each_frame_is_one_line_with_direction_method_id_size_and_duration
     def measure(direction: str, frame: bytes) -> None:
         sizes.append(len(frame))
 
-    async with asyncio.timeout(5), Connection(far, agent_that_echoes(), taps=(measure,)) as agent, near:
+    async with asyncio.timeout(5), Connection(far, agent_that_echoes(), observers=(measure,)) as agent, near:
         near.send(frame(id=7, method="ping", params={"text": SECRET}))
         near.send(frame(id="7", method=SECRET[:3], params={"text": SECRET}))
         near.send(b"{not json " + SECRET.encode())
@@ -83,7 +83,7 @@ async def test_no_secret_reaches_the_log_at_any_level(caplog: pytest.LogCaptureF
     caplog.set_level(1)
     await talk_a_little()
     near, far = memory_pair()
-    async with asyncio.timeout(5), Connection(far, agent_that_echoes(), skips_noise=True) as agent, near:
+    async with asyncio.timeout(5), Connection(far, agent_that_echoes(), ignore_stray_output=True) as agent, near:
         agent.handlers.on(UPDATE)(ignore)
         for hostile in (
             frame(id=1, method={"x": SECRET}),

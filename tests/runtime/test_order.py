@@ -11,7 +11,7 @@ from duologue.errors import Deadlock, InvalidParams
 from duologue.runtime.handlers import Context, Handlers
 from duologue.schema.base import Method, Notification
 from tests.chaos.stopwatch import Stopwatch
-from tests.runtime.vocabulary import CANCEL, CLOSE, NEW, PING, PROMPT, UPDATE, Nothing, Ping, Scoped, Update, talk
+from tests.runtime.messages import CANCEL, CLOSE, NEW, PING, PROMPT, UPDATE, Nothing, Ping, Scoped, Update, talk
 
 
 def agent_that_streams(count: int) -> Handlers:
@@ -174,7 +174,7 @@ async def test_an_agents_updates_for_a_new_session_leave_after_the_answer_that_i
         await context.connection.notify(UPDATE, Update(session_id="fresh", text="too early"))
         return Scoped(session_id="fresh")
 
-    async with asyncio.timeout(5), talk(None, agent_side, taps=(watch,)) as (client, _):
+    async with asyncio.timeout(5), talk(None, agent_side, observers=(watch,)) as (client, _):
         await client.request(NEW, Nothing())
         request, answer, update = sent
         assert b'"method":"new"' in request

@@ -16,7 +16,7 @@ from duologue.runtime.connection import Connection
 from duologue.runtime.handlers import Context, Handlers
 from duologue.schema.base import Method
 from duologue.transports.memory import MemoryTransport, memory_pair
-from tests.runtime.vocabulary import FORK, NEW, PING, PROMPT, UPDATE, Nothing, Ping, Scoped, Update, frame
+from tests.runtime.messages import FORK, NEW, PING, PROMPT, UPDATE, Nothing, Ping, Scoped, Update, frame
 
 QUESTION = Method("question", Update, Nothing, side="client")
 SESSIONS = ["a", "b", "c"]

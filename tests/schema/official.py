@@ -11,7 +11,7 @@ from typing import Any
 from jsonschema import Draft202012Validator
 
 from duologue.schema import v1, v2
-from duologue.schema.refusal import is_array, is_object
+from duologue.schema.lenient_errors import is_array, is_object
 from scripts.schema.__main__ import OFFICIAL, VERSIONS, load
 from scripts.schema.shapes import Schema
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from duologue.schema.refusal import is_object
+from duologue.schema.lenient_errors import is_object
 from scripts.schema.shapes import (
     Alias,
     AnyObject,

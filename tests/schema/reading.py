@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from duologue.errors import InvalidParams
-from duologue.schema.codec import Mended, decode, encode
+from duologue.schema.codec import Defaulted, decode, encode
 from duologue.schema.lenient import reader_for
 from tests.schema.official import Official
 from tests.schema.oracle import Bad, Oracle
@@ -39,7 +39,7 @@ def assert_reads_as_the_schema_says(official: Official, definition: str, value: 
 
 def assert_both_readers_agree(type_: Any, value: Any) -> None:
     """A valid message needs no forgiveness, and the slow reader makes the same of it as the fast one."""
-    mended: list[Mended] = []
+    mended: list[Defaulted] = []
     strictly = decode(type_, wire(value), mended.append)
     assert mended == []
     leniently = reader_for(type_)(json.loads(wire(value)), None, mended)

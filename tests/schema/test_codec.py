@@ -13,7 +13,7 @@ from duologue.errors import EncodeError, InvalidParams
 from duologue.schema import v1, v2
 from duologue.schema.base import Model, Other
 from duologue.schema.codec import (
-    Mended,
+    Defaulted,
     check_readable,
     decode,
     decode_params,
@@ -56,7 +56,7 @@ def test_the_error_names_the_place() -> None:
 
 
 def test_what_was_forgiven_is_reported_in_order_of_the_fields() -> None:
-    mended: list[Mended] = []
+    mended: list[Defaulted] = []
     raw = (
         b'{"sessionId":"s","update":{"sessionUpdate":"tool_call","toolCallId":"c","title":"t","kind":5,"content":[7]}}'
     )
@@ -69,7 +69,7 @@ def test_what_was_forgiven_is_reported_in_order_of_the_fields() -> None:
 
 
 def test_the_reports_of_a_dropped_item_are_dropped_with_it() -> None:
-    mended: list[Mended] = []
+    mended: list[Defaulted] = []
     raw = b'{"toolCallId":"c","content":[{"type":"content","content":{"type":"text","annotations":5}}]}'
     decode(v1.ToolCallUpdate, raw, mended.append)
 
@@ -77,7 +77,7 @@ def test_the_reports_of_a_dropped_item_are_dropped_with_it() -> None:
 
 
 def test_the_reports_of_a_value_read_as_absent_go_with_it() -> None:
-    mended: list[Mended] = []
+    mended: list[Defaulted] = []
     background = b'[{"type":"terminal","terminalId":"t","_meta":5},7]'
     decode(v2.WorkState, b'{"state":"running","background":' + background + b"}", mended.append)
 
@@ -85,7 +85,7 @@ def test_the_reports_of_a_value_read_as_absent_go_with_it() -> None:
 
 
 def test_forgiveness_inside_an_untagged_union_is_reported_with_the_whole_path() -> None:
-    mended: list[Mended] = []
+    mended: list[Defaulted] = []
     raw = b'{"protocolVersion":1,"authMethods":[{"id":"a","name":"A","description":5}]}'
     decode(v1.InitializeResponse, raw, mended.append)
 

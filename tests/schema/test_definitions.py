@@ -8,7 +8,7 @@ from typing import Any
 import hypothesis
 import pytest
 
-from duologue.schema.refusal import is_array, is_object
+from duologue.schema.lenient_errors import is_array, is_object
 from tests.schema.instances import Least, Maker, instances, varieties
 from tests.schema.official import ALL, Official
 from tests.schema.reading import assert_both_readers_agree, assert_reads_as_the_schema_says

@@ -73,7 +73,7 @@ def test_the_first_answer_is_read_with_logins_of_every_draft() -> None:
     raw = b'{"protocolVersion":1,"authMethods":[{"id":"key","name":"Key","type":"env_var","varName":"API_KEY"}]}'
     answer = decode(legacy.InitializeResponse, raw)
 
-    assert answer.agent_capabilities == legacy.AgentCapabilities()
+    assert answer.agent_capabilities == legacy.LegacyAgentCapabilities()
     assert [type(method).__name__ for method in answer.auth_methods] == ["AuthMethodEnvVar"]
 
 
@@ -99,9 +99,9 @@ def test_the_former_name_of_the_mcp_capabilities_counts_only_where_todays_is_mis
 def test_what_an_agent_of_seed_004_expects_of_a_wait_is_read_from_its_meta(
     wish: JsonValue, seconds: float | None, output: bool
 ) -> None:
-    assert legacy.wait_wish({legacy.KEPT_UNDER: wish}) == (seconds, output)
-    assert legacy.wait_wish(None) == (None, False)
-    assert legacy.kept(output="x") == {legacy.KEPT_UNDER: {"output": "x"}}
+    assert legacy.wait_request({legacy.KEPT_UNDER: wish}) == (seconds, output)
+    assert legacy.wait_request(None) == (None, False)
+    assert legacy.seed_meta(output="x") == {legacy.KEPT_UNDER: {"output": "x"}}
 
 
 def mcp_of(response: bytes) -> v1.McpCapabilities:

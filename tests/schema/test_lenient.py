@@ -11,8 +11,8 @@ import pytest
 from duologue.errors import InvalidParams
 from duologue.schema import v1
 from duologue.schema.base import Other
-from duologue.schema.codec import Mended, decode, encode
-from duologue.schema.refusal import is_array, is_object
+from duologue.schema.codec import Defaulted, decode, encode
+from duologue.schema.lenient_errors import is_array, is_object
 from scripts.schema.shapes import Enumeration, Field, HalfTagged, ListOf, Merged, Named, Structure, TaggedUnion
 from tests.schema.instances import UNKNOWN, Everything, Maker, Sprinkled, varieties
 from tests.schema.official import UNSTABLE, Official
@@ -149,7 +149,7 @@ def test_a_bad_item_is_dropped_and_counted_and_the_good_ones_stay(place: Place) 
     good = Maker(official.schema, Everything()).type(field.type)[0]
     bad = 5 if not isinstance(good, int) else "x"
     value = {**full(official, structure), field.wire: [good, bad, good]}
-    mended: list[Mended] = []
+    mended: list[Defaulted] = []
     model = decode(official.type_of(structure.name), wire(value), mended.append)
     back: Any = decode(dict[str, Any], encode(model))
 
@@ -175,7 +175,7 @@ def test_where_no_forgiveness_is_marked_one_bad_item_fails_the_message(place: Pl
 def test_null_reads_as_empty_where_the_schema_says_so(place: Place) -> None:
     official, structure, field = place
     value = full(official, structure)
-    mended: list[Mended] = []
+    mended: list[Defaulted] = []
     decode(official.type_of(structure.name), wire({**value, field.wire: None}), mended.append)
 
     assert mended == []
@@ -271,7 +271,7 @@ def test_a_known_tag_with_a_bad_payload_never_becomes_other(union: Union) -> Non
 def test_an_unknown_enumeration_value_is_kept_as_it_came(place: Place) -> None:
     official, structure, field = place
     value = {**full(official, structure), field.wire: "_later"}
-    mended: list[Mended] = []
+    mended: list[Defaulted] = []
     model = decode(official.type_of(structure.name), wire(value), mended.append)
     back: Any = decode(dict[str, Any], encode(model))
 
@@ -315,7 +315,7 @@ def test_meta_may_be_null_and_a_bad_one_is_forgiven(place: Place) -> None:
     type_ = official.type_of(structure.name)
     value = full(official, structure)
     without = {key: item for key, item in value.items() if key != "_meta"}
-    mended: list[Mended] = []
+    mended: list[Defaulted] = []
     decode(type_, wire({**value, "_meta": None}), mended.append)
 
     assert mended == []
@@ -344,7 +344,7 @@ def test_a_mode_update_without_any_name_of_the_mode_is_refused_by_path() -> None
 
 
 def test_a_mode_update_with_the_former_name_of_the_mode_is_read_and_reported() -> None:
-    reported: list[Mended] = []
+    reported: list[Defaulted] = []
 
     assert decode(v1.CurrentModeUpdate, b'{"modeId":"ask"}', reported.append).current_mode_id == "ask"
     assert [mended.problem for mended in reported] == ["read as currentModeId"]

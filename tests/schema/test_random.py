@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from duologue.errors import InvalidParams
 from duologue.schema import v1, v2
 from duologue.schema.codec import decode
-from duologue.schema.refusal import is_array, is_object
+from duologue.schema.lenient_errors import is_array, is_object
 from tests.schema.instances import ANYTHING, AtRandom, Maker
 from tests.schema.official import UNSTABLE, Official
 from tests.schema.reading import assert_reads_as_the_schema_says, refusal

@@ -10,7 +10,7 @@ import pytest
 
 from duologue.store.base import Store
 from duologue.store.memory import MemoryStore
-from duologue.store.sqlite import SqliteStore
+from duologue.store.sqlite.store import SqliteStore
 
 
 @pytest.fixture(params=["memory", "sqlite"])

@@ -7,8 +7,8 @@ import sys
 from pathlib import Path
 
 from duologue.errors import StoreFull
-from duologue.store.sqlite import SqliteStore
-from tests.store.telling import info, numbered, numbers_told
+from duologue.store.sqlite.store import SqliteStore
+from tests.store.messages import info, numbered, numbers_told
 
 
 def fill(ballast: Path) -> None:

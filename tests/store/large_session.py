@@ -11,14 +11,14 @@ from duologue.conversation.content import TextContent
 from duologue.conversation.updates import (
     ContentPart,
     MessageChunk,
-    PlanChanged,
     PlanEntry,
-    ToolCallChanged,
+    PlanUpdate,
+    ToolCallUpdate,
     ToolContent,
 )
-from duologue.store.sqlite import SqliteStore
+from duologue.store.sqlite.store import SqliteStore
 from tests.memory import peak_bytes
-from tests.store.telling import info
+from tests.store.messages import info
 
 EVENTS_OF_A_ROUND = 100
 
@@ -33,8 +33,8 @@ async def write(path: Path, events: int, size: int) -> None:
             for step in range(5):
                 status = "completed" if step == 4 else "in_progress"
                 content: list[ToolContent] = [ContentPart(text)] * step
-                log.append(ToolCallChanged(tool_call_id=f"t{number}", status=status, content=content, is_new=not step))
-            log.append(PlanChanged(entries=[PlanEntry(f"step {number}")]))
+                log.append(ToolCallUpdate(tool_call_id=f"t{number}", status=status, content=content, is_new=not step))
+            log.append(PlanUpdate(entries=[PlanEntry(f"step {number}")]))
             await log.commit()
 
 
@@ -48,9 +48,9 @@ async def replay(path: Path) -> None:
             match update:
                 case MessageChunk(content=TextContent(text=text)):
                     characters += len(text)
-                case ToolCallChanged(status="completed"):
+                case ToolCallUpdate(status="completed"):
                     tool_calls += 1
-                case PlanChanged():
+                case PlanUpdate():
                     plans += 1
                 case _:
                     raise AssertionError(update)

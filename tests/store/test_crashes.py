@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from duologue.errors import ResourceNotFound, StoreError
-from duologue.store.database import FILE_NAME
-from duologue.store.sqlite import SqliteStore
+from duologue.store.sqlite.database import FILE_NAME
+from duologue.store.sqlite.store import SqliteStore
 from tests.store.crash_states import Files, crash_states, last_mark, replayed, write_files
 from tests.store.faulty_files import FaultyFiles, Operation, faulty_files
-from tests.store.telling import info, numbered, numbers_told
+from tests.store.messages import info, numbered, numbers_told
 from tests.store.writers import Writers
 
 KILLS = 100

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from duologue.errors import StoreError, StoreFull
-from duologue.store.database import FILE_NAME
-from duologue.store.sqlite import SqliteStore
+from duologue.store.sqlite.database import FILE_NAME
+from duologue.store.sqlite.store import SqliteStore
 from tests.store.faulty_files import Operation, faulty_files
-from tests.store.telling import info, numbered, numbers_told
+from tests.store.messages import info, numbered, numbers_told
 
 ROOT = Path(__file__).parents[2]
 
@@ -57,14 +57,14 @@ async def test_a_disk_full_at_any_write_of_a_turn_is_told_and_saving_resumes(qui
                         await log.commit()
                     except StoreFull:
                         told = True
-                        assert isinstance(log.trouble, StoreFull)
+                        assert isinstance(log.write_error, StoreFull)
                 assert told == fault.struck
                 if told:
                     expected = len(await numbers_told(store, "s"))
                     assert await numbers_told(store, "s") == list(range(1, expected + 1))
                 fault.is_over = True
                 await log.commit()
-                assert log.trouble is None
+                assert log.write_error is None
                 assert await numbers_told(store, "s") == [1, 2, 3, 4, 5]
             async with SqliteStore(quick_path / str(writes)) as store:
                 assert await numbers_told(store, "s") == [1, 2, 3, 4, 5]
@@ -185,8 +185,8 @@ READ_ONLY = """
 import asyncio, sys
 from pathlib import Path
 from duologue.errors import StoreError
-from duologue.conversation.setup import SessionInfo
-from duologue.store.sqlite import SqliteStore
+from duologue.conversation.session_setup import SessionInfo
+from duologue.store.sqlite.store import SqliteStore
 
 async def main() -> None:
     async with SqliteStore(Path(sys.argv[1])) as store:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from duologue.errors import StoreError, StoreFull
-from duologue.store.rows import MAX_NUMBER, checksum, place, seed_of
+from duologue.store.sqlite.rows import MAX_NUMBER, checksum, place, seed_of
 
 
 def test_the_events_of_a_session_lie_between_those_of_its_neighbours() -> None:

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from duologue.store.database import Database
-from duologue.store.sqlite import SqliteStore
-from tests.store.telling import execute, info, numbered
+from duologue.store.sqlite.database import Database
+from duologue.store.sqlite.store import SqliteStore
+from tests.store.messages import execute, info, numbered
 
 ROOT = Path(__file__).parents[2]
 

@@ -17,13 +17,13 @@ import pytest
 
 from duologue.conversation.updates import encode_update
 from duologue.errors import InvalidParams, SessionInUse, StoreError
-from duologue.store.connecting import VERSION
-from duologue.store.database import FILE_NAME
-from duologue.store.locks import SessionLock
+from duologue.store.records import Batch, Record
 from duologue.store.replay import Damage
-from duologue.store.shelf import Batch, Record
-from duologue.store.sqlite import SqliteStore
-from tests.store.telling import execute, info, numbered, numbers_told, say, told, tool
+from duologue.store.sqlite.connection import VERSION
+from duologue.store.sqlite.database import FILE_NAME
+from duologue.store.sqlite.locks import SessionLock
+from duologue.store.sqlite.store import SqliteStore
+from tests.store.messages import execute, info, numbered, numbers_told, say, told, tool
 from tests.store.writers import Writers
 
 
@@ -339,7 +339,7 @@ async def test_a_record_of_a_newer_version_is_passed_over_and_kept(
 ) -> None:
     """A newer program may have written here before an older one was started again."""
     async with kept(tmp_path, "s") as store:
-        shelf = await store.hold("s")
+        shelf = await store.acquire("s")
         await shelf.write(
             Batch([Record(2, "snapshot", None, b"\x00"), Record(3, "update", None, b'{"update":"dream"}')], {})
         )
@@ -356,7 +356,7 @@ async def test_a_record_of_a_newer_version_is_passed_over_and_kept(
 @pytest.mark.fault("STO-15")
 async def test_a_step_of_a_tool_call_that_a_newer_version_wrote_is_passed_over(tmp_path: Path) -> None:
     async with kept(tmp_path, "s") as store:
-        shelf = await store.hold("s")
+        shelf = await store.acquire("s")
         first, last = tool("t", "pending", is_new=True), tool("t", "completed")
         bodies = [encode_update(first), b'{"update":"tool_call","tool_call_id":7}', encode_update(last)]
         await shelf.write(Batch([Record(2 + index, "update", "tool t", body) for index, body in enumerate(bodies)], {}))

@@ -8,23 +8,23 @@ import pytest
 
 from duologue.conversation.content import ImageContent, TextContent
 from duologue.conversation.updates import (
-    InfoChanged,
-    ModeChanged,
-    Notice,
-    PlanChanged,
+    InfoUpdate,
+    ModeUpdate,
+    NoticeUpdate,
     PlanEntry,
+    PlanUpdate,
     Update,
 )
 from duologue.errors import EncodeError, InvalidParams, ResourceNotFound, SessionInUse, StoreError
 from duologue.store.base import Archived, Store
-from tests.store.telling import info, say, told, tool
+from tests.store.messages import info, say, told, tool
 
 
 async def test_what_was_told_is_told_again_in_order(store: Store) -> None:
     updates: list[Update] = [
         say("Hello", "m1"),
-        PlanChanged(entries=[PlanEntry("Read"), PlanEntry("Write")]),
-        ModeChanged(mode_id="ask"),
+        PlanUpdate(entries=[PlanEntry("Read"), PlanEntry("Write")]),
+        ModeUpdate(mode_id="ask"),
         say("thinking", "m2", role="thought"),
         tool("t1", "completed", is_new=True),
         say("Bye", "m3"),
@@ -74,7 +74,7 @@ async def test_a_replay_adds_nothing_to_what_is_kept(store: Store) -> None:
 @pytest.mark.rule(126)
 async def test_notices_are_for_the_moment(store: Store) -> None:
     async with await store.create(info("s")) as log:
-        log.append(Notice(severity="warning", title="Rate limit"))
+        log.append(NoticeUpdate(severity="warning", title="Rate limit"))
         log.append(say("Hi"))
 
     assert await told(store, "s") == [say("Hi")]
@@ -83,7 +83,7 @@ async def test_notices_are_for_the_moment(store: Store) -> None:
 async def test_what_json_cannot_say_is_refused_and_what_utf8_cannot_say_is_replaced(store: Store) -> None:
     async with await store.create(info("s")) as log:
         with pytest.raises(EncodeError):
-            log.append(ModeChanged(mode_id="x", meta={"self": object()}))
+            log.append(ModeUpdate(mode_id="x", meta={"self": object()}))
         log.append(say("half \ud83e a fox"))
 
     assert await told(store, "s") == [say("half \ufffd a fox")]
@@ -273,11 +273,11 @@ async def test_the_entry_of_a_session_is_what_it_was_given(store: Store) -> None
 
 async def test_a_title_that_is_told_is_the_title_in_the_list(store: Store) -> None:
     async with await store.create(info("s")) as log:
-        log.append(InfoChanged(title="Told"))
-        log.append(InfoChanged(updated_at="2026-01-01T00:00:00Z"))
+        log.append(InfoUpdate(title="Told"))
+        log.append(InfoUpdate(updated_at="2026-01-01T00:00:00Z"))
 
     assert (await store.info("s")).title == "Told"
-    assert await told(store, "s") == [InfoChanged(title="Told", updated_at="2026-01-01T00:00:00Z")]
+    assert await told(store, "s") == [InfoUpdate(title="Told", updated_at="2026-01-01T00:00:00Z")]
 
 
 async def test_the_list_shows_first_where_something_happened_last(store: Store) -> None:

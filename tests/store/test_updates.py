@@ -16,41 +16,41 @@ from duologue.conversation.content import (
     TextContent,
     UnknownContent,
 )
-from duologue.conversation.settings import Option, OptionGroup, Setting
+from duologue.conversation.settings import ConfigOption, Option, OptionGroup
 from duologue.conversation.updates import (
-    Command,
-    CommandsChanged,
-    CompactionChanged,
+    AvailableCommand,
+    CommandsUpdate,
     CompactionChunk,
+    CompactionUpdate,
     ContentPart,
     FileChange,
-    InfoChanged,
+    InfoUpdate,
     Location,
-    MessageChanged,
     MessageChunk,
-    ModeChanged,
-    Notice,
-    PlanChanged,
+    MessageUpdate,
+    ModeUpdate,
+    NoticeUpdate,
     PlanEntry,
-    PlanRemoved,
-    SessionMessageChanged,
+    PlanRemovedUpdate,
+    PlanUpdate,
     SessionMessageChunk,
-    SettingsChanged,
-    StateChanged,
-    SubagentChanged,
-    TerminalChanged,
+    SessionMessageUpdate,
+    SettingsUpdate,
+    StateUpdate,
+    SubagentUpdate,
     TerminalOutputChunk,
     TerminalPart,
-    ToolCallChanged,
+    TerminalUpdate,
+    ToolCallUpdate,
     ToolContentChunk,
     UnknownPart,
-    UnknownUpdate,
+    UnrecognizedUpdate,
     Update,
-    UsageChanged,
+    UsageUpdate,
 )
-from duologue.conversation.work import TerminalExit, TerminalSize
+from duologue.conversation.work_state import TerminalExit, TerminalSize
 from duologue.store.base import Store
-from tests.store.telling import info, told
+from tests.store.messages import info, told
 
 META = {"key": [1, None, 2**60, 0.5, {"deep": True}]}
 ANNOTATIONS = Annotations(audience=["user"], priority=0.5, last_modified="2026-01-01T00:00:00Z", meta=META)
@@ -63,7 +63,7 @@ CONTENTS: list[Content] = [
     Resource("file:///b", blob="aGk="),
     UnknownContent({"type": "hologram", "rays": [1]}),
 ]
-TOOL_CALL = ToolCallChanged(
+TOOL_CALL = ToolCallUpdate(
     tool_call_id="t",
     title="Edit",
     kind="edit",
@@ -82,26 +82,28 @@ TOOL_CALL = ToolCallChanged(
     meta=META,
 )
 SETTINGS = [
-    Setting(setting_id="m", name="Mode", value="ask", options=[Option("ask", "Ask", "asks", META)], category="mode"),
-    Setting(
+    ConfigOption(
+        setting_id="m", name="Mode", value="ask", options=[Option("ask", "Ask", "asks", META)], category="mode"
+    ),
+    ConfigOption(
         setting_id="g", name="G", groups=[OptionGroup("x", "X", [Option("a", "A")], META)], description="d", meta=META
     ),
-    Setting(setting_id="b", name="B", kind="boolean", value=True),
-    Setting(setting_id="o", name="O", kind="dial", other={"angle": 90}),
+    ConfigOption(setting_id="b", name="B", kind="boolean", value=True),
+    ConfigOption(setting_id="o", name="O", kind="dial", other={"angle": 90}),
 ]
 UPDATES: list[Update] = [
     *(MessageChunk(role="user", content=content, message_id="m", meta=META) for content in CONTENTS),
     TOOL_CALL,
-    PlanChanged(plan_id="p", entries=[PlanEntry("a", "completed", "high", META)], meta=META),
-    PlanChanged(plan_id="q", uri="file:///plan.md", markdown="# Plan", other={"type": "tree"}),
-    CommandsChanged(commands=[Command("clear", "Forget", "what", META)], meta=META),
-    ModeChanged(mode_id="ask", meta=META),
-    SettingsChanged(settings=SETTINGS, meta=META),
-    InfoChanged(title="Title", updated_at="2026-01-01T00:00:00Z", meta=META),
-    UsageChanged(used=1, size=2, cost=0.5, currency="EUR", meta=META),
-    CompactionChanged(compaction_id="c", status="completed", summary=CONTENTS, meta=META),
-    CompactionChanged(compaction_id="d", status="failed", error="too long"),
-    SubagentChanged(
+    PlanUpdate(plan_id="p", entries=[PlanEntry("a", "completed", "high", META)], meta=META),
+    PlanUpdate(plan_id="q", uri="file:///plan.md", markdown="# Plan", other={"type": "tree"}),
+    CommandsUpdate(commands=[AvailableCommand("clear", "Forget", "what", META)], meta=META),
+    ModeUpdate(mode_id="ask", meta=META),
+    SettingsUpdate(settings=SETTINGS, meta=META),
+    InfoUpdate(title="Title", updated_at="2026-01-01T00:00:00Z", meta=META),
+    UsageUpdate(used=1, size=2, cost=0.5, currency="EUR", meta=META),
+    CompactionUpdate(compaction_id="c", status="completed", summary=CONTENTS, meta=META),
+    CompactionUpdate(compaction_id="d", status="failed", error="too long"),
+    SubagentUpdate(
         session_id="sub",
         title="Sub",
         description="d",
@@ -111,7 +113,7 @@ UPDATES: list[Update] = [
         additional_directories=["/a"],
         meta=META,
     ),
-    SessionMessageChanged(
+    SessionMessageUpdate(
         message_id="sm",
         sender_session_id="a",
         recipient_session_id="b",
@@ -120,8 +122,8 @@ UPDATES: list[Update] = [
         content=CONTENTS,
         meta=META,
     ),
-    MessageChanged(role="agent", message_id="whole", content=CONTENTS, meta=META),
-    TerminalChanged(
+    MessageUpdate(role="agent", message_id="whole", content=CONTENTS, meta=META),
+    TerminalUpdate(
         terminal_id="term",
         command="make",
         cwd="/",
@@ -131,14 +133,14 @@ UPDATES: list[Update] = [
         can_cancel=True,
         meta=META,
     ),
-    UnknownUpdate(tag="new", fields={"a": [1]}, meta=META),
+    UnrecognizedUpdate(tag="new", fields={"a": [1]}, meta=META),
 ]
 SHOWN_OTHERWISE = {
-    Notice,
-    PlanRemoved,
+    NoticeUpdate,
+    PlanRemovedUpdate,
     CompactionChunk,
     SessionMessageChunk,
-    StateChanged,
+    StateUpdate,
     TerminalOutputChunk,
     ToolContentChunk,
 }
@@ -171,26 +173,26 @@ async def test_pieces_of_tool_content_and_of_output_come_back_as_wholes_and_stat
     shown = ContentPart(TextContent("a"))
     async with await store.create(info("s")) as log:
         for update in (
-            StateChanged(state="running"),
+            StateUpdate(state="running"),
             ToolContentChunk(tool_call_id="t", content=[shown]),
             TerminalOutputChunk(terminal_id="x", data=b"one "),
-            ToolCallChanged(tool_call_id="t", title="Run", meta={"a": 1, "b": 1}),
+            ToolCallUpdate(tool_call_id="t", title="Run", meta={"a": 1, "b": 1}),
             ToolContentChunk(tool_call_id="t", content=[TerminalPart("x")]),
-            TerminalChanged(terminal_id="x", command="make", meta={"a": 1}),
+            TerminalUpdate(terminal_id="x", command="make", meta={"a": 1}),
             TerminalOutputChunk(terminal_id="x", data=b"two"),
-            ToolCallChanged(tool_call_id="t", meta={"b": None, "c": 1}),
+            ToolCallUpdate(tool_call_id="t", meta={"b": None, "c": 1}),
         ):
             log.append(update)
 
     assert await told(store, "s") == [
-        ToolCallChanged(tool_call_id="t", title="Run", content=[shown, TerminalPart("x")], meta={"a": 1, "c": 1}),
-        TerminalChanged(terminal_id="x", command="make", output=b"one two", meta={"a": 1}),
+        ToolCallUpdate(tool_call_id="t", title="Run", content=[shown, TerminalPart("x")], meta={"a": 1, "c": 1}),
+        TerminalUpdate(terminal_id="x", command="make", output=b"one two", meta={"a": 1}),
     ]
 
 
 async def test_a_cost_that_was_not_said_again_comes_back_as_it_was(store: Store) -> None:
     async with await store.create(info("s")) as log:
-        log.append(UsageChanged(used=1, size=2, cost=0.5, currency="EUR"))
-        log.append(UsageChanged(used=2, size=2))
+        log.append(UsageUpdate(used=1, size=2, cost=0.5, currency="EUR"))
+        log.append(UsageUpdate(used=2, size=2))
 
-    assert await told(store, "s") == [UsageChanged(used=2, size=2, cost=0.5, currency="EUR")]
+    assert await told(store, "s") == [UsageUpdate(used=2, size=2, cost=0.5, currency="EUR")]

@@ -20,8 +20,8 @@ from typing import Self
 
 from duologue.conversation.updates import MessageChunk
 from duologue.errors import ResourceNotFound
-from duologue.store.sqlite import SqliteStore
-from tests.store.telling import info, numbered
+from duologue.store.sqlite.store import SqliteStore
+from tests.store.messages import info, numbered
 
 __all__ = ["Writer", "Writers"]
 

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from duologue.transports import tree
-from duologue.transports.environment import OWNER
+from duologue.transports.process import process_tree as tree
+from duologue.transports.process.environment import OWNER
 from tests.transports.waiting import until
 
 
@@ -36,7 +36,7 @@ async def nothing_left(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[str]:
     children = tree.descendants(os.getpid())
     yield mark
     # A test may leave it to the guard to end what it killed.
-    await until(lambda: tree.marked(mark) == [])
+    await until(lambda: tree.find_by_marker(mark) == [])
     assert tree.descendants(os.getpid()) == children
     assert open_descriptors() == descriptors
     await until(lambda: set(threading.enumerate()) <= threads)

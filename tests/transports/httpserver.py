@@ -11,8 +11,8 @@ from typing import Any, TypeAlias
 
 from starlette.types import Receive, Scope, Send
 
-from duologue.mcp.loopback import serve_on_loopback
-from duologue.transports.address import Address
+from duologue.mcp.tool_server.http import serve_on_loopback
+from duologue.transports.remote.url import RemoteEndpoint
 
 Json: TypeAlias = dict[str, Any]
 
@@ -144,11 +144,11 @@ async def _body(receive: Receive) -> bytes:
 
 
 @asynccontextmanager
-async def serving(fake: Fake) -> AsyncGenerator[Address]:
+async def serving(fake: Fake) -> AsyncGenerator[RemoteEndpoint]:
     """The address of such a server; its streams end with it."""
     async with serve_on_loopback(fake) as base:
         try:
-            yield Address.of(f"{base}/acp")
+            yield RemoteEndpoint.of(f"{base}/acp")
         finally:
             for queue in fake.queues.values():
                 queue.put_nowait(END)

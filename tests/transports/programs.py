@@ -29,7 +29,7 @@ def reporter(max_message_bytes: int) -> list[str]:
         f"""
         import asyncio
         from duologue.errors import MessageTooLarge
-        from duologue.transports.stdio import StdioTransport
+        from duologue.transports.stdio.stdio import StdioTransport
         from tests.transports.programs import summary
 
         async def main():
@@ -49,7 +49,7 @@ def reporter(max_message_bytes: int) -> list[str]:
 ECHO = python(
     """
     import asyncio
-    from duologue.transports.stdio import StdioTransport
+    from duologue.transports.stdio.stdio import StdioTransport
 
     async def main():
         async with StdioTransport() as wire:

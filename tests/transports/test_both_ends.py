@@ -14,7 +14,7 @@ import pytest
 
 from duologue.errors import AgentExited, MessageTooLarge
 from duologue.jsonrpc.framing import Oversized
-from duologue.transports.process import ProcessTransport
+from duologue.transports.process.transport import ProcessTransport
 from tests.transports.programs import ECHO, python, reporter, summary
 
 End: TypeAlias = Callable[[Sequence[bytes], int, Path], Awaitable[list[bytes]]]
@@ -183,7 +183,7 @@ async def test_both_ends_write_fifty_mebibytes_before_either_reads() -> None:
     both_write_first = python(
         """
         import asyncio
-        from duologue.transports.stdio import StdioTransport
+        from duologue.transports.stdio.stdio import StdioTransport
 
         async def main():
             async with StdioTransport() as wire:

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from duologue.transports.environment import OWNER, inherited, owned_by, safe
+from duologue.transports.process.environment import OWNER, inherited, owned_by, safe
 
 
 @pytest.fixture(autouse=True)

@@ -15,10 +15,10 @@ from typing import IO
 import pytest
 
 from duologue.errors import AgentExited
-from duologue.transports import tree
-from duologue.transports.environment import owned_by
-from duologue.transports.guard import Guard, _on_duty
-from duologue.transports.process import ProcessTransport
+from duologue.transports.process import process_tree as tree
+from duologue.transports.process.environment import owned_by
+from duologue.transports.process.guard import Guard, _on_duty
+from duologue.transports.process.transport import ProcessTransport
 from tests.transports.programs import python, shell
 from tests.transports.waiting import until
 
@@ -27,7 +27,7 @@ STUBBORN_FAMILY = "trap '' TERM; setsid sleep 1000 & sleep 1000 & while :; do ec
 
 CLIENT = """
 import asyncio, sys
-from duologue.transports.process import ProcessTransport
+from duologue.transports.process.transport import ProcessTransport
 
 async def main():
     print("started", flush=True)
@@ -64,7 +64,7 @@ async def test_an_agent_killed_at_any_moment_is_reported_within_a_second_and_lea
                     await transport.receive()
             assert time.monotonic() - killed_at < 1
             assert ended.value.signal == "SIGKILL"
-        assert tree.marked(nothing_left) == []
+        assert tree.find_by_marker(nothing_left) == []
 
 
 @pytest.mark.fault("PRC-02")
@@ -87,7 +87,7 @@ async def test_a_client_killed_at_any_moment_takes_its_agents_with_it(chaos_fact
         async with asyncio.timeout(30), asyncio.TaskGroup() as tasks:
             for _ in range(5):
                 tasks.create_task(kill_one(chance.uniform(0, 0.05)))
-        await until(lambda: tree.marked(nothing_left) == [], seconds=5)
+        await until(lambda: tree.find_by_marker(nothing_left) == [], seconds=5)
 
 
 @pytest.mark.fault("PRC-02")
@@ -98,15 +98,15 @@ async def test_a_client_killed_in_mid_traffic_takes_all_of_an_agents_family_with
         assert await process.stdout.readline() == b"started\n"
         assert await process.stdout.readline() == b"entered\n"
         # The client itself, the agent, and its two children; the guard carries no mark.
-        await until(lambda: len(tree.marked(nothing_left)) >= 4)
+        await until(lambda: len(tree.find_by_marker(nothing_left)) >= 4)
         process.kill()
         await process.wait()
-    await until(lambda: tree.marked(nothing_left) == [], seconds=5)
+    await until(lambda: tree.find_by_marker(nothing_left) == [], seconds=5)
 
 
 NEVER_CLOSED = """
 import asyncio, sys
-from duologue.transports.process import ProcessTransport
+from duologue.transports.process.transport import ProcessTransport
 
 transport = ProcessTransport(["sh", "-c", sys.argv[1]])
 
@@ -126,12 +126,12 @@ async def test_a_child_that_nobody_closed_ends_with_the_program_and_is_named(not
     assert process.returncode == 0
     assert err.startswith(b"duologue: never closed, ended with the program: sh (pid ")
     assert b"Traceback" not in err
-    assert tree.marked(nothing_left) == []
+    assert tree.find_by_marker(nothing_left) == []
 
 
 FORKED = """
 import asyncio, atexit, os, signal, sys
-from duologue.transports.process import ProcessTransport
+from duologue.transports.process.transport import ProcessTransport
 
 async def main():
     async with ProcessTransport(["sh", "-c", sys.argv[1]]) as transport:
@@ -166,7 +166,7 @@ async def test_a_forked_copy_of_us_neither_ends_our_children_nor_keeps_the_guard
     process.kill()
     process.wait()
     # The copy lives on, and the agent ends all the same.
-    await until(lambda: tree.marked(nothing_left) == [copy], seconds=5)
+    await until(lambda: tree.find_by_marker(nothing_left) == [copy], seconds=5)
     tree.send_signal(copy, signal.SIGKILL)
 
 
@@ -175,8 +175,8 @@ async def test_a_dismissed_guard_leaves_everybody_alone() -> None:
     guard = Guard("some-token")
     guard.watch(identified(sleeper))
     async with asyncio.timeout(10):
-        await guard.dismiss()
-        await guard.dismiss()
+        await guard.release()
+        await guard.release()
     assert sleeper.poll() is None
     sleeper.kill()
     sleeper.wait()
@@ -218,7 +218,7 @@ async def test_a_guard_that_was_stopped_is_killed_when_dismissed() -> None:
     assert guard._process is not None
     guard._process.send_signal(signal.SIGSTOP)
     async with asyncio.timeout(10):
-        await guard.dismiss()
+        await guard.release()
 
 
 def started(command: list[str], env: dict[str, str] | None = None, stdout: IO[bytes] | None = None) -> Popen[bytes]:

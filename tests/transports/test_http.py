@@ -12,17 +12,17 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from duologue.errors import ConnectionLost, HistoryLost, MessageTooLarge, PeerTooSlow, Unreachable
-from duologue.transports.address import Address
-from duologue.transports.http import HttpTransport
-from duologue.transports.returning import Patience
+from duologue.errors import ConnectError, ConnectionLost, MessageTooLarge, OutputLimitExceeded, ResumeFailed
+from duologue.transports.remote.http import HttpTransport
+from duologue.transports.remote.url import RemoteEndpoint
+from duologue.transports.resume import RetryPolicy
 from tests.transports.httpserver import END, Answer, Asked, Fake, Json, serving
 from tests.transports.waiting import until
 from tests.transports.wsserver import CuttingProxy
 
 INITIALIZE = b'{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":1}}'
 TERMS = {"version": 1, "connectionId": "c-1", "graceSeconds": 30}
-QUICK = Patience(first=0.01, longest=0.05, limit=5.0)
+QUICK = RetryPolicy(first=0.01, longest=0.05, limit=5.0)
 
 
 class Client:
@@ -44,7 +44,7 @@ class Client:
 
 
 @asynccontextmanager
-async def opened(fake: Fake, patience: Patience = QUICK, **options: Any) -> AsyncGenerator[Client]:
+async def opened(fake: Fake, patience: RetryPolicy = QUICK, **options: Any) -> AsyncGenerator[Client]:
     """A client after its first exchange."""
     async with asyncio.timeout(20), serving(fake) as address:
         async with HttpTransport(address, patience=patience, **options) as transport:
@@ -61,7 +61,7 @@ def prompt(id: int | str = 1, session: str = "s-1") -> Json:
 async def test_headers_and_token_are_shown_with_every_request() -> None:
     fake = Fake()
     async with asyncio.timeout(20), serving(fake) as address:
-        address = Address.of(address.url + "#token=abc", headers={"X-Team": "blue"})
+        address = RemoteEndpoint.of(address.url + "#token=abc", headers={"X-Team": "blue"})
         async with HttpTransport(address) as transport:
             client = Client(transport)
             transport.send(INITIALIZE)
@@ -143,7 +143,7 @@ async def test_a_server_that_refuses_the_first_exchange_cannot_be_used(status: i
     fake = Fake(on_post=lambda asked: (status, {"location": "http://elsewhere.example/"}, b"go away"))
     async with serving(fake) as address, HttpTransport(address) as transport:
         transport.send(INITIALIZE)
-        with pytest.raises(Unreachable, match=f"HTTP {status}") as caught:
+        with pytest.raises(ConnectError, match=f"HTTP {status}") as caught:
             await transport.receive()
     assert caught.value.status == status
     assert len(fake.asked) == 1  # no redirect was followed, nothing tried again
@@ -170,7 +170,7 @@ async def test_what_is_no_answer_to_the_first_exchange_is_no_agent(body: bytes) 
     fake = Fake(on_post=lambda asked: (200, {"acp-connection-id": "c"}, body))
     async with serving(fake) as address, HttpTransport(address) as transport:
         transport.send(INITIALIZE)
-        with pytest.raises(Unreachable):
+        with pytest.raises(ConnectError):
             await transport.receive()
 
 
@@ -190,9 +190,9 @@ async def test_a_connection_without_an_id_cannot_be_used_but_one_in_the_result_c
 
 
 async def test_nobody_at_the_address_is_an_error() -> None:
-    async with HttpTransport(Address.of("http://127.0.0.1:1")) as transport:
+    async with HttpTransport(RemoteEndpoint.of("http://127.0.0.1:1")) as transport:
         transport.send(INITIALIZE)
-        with pytest.raises(Unreachable, match="cannot reach"):
+        with pytest.raises(ConnectError, match="cannot reach"):
             await transport.receive()
 
 
@@ -499,11 +499,11 @@ async def test_a_server_that_takes_nothing_congests_and_then_ends_the_connection
         client.send(method="first")
         while not client.transport.is_congested:
             client.send(method="x" * 100_000)
-        assert client.transport.queued > 0
-        with pytest.raises(PeerTooSlow):
+        assert client.transport.pending_bytes > 0
+        with pytest.raises(OutputLimitExceeded):
             while True:
                 client.send(method="x" * 100_000)
-        with pytest.raises(PeerTooSlow):
+        with pytest.raises(OutputLimitExceeded):
             await client.transport.drain()
         hold.set()
 
@@ -535,7 +535,7 @@ async def test_draining_ends_when_the_server_takes_more() -> None:
 async def test_a_post_that_breaks_is_the_end_where_nobody_may_return() -> None:
     fake = Fake()
     async with serving(fake) as address, CuttingProxy(urlsplit(address.url).port or 0).running() as proxy:
-        async with HttpTransport(Address.of(f"http://127.0.0.1:{proxy.port}/acp")) as transport:
+        async with HttpTransport(RemoteEndpoint.of(f"http://127.0.0.1:{proxy.port}/acp")) as transport:
             transport.send(INITIALIZE)
             await transport.receive()
             await until(lambda: len(fake.gets()) == 1)
@@ -549,7 +549,7 @@ async def test_a_post_that_breaks_is_the_end_where_nobody_may_return() -> None:
 async def test_leaving_a_server_that_is_gone_takes_no_time() -> None:
     fake = Fake(terms=TERMS)
     async with serving(fake) as address, CuttingProxy(urlsplit(address.url).port or 0).running() as proxy:
-        async with HttpTransport(Address.of(f"http://127.0.0.1:{proxy.port}/acp"), patience=QUICK) as transport:
+        async with HttpTransport(RemoteEndpoint.of(f"http://127.0.0.1:{proxy.port}/acp"), patience=QUICK) as transport:
             transport.send(INITIALIZE)
             await transport.receive()
             proxy.is_down = True
@@ -575,7 +575,7 @@ async def test_a_post_whose_answer_never_came_is_repeated_under_its_number() -> 
     fake = Fake(terms=TERMS)
     limits = iter([0, 0, 0])
     async with serving(fake) as address, CuttingProxy(urlsplit(address.url).port or 0).running() as proxy:
-        through = Address.of(f"http://127.0.0.1:{proxy.port}/acp")
+        through = RemoteEndpoint.of(f"http://127.0.0.1:{proxy.port}/acp")
         async with HttpTransport(through, patience=QUICK) as transport:
             client = Client(transport)
             transport.send(INITIALIZE)
@@ -622,7 +622,7 @@ async def test_a_gap_between_two_events_is_never_silent() -> None:
         fake.tell({"n": 1}, number=1)
         fake.tell({"n": 3}, number=3)
         assert await client.next() == {"n": 1}
-        with pytest.raises(HistoryLost, match="event 2"):
+        with pytest.raises(ResumeFailed, match="event 2"):
             await client.next()
 
 
@@ -632,7 +632,7 @@ async def test_a_server_that_no_longer_has_what_we_missed_is_believed(status: in
     fake = Fake(terms=TERMS, on_get=lambda asked: (status, {}, b"") if "last-event-id" in asked.headers else None)
     async with opened(fake) as client:
         fake.stream().put_nowait(END)
-        with pytest.raises(HistoryLost, match="load the session"):
+        with pytest.raises(ResumeFailed, match="load the session"):
             await client.next()
 
 
@@ -665,7 +665,7 @@ async def test_a_server_that_stays_away_is_reported_when_patience_ends(what: str
         fake.on_get = lambda asked: busy if "last-event-id" in asked.headers else None
     else:
         fake.on_post = lambda asked: busy if asked.message["method"] == "x" else None
-    async with opened(fake, patience=Patience(first=0.01, longest=0.05, limit=0.3)) as client:
+    async with opened(fake, patience=RetryPolicy(first=0.01, longest=0.05, limit=0.3)) as client:
         if what == "stream":
             fake.stream().put_nowait(END)
         else:

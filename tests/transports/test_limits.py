@@ -13,7 +13,7 @@ FEW_DESCRIPTORS = """
 import asyncio, os, resource
 from contextlib import AsyncExitStack
 from duologue.errors import StartError
-from duologue.transports.process import ProcessTransport
+from duologue.transports.process.transport import ProcessTransport
 
 resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
 
@@ -44,7 +44,7 @@ asyncio.run(main())
 NO_PROCESSES = """
 import asyncio, os, resource
 from duologue.errors import StartError
-from duologue.transports.process import ProcessTransport
+from duologue.transports.process.transport import ProcessTransport
 
 # The limit does not bind root.
 if os.getuid() == 0:

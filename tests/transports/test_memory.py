@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from duologue.errors import ConnectionLost, PeerTooSlow
+from duologue.errors import ConnectionLost, OutputLimitExceeded
 from duologue.transports.memory import memory_pair
 
 
@@ -54,16 +54,16 @@ async def test_closing_wakes_whoever_receives_at_either_end() -> None:
 async def test_what_waits_is_counted_in_bytes_and_congests_beyond_the_bound() -> None:
     one, other = memory_pair(bound=10)
     one.send(b"x" * 10)
-    assert (one.queued, one.is_congested) == (10, False)
+    assert (one.pending_bytes, one.is_congested) == (10, False)
     one.send(b"x")
-    assert (one.queued, one.is_congested) == (11, True)
+    assert (one.pending_bytes, one.is_congested) == (11, True)
 
     async with asyncio.timeout(5), asyncio.TaskGroup() as tasks:
         drained = tasks.create_task(one.drain())
         await asyncio.sleep(0)
         assert not drained.done()
         await other.receive()
-    assert (one.queued, one.is_congested) == (0, False)
+    assert (one.pending_bytes, one.is_congested) == (0, False)
 
 
 async def test_draining_fails_when_the_other_end_is_closed_instead() -> None:
@@ -72,16 +72,16 @@ async def test_draining_fails_when_the_other_end_is_closed_instead() -> None:
     async with asyncio.timeout(5):
         drained, _ = await asyncio.gather(one.drain(), other.aclose(), return_exceptions=True)
     assert isinstance(drained, ConnectionLost)
-    assert one.queued == 0
+    assert one.pending_bytes == 0
 
 
 async def test_far_beyond_the_bound_the_connection_ends() -> None:
     one, other = memory_pair(bound=10)
     one.send(b"x" * 40)
-    with pytest.raises(PeerTooSlow, match="41 bytes"):
+    with pytest.raises(OutputLimitExceeded, match="41 bytes"):
         one.send(b"x")
 
-    with pytest.raises(PeerTooSlow):
+    with pytest.raises(OutputLimitExceeded):
         await one.receive()
     assert await other.receive() == [b"x" * 40, b"x"]
     assert await other.receive() == []

@@ -12,15 +12,15 @@ from pathlib import Path
 import pytest
 
 from duologue.errors import AgentExited, ConnectionLost, StartError
-from duologue.transports import tree
-from duologue.transports.child import StopLadder
-from duologue.transports.environment import OWNER
-from duologue.transports.process import ProcessTransport
-from duologue.transports.stderr import TAIL_BYTES
+from duologue.transports.process import process_tree as tree
+from duologue.transports.process.child import ShutdownTimeouts
+from duologue.transports.process.environment import OWNER
+from duologue.transports.process.stderr import TAIL_BYTES
+from duologue.transports.process.transport import ProcessTransport
 from tests.transports.programs import python, shell
 from tests.transports.waiting import until
 
-QUICK = StopLadder(after_close=0.1, after_terminate=0.2, after_kill=2)
+QUICK = ShutdownTimeouts(after_close=0.1, after_terminate=0.2, after_kill=2)
 """For children that are known not to leave by themselves."""
 
 
@@ -139,8 +139,8 @@ async def test_a_wrapper_and_the_real_agent_both_end(wrapper: str, nothing_left:
     async with asyncio.timeout(10), ProcessTransport(wrapper, ladder=QUICK) as transport:
         transport.send(b"{}")
         assert await transport.receive() == [b"{}"]
-        assert len(tree.marked(nothing_left)) >= 2
-    assert tree.marked(nothing_left) == []
+        assert len(tree.find_by_marker(nothing_left)) >= 2
+    assert tree.find_by_marker(nothing_left) == []
 
 
 @pytest.mark.fault("PRC-04")
@@ -247,7 +247,7 @@ async def test_many_agents_start_and_stop_at_once(chaos_factor: int, nothing_lef
     ready = asyncio.Barrier(count)
 
     async def talk() -> int | None:
-        async with ProcessTransport("cat -u", ladder=StopLadder(after_close=20)) as transport:
+        async with ProcessTransport("cat -u", ladder=ShutdownTimeouts(after_close=20)) as transport:
             transport.send(b"{}")
             assert await transport.receive() == [b"{}"]
             await ready.wait()
@@ -256,7 +256,7 @@ async def test_many_agents_start_and_stop_at_once(chaos_factor: int, nothing_lef
     async with asyncio.timeout(60), asyncio.TaskGroup() as tasks:
         talks = [tasks.create_task(talk()) for _ in range(count)]
     assert [task.result() for task in talks] == [0] * count
-    assert tree.marked(nothing_left) == []
+    assert tree.find_by_marker(nothing_left) == []
 
 
 @pytest.mark.fault("PRC-20")
@@ -281,7 +281,7 @@ async def test_cancelling_the_close_kills_at_once(nothing_left: str) -> None:
     closing.cancel()
     with pytest.raises(asyncio.CancelledError):
         await closing
-    assert tree.marked(nothing_left) == []
+    assert tree.find_by_marker(nothing_left) == []
     assert time.monotonic() - started < 1.5
     await transport._until_gone()
     await transport._tail.gone.wait()
@@ -293,7 +293,7 @@ async def test_cancelling_the_start_leaves_nothing(nothing_left: str) -> None:
     opening.cancel()
     with pytest.raises(asyncio.CancelledError):
         await opening
-    assert tree.marked(nothing_left) == []
+    assert tree.find_by_marker(nothing_left) == []
 
 
 async def test_closing_twice_or_before_the_start_does_nothing() -> None:
@@ -319,7 +319,7 @@ async def test_where_the_system_offers_no_pidfd_a_thread_waits_instead(
         transport.send(b"{}")
         assert await transport.receive() == [b"{}"]
     assert transport.returncode == 0
-    assert tree.marked(nothing_left) == []
+    assert tree.find_by_marker(nothing_left) == []
     assert (await ending_of(shell("echo bye >&2; exit 3"))).stderr == "bye\n"
 
 
@@ -329,7 +329,7 @@ def is_no_pipe(fd: int) -> bool:
 
 async def test_where_the_loop_cannot_watch_pipes_threads_carry_the_frames(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ours: this is how it works on Windows."""
-    monkeypatch.setattr("duologue.transports.streams._is_pipe", is_no_pipe)
+    monkeypatch.setattr("duologue.transports.stdio.fd_streams._is_pipe", is_no_pipe)
     async with asyncio.timeout(10), ProcessTransport("cat -u") as transport:
         for number in range(1000):
             transport.send(b"%d" % number)
@@ -346,7 +346,7 @@ async def test_where_the_loop_cannot_watch_pipes_threads_carry_the_frames(monkey
 async def test_without_a_shell_there_is_no_guard_and_a_warning(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("duologue.transports.guard.SHELL", "/no/such/shell")
+    monkeypatch.setattr("duologue.transports.process.guard.SHELL", "/no/such/shell")
     async with asyncio.timeout(10), ProcessTransport("cat -u") as transport:
         transport.send(b"{}")
         assert await transport.receive() == [b"{}"]
@@ -368,6 +368,6 @@ async def test_more_descendants_than_one_scan_returns_all_end(nothing_left: str)
     many = shell("i=0; while [ $i -lt 300 ]; do setsid sleep 1000 & i=$((i + 1)); done; echo '{}'; cat")
     async with asyncio.timeout(30), ProcessTransport(many, ladder=QUICK) as transport:
         assert await transport.receive() == [b"{}"]
-        assert len(tree.marked(nothing_left, limit=1000)) > tree.SCAN_LIMIT
-    assert tree.marked(nothing_left) == []
+        assert len(tree.find_by_marker(nothing_left, limit=1000)) > tree.SCAN_LIMIT
+    assert tree.find_by_marker(nothing_left) == []
     assert transport.escaped == []

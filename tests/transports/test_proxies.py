@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from duologue import Agent, Turn, connect
-from duologue.errors import Unreachable
-from duologue.transports.asgi.doors import Doors
-from duologue.transports.asgi.endpoint import Endpoint
-from duologue.transports.asgi.limits import Limits
-from duologue.transports.asgi.running import Place, serving
-from duologue.transports.asgi.tokens import one_token
+from duologue.errors import ConnectError
+from duologue.transports.server.app import ServerApp
+from duologue.transports.server.auth import AccessControl
+from duologue.transports.server.limits import Limits
+from duologue.transports.server.run import ServerAddress, serve
+from duologue.transports.server.tokens import single_token
 from tests.transports.certificates import Authority
 
 TOKEN = "token-of-the-tests"
@@ -90,8 +90,8 @@ async def served(certificate: Path | None = None) -> AsyncGenerator[int]:
     async def answer(turn: Turn[Any]) -> None:
         await turn.say("hello")
 
-    app = Endpoint(lambda _: agent, Doors(one_token(TOKEN), Limits()), Limits())
-    async with asyncio.timeout(20), serving(app, Place(certificate=certificate)) as port:
+    app = ServerApp(lambda _: agent, AccessControl(single_token(TOKEN), Limits()), Limits())
+    async with asyncio.timeout(20), serve(app, ServerAddress(certificate=certificate)) as port:
         yield port
 
 
@@ -143,7 +143,7 @@ async def test_a_proxy_that_refuses_is_named_as_the_reason(
         proxy.refuses = True
         monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{proxy.port}")
         monkeypatch.setenv("https_proxy", f"http://127.0.0.1:{proxy.port}")
-        with pytest.raises(Unreachable, match=r"403|proxy"):
+        with pytest.raises(ConnectError, match=r"403|proxy"):
             await ask(f"{scheme}://127.0.0.1:{port}", tmp_path)
 
 
@@ -154,5 +154,5 @@ async def test_a_proxy_that_makes_no_sense_or_is_not_there_is_an_error_that_says
 ) -> None:
     monkeypatch.setenv("http_proxy", proxy)
     monkeypatch.setenv("https_proxy", proxy)
-    with pytest.raises(Unreachable, match="cannot reach"):
+    with pytest.raises(ConnectError, match="cannot reach"):
         await ask(f"{scheme}://127.0.0.1:1", tmp_path)

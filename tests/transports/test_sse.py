@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from duologue.errors import MessageTooLarge
-from duologue.transports.sse import EventParser
+from duologue.transports.remote.sse import EventParser
 
 LIMIT = 1000
 

@@ -107,7 +107,7 @@ async def received(sock: socket.socket, size: int) -> bytes:
 
 STRAY = """
 import asyncio, os, subprocess, sys
-from duologue.transports.stdio import StdioTransport
+from duologue.transports.stdio.stdio import StdioTransport
 
 kept = sys.stdout
 sys.stdout.write("printed before, not flushed\\n")
@@ -151,7 +151,7 @@ async def test_stray_output_never_reaches_the_wire_and_nobody_eats_from_it(monke
 
 RESTORED = """
 import asyncio, os, sys
-from duologue.transports.stdio import StdioTransport
+from duologue.transports.stdio.stdio import StdioTransport
 
 def state():
     return [os.readlink(f"/proc/self/fd/{fd}") for fd in (0, 1)], [os.get_blocking(fd) for fd in (0, 1)], sys.stdout
@@ -181,7 +181,7 @@ async def test_a_client_that_is_gone_ends_an_agent_that_writes() -> None:
     code = """
     import asyncio
     from duologue.errors import ConnectionLost
-    from duologue.transports.stdio import StdioTransport
+    from duologue.transports.stdio.stdio import StdioTransport
 
     async def main():
         async with StdioTransport() as wire:

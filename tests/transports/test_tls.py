@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 
 from duologue import Agent, Turn, connect
-from duologue.errors import Unreachable
-from duologue.transports.address import Trust
-from duologue.transports.asgi.doors import Doors
-from duologue.transports.asgi.endpoint import Endpoint
-from duologue.transports.asgi.limits import Limits
-from duologue.transports.asgi.running import Place, serving
-from duologue.transports.asgi.tokens import one_token
+from duologue.errors import ConnectError
+from duologue.transports.remote.url import TLSVerify
+from duologue.transports.server.app import ServerApp
+from duologue.transports.server.auth import AccessControl
+from duologue.transports.server.limits import Limits
+from duologue.transports.server.run import ServerAddress, serve
+from duologue.transports.server.tokens import single_token
 from tests.transports.certificates import Authority
 
 TOKEN = "token-of-the-tests"
@@ -41,12 +41,12 @@ async def served(certificate: Path) -> AsyncGenerator[int]:
     async def answer(turn: Turn[Any]) -> None:
         await turn.say("hello")
 
-    app = Endpoint(lambda _: agent, Doors(one_token(TOKEN), Limits()), Limits())
-    async with asyncio.timeout(20), serving(app, Place(certificate=certificate)) as port:
+    app = ServerApp(lambda _: agent, AccessControl(single_token(TOKEN), Limits()), Limits())
+    async with asyncio.timeout(20), serve(app, ServerAddress(certificate=certificate)) as port:
         yield port
 
 
-async def ask(url: str, place: Path, tls: Trust) -> str:
+async def ask(url: str, place: Path, tls: TLSVerify) -> str:
     async with connect(url, token=TOKEN, tls=tls) as agent, agent.session(place) as session:
         return await session.ask("hi")
 
@@ -78,7 +78,7 @@ async def test_a_server_that_cannot_prove_who_it_is_gets_no_token_unless_somebod
     }[case]()
     async with served(certificate) as port:
         url = f"{scheme}://127.0.0.1:{port}"
-        with pytest.raises(Unreachable, match=f"cannot prove who it is.*{reason}"):
+        with pytest.raises(ConnectError, match=f"cannot prove who it is.*{reason}"):
             await ask(url, tmp_path, None if case == "unknown" else authority.file)
         assert await ask(url, tmp_path, False) == "hello"
 
@@ -88,13 +88,13 @@ async def test_a_server_that_speaks_tls_is_not_reached_in_the_clear(
     authority: Authority, scheme: str, tmp_path: Path
 ) -> None:
     async with served(authority.sign("127.0.0.1")) as port:
-        with pytest.raises(Unreachable):
+        with pytest.raises(ConnectError):
             await ask(f"{scheme}://127.0.0.1:{port}", tmp_path, None)
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
 async def test_a_server_that_speaks_no_tls_is_not_reached_with_it(scheme: str, tmp_path: Path) -> None:
-    app = Endpoint(lambda _: Agent[Any]("open"), Doors(one_token(TOKEN), Limits()), Limits())
-    async with serving(app, Place()) as port:
-        with pytest.raises(Unreachable):
+    app = ServerApp(lambda _: Agent[Any]("open"), AccessControl(single_token(TOKEN), Limits()), Limits())
+    async with serve(app, ServerAddress()) as port:
+        with pytest.raises(ConnectError):
             await ask(f"{scheme}://127.0.0.1:{port}", tmp_path, None)

@@ -10,9 +10,9 @@ from typing import Any, TypeAlias
 
 from websockets.asyncio.server import Server, ServerConnection, serve
 
-from duologue.transports.address import Address
 from duologue.transports.base import Servable, Transport
 from duologue.transports.memory import memory_pair
+from duologue.transports.remote.url import RemoteEndpoint
 
 Json: TypeAlias = dict[str, Any]
 Play: TypeAlias = Callable[[ServerConnection], Awaitable[None]]
@@ -21,11 +21,11 @@ LONG = 64 * 1024 * 1024
 
 
 @asynccontextmanager
-async def serving(play: Play, **options: Any) -> AsyncGenerator[Address]:
+async def serving(play: Play, **options: Any) -> AsyncGenerator[RemoteEndpoint]:
     """The address of a server that does this with each WebSocket."""
     options = {"compression": None, "max_size": LONG, "ping_interval": None, "close_timeout": 0.1, **options}
     async with serve(play, "127.0.0.1", 0, **options) as server:
-        yield Address.of(f"ws://127.0.0.1:{port_of(server)}/acp")
+        yield RemoteEndpoint.of(f"ws://127.0.0.1:{port_of(server)}/acp")
 
 
 def port_of(server: Server) -> int:
@@ -40,7 +40,7 @@ def speaking_for(agent: Servable) -> Play:
     async def play(socket: ServerConnection) -> None:
         near, far = memory_pair()
         async with asyncio.TaskGroup() as group:
-            served = group.create_task(agent.serve_on(far))
+            served = group.create_task(agent.serve(far))
             writing = group.create_task(_write(near, socket))
             async for message in socket:
                 near.send(message.encode() if isinstance(message, str) else message)

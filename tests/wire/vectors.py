@@ -19,7 +19,7 @@ from typing import Any
 import msgspec
 
 from duologue.schema.base import Model, Other
-from duologue.schema.refusal import is_array, is_object
+from duologue.schema.lenient_errors import is_array, is_object
 
 HERE = Path(__file__).parent
 

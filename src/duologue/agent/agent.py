@@ -14,33 +14,33 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar, Unpack, cast, get_type_hints
 
-from duologue.agent.link import Link
-from duologue.agent.permission import PERMISSION_SECONDS
+from duologue.agent.client_connection import ClientConnection
+from duologue.agent.hosting.stdio import read_command_line, serve_stdio
+from duologue.agent.permissions import PERMISSION_SECONDS
+from duologue.agent.prompt_queue import CANCEL_SECONDS
 from duologue.agent.providers import Providers
-from duologue.agent.running import CANCEL_SECONDS
 from duologue.agent.session import Session
 from duologue.agent.settings import Settings
-from duologue.agent.stdio import read_command_line, serve_stdio
 from duologue.agent.turn import Turn
 from duologue.compat.dialects import Dialect, check_dialect
 from duologue.conversation.content import JsonObject
-from duologue.conversation.setup import Party
-from duologue.conversation.updates import Command
-from duologue.dialects.gate import Unstable, switched_on
-from duologue.dialects.meta import RequestMeta
-from duologue.dialects.negotiation import AgentSide, check_versions
-from duologue.dialects.terms import LoginMethod, LoginStatus, Provider
+from duologue.conversation.session_setup import Implementation
+from duologue.conversation.updates import AvailableCommand
 from duologue.errors import ResourceNotFound, StartError, StoreError
-from duologue.runtime.connection import Connection, Tap
+from duologue.protocol.feature_filter import Unstable, enabled_features
+from duologue.protocol.meta import RequestMeta
+from duologue.protocol.negotiation import VersionNegotiator, check_versions
+from duologue.protocol.values import AuthMethod, AuthStatus, Provider
+from duologue.runtime.connection import Connection, FrameObserver
 from duologue.runtime.handlers import Context, Handlers
 from duologue.schema.base import Method, Notification
 from duologue.schema.codec import check_readable
 from duologue.transports.base import Transport
 
 if TYPE_CHECKING:
-    from duologue.agent.web import RemoteOptions
+    from duologue.agent.hosting.server import ServerKeywords
     from duologue.store.base import Store
-    from duologue.transports.asgi.endpoint import Endpoint
+    from duologue.transports.server.app import ServerApp
 
 __all__ = ["Agent"]
 
@@ -73,7 +73,7 @@ class Agent(Generic[S]):
         versions: What it speaks; `(1, 2)` adds the draft of version 2, which asks of every agent to keep its sessions
             (in memory, unless `keep_sessions` says where).
         unstable: Which unstable parts of the protocol clients are offered and sent: all, none, or a set of names; see
-            `duologue.dialects.gate.FEATURES`.
+            `duologue.protocol.feature_filter.FEATURES`.
         legacy_models: Tell clients of the models in the form that older ones know (`models`, `session/set_model`), in
             addition to the setting of category `model`.
         dialect: Of an older document, that its clients speak; see `docs/topics/seed-dialects.md`.
@@ -103,7 +103,7 @@ class Agent(Generic[S]):
         legacy_models: bool = False,
         dialect: Dialect | None = None,
     ) -> None:
-        self.info = Party(name, version, title)
+        self.info = Implementation(name, version, title)
         self.settings_type = settings
         self.accepts = accepts
         self.system_prompt = system_prompt
@@ -115,16 +115,16 @@ class Agent(Generic[S]):
         self.titles = titles
         self.debug = debug
         self.versions = check_versions(versions)
-        self.unstable = switched_on(unstable)
+        self.unstable = enabled_features(unstable)
         self.legacy_models = legacy_models
         self.dialect: Dialect | None = check_dialect(dialect)
         self.prompt_handler: PromptHandler | None = None
-        self.request_watchers: list[Callable[[RequestMeta], object]] = []
-        self.open_hooks: list[Callable[[Session[Any]], Awaitable[None]]] = []
-        self.commands: dict[str, tuple[Command, CommandHandler]] = {}
-        self.login_methods: dict[str, tuple[LoginMethod, LoginHandler | None]] = {}
+        self._request_hooks: list[Callable[[RequestMeta], object]] = []
+        self._open_hooks: list[Callable[[Session[Any]], Awaitable[None]]] = []
+        self.commands: dict[str, tuple[AvailableCommand, CommandHandler]] = {}
+        self.login_methods: dict[str, tuple[AuthMethod, LoginHandler | None]] = {}
         self.logout_handler: Callable[[], Awaitable[None]] | None = None
-        self.status_handler: Callable[[], Awaitable[LoginStatus | str]] | None = None
+        self.status_handler: Callable[[], Awaitable[AuthStatus | str]] | None = None
         self.providers: Providers | None = None
         self.store: Store | None = _first_store(self.versions)
         self.open_sessions: dict[str, Session[Any]] = {}
@@ -140,7 +140,7 @@ class Agent(Generic[S]):
 
     def on_open(self, hook: Callable[[Session[S]], Awaitable[None]]) -> Callable[[Session[S]], Awaitable[None]]:
         """Called with each session before its client hears that it is open: new, loaded, resumed or forked."""
-        self.open_hooks.append(hook)
+        self._open_hooks.append(hook)
         return hook
 
     def on_request(self, watch: Callable[[RequestMeta], object]) -> Callable[[RequestMeta], object]:
@@ -148,7 +148,7 @@ class Agent(Generic[S]):
 
         It sees the method and what is attached (`_meta`), and may attach something to the answer.
         """
-        self.request_watchers.append(watch)
+        self._request_hooks.append(watch)
         return watch
 
     def command(
@@ -159,7 +159,7 @@ class Agent(Generic[S]):
             raise ValueError(f"a command's name has no slash and no blanks: {name!r}")
 
         def register(handler: T) -> T:
-            self.commands[name] = (Command(name, description, hint, meta), handler)
+            self.commands[name] = (AvailableCommand(name, description, hint, meta), handler)
             return handler
 
         return register
@@ -189,7 +189,7 @@ class Agent(Generic[S]):
 
         def register(handler: T) -> T:
             self.login_methods[method_id] = (
-                LoginMethod(method_id=method_id, name=name, description=description, meta=meta),
+                AuthMethod(method_id=method_id, name=name, description=description, meta=meta),
                 handler,
             )
             return handler
@@ -207,7 +207,7 @@ class Agent(Generic[S]):
         meta: JsonObject | None = None,
     ) -> None:
         """A way to log in by running this very program in a terminal with these arguments instead of its own."""
-        method = LoginMethod(
+        method = AuthMethod(
             method_id=method_id,
             name=name,
             description=description,
@@ -224,9 +224,9 @@ class Agent(Generic[S]):
         return handler
 
     def on_login_status(
-        self, handler: Callable[[], Awaitable[LoginStatus | str]]
-    ) -> Callable[[], Awaitable[LoginStatus | str]]:
-        """Who is logged in (unstable): a `LoginStatus` or its state. Also decides whether a login is needed."""
+        self, handler: Callable[[], Awaitable[AuthStatus | str]]
+    ) -> Callable[[], Awaitable[AuthStatus | str]]:
+        """Who is logged in (unstable): a `AuthStatus` or its state. Also decides whether a login is needed."""
         self.status_handler = handler
         return handler
 
@@ -235,13 +235,13 @@ class Agent(Generic[S]):
         self.providers = Providers(*providers)
         return self.providers
 
-    def keep_sessions(self, where: str | Path | Store) -> None:
+    def persist_sessions(self, where: str | Path | Store) -> None:
         """Keep sessions in this directory (or store): load, list, resume, close and delete work from here on.
 
         Fork, archive, status and titles work as well where they are switched on (`unstable`).
         """
         if isinstance(where, str | Path):
-            from duologue.store.sqlite import SqliteStore
+            from duologue.store.sqlite.store import SqliteStore
 
             self.store = SqliteStore(Path(where).expanduser())
         else:
@@ -249,16 +249,18 @@ class Agent(Generic[S]):
 
     # --- serving
 
-    async def serve_on(self, transport: Transport, *, taps: tuple[Tap, ...] = ()) -> None:
+    async def serve(self, transport: Transport, *, observers: tuple[FrameObserver, ...] = ()) -> None:
         """Talk to one client until it leaves."""
         handlers = Handlers()
-        link = Link(self)
-        dialect = AgentSide(link, handlers, self.versions, self.unstable)
+        link = ClientConnection(self)
+        dialect = VersionNegotiator(link, handlers, self.versions, self.unstable)
         for method, notification, handler in self._extensions:
             _register_extension(handlers, method, notification, handler)
         try:
             spoken = self._in_dialect(transport)
-            async with Connection(spoken, handlers, first="initialize", debug=self.debug, taps=taps) as connection:
+            async with Connection(
+                spoken, handlers, first_method="initialize", debug=self.debug, observers=observers
+            ) as connection:
                 await connection.wait_closed()
         finally:
             await link.aclose()
@@ -285,13 +287,13 @@ class Agent(Generic[S]):
                 return (await self.store.info(session_id)).cwd
         return str(Path.cwd())
 
-    def serve(self, *, ws: int | None = None, http: int | None = None, **options: Unpack[RemoteOptions]) -> None:
+    def run(self, *, ws: int | None = None, http: int | None = None, **options: Unpack[ServerKeywords]) -> None:
         """Talk to the client on this process's stdin and stdout until it leaves, or to many over the network. Blocks.
 
         Args:
             ws: The port to listen on; 0 lets the system choose. The address is printed, ready for use.
             http: The same, with an address for streamable HTTP; one port serves both.
-            options: Who may reach it, and how: see `duologue.agent.web.Remote`. Needs the extra `remote`.
+            options: Who may reach it, and how: see `duologue.agent.hosting.server.Remote`. Needs the extra `remote`.
 
         Raises:
             StartError: Nobody can listen there, or the extra is not installed.
@@ -301,28 +303,28 @@ class Agent(Generic[S]):
             serve_stdio(self)
             return
         try:
-            from duologue.agent.web import Remote, serve_on_network
+            from duologue.agent.hosting.server import ServerOptions, run_server
         except ModuleNotFoundError as error:
             raise StartError(f"serving on the network needs {error.name}: pip install 'duologue[remote]'") from error
 
-        serve_on_network(self, Remote(**options), port=port, scheme="http" if ws is None else "ws")
+        run_server(self, ServerOptions(**options), port=port, scheme="http" if ws is None else "ws")
 
-    def asgi(self, **options: Unpack[RemoteOptions]) -> Endpoint:
+    def asgi(self, **options: Unpack[ServerKeywords]) -> ServerApp:
         """This agent as a web application, for any ASGI server; it answers at `/acp`. Needs the extra `remote`.
 
         Args:
-            options: Who may reach it: see `duologue.agent.web.Remote`.
+            options: Who may reach it: see `duologue.agent.hosting.server.Remote`.
         """
-        from duologue.agent.web import Remote, application
+        from duologue.agent.hosting.server import ServerOptions, asgi_app
 
-        return application(self, Remote(**options))
+        return asgi_app(self, ServerOptions(**options))
 
-    def main(self) -> None:
+    def cli(self) -> None:
         """Like `serve()`, but reads the command line first: `--help` says what there is."""
         chosen = read_command_line(self.info)
         self.dialect = chosen.dialect or self.dialect
         try:
-            self.serve(ws=chosen.ws, http=chosen.http)
+            self.run(ws=chosen.ws, http=chosen.http)
         except StartError as error:
             sys.exit(f"{self.info.name}: {error}")
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from duologue.dialects.terms import Provider
 from duologue.errors import InvalidParams
+from duologue.protocol.values import Provider
 
 __all__ = ["Providers"]
 

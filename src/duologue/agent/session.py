@@ -10,28 +10,28 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from duologue.agent.keeping import Keeping, Kept
-from duologue.agent.passing import SessionUser
-from duologue.agent.permission import Remembered
-from duologue.agent.running import Prompts
+from duologue.agent.elicitation_forwarder import ElicitationForwarder
+from duologue.agent.permissions import RememberedAnswers
+from duologue.agent.persistence import SavedState, SessionPersistence
+from duologue.agent.prompt_queue import PromptQueue
 from duologue.agent.settings import Settings
 from duologue.conversation.content import Content, JsonObject, text_of
-from duologue.conversation.setup import Party, SessionSetup
+from duologue.conversation.session_setup import Implementation, SessionParams
 from duologue.conversation.updates import (
     UNSET,
-    Command,
-    CommandsChanged,
-    InfoChanged,
-    ModeChanged,
-    Notice,
-    SettingsChanged,
-    ToolCallChanged,
+    AvailableCommand,
+    CommandsUpdate,
+    InfoUpdate,
+    ModeUpdate,
+    NoticeUpdate,
+    SettingsUpdate,
+    ToolCallUpdate,
     Update,
 )
-from duologue.conversation.work import BackgroundWork
-from duologue.dialects.contract import Editor
+from duologue.conversation.work_state import BackgroundWork
 from duologue.errors import ConnectionLost, EncodeError, StoreError
 from duologue.local.files import Roots
+from duologue.protocol.interfaces import ClientProxy
 from duologue.runtime.tasks import TaskScope
 
 if TYPE_CHECKING:
@@ -74,7 +74,13 @@ class Session(Generic[S]):
     """
 
     def __init__(
-        self, session_id: str, setup: SessionSetup, agent: Agent[S], editor: Editor, keeping: Keeping, kept: Kept
+        self,
+        session_id: str,
+        setup: SessionParams,
+        agent: Agent[S],
+        editor: ClientProxy,
+        keeping: SessionPersistence,
+        kept: SavedState,
     ) -> None:
         self.id = session_id
         self.setup = setup
@@ -83,20 +89,20 @@ class Session(Generic[S]):
         self.editor = editor
         self.state: JsonObject = kept.state
         self.title: str | None = None
-        self.remembered = Remembered()
-        self.compacted: set[str] = set()
+        self.remembered = RememberedAnswers()
+        self.finished_compactions: set[str] = set()
         self.cancellable: dict[str, Callable[[], Awaitable[None]]] = {}
         """Tool calls and terminals that run and that the client may cancel alone, by their ids."""
         self._background: list[BackgroundWork] = []
         self.permission_timeout = agent.permission_timeout
         self.tasks = TaskScope()
-        self.errands = TaskScope()
-        self.prompts = Prompts(
-            self.tasks, self._keep_end, lambda: GONE_GRACE if editor.is_gone else agent.cancel_timeout
+        self.cleanup_tasks = TaskScope()
+        self.prompts = PromptQueue(
+            self.tasks, self._persist_end, lambda: GONE_GRACE if editor.is_gone else agent.cancel_timeout
         )
         self.roots = Roots(setup.roots)
-        self.offered = [command for command, _ in agent.commands.values()]
-        self._keeping = keeping
+        self.available_commands = [command for command, _ in agent.commands.values()]
+        self._persistence = keeping
         self._open_sessions = agent.open_sessions
         self._closing = asyncio.Lock()
         self._is_closed = False
@@ -105,9 +111,9 @@ class Session(Generic[S]):
         self._titles = agent.titles
         self._needs_title = True
         self._mcp: McpServers | None = None
-        self._introduced = asyncio.Event()
-        self._held: list[Update] = []
-        keeping.begin_with(self._kept)
+        self._announced = asyncio.Event()
+        self._buffered_updates: list[Update] = []
+        keeping.begin_with(self._saved_state)
 
     def new_id(self, kind: str) -> str:
         """An id nobody has used or will guess: `call_…`, `msg_…`."""
@@ -131,7 +137,7 @@ class Session(Generic[S]):
             )
         return self._mcp
 
-    async def start_mcp(self, us: Party) -> None:
+    async def start_mcp(self, us: Implementation) -> None:
         """Start the servers this session was opened with; calls to them wait until they are ready."""
         from duologue.mcp.servers import McpServers
 
@@ -141,7 +147,7 @@ class Session(Generic[S]):
             send=self.editor.mcp_message if self.editor.carries_mcp else None,
             cwd=self.setup.cwd,
             client=us,
-            user=SessionUser(self.editor, self.id) if can_ask else None,
+            user=ElicitationForwarder(self.editor, self.id) if can_ask else None,
         )
         await self._mcp.__aenter__()
 
@@ -150,7 +156,7 @@ class Session(Generic[S]):
         names = ", ".join(server.name for server in self.setup.mcp_servers)
         if self.editor.features.notices:
             title = "MCP servers are not connected"
-            await self._tell(Notice(severity="warning", title=title, description=f"{names}: {why}"))
+            await self._send(NoticeUpdate(severity="warning", title=title, description=f"{names}: {why}"))
         else:
             _log.warning("session %s: MCP servers are not connected (%s): %s", self.id, names, why)
 
@@ -165,68 +171,68 @@ class Session(Generic[S]):
         Raises:
             StoreError: It could not be made safe, and was not told.
         """
-        if isinstance(update, InfoChanged) and update.title is not UNSET:
+        if isinstance(update, InfoUpdate) and update.title is not UNSET:
             if self._is_titled_by_user:
                 return
             self._needs_title = False
             self.title = self._own_title = update.title
             self.save()
-        self._keeping.append(update)
-        if isinstance(update, ToolCallChanged) and update.status in FINAL:
-            await self._keeping.commit()
-        await self._tell(update)
+        self._persistence.append(update)
+        if isinstance(update, ToolCallUpdate) and update.status in FINAL:
+            await self._persistence.commit()
+        await self._send(update)
 
-    async def leave_word(self, update: Update) -> None:
+    async def send_final_update(self, update: Update) -> None:
         """Like `update`, for work that is being cancelled: nothing keeps it from leaving, and nobody waits for it."""
-        self._keeping.append(update)
+        self._persistence.append(update)
         try:
-            await asyncio.shield(self.errands.start(self._leave_word(update)))
+            await asyncio.shield(self.cleanup_tasks.start(self._send_final_update(update)))
         except StoreError as error:
             _log.debug("last words were not kept: %s", error)
 
-    async def _leave_word(self, update: Update) -> None:
+    async def _send_final_update(self, update: Update) -> None:
         try:
-            await self._keeping.commit()
+            await self._persistence.commit()
         finally:
-            self.errands.start(self._tell_quietly(update))
+            self.cleanup_tasks.start(self._send_ignoring_errors(update))
             await asyncio.sleep(0)  # from here on it stands in the queue, however slow the client is
 
-    async def _tell_quietly(self, update: Update) -> None:
+    async def _send_ignoring_errors(self, update: Update) -> None:
         with suppress(ConnectionLost):
-            await self._tell(update)
+            await self._send(update)
 
-    async def _tell(self, update: Update) -> None:
-        if self._introduced.is_set():
+    async def _send(self, update: Update) -> None:
+        if self._announced.is_set():
             await self.editor.update(self.id, update)
         else:
-            self._held.append(update)
+            self._buffered_updates.append(update)
 
     @property
-    def is_introduced(self) -> bool:
+    def is_announced(self) -> bool:
         """The client has heard of it."""
-        return self._introduced.is_set()
+        return self._announced.is_set()
 
-    async def introduce(self) -> None:
+    async def mark_announced(self) -> None:
         """The client knows the session now: tell what was to be told since it was opened."""
         try:
-            while self._held:
-                await self._tell_held(self._held.pop(0))
+            while self._buffered_updates:
+                await self._send_buffered(self._buffered_updates.pop(0))
         finally:
-            self._introduced.set()
+            self._announced.set()
 
-    async def _tell_held(self, update: Update) -> None:
+    async def _send_buffered(self, update: Update) -> None:
         try:
             await self.editor.update(self.id, update)
         except EncodeError as error:  # whoever made it is not there any more to hear of it
             _log.error("session %s: an update could not be told: %s", self.id, error)
 
-    async def commands(self, commands: list[Command]) -> None:
+    async def commands(self, commands: list[AvailableCommand]) -> None:
         """Offer these slash commands from now on."""
-        self.offered = commands
-        if self._introduced.is_set():
-            await self.update(CommandsChanged(commands=commands))
+        self.available_commands = commands
+        if self._announced.is_set():
+            await self.update(CommandsUpdate(commands=commands))
 
-    async def set(self, **values: str | bool) -> None:
+    async def set_option(self, **values: str | bool) -> None:
         """Change settings from the agent's side; the client is told once, after all of them.
 
         Raises:
@@ -234,20 +240,20 @@ class Session(Generic[S]):
         """
         changed = [key for key, value in values.items() if self.settings.change(key, value)]
         if changed:
-            await self.tell_settings(changed)
+            await self.send_settings(changed)
 
-    async def tell_settings(self, changed: list[str]) -> None:
+    async def send_settings(self, changed: list[str]) -> None:
         """Bring the client up to date: modes for those who know modes, the complete list for the others."""
         described = self.settings.describe()
         for setting in described:
             if setting.setting_id in changed and setting.category == "mode":
-                await self.tell_mode(str(setting.value))
-        await self.update(SettingsChanged(settings=described))
+                await self.send_mode(str(setting.value))
+        await self.update(SettingsUpdate(settings=described))
         self.save()
 
-    async def tell_mode(self, mode_id: str) -> None:
+    async def send_mode(self, mode_id: str) -> None:
         """The session works in another mode now."""
-        await self.update(ModeChanged(mode_id=mode_id))
+        await self.update(ModeUpdate(mode_id=mode_id))
 
     @asynccontextmanager
     async def background(self, kind: str, work_id: str) -> AsyncGenerator[None]:
@@ -283,36 +289,36 @@ class Session(Generic[S]):
         words = " ".join(text_of(prompt)[: 10 * TITLE_CHARACTERS].split())
         if self._titles and self._needs_title and words:
             is_short = len(words) <= TITLE_CHARACTERS
-            await self.update(InfoChanged(title=words if is_short else words[: TITLE_CHARACTERS - 1].rstrip() + "…"))
+            await self.update(InfoUpdate(title=words if is_short else words[: TITLE_CHARACTERS - 1].rstrip() + "…"))
 
-    async def titled_by_user(self, title: str) -> None:
+    async def set_user_title(self, title: str) -> None:
         """The user gave the session this title; the agent does not change it any more."""
         self.title = title
         self._is_titled_by_user = True
         self._needs_title = False
-        self._keeping.append(InfoChanged(title=title))
-        await self._tell(InfoChanged(title=title))
+        self._persistence.append(InfoUpdate(title=title))
+        await self._send(InfoUpdate(title=title))
 
     # --- keeping
 
     def save(self) -> None:
         """Keep settings and state as they are now; `commit` says when that is safe."""
-        self._keeping.save(self._kept)
+        self._persistence.save(self._saved_state)
 
     @property
-    def _kept(self) -> Kept:
-        return Kept(settings=self.settings.values, state=self.state, title=self._own_title)
+    def _saved_state(self) -> SavedState:
+        return SavedState(settings=self.settings.values, state=self.state, title=self._own_title)
 
     async def commit(self) -> None:
         """Until everything told so far is kept."""
-        await self._keeping.commit()
+        await self._persistence.commit()
 
     def history(self) -> AsyncIterator[Update]:
         """What was told in this session so far, less the turns that were refused: what the next prompt builds on.
 
         Pieces come joined, tool calls as they ended. Empty where sessions are not kept.
         """
-        return self._keeping.history()
+        return self._persistence.history()
 
     async def run(
         self, turn: Turn[Any], handler: Callable[[Turn[Any]], Awaitable[Any]], begin: Callable[[], Awaitable[None]]
@@ -320,9 +326,9 @@ class Session(Generic[S]):
         """Handle a prompt when its turn comes and `begin` passes; how it ended, once everything told in it is kept."""
 
         async def handle(turn: Turn[Any]) -> Any:
-            await self._introduced.wait()
+            await self._announced.wait()
             await begin()
-            self._keeping.begin_turn(turn.prompt, turn.message_id)
+            self._persistence.begin_turn(turn.prompt, turn.message_id)
             await self._title_by(turn.prompt)
             try:
                 return await handler(turn)
@@ -331,13 +337,13 @@ class Session(Generic[S]):
 
         return await self.prompts.run(turn, handle)
 
-    async def _keep_end(self, reason: str) -> None:
+    async def _persist_end(self, reason: str) -> None:
         # Nobody asked for the end of this turn; those who open the session again are to see that it was cut off.
         was_cut_off = reason == "cancelled" and self.editor.is_gone
         try:
             self.save()
         finally:
-            await self._keeping.end_turn(None if was_cut_off else reason)
+            await self._persistence.end_turn(None if was_cut_off else reason)
 
     async def aclose(self) -> None:
         """End the running work, that between turns too, and free what the session holds. Twice is as good as once."""
@@ -355,8 +361,8 @@ class Session(Generic[S]):
         await self.prompts.end()
         with suppress(TimeoutError):
             async with asyncio.timeout(grace):
-                await self.errands.settle()
-        await self.errands.cancel(grace)
+                await self.cleanup_tasks.settle()
+        await self.cleanup_tasks.cancel(grace)
         await self.tasks.cancel(grace)
         if self._mcp is not None:
             await self._mcp.aclose()
@@ -367,7 +373,7 @@ class Session(Generic[S]):
         except Exception as error:
             _log.error("the state of session %s could not be kept: %s", self.id, error)
         try:
-            await self._keeping.aclose()
+            await self._persistence.aclose()
         except StoreError as error:
             _log.error("the last of session %s could not be kept: %s", self.id, error)
         if self._open_sessions.get(self.id) is self:

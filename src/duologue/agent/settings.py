@@ -4,8 +4,8 @@
         mode = choice("ask", "write", category="mode")
         deep = toggle(False, name="Deep search")
 
-`turn.settings.mode` is the value now, even if the user changed it a moment ago; `await turn.set(mode="write")` changes
-it from the agent's side and tells the client.
+`turn.settings.mode` is the current value, even if the user just changed it. `await turn.set_option(mode="write")`
+changes it and notifies the client.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from duologue.conversation.content import JsonObject
-from duologue.conversation.settings import Mode, Modes, Option, OptionGroup, Setting
+from duologue.conversation.settings import ConfigOption, Mode, Modes, Option, OptionGroup
 from duologue.errors import InvalidParams
 
 __all__ = ["Settings", "choice", "toggle"]
 
 
-class _Knob:
+class _Setting:
     """One declared setting; on an instance it reads as its current value."""
 
     def __init__(
@@ -47,10 +47,10 @@ class _Knob:
         return self if instance is None else instance._values[self.key]
 
     def __set__(self, instance: Settings, value: object) -> None:
-        raise AttributeError(f"the client must hear of it: use `await turn.set({self.key}=…)`")
+        raise AttributeError(f"changes must be sent to the client: use `await turn.set_option({self.key}=…)`")
 
 
-class _Choice(_Knob):
+class _Choice(_Setting):
     def __init__(self, options: list[Option], groups: list[OptionGroup], **rest: Any) -> None:
         super().__init__(**rest)
         self.options = options
@@ -58,7 +58,7 @@ class _Choice(_Knob):
         self.values = [option.value for option in [*options, *(o for group in groups for o in group.options)]]
 
 
-class _Toggle(_Knob):
+class _Toggle(_Setting):
     pass
 
 
@@ -114,9 +114,9 @@ class Settings:
     """What can be set in a session; subclass it and declare with `choice` and `toggle`. No settings by default."""
 
     def __init__(self, values: Mapping[str, str | bool] | None = None) -> None:
-        self._values: dict[str, str | bool] = {knob.key: knob.default for knob in self._knobs()}
+        self._values: dict[str, str | bool] = {knob.key: knob.default for knob in self._settings()}
         for key, value in (values or {}).items():
-            if key in self._values and self._is_legal(self._knob(key), value):
+            if key in self._values and self._is_legal(self._setting(key), value):
                 self._values[key] = value
 
     @property
@@ -125,26 +125,26 @@ class Settings:
         return dict(self._values)
 
     @classmethod
-    def _knobs(cls) -> list[_Knob]:
-        found: dict[str, _Knob] = {}
+    def _settings(cls) -> list[_Setting]:
+        found: dict[str, _Setting] = {}
         for owner in reversed(cls.__mro__):
-            found |= {key: knob for key, knob in vars(owner).items() if isinstance(knob, _Knob)}
+            found |= {key: knob for key, knob in vars(owner).items() if isinstance(knob, _Setting)}
         return list(found.values())
 
     @classmethod
-    def _knob(cls, key: str) -> _Knob:
+    def _setting(cls, key: str) -> _Setting:
         knob = getattr(cls, key, None)
-        if not isinstance(knob, _Knob):
-            known = ", ".join(each.key for each in cls._knobs()) or "none"
+        if not isinstance(knob, _Setting):
+            known = ", ".join(each.key for each in cls._settings()) or "none"
             raise InvalidParams(f"no such setting: {key!r} (there are: {known})")
         return knob
 
     @classmethod
     def _key_of(cls, category: str) -> str | None:
-        return next((knob.key for knob in cls._knobs() if knob.category == category), None)
+        return next((knob.key for knob in cls._settings() if knob.category == category), None)
 
     @staticmethod
-    def _is_legal(knob: _Knob, value: object) -> bool:
+    def _is_legal(knob: _Setting, value: object) -> bool:
         return value in knob.values if isinstance(knob, _Choice) else isinstance(value, bool)
 
     def change(self, key: str, value: str | bool) -> bool:
@@ -153,7 +153,7 @@ class Settings:
         Raises:
             InvalidParams: No such setting, or not a value of it; nothing was changed.
         """
-        knob = self._knob(key)
+        knob = self._setting(key)
         if not self._is_legal(knob, value):
             legal = ", ".join(knob.values) if isinstance(knob, _Choice) else "true, false"
             raise InvalidParams(f"{value!r} is not a value of {key!r} (there are: {legal})")
@@ -161,27 +161,27 @@ class Settings:
         self._values[key] = value
         return changed
 
-    def describe(self) -> list[Setting]:
+    def describe(self) -> list[ConfigOption]:
         """Every setting with its current value, as a client is shown them."""
-        return [self._describe(knob) for knob in self._knobs()]
+        return [self._describe(knob) for knob in self._settings()]
 
     def modes(self) -> Modes | None:
         """The setting of category `mode` as modes, for clients that know only those."""
         key = self._key_of("mode")
         if key is None:
             return None
-        setting = self._describe(self._knob(key))
+        setting = self._describe(self._setting(key))
         available = [Mode(option.value, option.name, option.description, option.meta) for option in setting.choices]
         return Modes(str(setting.value), available)
 
-    def models(self) -> Setting | None:
+    def models(self) -> ConfigOption | None:
         """The setting of category `model`, if one was declared."""
         key = self._key_of("model")
-        return None if key is None else self._describe(self._knob(key))
+        return None if key is None else self._describe(self._setting(key))
 
-    def _describe(self, knob: _Knob) -> Setting:
+    def _describe(self, knob: _Setting) -> ConfigOption:
         is_choice = isinstance(knob, _Choice)
-        return Setting(
+        return ConfigOption(
             setting_id=knob.key,
             name=knob.name or knob.key,
             kind="select" if is_choice else "boolean",

@@ -10,19 +10,19 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from duologue.agent.screen import Screen
-from duologue.conversation.updates import TerminalChanged, TerminalPart
-from duologue.dialects.terms import TerminalExit, TerminalOutput
+from duologue.agent.terminal_stream import TerminalStream
+from duologue.conversation.updates import TerminalPart, TerminalUpdate
 from duologue.errors import ConnectionLost, RequestError
-from duologue.local.commands import Command
+from duologue.local.commands import RunningCommand
+from duologue.protocol.values import TerminalExit, TerminalOutputResult
 
 if TYPE_CHECKING:
     from duologue.agent.session import Session
 
-__all__ = ["Terminal", "open_terminal"]
+__all__ = ["TerminalHandle", "open_terminal"]
 
 
-class Terminal(ABC):
+class TerminalHandle(ABC):
     """A running or ended command. Leaving the `async with` that made it ends it, and what it started.
 
     Attributes:
@@ -32,7 +32,7 @@ class Terminal(ABC):
     part: TerminalPart | None = None
 
     @abstractmethod
-    async def output(self) -> TerminalOutput:
+    async def output(self) -> TerminalOutputResult:
         """What it has printed so far, as far as it was kept, and how it ended if it has."""
 
     @abstractmethod
@@ -47,7 +47,7 @@ class Terminal(ABC):
 @asynccontextmanager
 async def open_terminal(
     session: Session[Any], argv: list[str], *, cwd: str, env: dict[str, str], limit: int
-) -> AsyncGenerator[Terminal]:
+) -> AsyncGenerator[TerminalHandle]:
     """Run a command in the client's terminal if it has one, else here, inside the session's roots.
 
     Raises:
@@ -69,7 +69,7 @@ async def open_terminal(
         raise
     finally:
         # protocol/v1/terminals: every terminal that was created is released. A cancelled turn does not wait for that.
-        releasing = session.errands.start(terminal.release())
+        releasing = session.cleanup_tasks.start(terminal.release())
         if not is_cancelled:
             await asyncio.shield(releasing)
 
@@ -77,26 +77,26 @@ async def open_terminal(
 @asynccontextmanager
 async def _hide(
     session: Session[Any], argv: list[str], cwd: Path, env: dict[str, str], limit: int
-) -> AsyncGenerator[Terminal]:
-    async with await Command.start(argv, cwd=cwd, env=env, output_limit=limit) as command:
+) -> AsyncGenerator[TerminalHandle]:
+    async with await RunningCommand.start(argv, cwd=cwd, env=env, output_limit=limit) as command:
         yield _OwnTerminal(command)
 
 
 @asynccontextmanager
 async def _show(
     session: Session[Any], argv: list[str], cwd: Path, env: dict[str, str], limit: int
-) -> AsyncGenerator[Terminal]:
+) -> AsyncGenerator[TerminalHandle]:
     """A process of our own that the client shows, and may end."""
     terminal_id = session.new_id("term")
-    screen = Screen(session, terminal_id, limit)
-    command = await Command.start(argv, cwd=cwd, env=env, output_limit=limit, on_output=screen.write)
+    screen = TerminalStream(session, terminal_id, limit)
+    command = await RunningCommand.start(argv, cwd=cwd, env=env, output_limit=limit, on_output=screen.write)
     showing: asyncio.Task[None] | None = None
     try:
         await session.update(
-            TerminalChanged(terminal_id=terminal_id, command=shlex.join(argv), cwd=str(cwd), can_cancel=True)
+            TerminalUpdate(terminal_id=terminal_id, command=shlex.join(argv), cwd=str(cwd), can_cancel=True)
         )
         session.cancellable[terminal_id] = command.kill
-        showing = session.errands.start(screen.show())
+        showing = session.cleanup_tasks.start(screen.show())
         yield _ShownTerminal(command, screen)
     finally:
         session.cancellable.pop(terminal_id, None)
@@ -111,21 +111,21 @@ async def _open_in_editor(
 ) -> _EditorTerminal:
     def release(terminal_id: str) -> None:
         """It was created while we gave up waiting for it."""
-        session.errands.start(_EditorTerminal(session, terminal_id).release())
+        session.cleanup_tasks.start(_EditorTerminal(session, terminal_id).release())
 
     command, *args = argv
     terminal_id = await session.editor.create_terminal(session.id, command, args, env, cwd, limit, late=release)
     return _EditorTerminal(session, terminal_id)
 
 
-class _EditorTerminal(Terminal):
+class _EditorTerminal(TerminalHandle):
     def __init__(self, session: Session[Any], terminal_id: str) -> None:
         self.part = TerminalPart(terminal_id)
         self._editor = session.editor
         self._session_id = session.id
         self._id = terminal_id
 
-    async def output(self) -> TerminalOutput:
+    async def output(self) -> TerminalOutputResult:
         return await self._editor.terminal_output(self._session_id, self._id)
 
     async def wait(self) -> TerminalExit:
@@ -139,13 +139,13 @@ class _EditorTerminal(Terminal):
             await self._editor.release_terminal(self._session_id, self._id)
 
 
-class _OwnTerminal(Terminal):
-    def __init__(self, command: Command) -> None:
+class _OwnTerminal(TerminalHandle):
+    def __init__(self, command: RunningCommand) -> None:
         self._command = command
 
-    async def output(self) -> TerminalOutput:
+    async def output(self) -> TerminalOutputResult:
         text, truncated = self._command.output()
-        return TerminalOutput(output=text, truncated=truncated, exit=_exit_of(self._command))
+        return TerminalOutputResult(output=text, truncated=truncated, exit=_exit_of(self._command))
 
     async def wait(self) -> TerminalExit:
         ended = await self._command.wait()
@@ -156,7 +156,7 @@ class _OwnTerminal(Terminal):
 
 
 class _ShownTerminal(_OwnTerminal):
-    def __init__(self, command: Command, screen: Screen) -> None:
+    def __init__(self, command: RunningCommand, screen: TerminalStream) -> None:
         super().__init__(command)
         self.part = TerminalPart(screen.terminal_id)
         self._screen = screen
@@ -167,6 +167,6 @@ class _ShownTerminal(_OwnTerminal):
         return ended
 
 
-def _exit_of(command: Command) -> TerminalExit | None:
+def _exit_of(command: RunningCommand) -> TerminalExit | None:
     ended = command.exit
     return None if ended is None else TerminalExit(exit_code=ended.exit_code, signal=ended.signal)

@@ -12,32 +12,32 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
 from urllib.parse import urlsplit
 
-from duologue.agent.forms import ask_elicitation, ask_form, form_schema
-from duologue.agent.permission import Asked
+from duologue.agent.elicitation import ask_elicitation, ask_form, form_schema
+from duologue.agent.permissions import _PendingPermission
 from duologue.agent.settings import Settings
-from duologue.agent.stopping import STOP_REASONS, StopTurn
-from duologue.agent.terminal import Terminal, open_terminal
-from duologue.agent.tool import Tool
-from duologue.agent.workspace import OUTPUT_LIMIT, Files, Ran, run_command
+from duologue.agent.stop_reasons import STOP_REASONS, StopTurn
+from duologue.agent.terminal import TerminalHandle, open_terminal
+from duologue.agent.tool_call import ToolCallHandle
+from duologue.agent.workspace import OUTPUT_LIMIT, CommandResult, Files, run_command
 from duologue.conversation.content import Content, JsonObject, as_content, text_of
 from duologue.conversation.updates import (
     UNSET,
-    CompactionChanged,
     CompactionChunk,
-    InfoChanged,
+    CompactionUpdate,
+    InfoUpdate,
     Location,
     MessageChunk,
-    Notice,
-    PlanChanged,
+    NoticeUpdate,
     PlanEntry,
-    PlanRemoved,
+    PlanRemovedUpdate,
+    PlanUpdate,
     Role,
     Update,
-    UsageChanged,
+    UsageUpdate,
 )
 from duologue.conversation.urls import host_of
-from duologue.dialects.terms import ClientFeatures, Elicitation, PermissionOption, TokenUsage
 from duologue.errors import InvalidParams, ProtocolViolation, RequestError
+from duologue.protocol.values import ClientCapabilities, Elicitation, PermissionOption, TokenUsage
 
 if TYPE_CHECKING:
     from duologue.agent.session import Session
@@ -86,7 +86,7 @@ class Turn(Generic[S]):
         return self.session.settings
 
     @property
-    def client(self) -> ClientFeatures:
+    def client(self) -> ClientCapabilities:
         """What the client can do. Rarely needed: everything below has a stated fallback."""
         return self.session.editor.features
 
@@ -113,7 +113,7 @@ class Turn(Generic[S]):
         """Send a piece of reasoning."""
         await self._chunk("thought", content, message_id, meta)
 
-    async def echo(
+    async def send_user_message(
         self, content: str | Content, *, message_id: str | None = None, meta: JsonObject | None = None
     ) -> None:
         """Send words as the user's: for what reached the agent by another way."""
@@ -122,32 +122,34 @@ class Turn(Generic[S]):
     async def plan(self, *entries: str | PlanEntry, plan_id: str | None = None) -> None:
         """Tell the whole plan, replacing the one before."""
         steps = [PlanEntry(entry) if isinstance(entry, str) else entry for entry in entries]
-        await self.update(PlanChanged(entries=steps, plan_id=plan_id))
+        await self.update(PlanUpdate(entries=steps, plan_id=plan_id))
 
     async def plan_document(self, plan_id: str, *, uri: str | None = None, markdown: str | None = None) -> None:
         """A plan that is a file or a text rather than a list (unstable)."""
-        await self.update(PlanChanged(plan_id=plan_id, uri=uri, markdown=markdown))
+        await self.update(PlanUpdate(plan_id=plan_id, uri=uri, markdown=markdown))
 
     async def remove_plan(self, plan_id: str) -> None:
         """A named plan is no more (unstable)."""
-        await self.update(PlanRemoved(plan_id=plan_id))
+        await self.update(PlanRemovedUpdate(plan_id=plan_id))
 
-    async def usage(self, *, used: int, size: int, cost: float | None = None, currency: str | None = None) -> None:
+    async def report_usage(
+        self, *, used: int, size: int, cost: float | None = None, currency: str | None = None
+    ) -> None:
         """How full the context is, and what the session has cost so far: in dollars, unless `currency` is given."""
         if cost is not None and currency is None:
             currency = "USD"
         known_cost = UNSET if cost is None else cost
-        await self.update(UsageChanged(used=used, size=size, cost=known_cost, currency=currency))
+        await self.update(UsageUpdate(used=used, size=size, cost=known_cost, currency=currency))
 
-    async def notice(self, title: str, *, severity: str = "info", description: str | None = None) -> None:
+    async def notify(self, title: str, *, severity: str = "info", description: str | None = None) -> None:
         """Something to see now that is no part of the conversation; clients that do not know notices see nothing."""
         if not title:
             raise ValueError("a notice has a title")
-        await self.update(Notice(severity=severity, title=title, description=description))
+        await self.update(NoticeUpdate(severity=severity, title=title, description=description))
 
-    async def title(self, title: str | None) -> None:
+    async def set_title(self, title: str | None) -> None:
         """Give the session a title, or take it away."""
-        await self.update(InfoChanged(title=title))
+        await self.update(InfoUpdate(title=title))
 
     async def compaction(
         self, compaction_id: str, status: str, *, summary: str | list[Content] | None = None, error: str | None = None
@@ -158,7 +160,7 @@ class Turn(Generic[S]):
         """
         blocks = [as_content(summary)] if isinstance(summary, str) else summary
         await self.update(
-            CompactionChanged(
+            CompactionUpdate(
                 compaction_id=compaction_id,
                 status=status,
                 summary=UNSET if blocks is None else blocks,
@@ -177,31 +179,31 @@ class Turn(Generic[S]):
             RuntimeError: The turn is over: its answer has been given.
         """
         self._check_open()
-        if isinstance(update, CompactionChanged):
+        if isinstance(update, CompactionUpdate):
             self._note_compaction(update)
         self._message = None
         await self.session.update(update)
 
-    async def last_words(self, update: Update) -> None:
+    async def send_final_update(self, update: Update) -> None:
         """An update while the turn is being cancelled: sent before its answer, without waiting for a slow client."""
         if not self.is_over:
-            await self.session.leave_word(update)
+            await self.session.send_final_update(update)
 
     async def end_compactions(self) -> None:
         """Leave no compaction in progress: the turn that did it ends here."""
         task = asyncio.current_task()
         status = "cancelled" if task is not None and task.cancelling() else "failed"
         for compaction_id in sorted(self._compactions):
-            await self.last_words(CompactionChanged(compaction_id=compaction_id, status=status))
+            await self.send_final_update(CompactionUpdate(compaction_id=compaction_id, status=status))
 
-    def _note_compaction(self, update: CompactionChanged) -> None:
-        if update.compaction_id in self.session.compacted:
+    def _note_compaction(self, update: CompactionUpdate) -> None:
+        if update.compaction_id in self.session.finished_compactions:
             raise ValueError(f"the compaction {update.compaction_id!r} has ended; a new one has a new id")
         if update.status == "in_progress":
             self._compactions.add(update.compaction_id)
         else:
             self._compactions.discard(update.compaction_id)
-            self.session.compacted.add(update.compaction_id)
+            self.session.finished_compactions.add(update.compaction_id)
 
     def _check_open(self) -> None:
         if self.is_over:
@@ -235,14 +237,14 @@ class Turn(Generic[S]):
         raw_input: Any = UNSET,
         cancellable: bool = False,
         meta: JsonObject | None = None,
-    ) -> Tool:
+    ) -> ToolCallHandle:
         """A tool call: `async with turn.tool("Read notes.md", kind="read") as read: …`.
 
         Kinds: read, edit, delete, move, search, execute, think, fetch, switch_mode, other. One that is `cancellable`
         may be cancelled alone, by clients that can: its block is left with `ToolCancelled`, which ends the turn as
         cancelled unless it is caught.
         """
-        return Tool(
+        return ToolCallHandle(
             self,
             tool_call_id or self.session.new_id("call"),
             title,
@@ -263,8 +265,8 @@ class Turn(Generic[S]):
         timeout: float | None = None,
         limit: int | None = None,
         title: str | None = None,
-        tool: Tool | None = None,
-    ) -> Ran:
+        tool: ToolCallHandle | None = None,
+    ) -> CommandResult:
         """Run a command in the client's terminal, or as a process of our own; shown as a tool call either way.
 
         Args:
@@ -288,7 +290,7 @@ class Turn(Generic[S]):
         cwd: str | Path | None = None,
         env: dict[str, str] | None = None,
         limit: int = OUTPUT_LIMIT,
-    ) -> AbstractAsyncContextManager[Terminal]:
+    ) -> AbstractAsyncContextManager[TerminalHandle]:
         """A command to watch while it runs: `async with turn.terminal("npm", "start") as terminal: …`.
 
         It runs where `run` would run it, and ends with the block. To show it, use `tool.show(terminal.part)`.
@@ -296,9 +298,9 @@ class Turn(Generic[S]):
         place = str(self.absolute(cwd or "."))
         return open_terminal(self.session, [command, *args], cwd=place, env=env or {}, limit=limit)
 
-    async def set(self, **values: str | bool) -> None:
+    async def set_option(self, **values: str | bool) -> None:
         """Change settings from the agent's side; the client is told."""
-        await self.session.set(**values)
+        await self.session.set_option(**values)
 
     def stop(self, reason: str) -> NoReturn:
         """End the turn here with another stop reason: `refusal`, `max_tokens`, `max_turn_requests`."""
@@ -308,7 +310,9 @@ class Turn(Generic[S]):
 
     # --- asking
 
-    async def ask_permission(self, asked: Asked, options: list[PermissionOption]) -> PermissionOption | None:
+    async def ask_permission(
+        self, asked: _PendingPermission, options: list[PermissionOption]
+    ) -> PermissionOption | None:
         """What the user chose, or `None`: no answer, cancelled, or an answer that was never offered."""
         self._check_open()
         remembered = self.session.remembered.answer_to(asked)
@@ -325,7 +329,7 @@ class Turn(Generic[S]):
             self.session.remembered.note(asked, chosen)
         return chosen
 
-    async def ask(self, form: type[F], message: str, *, tool: Tool | None = None) -> F | None:
+    async def elicit(self, form: type[F], message: str, *, tool: ToolCallHandle | None = None) -> F | None:
         """Ask the user to fill in a form; a dataclass says what is asked. `None`: declined, or the client has no forms.
 
         Never ask for secrets this way: use `ask_url`.
@@ -346,7 +350,7 @@ class Turn(Generic[S]):
         )
         return await ask_form(self.session.editor, question, form)
 
-    async def ask_url(self, message: str, url: str, *, elicitation_id: str | None = None) -> bool:
+    async def elicit_url(self, message: str, url: str, *, elicitation_id: str | None = None) -> bool:
         """Ask the user to visit an address; whether they agreed. `editor.complete_elicitation` tells it is done.
 
         Raises:

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from duologue.agent.terminal import open_terminal
-from duologue.dialects.terms import TerminalExit
+from duologue.protocol.values import TerminalExit
 
 if TYPE_CHECKING:
     from duologue.agent.session import Session
-    from duologue.agent.tool import Tool
+    from duologue.agent.tool_call import ToolCallHandle
     from duologue.agent.turn import Turn
 
-__all__ = ["OUTPUT_LIMIT", "Files", "Ran", "run_command"]
+__all__ = ["OUTPUT_LIMIT", "CommandResult", "Files", "run_command"]
 
 OUTPUT_LIMIT = 1024 * 1024
 """What is kept of a command's output unless told otherwise: more than any model reads."""
@@ -56,7 +56,7 @@ class Files:
             await asyncio.to_thread(self._session.roots.write_text, target, text)
 
 
-class Ran(Struct, frozen=True, kw_only=True):
+class CommandResult(Struct, frozen=True, kw_only=True):
     """What came of a command."""
 
     output: str
@@ -80,13 +80,13 @@ async def run_command(
     timeout: float | None,
     limit: int | None,
     title: str | None,
-    tool: Tool | None,
-) -> Ran:
+    tool: ToolCallHandle | None,
+) -> CommandResult:
     """Run it, show it as a tool call, and leave nothing of it behind, whatever happens."""
     place = str(turn.absolute(cwd or "."))
     asked = {"command": argv, "cwd": place}
     if tool is not None:
-        await tool.change(raw_input=asked)
+        await tool.update(raw_input=asked)
         return await _run(turn, tool, argv, place, env, timeout, limit)
     async with turn.tool(title or " ".join(argv), kind="execute", raw_input=asked, cancellable=True) as own:
         return await _run(turn, own, argv, place, env, timeout, limit)
@@ -94,20 +94,20 @@ async def run_command(
 
 async def _run(
     turn: Turn[Any],
-    tool: Tool,
+    tool: ToolCallHandle,
     argv: list[str],
     cwd: str,
     env: dict[str, str],
     timeout: float | None,
     limit: int | None,
-) -> Ran:
+) -> CommandResult:
     keep = limit if limit is not None else OUTPUT_LIMIT
     async with open_terminal(turn.session, argv, cwd=cwd, env=env, limit=keep) as terminal:
         tool.on_cancel = terminal.kill
         if terminal.part is not None:
             await tool.show(terminal.part)
         else:
-            await tool.change(status="in_progress")
+            await tool.update(status="in_progress")
         ended, timed_out = None, False
         try:
             async with asyncio.timeout(timeout):
@@ -119,7 +119,7 @@ async def _run(
         if terminal.part is None and seen.output:
             await tool.show(seen.output)
     ended = ended or seen.exit or TerminalExit()
-    ran = Ran(
+    ran = CommandResult(
         output=seen.output,
         truncated=seen.truncated,
         exit_code=ended.exit_code,
@@ -130,5 +130,5 @@ async def _run(
     output = {"output": ran.output, "exitCode": ran.exit_code, "signal": ran.signal, "timedOut": ran.timed_out}
     tool.on_cancel = None
     status = "cancelled" if tool.is_cancelled else "completed" if ran.ok else "failed"
-    await tool.change(status=status, raw_output=output)
+    await tool.update(status=status, raw_output=output)
     return ran

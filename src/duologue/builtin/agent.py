@@ -9,15 +9,15 @@ from pathlib import Path
 
 import duologue
 from duologue import Agent, Turn
-from duologue.agent.stdio import serve_stdio
-from duologue.builtin.commands import COMMANDS, explain_unknown
-from duologue.builtin.knobs import Knobs
+from duologue.agent.hosting.stdio import serve_stdio
+from duologue.builtin.command_table import COMMANDS, explain_unknown
+from duologue.builtin.intents import command_for
 from duologue.builtin.login import require_login
-from duologue.builtin.phrases import command_for
-from duologue.builtin.wire import OwnProcess
+from duologue.builtin.raw_wire import OwnProcess
+from duologue.builtin.settings import BuiltinSettings
 from duologue.conversation.content import JsonObject
-from duologue.dialects.gate import Unstable
-from duologue.dialects.terms import Provider
+from duologue.protocol.feature_filter import Unstable
+from duologue.protocol.values import Provider
 from duologue.store.base import Store
 from duologue.store.memory import MemoryStore
 
@@ -30,7 +30,7 @@ def builtin_agent(
     login: bool = False,
     versions: tuple[int, ...] = (1,),
     unstable: Unstable = False,
-) -> Agent[Knobs]:
+) -> Agent[BuiltinSettings]:
     """The built-in agent as an object, for tests of clients and for programs that need an agent at hand.
 
     Args:
@@ -39,11 +39,11 @@ def builtin_agent(
         versions: Of the protocol, that it speaks.
         unstable: Which unstable parts of the protocol it shows; `duologue agent` shows all.
     """
-    agent: Agent[Knobs] = Agent(
+    agent: Agent[BuiltinSettings] = Agent(
         "duologue",
         version=duologue.__version__,
         title="duologue's built-in agent",
-        settings=Knobs,
+        settings=BuiltinSettings,
         accepts=("image", "audio", "resource"),
         system_prompt="override",
         mcp=True,
@@ -51,7 +51,7 @@ def builtin_agent(
         versions=versions,
         unstable=unstable,
     )
-    agent.keep_sessions(store if store is not None else MemoryStore())
+    agent.persist_sessions(store if store is not None else MemoryStore())
     agent.use_providers(Provider(provider_id="example", supported=["openai", "anthropic"]))
     if login:
         require_login(agent)
@@ -59,7 +59,7 @@ def builtin_agent(
         agent.command(command.name, command.description, hint=command.hint)(command.handler)
 
     @agent.on_prompt
-    async def answer(turn: Turn[Knobs]) -> str | None:
+    async def answer(turn: Turn[BuiltinSettings]) -> str | None:
         name, argument = command_for(turn.text, COMMANDS)
         if name in COMMANDS:
             return await COMMANDS[name].handler(turn, argument)
@@ -74,11 +74,7 @@ def builtin_agent(
 
 
 def main(arguments: argparse.Namespace) -> int:
-    """Serve on stdio, or play a scenario; the exit code."""
-    if arguments.scenario is not None:
-        from duologue.builtin.scenario import play
-
-        return play(Path(arguments.scenario))
+    """Serve on stdio; return the exit code."""
     versions = (1, 2) if arguments.v2 else (1,)
     agent = builtin_agent(_store(arguments.sessions), login=arguments.login, versions=versions, unstable=True)
     agent.debug = arguments.debug

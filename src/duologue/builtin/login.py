@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from duologue import Agent
-from duologue.builtin.knobs import Knobs
-from duologue.dialects.terms import Account, LoginStatus
+from duologue.builtin.settings import BuiltinSettings
+from duologue.protocol.values import Account, AuthStatus
 
 __all__ = ["require_login"]
 
 
-def require_login(agent: Agent[Knobs]) -> None:
+def require_login(agent: Agent[BuiltinSettings]) -> None:
     """Refuse sessions until the client has logged in."""
     agent.login_required = True
     accounts: list[Account] = []
@@ -23,5 +23,5 @@ def require_login(agent: Agent[Knobs]) -> None:
         accounts.clear()
 
     @agent.on_login_status
-    async def status() -> LoginStatus:
-        return LoginStatus(state="authenticated" if accounts else "unauthenticated", accounts=list(accounts))
+    async def status() -> AuthStatus:
+        return AuthStatus(state="authenticated" if accounts else "unauthenticated", accounts=list(accounts))

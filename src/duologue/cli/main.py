@@ -8,27 +8,27 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 
-from duologue.cli.output import protect_streams
+from duologue.cli.console.safe_output import protect_streams
 from duologue.cli.parser import make_parser
 
 __all__ = ["main"]
 
 MODULES = {
-    "run": ("duologue.cli.run", "run"),
-    "chat": ("duologue.cli.chat", "chat"),
-    "agent": ("duologue.builtin.agent", "main"),
-    "serve": ("duologue.cli.serve", "serve"),
-    "connect": ("duologue.cli.connect", "connect"),
-    "sessions": ("duologue.cli.sessions", "sessions"),
-    "agents": ("duologue.cli.agents", "agents"),
-    "doctor": ("duologue.cli.doctor", "doctor"),
-    "completion": ("duologue.cli.completion", "completion"),
+    "run": ("duologue.cli.commands.run", "run"),
+    "chat": ("duologue.cli.commands.chat", "chat"),
+    "agent": ("duologue.cli.commands.agent", "agent"),
+    "serve": ("duologue.cli.commands.serve", "serve"),
+    "connect": ("duologue.cli.commands.connect", "connect"),
+    "sessions": ("duologue.cli.commands.sessions", "sessions"),
+    "agents": ("duologue.cli.commands.agents", "agents"),
+    "doctor": ("duologue.cli.commands.doctor", "doctor"),
+    "completion": ("duologue.cli.commands.completion", "completion"),
 }
 """Where each command lives; nothing is imported before it is needed."""
 
 
-UNREAD = 141
-"""What shells say of a program whose reader has gone; `duologue.cli.codes` has all others."""
+BROKEN_PIPE = 141
+"""What shells say of a program whose reader has gone; `duologue.cli.exit_codes` has all others."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -54,7 +54,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         # Python flushes once more at its end; that must not fail a second time.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return UNREAD
+        return BROKEN_PIPE
     return code
 
 

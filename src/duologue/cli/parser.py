@@ -10,7 +10,7 @@ from textwrap import fill
 from typing import TYPE_CHECKING
 
 import duologue
-from duologue.cli.codes import MEANINGS
+from duologue.cli.exit_codes import DESCRIPTIONS
 
 if TYPE_CHECKING:
     Commands = argparse._SubParsersAction[argparse.ArgumentParser]
@@ -89,7 +89,7 @@ def _add_run(commands: Commands) -> None:
 
 
 def _exit_codes() -> str:
-    lines = [f"  {int(code):>3}  {told}" for code, told in MEANINGS.items()]
+    lines = [f"  {int(code):>3}  {told}" for code, told in DESCRIPTIONS.items()]
     return "exit codes:\n" + "\n".join(lines)
 
 
@@ -159,16 +159,12 @@ def _add_serve(commands: Commands) -> None:
     who.add_argument(
         "--allow-origin", action="append", default=[], metavar="ORIGIN", help="a web page that may connect"
     )
-    times = serve.add_argument_group("how long")
-    times.add_argument(
-        "--idle", type=_seconds, default=3600.0, metavar="SECONDS", help="end what rests (default: 3600)"
-    )
-    times.add_argument(
-        "--grace", type=_seconds, default=120.0, metavar="SECONDS", help="wait for who was cut off (default: 120)"
-    )
-    times.add_argument(
-        "--drain", type=_seconds, default=30.0, metavar="SECONDS", help="let turns end when stopped (default: 30)"
-    )
+    for flag, default, meaning in (
+        ("--idle-timeout", 3600.0, "close a connection after this many idle seconds (default: 3600)"),
+        ("--resume-timeout", 120.0, "keep a disconnected client's session resumable for this long (default: 120)"),
+        ("--drain-timeout", 30.0, "let running turns end within this time when stopped (default: 30)"),
+    ):
+        serve.add_argument(flag, type=_seconds, default=default, metavar="SECONDS", help=meaning)
     serve.add_argument("--access-log", action="store_true", help="a line of JSON on stderr for each request")
 
 
@@ -178,14 +174,17 @@ def _add_connect(commands: Commands) -> None:
         help="a remote agent, or one of another version, as a local command for editors",
         description="Pass everything between stdin and stdout here and an agent behind an address, or a command after "
         "`--`. Give this command to an editor that only starts commands. A broken connection is taken up again where "
-        "the server allows it. With `--as`, an agent that speaks another version of the protocol is translated.",
-        epilog="examples: duologue connect wss://agents.example.com/acp; duologue connect --as v1 -- newer-agent",
+        "the server allows it. With `--protocol`, an agent that speaks another version of the protocol is translated.",
+        epilog="examples: duologue connect wss://agents.example.com/acp; duologue connect --protocol v1 -- newer-agent",
     )
     connect.add_argument(
         "url", nargs="?", metavar="URL", help="ws://, wss://, http:// or https://, as `duologue serve` prints it"
     )
     connect.add_argument(
-        "--as", dest="speaks", choices=("v1", "v2", *DIALECTS), help="the version or dialect that the editor speaks"
+        "--protocol",
+        dest="speaks",
+        choices=("v1", "v2", *DIALECTS),
+        help="the version or dialect that the editor speaks",
     )
     _add_dialect_option(connect)
     connect.add_argument(
@@ -204,7 +203,7 @@ def _add_sessions(commands: Commands) -> None:
         help="list, show, search and export sessions and recordings",
         description="Look into the sessions an agent keeps, and into recordings made with `--record`; nothing is "
         f"changed. {WHICH_AGENT}",
-        epilog="example: duologue sessions search 'import cycle' --here",
+        epilog="example: duologue sessions search 'import cycle' --this-directory",
     )
     sessions.add_argument(
         "action", nargs="?", default="list", choices=("list", "show", "search", "export"), help="default: list"
@@ -216,7 +215,7 @@ def _add_sessions(commands: Commands) -> None:
         help="the session or recording to show or export (its first signs do); the text to find",
     )
     sessions.add_argument("--recordings", action="store_true", help="only recordings; no agent is started")
-    sessions.add_argument("--here", action="store_true", help="only sessions of this directory")
+    sessions.add_argument("--this-directory", action="store_true", help="only sessions of this directory")
     sessions.add_argument("--json", action="store_true", help="JSON, one object per line")
     sessions.add_argument("-o", "--output", metavar="FILE", help="write there instead of stdout")
     _add_agent_options(sessions)
@@ -303,7 +302,7 @@ def _add_session_options(parser: argparse.ArgumentParser) -> None:
         help="give the agent an MCP server: NAME=COMMAND, NAME=URL, a JSON file, or a name of the configuration",
     )
     group.add_argument(
-        *("--silence",),
+        *("--stall-timeout",),
         type=_seconds,
         metavar="SECONDS",
         help="say when an agent gives no sign of life for so long, and cancel after twice as long",
@@ -325,7 +324,7 @@ def _add_permission_options(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("permissions")
     answers = group.add_mutually_exclusive_group()
     answers.add_argument("--ask", action="store_true", help="ask about everything but reading (default on a terminal)")
-    answers.add_argument("--reads", action="store_true", help="permit reading only (default off a terminal)")
+    answers.add_argument("--read-only", action="store_true", help="permit reading only (default off a terminal)")
     answers.add_argument("--yes", action="store_true", help="permit all commands, and all changes inside the directory")
     answers.add_argument("--deny", action="store_true", help="permit nothing")
     group.add_argument(

@@ -5,11 +5,11 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from pathlib import Path
 
-from duologue.cli.codes import UsageError
-from duologue.client.recorded import RecordedSession, recorded_sessions
+from duologue.cli.exit_codes import UsageError
+from duologue.client.recorded_sessions import RecordedSession, recorded_sessions
 from duologue.config.recordings import SUFFIX, find_recordings
 from duologue.conversation.items import Message
-from duologue.conversation.setup import SessionInfo
+from duologue.conversation.session_setup import SessionInfo
 
 __all__ = ["known_recordings", "named_recording", "read"]
 

@@ -9,10 +9,10 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
-from duologue.cli.codes import UsageError
+from duologue.cli.exit_codes import UsageError
 from duologue.client.connect import Target
 from duologue.config.agents import BUILTIN, NamedAgent, find_agents
-from duologue.transports.address import is_remote
+from duologue.transports.remote.url import is_remote
 
 __all__ = ["name_of", "remote_config", "target_of", "versions_for", "with_version"]
 

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Any, Literal, cast
 
 from duologue.conversation.content import JsonObject
-from duologue.conversation.setup import Party
+from duologue.conversation.session_setup import Implementation
 
-__all__ = ["FAILURES", "QUIRKS", "FailureSign", "Quirks", "failure_in", "quirks_of"]
+__all__ = ["FAILURES", "QUIRKS", "FailureMarker", "Quirks", "failure_in", "quirks_of"]
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ QUIRKS: Mapping[str, Quirks] = {
 
 
 @dataclass(frozen=True)
-class FailureSign:
+class FailureMarker:
     """What an agent attaches to a turn whose model failed and that ends as `end_turn` all the same.
 
     Attributes:
@@ -55,11 +55,11 @@ class FailureSign:
     reasons: Sequence[str] = ()
 
 
-FAILURES: Sequence[FailureSign] = (
+FAILURES: Sequence[FailureMarker] = (
     # codex-acp 2.6 says why in a message to the user.
-    FailureSign(("codex", "threadStatus"), "type", "systemError"),
+    FailureMarker(("codex", "threadStatus"), "type", "systemError"),
     # codex-acp 2.6, for clients that declare it, and others for JetBrains.
-    FailureSign(("jetbrains", "air", "sessionFailure"), "severity", "error", ("title", "details")),
+    FailureMarker(("jetbrains", "air", "sessionFailure"), "severity", "error", ("title", "details")),
 )
 
 
@@ -82,6 +82,6 @@ def failure_in(meta: JsonObject | None, before: str | None = None) -> str | None
     return before
 
 
-def quirks_of(info: Party | None) -> Quirks:
+def quirks_of(info: Implementation | None) -> Quirks:
     """How to treat the agent that introduced itself like this."""
     return Quirks() if info is None else QUIRKS.get(info.name, Quirks())

@@ -9,38 +9,38 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypeVar
 
-from duologue.client.audience import Audience
-from duologue.client.callers import Caller, current_caller
-from duologue.client.known import check_can_cancel
-from duologue.client.prompts import Attachment, build_prompt
-from duologue.client.settable import Settable
-from duologue.client.supervise import STATES, Chosen, reopen
+from duologue.client.calling_task import CallingTask, current_calling_task
+from duologue.client.prompt import Attachment, build_prompt
+from duologue.client.session_controls import SessionControls
+from duologue.client.session_state import check_can_cancel
+from duologue.client.subscribers import EventSubscribers
+from duologue.client.supervisor import STATES, UserSettings, reopen
 from duologue.client.turn import ClientTurn
 from duologue.conversation.content import Content, JsonObject
 from duologue.conversation.items import ToolCall
-from duologue.conversation.setup import SessionSetup
+from duologue.conversation.session_setup import SessionParams
 from duologue.conversation.updates import (
     Location,
-    MessageChanged,
     MessageChunk,
-    PlanChanged,
-    ToolCallChanged,
+    MessageUpdate,
+    PlanUpdate,
+    ToolCallUpdate,
     Update,
 )
-from duologue.dialects.contract import AgentProxy
-from duologue.dialects.terms import Opened
 from duologue.errors import ConnectionLost, InvalidParams, MethodNotFound, ResourceNotFound, SessionLost
-from duologue.events import Event, Following, event_of
+from duologue.events import Event, LocationChanged, event_of
+from duologue.protocol.interfaces import AgentProxy
+from duologue.protocol.values import SessionOpened
 
 if TYPE_CHECKING:
-    from duologue.client.remote import RemoteAgent
+    from duologue.client.agent import RemoteAgent
 
 __all__ = ["ClientSession"]
 
 T = TypeVar("T")
 
 
-class ClientSession(Settable):
+class ClientSession(SessionControls):
     """One conversation with an agent.
 
     Attributes:
@@ -57,7 +57,7 @@ class ClientSession(Settable):
         late_updates: How many updates came after their turn had ended.
     """
 
-    def __init__(self, agent: RemoteAgent, session_id: str, setup: SessionSetup) -> None:
+    def __init__(self, agent: RemoteAgent, session_id: str, setup: SessionParams) -> None:
         super().__init__(agent.max_transcript_bytes)
         self.id = session_id
         self.agent = agent
@@ -66,28 +66,28 @@ class ClientSession(Settable):
         self.following: Location | None = None
         self.is_open = True
         self.is_interrupted = False
-        self.is_replaying = False
-        self.is_prompted = False
-        self.has_replayed = False
+        self._is_replaying = False
+        self._is_prompted = False
+        self._has_replayed = False
         self.lost: str | None = None
         self.late_updates = 0
-        self._line = agent.lines
+        self._line = agent._generation
         self._returning: asyncio.Task[None] | None = None
-        self.chosen = Chosen(self)
+        self._user_settings = UserSettings(self)
         self._turn: ClientTurn | None = None
         self._waiting: list[ClientTurn] = []
         self._queued = 0
         self._had_turn = False
         self._order = asyncio.Lock()
-        self._audience = Audience()
+        self._audience = EventSubscribers()
 
-    def opened(self, state: Opened) -> None:
+    def _apply_opened(self, state: SessionOpened) -> None:
         """What the agent said of the session when it opened it; what it left out may have been told before."""
         self.transcript.settings = list(state.settings) or self.transcript.settings
         self.transcript.modes = state.modes or self.transcript.modes
         self.transcript.commands = list(state.commands) or self.transcript.commands
         self._models = state.models
-        self._line = self.agent.lines
+        self._line = self.agent._generation
 
     async def __aenter__(self) -> Self:
         return self
@@ -102,7 +102,7 @@ class ClientSession(Settable):
     @property
     def is_reached(self) -> bool:
         """It is open at the agent as it is reached now."""
-        return self.is_open and self._line == self.agent.lines
+        return self.is_open and self._line == self.agent._generation
 
     @property
     def is_busy(self) -> bool:
@@ -149,7 +149,7 @@ class ClientSession(Settable):
         """
         self._must_be_open()
         blocks = build_prompt(
-            prompt, files=files, images=images, audio=audio, cwd=self.cwd, features=self.agent.features
+            prompt, files=files, images=images, audio=audio, cwd=self.cwd, features=self.agent.capabilities
         )
         return ClientTurn(self, blocks, meta)
 
@@ -170,22 +170,22 @@ class ClientSession(Settable):
         `cancelled` unless the agent ends them otherwise; prompts that wait are never sent.
         """
         for turn in list(self._waiting):
-            self.withdraw(turn)
-        await self.cancel_running()
+            self._withdraw(turn)
+        await self._cancel_running()
 
-    async def cancel_running(self) -> None:
+    async def _cancel_running(self) -> None:
         """Ask the agent to stop this turn; the prompts that wait for its end are sent then."""
         if self._turn is not None:
             self._turn.is_cancelling = True
         # protocol/v1/prompt-turn, Cancellation: the client MUST answer the permission requests still pending.
-        self.agent.desk.cancel_questions(self.id)
-        if self._turn is not None and not self._turn.is_sent:
-            self._turn.give_up()  # the agent is being started again or logged in to, and has not heard of it
+        self.agent._request_handler.cancel_questions(self.id)
+        if self._turn is not None and not self._turn._is_sent:
+            self._turn._abandon()  # the agent is being started again or logged in to, and has not heard of it
             return
         if self._turn is not None:
             # The same chapter: the client SHOULD mark the open tool calls now; the agent may still end them otherwise.
             self._close_tool_calls(self._turn, "cancelled")
-        await self.agent.proxy.cancel(self.id)
+        await self.agent._proxy.cancel(self.id)
 
     async def cancel_tool_call(self, tool_call_id: str) -> None:
         """Cancel one tool call and nothing else.
@@ -194,7 +194,7 @@ class ClientSession(Settable):
             MethodNotFound: The agent has not said that this one can be cancelled (`tool_call.can_cancel`).
         """
         check_can_cancel("tool call", tool_call_id, self.transcript.tool_call(tool_call_id))
-        await self.request(lambda proxy: proxy.cancel_tool_call(self.id, tool_call_id))
+        await self._request(lambda proxy: proxy.cancel_tool_call(self.id, tool_call_id))
 
     async def cancel_terminal(self, terminal_id: str) -> None:
         """End one command that the agent runs.
@@ -203,42 +203,42 @@ class ClientSession(Settable):
             MethodNotFound: The agent has not said that this one can be cancelled (`terminal.can_cancel`).
         """
         check_can_cancel("terminal", terminal_id, self.transcript.terminal(terminal_id))
-        await self.request(lambda proxy: proxy.cancel_terminal(self.id, terminal_id))
+        await self._request(lambda proxy: proxy.cancel_terminal(self.id, terminal_id))
 
-    def start_turn(self, turn: ClientTurn) -> asyncio.Task[None]:
+    def _start_turn(self, turn: ClientTurn) -> asyncio.Task[None]:
         """Begin a turn in a task of the connection; the one that the same caller has left is cancelled."""
         before = [other for other in (self._turn, *self._waiting) if other is not None]
         self._waiting.append(turn)
-        return self.agent.tasks.start(self._run_turn(turn, before, current_caller()))
+        return self.agent._tasks.start(self._run_turn(turn, before, current_calling_task()))
 
     @property
-    def has_waiting_prompt(self) -> bool:
+    def _has_queued_prompt(self) -> bool:
         """Return True if a prompt waits for the running turn, which its caller has not left, to end."""
         return self._queued > 0
 
-    def left_turns(self) -> list[ClientTurn]:
+    def _abandoned_turns(self) -> list[ClientTurn]:
         """Return the turns that the current task has stopped reading, although they have not ended."""
-        caller = current_caller()
-        return [turn for turn in (self._turn, *self._waiting) if turn is not None and turn.is_left_by(caller)]
+        caller = current_calling_task()
+        return [turn for turn in (self._turn, *self._waiting) if turn is not None and turn._is_abandoned_by(caller)]
 
-    def withdraw(self, turn: ClientTurn) -> bool:
+    def _withdraw(self, turn: ClientTurn) -> bool:
         """Take back a turn that has not been sent; whether it had not."""
         if turn not in self._waiting:
             return False
         self._waiting.remove(turn)
-        turn.give_up()
+        turn._abandon()
         return True
 
-    async def _run_turn(self, turn: ClientTurn, before: list[ClientTurn], caller: Caller) -> None:
+    async def _run_turn(self, turn: ClientTurn, before: list[ClientTurn], caller: CallingTask) -> None:
         # Only now: a task that was given an iterator of one of them, and was started first, has begun to read it.
         for other in before:
-            if other.is_left_by(caller):
-                self.agent.tasks.start(other.leave())
+            if other._is_abandoned_by(caller):
+                self.agent._tasks.start(other._leave())
         self._queued += 1
         try:
             if self.agent.connection.is_paused:
                 for other in before:
-                    other.relieve()
+                    other._relieve()
             await self._order.acquire()
         finally:
             self._queued -= 1
@@ -250,11 +250,11 @@ class ClientSession(Settable):
                 self.transcript.apply(MessageChunk(role="user", content=block, message_id=message_id))
             self._turn, self._had_turn = turn, True
             try:
-                await turn.run()
+                await turn._run()
             finally:
                 self._turn = None
                 self._after_turn(turn)
-                turn.count_unread(None)
+                turn._count_unread(None)
         finally:
             self._order.release()
 
@@ -264,7 +264,7 @@ class ClientSession(Settable):
         A call left open in a turn that ended like any other may have worked: its status stays.
         """
         self.is_interrupted = isinstance(turn.error, ConnectionLost)
-        self.agent.desk.cancel_questions(self.id)
+        self.agent._request_handler.cancel_questions(self.id)
         ended = "cancelled" if turn.stop_reason == "cancelled" else "failed" if turn.stop_reason is None else None
         self._close_tool_calls(turn, ended)
         if turn.stop_reason == "refusal":
@@ -273,31 +273,31 @@ class ClientSession(Settable):
     def _close_tool_calls(self, turn: ClientTurn, ended: str | None) -> None:
         going_on = [work.work_id for work in self.background if work.kind == "tool_call"]
         for call in self.transcript.close_tool_calls(turn.since, ended, but=going_on):
-            event = event_of(ToolCallChanged(tool_call_id=call.tool_call_id), call)
-            self._audience.tell(event)
-            turn.note(event)
-            turn.add(event)
+            event = event_of(ToolCallUpdate(tool_call_id=call.tool_call_id), call)
+            self._audience.publish(event)
+            turn._record(event)
+            turn._enqueue_nowait(event)
 
-    async def fork(self, setup: SessionSetup | None = None) -> ClientSession:
+    async def fork(self, setup: SessionParams | None = None) -> ClientSession:
         """Another session that begins with all that was said in this one."""
-        return await self.agent.fork(self.id, setup or self.setup)
+        return await self.agent.fork_session(self.id, setup or self.setup)
 
     # --- an agent that was lost and came back
 
-    async def request(self, ask: Callable[[AgentProxy], Awaitable[T]]) -> T:
+    async def _request(self, ask: Callable[[AgentProxy], Awaitable[T]]) -> T:
         """Ask the agent about this session."""
         self._must_be_open()
-        return await self.agent.request(ask, self)
+        return await self.agent._request(ask, self)
 
-    async def come_back(self) -> None:
+    async def _ensure_open(self) -> None:
         """Be open at the agent as it is reached now.
 
         Raises:
             SessionLost: That cannot be.
         """
-        while self._line != self.agent.lines:
+        while self._line != self.agent._generation:
             if self._returning is None or self._returning.done():
-                self._returning = self.agent.tasks.start(self._reopen())
+                self._returning = self.agent._tasks.start(self._reopen())
             # Whoever gives up waiting leaves a session that is half open: that is brought to its end.
             await asyncio.shield(self._returning)
 
@@ -307,8 +307,8 @@ class ClientSession(Settable):
             await reopen(self)
         except SessionLost as error:
             self.lost, self.is_open = str(error), False
-            self.fall_silent()
-            await self.agent.forget(self)
+            self._close_subscribers()
+            await self.agent._forget(self)
             raise
 
     # --- watching
@@ -321,24 +321,24 @@ class ClientSession(Settable):
         """Every event from now on, in and between turns, until the session is closed or the agent is gone for good."""
         return self._audience.events()
 
-    def update(self, update: Update, raw: bytes) -> None:
+    def _on_update(self, update: Update, raw: bytes) -> None:
         """Fold one update in and show it: to the turn that runs, and to those who watch. It waits for none of them."""
-        if self.is_replaying and not isinstance(update, STATES):
-            self.has_replayed = True
+        if self._is_replaying and not isinstance(update, STATES):
+            self._has_replayed = True
             return
         turn = self._turn
         if turn is not None and type(update) is MessageChunk and update.role != "user":
             # Most of what an agent ever says takes the short way.
             self.transcript.apply(update)
             event = event_of(update, None, raw)
-            self._audience.tell(event)
-            turn.note(event)
-            if turn.is_read:
-                turn.add(event)
+            self._audience.publish(event)
+            turn._record(event)
+            if turn._has_reader:
+                turn._enqueue_nowait(event)
             return
         self._fold(update, raw)
 
-    def asked(self, tool: ToolCallChanged, raw: bytes) -> ToolCall:
+    def _apply_permission_request(self, tool: ToolCallUpdate, raw: bytes) -> ToolCall:
         """Fold in what a question says of its tool call; the tool call as it stands now."""
         self._fold(tool, raw)
         known = self.transcript.tool_call(tool.tool_call_id)
@@ -346,25 +346,27 @@ class ClientSession(Settable):
         return known
 
     def _fold(self, update: Update, raw: bytes) -> None:
-        is_echo = self._turn is not None and isinstance(update, MessageChunk | MessageChanged) and update.role == "user"
+        is_echo = self._turn is not None and isinstance(update, MessageChunk | MessageUpdate) and update.role == "user"
         changed = None if is_echo else self.transcript.apply(update)  # what we sent is in the transcript already
-        is_of_a_turn = isinstance(update, MessageChunk | ToolCallChanged | PlanChanged)
+        is_of_a_turn = isinstance(update, MessageChunk | ToolCallUpdate | PlanUpdate)
         # Only version 1 ties what an agent says to a prompt: later it may work whenever it likes.
         is_late = self._turn is None and self._had_turn and is_of_a_turn and self.agent.version == 1
         self.late_updates += is_late
-        self.show(event_of(update, changed, raw, is_late))
-        if isinstance(update, ToolCallChanged) and isinstance(update.locations, list) and update.locations:
+        self._publish(event_of(update, changed, raw, is_late))
+        if isinstance(update, ToolCallUpdate) and isinstance(update.locations, list) and update.locations:
             self.following = place = update.locations[-1]
-            self.show(
-                Following(path=place.path, line=place.line, tool_call_id=update.tool_call_id, raw=raw, is_late=is_late)
+            self._publish(
+                LocationChanged(
+                    path=place.path, line=place.line, tool_call_id=update.tool_call_id, raw=raw, is_late=is_late
+                )
             )
 
-    def show(self, event: Event) -> None:
+    def _publish(self, event: Event) -> None:
         """Let everybody know who watches, and the turn that runs."""
-        self._audience.tell(event)
+        self._audience.publish(event)
         if self._turn is not None:
-            self._turn.note(event)
-            self._turn.add(event)
+            self._turn._record(event)
+            self._turn._enqueue_nowait(event)
 
     # --- the end
 
@@ -374,23 +376,23 @@ class ClientSession(Settable):
             return
         self.is_open = False
         try:
-            if not self.agent.is_closed and self._line == self.agent.lines:
+            if not self.agent.is_closed and self._line == self.agent._generation:
                 await self._leave()
         # Gone already is as good as closed, and there are agents that offer to close and cannot.
         except (ResourceNotFound, MethodNotFound, ConnectionLost):
             pass
         finally:
-            self.fall_silent()
-            await self.agent.forget(self)
+            self._close_subscribers()
+            await self.agent._forget(self)
 
     async def _leave(self) -> None:
-        for turn in self.left_turns():
-            await turn.leave()
+        for turn in self._abandoned_turns():
+            await turn._leave()
         if self._turn is not None:
             await self.cancel()
-        if self.agent.features.close:
-            await self.agent.proxy.close_session(self.id)
+        if self.agent.capabilities.close:
+            await self.agent._proxy.close_session(self.id)
 
-    def fall_silent(self) -> None:
+    def _close_subscribers(self) -> None:
         """Nothing more will be heard: whoever reads the events has read them all."""
-        self._audience.dismiss()
+        self._audience.close()

@@ -15,16 +15,16 @@ from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from duologue.client.callers import Caller, current_caller, has_ended
-from duologue.client.gathered import Gathered
+from duologue.client.calling_task import CallingTask, current_calling_task, has_ended
 from duologue.client.quirks import failure_in
+from duologue.client.turn_result import TurnResult
 from duologue.conversation.content import Content, JsonObject
-from duologue.dialects.contract import AgentProxy
-from duologue.dialects.terms import PromptResult, TokenUsage
-from duologue.errors import ConnectionLost, DuologueError, EventsMissed, ModelFailed, RequestError
+from duologue.errors import ConnectionLost, DuologueError, EventBufferOverflow, ModelFailed, RequestError
 from duologue.events import Event, Plan, ToolCall
+from duologue.protocol.interfaces import AgentProxy
+from duologue.protocol.values import PromptResult, TokenUsage
 from duologue.runtime.log import shorten
-from duologue.runtime.unread import Unread, size_of
+from duologue.runtime.unread_bytes import UnreadBytes, size_of
 
 if TYPE_CHECKING:
     from duologue.client.session import ClientSession
@@ -55,22 +55,22 @@ class ClientTurn:
         self.meta: JsonObject | None = None
         self.error: BaseException | None = None
         self.is_cancelling = False
-        self.is_sent = False
+        self._is_sent = False
         self.since = 0
         self._verdict: DuologueError | None = None
         self._meta = meta
         limit = session.max_transcript_bytes
-        self._gathered = Gathered(None if limit is None else limit // 4)
-        self.note = self._gathered.note
+        self._gathered = TurnResult(None if limit is None else limit // 4)
+        self._record = self._gathered.record
         self._events: deque[Event] = deque()
-        self.is_read = False
+        self._has_reader = False
         self._is_entered = False
         self._is_awaited = False
-        self._readers: list[Caller] = []
+        self._readers: list[CallingTask] = []
         """Who made the iterator that reads it, and who has read with it last, if it was read at all."""
         self._has_missed = False
         self._something: asyncio.Event = asyncio.Event()
-        self._unread: Unread | None = None
+        self._unread: UnreadBytes | None = None
         self._task: asyncio.Task[None] | None = None
 
     # --- what came of it
@@ -101,18 +101,18 @@ class ClientTurn:
 
     # --- using it
 
-    def is_left_by(self, caller: Caller) -> bool:
+    def _is_abandoned_by(self, caller: CallingTask) -> bool:
         """Return True if its reader stopped, without `async with`, and the caller goes on with something else.
 
         An iterator that is kept and never used again looks like one whose loop takes its time. But a task that made
         the iterator, or read with it last, and now prompts or leaves, is not in that loop; nor is one that has ended.
         """
-        if not self.is_read or self._is_entered or self._is_awaited or self.is_over or not self._readers:
+        if not self._has_reader or self._is_entered or self._is_awaited or self.is_over or not self._readers:
             return False
         return all(reader is caller or has_ended(reader) for reader in self._readers)
 
     async def __aenter__(self) -> Self:
-        self.is_read = self._is_entered = True
+        self._has_reader = self._is_entered = True
         self._start()
         return self
 
@@ -125,21 +125,23 @@ class ClientTurn:
         await self._finish(raises=kind is None)
 
     def __aiter__(self) -> AsyncIterator[Event]:
-        self.is_read = True
+        self._has_reader = True
         self._start()
-        self._readers = [current_caller()]
+        self._readers = [current_calling_task()]
         return self._iterate(self._readers[0])
 
-    async def _iterate(self, maker: Caller) -> AsyncIterator[Event]:
-        self._readers = [maker, current_caller()]
+    async def _iterate(self, maker: CallingTask) -> AsyncIterator[Event]:
+        self._readers = [maker, current_calling_task()]
         while True:
             while self._events:
                 yield self._take()
             if self._has_missed:
-                raise EventsMissed("too many events were not read while another prompt waited; the transcript has them")
+                raise EventBufferOverflow(
+                    "too many events were not read while another prompt waited; the transcript has them"
+                )
             if self.is_over:
                 break
-            self._readers[1] = current_caller()
+            self._readers[1] = current_calling_task()
             self._is_awaited = True
             try:
                 self._something.clear()
@@ -164,7 +166,7 @@ class ClientTurn:
         """
         await self._cancel(self.session.cancel)
 
-    def leave(self) -> Coroutine[Any, Any, None]:
+    def _leave(self) -> Coroutine[Any, Any, None]:
         """Read it no more, because its reader has left it; await the result to cancel it, and no prompt that waits."""
         self._stop_reading()
         _log.warning(
@@ -172,25 +174,25 @@ class ClientTurn:
             "use `async with session.prompt(...) as turn:` to leave it where you like",
             shorten(self.session.id),
         )
-        return self._cancel(self.session.cancel_running)
+        return self._cancel(self.session._cancel_running)
 
     async def _cancel(self, ask: Callable[[], Awaitable[None]]) -> None:
         if self._task is None or self.is_over:
             return
         self._stop_reading()
-        if not self.session.withdraw(self):
+        if not self.session._withdraw(self):
             with suppress(ConnectionLost):  # then the turn has failed, and says so itself
                 await ask()
-            await asyncio.wait({self._task}, timeout=self.session.agent.cancel_seconds)
-            self.give_up()
+            await asyncio.wait({self._task}, timeout=self.session.agent._cancel_timeout)
+            self._abandon()
         await asyncio.wait({self._task})
 
-    async def fail(self, error: DuologueError) -> None:
+    async def _fail(self, error: DuologueError) -> None:
         """Cancel it, and let it end with this error whatever the agent says."""
         self._verdict = error
         await self.cancel()
 
-    def give_up(self) -> None:
+    def _abandon(self) -> None:
         """Stop waiting for an end that the agent does not bring."""
         if self._task is not None and not self.is_over:
             self.stop_reason = "cancelled"
@@ -198,29 +200,29 @@ class ClientTurn:
 
     # --- what the session does with it
 
-    def add(self, event: Event) -> None:
+    def _enqueue_nowait(self, event: Event) -> None:
         """The same for its reader. What is not read yet counts as input of the connection that waits."""
-        if self.is_read:
+        if self._has_reader:
             self._events.append(event)
             if self._unread is not None:
                 self._unread.bytes += size_of(event.raw)
             self._something.set()
 
-    def count_unread(self, unread: Unread | None) -> None:
+    def _count_unread(self, unread: UnreadBytes | None) -> None:
         """Count what is not read yet here from now on: with the connection that is used, or with none at the end."""
         size = sum(size_of(event.raw) for event in self._events)
         if self._unread is not None:
-            self._unread.stop(self.session.id, size)
+            self._unread.remove(self.session.id, size)
         if unread is not None:
-            unread.start(self.session.id, self._events, size, self.relieve)
+            unread.add(self.session.id, self._events, size, self._relieve)
         self._unread = unread
 
-    def relieve(self) -> None:
+    def _relieve(self) -> None:
         """Drop what a reader outside `async with` does not read, if another prompt waits and the peer is not read.
 
         That prompt waits for the end of this turn, which cannot come as long as nothing is read from the peer.
         """
-        if self.is_read and not self._is_entered and not self._is_awaited and self.session.has_waiting_prompt:
+        if self._has_reader and not self._is_entered and not self._is_awaited and self.session._has_queued_prompt:
             self._has_missed = True
             self._stop_reading()
             _log.warning("events of a turn in session %s were dropped: they were not read", shorten(self.session.id))
@@ -229,7 +231,7 @@ class ClientTurn:
 
     def _start(self) -> None:
         if self._task is None:
-            self._task = self.session.start_turn(self)
+            self._task = self.session._start_turn(self)
             self._task.add_done_callback(lambda _: self._something.set())
 
     def _has_ended(self) -> bool:
@@ -246,7 +248,7 @@ class ClientTurn:
 
     def _stop_reading(self) -> None:
         """Keep no events for a reader that has gone."""
-        self.is_read = False
+        self._has_reader = False
         while self._events:
             self._take()
 
@@ -266,10 +268,10 @@ class ClientTurn:
         if raises and self.error is not None:
             raise self.error
 
-    async def run(self) -> None:
+    async def _run(self) -> None:
         """What the session's task does: ask, and note how it ended."""
         try:
-            result = await self.session.request(self._send)
+            result = await self.session._request(self._send)
         except DuologueError as error:
             # There are agents that answer a cancelled prompt with an error; it has ended as asked all the same.
             if self.is_cancelling and isinstance(error, RequestError):
@@ -289,12 +291,12 @@ class ClientTurn:
 
     async def _send(self, proxy: AgentProxy) -> PromptResult:
         agent = self.session.agent
-        self.session.is_replaying, self.session.is_prompted, self.is_sent = False, True, True
-        self.count_unread(agent.connection.unread)
-        watch = None if agent.watchdog is None else agent.tasks.start(agent.watchdog.watch(self))
+        self.session._is_replaying, self.session._is_prompted, self._is_sent = False, True, True
+        self._count_unread(agent.connection.unread)
+        watch = None if agent._watchdog is None else agent._tasks.start(agent._watchdog.watch(self))
         try:
             return await proxy.prompt(self.session.id, self.prompt, self._meta)
         finally:
-            self.is_sent = False
+            self._is_sent = False
             if watch is not None:
                 watch.cancel()

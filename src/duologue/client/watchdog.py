@@ -13,29 +13,29 @@ from contextlib import contextmanager
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from duologue.client.terminals import Terminals
-from duologue.errors import AgentSilent
-from duologue.events import Silence
+from duologue.client.services.terminals import Terminals
+from duologue.errors import TurnStalled
+from duologue.events import StallDetected
 
 if TYPE_CHECKING:
     from duologue.client.turn import ClientTurn
 
-__all__ = ["Signs", "Watchdog"]
+__all__ = ["ActivityTracker", "Watchdog"]
 
 
-class Signs:
+class ActivityTracker:
     """When each session was last heard of, and whether it waits for us."""
 
     def __init__(self) -> None:
         self._heard: dict[str, float] = {}
         self._waiting: Counter[str | None] = Counter()
 
-    def heard(self, session_id: str) -> None:
+    def touch(self, session_id: str) -> None:
         """The agent has said something about this session."""
         self._heard[session_id] = monotonic()
 
     @contextmanager
-    def waits(self, session_id: str | None) -> Generator[None]:
+    def suspended(self, session_id: str | None) -> Generator[None]:
         """While the agent waits for an answer of ours; without a session, any may be meant."""
         self._waiting[session_id] += 1
         try:
@@ -43,12 +43,12 @@ class Signs:
         finally:
             self._waiting[session_id] -= 1
             for each in self._heard if session_id is None else (session_id,):
-                self.heard(each)
+                self.touch(each)
 
     def last(self, session_id: str) -> float:
         """When it was last heard of; now, while it waits for us."""
         if self._waiting[session_id] or self._waiting[None]:
-            self.heard(session_id)
+            self.touch(session_id)
         return self._heard.setdefault(session_id, monotonic())
 
     def forget(self, session_id: str) -> None:
@@ -65,14 +65,14 @@ class Watchdog:
         terminals: What runs for the agent.
     """
 
-    def __init__(self, seconds: float, signs: Signs, terminals: Terminals | None) -> None:
+    def __init__(self, seconds: float, signs: ActivityTracker, terminals: Terminals | None) -> None:
         self._seconds = seconds
         self._signs = signs
         self._terminals = terminals
 
     async def watch(self, turn: ClientTurn) -> None:
         """Until it has to be given up; whoever ends the turn ends this, too."""
-        self._signs.heard(turn.session.id)
+        self._signs.touch(turn.session.id)
         told_since: float | None = None
         while True:
             last = self._last_sign(turn)
@@ -82,10 +82,10 @@ class Watchdog:
                 await asyncio.sleep(rest)
             elif not is_told:
                 told_since = last
-                turn.session.show(Silence(seconds=self._seconds))
+                turn.session._publish(StallDetected(seconds=self._seconds))
             else:
                 silence = 2 * self._seconds
-                await turn.fail(AgentSilent(f"no sign of life for {silence:g} s; the turn was cancelled"))
+                await turn._fail(TurnStalled(f"no sign of life for {silence:g} s; the turn was cancelled"))
                 return
 
     def _last_sign(self, turn: ClientTurn) -> float:
@@ -93,5 +93,5 @@ class Watchdog:
         has_command = self._terminals is not None and self._terminals.has_running(session_id)
         is_paused = turn.session.agent.connection.is_paused
         if has_command or is_paused or any(not call.is_over for call in turn.tool_calls):
-            self._signs.heard(session_id)
+            self._signs.touch(session_id)
         return self._signs.last(session_id)

@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
-from duologue.compat.letters import Letter
+from duologue.compat.json_access import (
+    JsonObject,
+    as_object,
+    bring_back,
+    keep,
+    move,
+    objects,
+    replace,
+    took_place,
+    word,
+)
+from duologue.compat.message import OpenMessage
 from duologue.compat.methods import SESSION_PROMPT, SESSION_REQUEST_PERMISSION, SESSION_UPDATE
 from duologue.compat.rules import Rule, params, results
-from duologue.compat.values import JsonObject, as_object, bring_back, keep, move, objects, replace, took_place, word
 
 __all__ = ["RULES", "update_of"]
 
@@ -19,12 +29,12 @@ UNDEFINED_MEMBERS = {"diff": ("mimeType",), "terminal": ("command", "exitCode")}
 """What seed 004 adds to the content of tool calls, by its type."""
 
 
-def update_of(letter: Letter) -> JsonObject:
+def update_of(letter: OpenMessage) -> JsonObject:
     """The update in a `session/update`."""
     return as_object(letter.fields.get("update")) if letter.method == SESSION_UPDATE else {}
 
 
-def _tool_call(letter: Letter) -> JsonObject:
+def _tool_call(letter: OpenMessage) -> JsonObject:
     """The tool call that is reported, or that permission is asked for."""
     if letter.method == SESSION_UPDATE:
         update = update_of(letter)
@@ -32,11 +42,11 @@ def _tool_call(letter: Letter) -> JsonObject:
     return as_object(letter.fields.get("toolCall"))
 
 
-def _tool_content(letter: Letter) -> list[JsonObject]:
+def _tool_content(letter: OpenMessage) -> list[JsonObject]:
     return objects(_tool_call(letter).get("content"))
 
 
-def _blocks(letter: Letter) -> list[JsonObject]:
+def _blocks(letter: OpenMessage) -> list[JsonObject]:
     """Every content block of a prompt, an answer, an update or a tool call, wrapped or not."""
     fields, update = letter.fields, update_of(letter)
     found = [as_object(update.get("content"))]
@@ -50,7 +60,7 @@ def _blocks(letter: Letter) -> list[JsonObject]:
     return [as_object(item.get("content")) if item.get("type") == "content" else item for item in found]
 
 
-def read_image(letter: Letter) -> bool:
+def read_image(letter: OpenMessage) -> bool:
     """Data and type lie one level deeper in the seed."""
     return took_place(_lift_source(block) for block in _blocks(letter))
 
@@ -65,7 +75,7 @@ def _lift_source(block: JsonObject) -> bool:
     return True
 
 
-def write_image(letter: Letter) -> bool:
+def write_image(letter: OpenMessage) -> bool:
     """The way back."""
     return took_place(_lower_source(block) for block in _blocks(letter))
 
@@ -80,17 +90,17 @@ def _lower_source(block: JsonObject) -> bool:
     return True
 
 
-def read_status(letter: Letter) -> bool:
+def read_status(letter: OpenMessage) -> bool:
     """`running` would be dropped as unknown, and the tool call would seem to wait."""
     return replace(_tool_call(letter), "status", STATUS_TODAY)
 
 
-def write_status(letter: Letter) -> bool:
+def write_status(letter: OpenMessage) -> bool:
     """The way back."""
     return replace(_tool_call(letter), "status", STATUS_OF_SEED)
 
 
-def write_update(letter: Letter) -> bool:
+def write_update(letter: OpenMessage) -> bool:
     """Every change is told as a whole tool call: with what was said of it before, as far as that is remembered."""
     update = update_of(letter)
     if update.get("sessionUpdate") != "tool_call_update":
@@ -103,7 +113,7 @@ def write_update(letter: Letter) -> bool:
     return True
 
 
-def read_location(letter: Letter) -> bool:
+def read_location(letter: OpenMessage) -> bool:
     """One place becomes a list of one."""
     call = _tool_call(letter)
     if "locations" in call or not isinstance(call.get("location"), dict):
@@ -112,7 +122,7 @@ def read_location(letter: Letter) -> bool:
     return True
 
 
-def write_location(letter: Letter) -> bool:
+def write_location(letter: OpenMessage) -> bool:
     """The first place; where there are more, the list stays beside it."""
     call = _tool_call(letter)
     places = objects(call.get("locations"))
@@ -124,7 +134,7 @@ def write_location(letter: Letter) -> bool:
     return True
 
 
-def read_tool_content(letter: Letter) -> bool:
+def read_tool_content(letter: OpenMessage) -> bool:
     """Wrap the blocks that stand bare."""
     bare = [item for item in _tool_content(letter) if word(item, "type") in BLOCK_TYPES]
     for item in bare:
@@ -134,7 +144,7 @@ def read_tool_content(letter: Letter) -> bool:
     return bool(bare)
 
 
-def write_tool_content(letter: Letter) -> bool:
+def write_tool_content(letter: OpenMessage) -> bool:
     """Unwrap them, unless the wrapping says something itself."""
     wrapped = [item for item in _tool_content(letter) if item.keys() == {"type", "content"}]
     return took_place(_unwrap(item) for item in wrapped)
@@ -149,7 +159,7 @@ def _unwrap(item: JsonObject) -> bool:
     return True
 
 
-def read_undefined_members(letter: Letter) -> bool:
+def read_undefined_members(letter: OpenMessage) -> bool:
     """What today's schema does not define is kept in `_meta`."""
     return took_place(_put_away(item) for item in _tool_content(letter))
 
@@ -162,7 +172,7 @@ def _put_away(item: JsonObject) -> bool:
     return bool(extra)
 
 
-def write_undefined_members(letter: Letter) -> bool:
+def write_undefined_members(letter: OpenMessage) -> bool:
     """The way back."""
     return took_place(_bring_back(item) for item in _tool_content(letter))
 

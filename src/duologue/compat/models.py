@@ -8,7 +8,8 @@ of the category `model`. A client sees such an agent's models as an option; an a
 from __future__ import annotations
 
 from duologue.compat.content import update_of
-from duologue.compat.letters import Letter
+from duologue.compat.json_access import JsonObject, as_object, objects
+from duologue.compat.message import OpenMessage
 from duologue.compat.methods import (
     SESSION_OPENERS,
     SESSION_SET_CONFIG_OPTION,
@@ -16,7 +17,6 @@ from duologue.compat.methods import (
     SESSION_UPDATE,
 )
 from duologue.compat.rules import Rule, params, results
-from duologue.compat.values import JsonObject, as_object, objects
 
 __all__ = ["RULES"]
 
@@ -24,7 +24,7 @@ OPTION_ID = "model"
 MARK = "seed-001"
 
 
-def read_models(letter: Letter) -> bool:
+def read_models(letter: OpenMessage) -> bool:
     """The list becomes one more option, unless the agent has an option for it already."""
     fields = letter.fields
     models = as_object(fields.get("models"))
@@ -53,7 +53,7 @@ def _option_from(models: JsonObject) -> JsonObject:
     }
 
 
-def write_models(letter: Letter) -> bool:
+def write_models(letter: OpenMessage) -> bool:
     """The option stays; the list stands beside it for those who look there."""
     option = _model_option(objects(letter.fields.get("configOptions")))
     if option is None or "models" in letter.fields:
@@ -76,7 +76,7 @@ def _choices(option: JsonObject) -> list[JsonObject]:
     return [choice for item in items for choice in (objects(item["options"]) if "options" in item else [item])]
 
 
-def read_list(letter: Letter) -> bool:
+def read_list(letter: OpenMessage) -> bool:
     """A complete list of an agent that knows no such option still has it."""
     fields = update_of(letter) or letter.fields
     known = _find(letter.known.config_options.get(_session_id(letter), []), OPTION_ID)
@@ -89,7 +89,7 @@ def read_list(letter: Letter) -> bool:
     return True
 
 
-def write_change(letter: Letter) -> bool:
+def write_change(letter: OpenMessage) -> bool:
     """Setting the option we made is setting the model."""
     fields = letter.fields
     option = _find(letter.known.config_options.get(_session_id(letter), []), fields.get("configId", ""))
@@ -100,7 +100,7 @@ def write_change(letter: Letter) -> bool:
     return True
 
 
-def read_set_model(letter: Letter) -> bool:
+def read_set_model(letter: OpenMessage) -> bool:
     """Setting the model is setting the session's option for it, if it has one."""
     option = _model_option(letter.known.config_options.get(_session_id(letter), []))
     if option is None:
@@ -111,7 +111,7 @@ def read_set_model(letter: Letter) -> bool:
     return True
 
 
-def _session_id(letter: Letter) -> str:
+def _session_id(letter: OpenMessage) -> str:
     return str(letter.fields.get("sessionId", letter.request.session_id))
 
 

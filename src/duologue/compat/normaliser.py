@@ -21,10 +21,10 @@ from msgspec import UNSET, Raw, UnsetType
 
 from duologue.compat.content import update_of
 from duologue.compat.dialects import Dialect, check_dialect
-from duologue.compat.letters import NOT_ASKED, CredentialsFor, Knowledge, Letter, Recent, Request
+from duologue.compat.json_access import JsonObject, JsonValue, as_object, objects, word
+from duologue.compat.message import LRU, NOT_ASKED, CredentialsFor, OpenMessage, PeerContext, Request
 from duologue.compat.methods import INITIALIZE, SESSION_LOAD, SESSION_PROMPT, SESSION_UPDATE, Side
-from duologue.compat.table import MODEL_RULES, RULES, Rewrites, reading, writing
-from duologue.compat.values import JsonObject, JsonValue, as_object, objects, word
+from duologue.compat.rule_table import MODEL_RULES, RULES, Rewrites, reading, writing
 from duologue.errors import RequestError
 from duologue.jsonrpc.codec import (
     Malformed,
@@ -34,7 +34,7 @@ from duologue.jsonrpc.codec import (
     serialize_request,
     serialize_result,
 )
-from duologue.jsonrpc.messages import Id, Message
+from duologue.jsonrpc.messages import Id, JsonRpcMessage
 from duologue.jsonrpc.peer import MAX_PENDING
 
 __all__ = ["Normaliser"]
@@ -47,13 +47,13 @@ class _Way:
 
     def __init__(self, rewrites: Rewrites, answers: Rewrites) -> None:
         self.rewrites = rewrites
-        self.asked: Recent[Id, Request] = Recent(MAX_PENDING)
+        self.asked: LRU[Id, Request] = LRU(MAX_PENDING)
         self._tracked = {method for part, method in answers if part == "result"} | {INITIALIZE}
 
-    def tracks(self, letter: Letter) -> bool:
+    def tracks(self, letter: OpenMessage) -> bool:
         return letter.part == "params" and letter.id is not None and letter.method in self._tracked
 
-    def concerns(self, letter: Letter) -> bool:
+    def concerns(self, letter: OpenMessage) -> bool:
         return letter.place in self.rewrites or letter.place == ("result", INITIALIZE) or self.tracks(letter)
 
 
@@ -88,7 +88,7 @@ class Normaliser:
         modes: Sequence[JsonObject] = (),
     ) -> None:
         self.hits: Counter[str] = Counter()
-        self._known = Knowledge(check_dialect(dialect), default_cwd, credentials, list(modes))
+        self._known = PeerContext(check_dialect(dialect), default_cwd, credentials, list(modes))
         self._speaks_v1 = True
         peer: Side = "client" if side == "agent" else "agent"
         reads = reading(side, RULES + (MODEL_RULES if models else ()))
@@ -126,7 +126,7 @@ class Normaliser:
         self._note(letter, self._out, self._in)
         return _seal(letter) if self._rewrite(letter, self._out) else [frame]
 
-    def _open(self, frame: bytes, way: _Way, back: _Way) -> Letter | None:
+    def _open(self, frame: bytes, way: _Way, back: _Way) -> OpenMessage | None:
         """The frame's letter, if it concerns us."""
         if not self._speaks_v1:
             return None
@@ -142,11 +142,11 @@ class Normaliser:
             return None
         return letter
 
-    def _call(self, message: Message) -> Letter:
+    def _call(self, message: JsonRpcMessage) -> OpenMessage:
         id = None if isinstance(message.id, UnsetType) else message.id
-        return Letter("params", id, str(message.method), message.params, self._known)
+        return OpenMessage("params", id, str(message.method), message.params, self._known)
 
-    def _answer(self, message: Message, back: _Way) -> Letter | None:
+    def _answer(self, message: JsonRpcMessage, back: _Way) -> OpenMessage | None:
         """An answer and what it answers. Errors are the same for all requests, also for those we did not remember."""
         if isinstance(message.id, UnsetType):
             return None
@@ -154,12 +154,12 @@ class Normaliser:
         if (message.result is UNSET) == (message.error is UNSET):
             return None  # neither or both: left to whoever complains
         if message.error is not UNSET:
-            return Letter("error", message.id, "", message.error, self._known, request or NOT_ASKED)
+            return OpenMessage("error", message.id, "", message.error, self._known, request or NOT_ASKED)
         if request is None:
             return None
-        return Letter("result", message.id, request.method, message.result, self._known, request)
+        return OpenMessage("result", message.id, request.method, message.result, self._known, request)
 
-    def _rewrite(self, letter: Letter, way: _Way) -> bool:
+    def _rewrite(self, letter: OpenMessage, way: _Way) -> bool:
         hits = [rule for rule, rewrite in way.rewrites.get(letter.place, []) if rewrite(letter)]
         for rule in hits:
             self.hits[rule.name] += 1
@@ -167,7 +167,7 @@ class Normaliser:
                 logger.info("rewriting for an older dialect: %s", rule.name)
         return bool(hits)
 
-    def _note(self, letter: Letter, way: _Way, back: _Way) -> None:
+    def _note(self, letter: OpenMessage, way: _Way, back: _Way) -> None:
         """Remember from today's form what later letters need."""
         if way.tracks(letter) and letter.id is not None and letter.id not in way.asked:
             way.asked.put(letter.id, Request.of(letter))
@@ -183,7 +183,7 @@ class Normaliser:
                 _listen(back.asked, said.get("sessionId"), as_object(as_object(said.get("update")).get("content")))
 
 
-def _listen(asked: Recent[Id, Request], session_id: JsonValue, block: JsonValue) -> None:
+def _listen(asked: LRU[Id, Request], session_id: JsonValue, block: JsonValue) -> None:
     """Add to what was said in the oldest turn that runs in this session."""
     turns = (request for request in asked if request.method == SESSION_PROMPT and request.session_id == session_id)
     for turn in turns:
@@ -195,7 +195,7 @@ def _is_later_version(version: JsonValue) -> bool:
     return isinstance(version, int) and version > 1
 
 
-def _decode_body(letter: Letter) -> bool:
+def _decode_body(letter: OpenMessage) -> bool:
     raw: Raw | UnsetType = letter.body
     try:
         letter.body = None if isinstance(raw, UnsetType) else msgspec.json.decode(raw)
@@ -204,12 +204,12 @@ def _decode_body(letter: Letter) -> bool:
     return True
 
 
-def _seal(letter: Letter) -> list[bytes]:
+def _seal(letter: OpenMessage) -> list[bytes]:
     frames = [serialize_notification(SESSION_UPDATE, params) for params in letter.ahead]
     return frames if letter.is_void else [*frames, _serialize(letter)]
 
 
-def _serialize(letter: Letter) -> bytes:
+def _serialize(letter: OpenMessage) -> bytes:
     if letter.id is None:
         return serialize_notification(letter.method, letter.body)
     if letter.part == "params":

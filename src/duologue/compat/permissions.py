@@ -6,10 +6,10 @@ everything else is `cancelled`. No rewriting turns a rejection into a permission
 
 from __future__ import annotations
 
-from duologue.compat.letters import Letter
+from duologue.compat.json_access import JsonObject, JsonValue, as_object, objects, rename, replace, took_place, word
+from duologue.compat.message import OpenMessage
 from duologue.compat.methods import SESSION_REQUEST_PERMISSION
 from duologue.compat.rules import Rule, params, results
-from duologue.compat.values import JsonObject, JsonValue, as_object, objects, rename, replace, took_place, word
 
 __all__ = ["RULES"]
 
@@ -17,36 +17,36 @@ KIND_TODAY = {"deny": "reject_once"}
 KIND_OF_SEED = {"reject_once": "deny", "reject_always": "deny"}
 
 
-def _options(letter: Letter) -> list[JsonObject]:
+def _options(letter: OpenMessage) -> list[JsonObject]:
     return objects(letter.fields.get("options"))
 
 
-def read_label(letter: Letter) -> bool:
+def read_label(letter: OpenMessage) -> bool:
     """What the user reads on the button."""
     return took_place(rename(option, "label", "name") for option in _options(letter))
 
 
-def write_label(letter: Letter) -> bool:
+def write_label(letter: OpenMessage) -> bool:
     """The way back."""
     return took_place(rename(option, "name", "label") for option in _options(letter))
 
 
-def read_kind(letter: Letter) -> bool:
+def read_kind(letter: OpenMessage) -> bool:
     """`deny` is no kind of today."""
     return took_place(replace(option, "kind", KIND_TODAY) for option in _options(letter))
 
 
-def write_kind(letter: Letter) -> bool:
+def write_kind(letter: OpenMessage) -> bool:
     """The seed knows one kind of no; the option's id still tells which."""
     return took_place(replace(option, "kind", KIND_OF_SEED) for option in _options(letter))
 
 
-def read_message(letter: Letter) -> bool:
+def read_message(letter: OpenMessage) -> bool:
     """The question becomes the title of a tool call of its own."""
     return _ask_about(letter, "message")
 
 
-def read_title(letter: Letter) -> bool:
+def read_title(letter: OpenMessage) -> bool:
     """The same, with a description to read before answering."""
     if not _ask_about(letter, "title"):
         return False
@@ -57,7 +57,7 @@ def read_title(letter: Letter) -> bool:
     return True
 
 
-def _ask_about(letter: Letter, key: str) -> bool:
+def _ask_about(letter: OpenMessage, key: str) -> bool:
     fields = letter.fields
     if "toolCall" in fields or not isinstance(fields.get(key), str):
         return False
@@ -65,12 +65,12 @@ def _ask_about(letter: Letter, key: str) -> bool:
     return True
 
 
-def write_message(letter: Letter) -> bool:
+def write_message(letter: OpenMessage) -> bool:
     """The tool call's title as the question."""
     return _ask_in_words(letter, "message")
 
 
-def write_title(letter: Letter) -> bool:
+def write_title(letter: OpenMessage) -> bool:
     """The tool call's title as the question, and the text in its content as the description."""
     if not _ask_in_words(letter, "title"):
         return False
@@ -82,7 +82,7 @@ def write_title(letter: Letter) -> bool:
     return True
 
 
-def _ask_in_words(letter: Letter, key: str) -> bool:
+def _ask_in_words(letter: OpenMessage, key: str) -> bool:
     call = as_object(letter.fields.get("toolCall"))
     if not call or key in letter.fields:
         return False
@@ -90,7 +90,7 @@ def _ask_in_words(letter: Letter, key: str) -> bool:
     return True
 
 
-def read_answer(letter: Letter) -> bool:
+def read_answer(letter: OpenMessage) -> bool:
     """Anything but today's form: the option it names, or cancelled."""
     fields = letter.fields
     if isinstance(fields.get("outcome"), dict) and "selectedOptionId" not in fields:
@@ -115,14 +115,14 @@ def _named_option(answer: JsonObject) -> JsonValue:
     return named[0] if named and named[0] == named[-1] else None
 
 
-def _clear_options(letter: Letter) -> list[tuple[str, str]]:
+def _clear_options(letter: OpenMessage) -> list[tuple[str, str]]:
     """The options that were offered under an id of their own."""
     offered = letter.request.options
     ids = [option for option, _ in offered]
     return [(option, kind) for option, kind in offered if ids.count(option) == 1]
 
 
-def write_answer(letter: Letter) -> bool:
+def write_answer(letter: OpenMessage) -> bool:
     """The chosen option; cancelled has no word there, so it is a rejection for once, or nothing."""
     outcome = as_object(letter.fields.get("outcome"))
     if not outcome:

@@ -6,14 +6,14 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from duologue.compat.letters import Letter, Part, Place
+from duologue.compat.message import OpenMessage, Part, Place
 
 __all__ = ["Rewrite", "Rule", "Source", "params", "results"]
 
 Source: TypeAlias = Literal["seed-001", "seed-003", "seed-004", "transport draft", "models"]
 """Who writes the other form. `models` is the model list of the October 2025 schema, adapted only on request."""
 
-Rewrite: TypeAlias = Callable[[Letter], bool]
+Rewrite: TypeAlias = Callable[[OpenMessage], bool]
 """Changes the letter where the rule applies; true if it did."""
 
 

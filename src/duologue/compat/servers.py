@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from itertools import count
 
-from duologue.compat.letters import Letter
+from duologue.compat.json_access import JsonObject, JsonValue, as_object, objects, took_place
+from duologue.compat.message import OpenMessage
 from duologue.compat.methods import SESSION_OPENERS
 from duologue.compat.rules import Rule, params
-from duologue.compat.values import JsonObject, JsonValue, as_object, objects, took_place
 
 __all__ = ["RULES", "list_pairs", "map_pairs"]
 
@@ -16,7 +16,7 @@ HOST = re.compile(r"//(?:[^/?#]*@)?([^/?#:]+)")
 """The host alone: what stands around it in a URL may be a secret."""
 
 
-def _servers(letter: Letter) -> list[JsonObject]:
+def _servers(letter: OpenMessage) -> list[JsonObject]:
     return objects(letter.fields.get("mcpServers"))
 
 
@@ -38,7 +38,7 @@ def map_pairs(fields: JsonObject, key: str) -> bool:
     return True
 
 
-def read_transport(letter: Letter) -> bool:
+def read_transport(letter: OpenMessage) -> bool:
     """Only remote servers say what they are; the lists that the seed leaves out are due."""
     servers = [server for server in _servers(letter) if isinstance(server.get("transport"), str)]
     for server in servers:
@@ -52,7 +52,7 @@ def read_transport(letter: Letter) -> bool:
     return bool(servers)
 
 
-def write_transport(letter: Letter) -> bool:
+def write_transport(letter: OpenMessage) -> bool:
     """Every server says what it is."""
     servers = [server for server in _servers(letter) if "transport" not in server]
     for server in servers:
@@ -60,17 +60,17 @@ def write_transport(letter: Letter) -> bool:
     return bool(servers)
 
 
-def read_pairs(letter: Letter) -> bool:
+def read_pairs(letter: OpenMessage) -> bool:
     """Environment and headers."""
     return took_place(list_pairs(server, key) for server in _servers(letter) for key in ("env", "headers"))
 
 
-def write_pairs(letter: Letter) -> bool:
+def write_pairs(letter: OpenMessage) -> bool:
     """Environment and headers."""
     return took_place(map_pairs(server, key) for server in _servers(letter) for key in ("env", "headers"))
 
 
-def read_name(letter: Letter) -> bool:
+def read_name(letter: OpenMessage) -> bool:
     """A server without a name is called after its command or its host; no two alike."""
     servers = _servers(letter)
     taken = {server.get("name") for server in servers if isinstance(server.get("name"), str)}
@@ -90,7 +90,7 @@ def _name_of(server: JsonObject) -> str:
     return host[1] if host else "server"
 
 
-def read_stdio_type(letter: Letter) -> bool:
+def read_stdio_type(letter: OpenMessage) -> bool:
     """In v1 stdio is what has no type."""
     servers = [server for server in _servers(letter) if server.get("type") == "stdio"]
     for server in servers:
@@ -98,7 +98,7 @@ def read_stdio_type(letter: Letter) -> bool:
     return bool(servers)
 
 
-def write_stdio_type(letter: Letter) -> bool:
+def write_stdio_type(letter: OpenMessage) -> bool:
     """Say it all the same."""
     servers = [server for server in _servers(letter) if "type" not in server]
     for server in servers:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from duologue.compat.letters import Letter
+from duologue.compat.json_access import as_object, objects, rename, took_place, word
+from duologue.compat.message import OpenMessage
 from duologue.compat.methods import (
     AUTHENTICATE,
     FS_WRITE_TEXT_FILE,
@@ -14,12 +15,11 @@ from duologue.compat.methods import (
     TERMINAL_RELEASE,
 )
 from duologue.compat.rules import Rule, params, results
-from duologue.compat.values import as_object, objects, rename, took_place, word
 
 __all__ = ["RULES"]
 
 
-def read_load(letter: Letter) -> bool:
+def read_load(letter: OpenMessage) -> bool:
     """A directory cannot be invented: the one that the session has, or the host's default; else the reader refuses."""
     fields, known = letter.fields, letter.known
     cwd = known.cwds.take(word(fields, "sessionId")) or known.default_cwd
@@ -30,13 +30,13 @@ def read_load(letter: Letter) -> bool:
     return True
 
 
-def read_mode_names(letter: Letter) -> bool:
+def read_mode_names(letter: OpenMessage) -> bool:
     """Modes of a session under their names in capabilities."""
     modes = objects(as_object(letter.fields.get("modes")).get("availableModes"))
     return took_place(rename(mode, old, new) for mode in modes for old, new in (("modeId", "id"), ("title", "name")))
 
 
-def read_modes_of_agent(letter: Letter) -> bool:
+def read_modes_of_agent(letter: OpenMessage) -> bool:
     """A session without modes of its own has those of its agent, and begins in the first."""
     modes = letter.known.modes
     if not modes or not isinstance(letter.body, dict) or letter.fields.get("modes") is not None:
@@ -45,7 +45,7 @@ def read_modes_of_agent(letter: Letter) -> bool:
     return True
 
 
-def read_config_change(letter: Letter) -> bool:
+def read_config_change(letter: OpenMessage) -> bool:
     """The option's name, and the type that a boolean needs."""
     fields = letter.fields
     was_renamed = rename(fields, "option", "configId")
@@ -55,7 +55,7 @@ def read_config_change(letter: Letter) -> bool:
     return True
 
 
-def write_config_change(letter: Letter) -> bool:
+def write_config_change(letter: OpenMessage) -> bool:
     """The way back."""
     fields = letter.fields
     is_typed = fields.get("type") == "boolean"
@@ -64,7 +64,7 @@ def write_config_change(letter: Letter) -> bool:
     return rename(fields, "configId", "option") or is_typed
 
 
-def read_config_answer(letter: Letter) -> bool:
+def read_config_answer(letter: OpenMessage) -> bool:
     """A bare acknowledgement becomes the list last seen, with the value that was asked for."""
     if letter.body is not None and (not isinstance(letter.body, dict) or "configOptions" in letter.fields):
         return False
@@ -75,7 +75,7 @@ def read_config_answer(letter: Letter) -> bool:
     return True
 
 
-def write_config_answer(letter: Letter) -> bool:
+def write_config_answer(letter: OpenMessage) -> bool:
     """The seed acknowledges and lists nothing."""
     if "configOptions" not in letter.fields:
         return False
@@ -83,7 +83,7 @@ def write_config_answer(letter: Letter) -> bool:
     return True
 
 
-def read_null(letter: Letter) -> bool:
+def read_null(letter: OpenMessage) -> bool:
     """Null where an object is due."""
     if letter.body is not None:
         return False
@@ -91,7 +91,7 @@ def read_null(letter: Letter) -> bool:
     return True
 
 
-def write_null(letter: Letter) -> bool:
+def write_null(letter: OpenMessage) -> bool:
     """An object that says nothing."""
     if letter.body != {}:
         return False

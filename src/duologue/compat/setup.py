@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from duologue.compat.letters import Letter
-from duologue.compat.methods import AUTHENTICATE, INITIALIZE
-from duologue.compat.rules import Rule, params, results
-from duologue.compat.values import (
+from duologue.compat.json_access import (
     JsonObject,
     JsonValue,
     as_object,
@@ -16,13 +13,16 @@ from duologue.compat.values import (
     took_place,
     word,
 )
+from duologue.compat.message import OpenMessage
+from duologue.compat.methods import AUTHENTICATE, INITIALIZE
+from duologue.compat.rules import Rule, params, results
 
 __all__ = ["RULES"]
 
 TERMINAL_ABILITIES = ("create", "output", "waitForExit", "kill", "release")
 
 
-def read_terminal_capability(letter: Letter) -> bool:
+def read_terminal_capability(letter: OpenMessage) -> bool:
     """Today's flag promises all five methods, so it takes all five."""
     capabilities = as_object(letter.fields.get("clientCapabilities"))
     abilities = capabilities.get("terminal")
@@ -32,7 +32,7 @@ def read_terminal_capability(letter: Letter) -> bool:
     return True
 
 
-def write_terminal_capability(letter: Letter) -> bool:
+def write_terminal_capability(letter: OpenMessage) -> bool:
     """One flag, five times."""
     capabilities = as_object(letter.fields.get("clientCapabilities"))
     flag = capabilities.get("terminal")
@@ -42,16 +42,16 @@ def write_terminal_capability(letter: Letter) -> bool:
     return True
 
 
-def _agent_capabilities(letter: Letter) -> JsonObject:
+def _agent_capabilities(letter: OpenMessage) -> JsonObject:
     return as_object(letter.fields.get("agentCapabilities"))
 
 
-def read_mcp_capability_name(letter: Letter) -> bool:
+def read_mcp_capability_name(letter: OpenMessage) -> bool:
     """The first official example says `mcp`."""
     return rename(_agent_capabilities(letter), "mcp", "mcpCapabilities")
 
 
-def read_mcp_transports(letter: Letter) -> bool:
+def read_mcp_transports(letter: OpenMessage) -> bool:
     """Flags from a list; stdio goes without saying."""
     capabilities = as_object(_agent_capabilities(letter).get("mcpCapabilities"))
     listed: JsonValue = capabilities.get("supportedTransports")
@@ -63,7 +63,7 @@ def read_mcp_transports(letter: Letter) -> bool:
     return True
 
 
-def write_mcp_transports(letter: Letter) -> bool:
+def write_mcp_transports(letter: OpenMessage) -> bool:
     """A list from flags."""
     capabilities = as_object(_agent_capabilities(letter).get("mcpCapabilities"))
     if "supportedTransports" in capabilities or not capabilities.keys() & {"http", "sse"}:
@@ -73,7 +73,7 @@ def write_mcp_transports(letter: Letter) -> bool:
     return True
 
 
-def read_session_modes(letter: Letter) -> bool:
+def read_session_modes(letter: OpenMessage) -> bool:
     """Modes belong to a session today: they are kept for each that opens."""
     modes: JsonValue = _agent_capabilities(letter).pop("sessionModes", None)
     letter.known.modes = [
@@ -85,7 +85,7 @@ def read_session_modes(letter: Letter) -> bool:
     return modes is not None
 
 
-def write_session_modes(letter: Letter) -> bool:
+def write_session_modes(letter: OpenMessage) -> bool:
     """The modes that the host says every session has."""
     capabilities, modes = _agent_capabilities(letter), letter.known.modes
     if not modes or "sessionModes" in capabilities:
@@ -96,7 +96,7 @@ def write_session_modes(letter: Letter) -> bool:
     return True
 
 
-def read_auth_methods(letter: Letter) -> bool:
+def read_auth_methods(letter: OpenMessage) -> bool:
     """The list and the names in its entries."""
     fields = letter.fields
     hits = [rename(fields, "authenticationMethods", "authMethods")]
@@ -105,7 +105,7 @@ def read_auth_methods(letter: Letter) -> bool:
     return took_place(hits)
 
 
-def write_auth_methods(letter: Letter) -> bool:
+def write_auth_methods(letter: OpenMessage) -> bool:
     """The way back; the seed has the list also where it is empty."""
     fields = letter.fields
     if "authenticationMethods" not in fields:
@@ -116,7 +116,7 @@ def write_auth_methods(letter: Letter) -> bool:
     return took_place(hits)
 
 
-def read_credentials(letter: Letter) -> bool:
+def read_credentials(letter: OpenMessage) -> bool:
     """Today's request has no place for secrets; the agent that asked for them finds them in `_meta`."""
     credentials: JsonValue = letter.fields.pop("credentials", None)
     if isinstance(credentials, dict):
@@ -124,7 +124,7 @@ def read_credentials(letter: Letter) -> bool:
     return credentials is not None
 
 
-def write_credentials(letter: Letter) -> bool:
+def write_credentials(letter: OpenMessage) -> bool:
     """What the host has for this method; else what came in `_meta`."""
     source, method_id = letter.known.credentials, letter.fields.get("methodId")
     kept = bring_back(letter.fields).get("credentials")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from signal import Signals
 
-from duologue.compat.letters import Letter
+from duologue.compat.json_access import KEPT_UNDER, JsonValue, as_object, bring_back, keep, rename, took_place
+from duologue.compat.message import OpenMessage
 from duologue.compat.methods import FS_READ_TEXT_FILE, TERMINAL_CREATE, TERMINAL_OUTPUT, TERMINAL_WAIT_FOR_EXIT
 from duologue.compat.rules import Rule, params, results
 from duologue.compat.servers import list_pairs, map_pairs
-from duologue.compat.values import KEPT_UNDER, JsonValue, as_object, bring_back, keep, rename, took_place
 
 __all__ = ["RULES"]
 
@@ -16,29 +16,29 @@ KILLED = 128
 """What shells add to the number of the signal that ended a process."""
 
 
-def read_lines(letter: Letter) -> bool:
+def read_lines(letter: OpenMessage) -> bool:
     """Unread, these names would silently fetch the whole file."""
     fields = letter.fields
     return took_place([rename(fields, "startLine", "line"), rename(fields, "lineLimit", "limit")])
 
 
-def write_lines(letter: Letter) -> bool:
+def write_lines(letter: OpenMessage) -> bool:
     """The way back."""
     fields = letter.fields
     return took_place([rename(fields, "line", "startLine"), rename(fields, "limit", "lineLimit")])
 
 
-def read_env(letter: Letter) -> bool:
+def read_env(letter: OpenMessage) -> bool:
     """An object of variables."""
     return list_pairs(letter.fields, "env")
 
 
-def write_env(letter: Letter) -> bool:
+def write_env(letter: OpenMessage) -> bool:
     """A list of variables."""
     return map_pairs(letter.fields, "env")
 
 
-def read_output(letter: Letter) -> bool:
+def read_output(letter: OpenMessage) -> bool:
     """A null exit code means that the process still runs, which today is no exit status at all."""
     fields = letter.fields
     if "output" not in fields or "exitStatus" in fields or ("truncated" in fields and "exitCode" not in fields):
@@ -50,7 +50,7 @@ def read_output(letter: Letter) -> bool:
     return True
 
 
-def write_output(letter: Letter) -> bool:
+def write_output(letter: OpenMessage) -> bool:
     """The exit code alone; one that a signal denied must not read as still running."""
     fields = letter.fields
     if "output" not in fields or "exitCode" in fields:
@@ -63,7 +63,7 @@ def write_output(letter: Letter) -> bool:
     return True
 
 
-def read_timeout(letter: Letter) -> bool:
+def read_timeout(letter: OpenMessage) -> bool:
     """Waits have no end of their own today; our client finds this one in `_meta`."""
     fields = letter.fields
     timeout = fields.pop("timeout", None)
@@ -72,7 +72,7 @@ def read_timeout(letter: Letter) -> bool:
     return timeout is not None
 
 
-def read_wait(letter: Letter) -> bool:
+def read_wait(letter: OpenMessage) -> bool:
     """Where the agent is known to speak the seed, it expects the output with the end of the command."""
     kept = as_object(as_object(letter.fields.get("_meta")).get(KEPT_UNDER))
     if letter.known.dialect != KEPT_UNDER or "output" in kept:
@@ -81,7 +81,7 @@ def read_wait(letter: Letter) -> bool:
     return True
 
 
-def read_exit(letter: Letter) -> bool:
+def read_exit(letter: OpenMessage) -> bool:
     """Output is fetched with `terminal/output`; what came with the end of the command is kept."""
     if "output" not in letter.fields:
         return False
@@ -89,7 +89,7 @@ def read_exit(letter: Letter) -> bool:
     return True
 
 
-def write_exit(letter: Letter) -> bool:
+def write_exit(letter: OpenMessage) -> bool:
     """The seed knows exit codes only; none means that the command still runs when the time is up."""
     fields = letter.fields
     kept = bring_back(fields)

@@ -35,8 +35,8 @@ class NormalisedTransport(Transport):
         return self._inner.is_congested
 
     @property
-    def queued(self) -> int:
-        return self._inner.queued
+    def pending_bytes(self) -> int:
+        return self._inner.pending_bytes
 
     async def receive(self) -> list[bytes]:
         while arrived := await self._inner.receive():
@@ -87,10 +87,10 @@ class Speaking:
         self._dialect: Dialect = dialect
         self._default_cwd = default_cwd
 
-    async def serve_on(self, transport: Transport) -> None:
+    async def serve(self, transport: Transport) -> None:
         """Talk to one client until it leaves."""
         normaliser = Normaliser(self._dialect, "agent", default_cwd=self._default_cwd)
-        await self._served.serve_on(NormalisedTransport(transport, normaliser))
+        await self._served.serve(NormalisedTransport(transport, normaliser))
 
 
 def speaking(open_agent: Callable[[], Transport], dialect: Dialect | None) -> Callable[[], Transport]:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from duologue.compat.content import update_of
-from duologue.compat.letters import Letter
+from duologue.compat.json_access import JsonObject, objects, rename, word
+from duologue.compat.message import OpenMessage
 from duologue.compat.methods import SESSION_PROMPT, SESSION_UPDATE
 from duologue.compat.rules import Rule, params, results
-from duologue.compat.values import JsonObject, objects, rename, word
 
 __all__ = ["MESSAGE_RULES", "TAG_RULES"]
 
@@ -42,30 +42,30 @@ CHUNK_OF_ROLE = {
 ROLE_OF_CHUNK = {chunk: role for role, chunk in CHUNK_OF_ROLE.items()}
 
 
-def read_tag(letter: Letter) -> bool:
+def read_tag(letter: OpenMessage) -> bool:
     """`type` is the tag where it is one we know."""
     update = update_of(letter)
     return word(update, "type") in TAGS and rename(update, "type", "sessionUpdate")
 
 
-def write_tag(letter: Letter) -> bool:
+def write_tag(letter: OpenMessage) -> bool:
     """Every tag, known or not."""
     return rename(update_of(letter), "sessionUpdate", "type")
 
 
-def read_mode(letter: Letter) -> bool:
+def read_mode(letter: OpenMessage) -> bool:
     """Examples say `modeId`, the schema `currentModeId`."""
     update = update_of(letter)
     return update.get("sessionUpdate") == "current_mode_update" and rename(update, "modeId", "currentModeId")
 
 
-def write_mode(letter: Letter) -> bool:
+def write_mode(letter: OpenMessage) -> bool:
     """The way back."""
     update = update_of(letter)
     return update.get("sessionUpdate") == "current_mode_update" and rename(update, "currentModeId", "modeId")
 
 
-def read_message(letter: Letter) -> bool:
+def read_message(letter: OpenMessage) -> bool:
     """One chunk per block; of a message without blocks nothing is left."""
     update = update_of(letter)
     is_message = update.get("type") == "message" and "sessionUpdate" not in update
@@ -83,7 +83,7 @@ def read_message(letter: Letter) -> bool:
     return True
 
 
-def write_message(letter: Letter) -> bool:
+def write_message(letter: OpenMessage) -> bool:
     """A chunk is a message of one block."""
     update = update_of(letter)
     role = ROLE_OF_CHUNK.get(word(update, "sessionUpdate"))
@@ -96,7 +96,7 @@ def write_message(letter: Letter) -> bool:
     return True
 
 
-def read_prompt_answer(letter: Letter) -> bool:
+def read_prompt_answer(letter: OpenMessage) -> bool:
     """What was said comes as chunks first, unless it was streamed already; then the turn has ended."""
     fields = letter.fields
     if "stopReason" in fields or not isinstance(fields.get("content"), list):
@@ -112,7 +112,7 @@ def _chunk(session_id: str, block: JsonObject) -> JsonObject:
     return {"sessionId": session_id, "update": {"sessionUpdate": "agent_message_chunk", "content": block}}
 
 
-def write_prompt_answer(letter: Letter) -> bool:
+def write_prompt_answer(letter: OpenMessage) -> bool:
     """Repeat what was streamed; where that is too much to keep, the client has seen it anyway."""
     speech = letter.request.speech
     if "stopReason" not in letter.fields or "content" in letter.fields or not speech.is_whole:

@@ -7,7 +7,7 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-from duologue.client.permissions import Permissions
+from duologue.client.permissions.policy import Permissions
 from duologue.config.agents import config_file
 
 __all__ = ["load_permissions", "rules_files", "state_folder", "write_first_rules"]

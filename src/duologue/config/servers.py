@@ -19,7 +19,7 @@ from pathlib import Path
 import msgspec
 
 from duologue.config.agents import config_file
-from duologue.conversation.setup import HttpMcpServer, McpServer, SseMcpServer, StdioMcpServer
+from duologue.conversation.session_setup import HttpMcpServer, McpServer, SseMcpServer, StdioMcpServer
 
 __all__ = ["ServerConfig", "named_servers", "read_servers"]
 

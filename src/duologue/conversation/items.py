@@ -10,10 +10,10 @@ from typing import Any, TypeAlias
 from msgspec import UNSET, Struct
 
 from duologue.conversation.content import Content, JsonObject, TextContent, text_of
-from duologue.conversation.outputs import text_in
-from duologue.conversation.parts import ContentPart, FileChange, Location, TerminalPart, ToolContent
+from duologue.conversation.raw_output import text_of_raw_output
+from duologue.conversation.tool_content import ContentPart, FileChange, Location, TerminalPart, ToolContent
 from duologue.conversation.updates import PlanEntry, Role
-from duologue.conversation.work import TerminalExit, TerminalSize
+from duologue.conversation.work_state import TerminalExit, TerminalSize
 
 __all__ = [
     "FINAL_STATUSES",
@@ -86,7 +86,7 @@ class ToolCall(Struct, frozen=True, kw_only=True):
         texts = [
             part.content.text for part in own if isinstance(part, ContentPart) and isinstance(part.content, TextContent)
         ]
-        return "\n".join(texts) or text_in(self.raw_output)
+        return "\n".join(texts) or text_of_raw_output(self.raw_output)
 
     @property
     def changes(self) -> list[FileChange]:

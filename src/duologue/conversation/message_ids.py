@@ -5,14 +5,14 @@ from __future__ import annotations
 import secrets
 
 from duologue.conversation.updates import (
-    CompactionChanged,
     CompactionChunk,
-    MessageChanged,
+    CompactionUpdate,
     MessageChunk,
+    MessageUpdate,
     Role,
-    SessionMessageChanged,
     SessionMessageChunk,
-    ToolCallChanged,
+    SessionMessageUpdate,
+    ToolCallUpdate,
     ToolContentChunk,
     Update,
 )
@@ -53,13 +53,13 @@ class MessageIds:
         if isinstance(update, MessageChunk):  # as good as every update of a long answer
             return self._chunk(update)
         match update:
-            case MessageChanged():
+            case MessageUpdate():
                 self._note(update.role, update.message_id)
-            case ToolCallChanged() | ToolContentChunk():
+            case ToolCallUpdate() | ToolContentChunk():
                 self._note("tool", update.tool_call_id)
-            case CompactionChanged() | CompactionChunk():
+            case CompactionUpdate() | CompactionChunk():
                 self._note("compaction", update.compaction_id)
-            case SessionMessageChanged() | SessionMessageChunk():
+            case SessionMessageUpdate() | SessionMessageChunk():
                 self._note("session message", update.message_id)
             case _:
                 pass

@@ -6,7 +6,7 @@ from msgspec import Struct, structs
 
 from duologue.conversation.content import JsonObject
 
-__all__ = ["Mode", "Modes", "Option", "OptionGroup", "Setting"]
+__all__ = ["ConfigOption", "Mode", "Modes", "Option", "OptionGroup"]
 
 
 class Option(Struct, frozen=True, omit_defaults=True):
@@ -27,7 +27,7 @@ class OptionGroup(Struct, frozen=True, omit_defaults=True):
     meta: JsonObject | None = None
 
 
-class Setting(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class ConfigOption(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Something that can be set. `kind` is `select`, `boolean`, or one this version does not know (`other` has it all).
 
     Categories tell a client where to show it: `mode`, `model`, `model_config`, `thought_level`, or one's own `_x`.
@@ -49,7 +49,7 @@ class Setting(Struct, frozen=True, kw_only=True, omit_defaults=True):
         """All values, grouped or not."""
         return [*self.options, *(option for group in self.groups for option in group.options)]
 
-    def with_value(self, value: str | bool) -> Setting:
+    def with_value(self, value: str | bool) -> ConfigOption:
         """The same setting, set to this."""
         return structs.replace(self, value=value)
 

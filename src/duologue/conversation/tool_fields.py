@@ -7,15 +7,15 @@ from typing import Any
 from msgspec import UNSET
 
 from duologue.conversation.items import FINAL_STATUSES, Subagent, ToolCall
-from duologue.conversation.parts import FileChange, ToolContent
-from duologue.conversation.updates import SubagentChanged, ToolCallChanged
+from duologue.conversation.tool_content import FileChange, ToolContent
+from duologue.conversation.updates import SubagentUpdate, ToolCallUpdate
 
 __all__ = ["patched_fields", "tool_fields"]
 
 _TOOL_FIELDS = ("title", "kind", "status", "content", "locations", "raw_input", "raw_output", "name", "can_cancel")
 
 
-def tool_fields(before: ToolCall, change: ToolCallChanged) -> dict[str, Any]:
+def tool_fields(before: ToolCall, change: ToolCallUpdate) -> dict[str, Any]:
     """The fields of a tool call that an update changes, with their new values."""
     fields = patched_fields(change, ToolCall(tool_call_id=change.tool_call_id), _TOOL_FIELDS)
     if "status" in fields and not _can_become(before, fields["status"]):
@@ -36,7 +36,7 @@ def _can_become(before: ToolCall, status: str) -> bool:
 
 
 def patched_fields(
-    change: ToolCallChanged | SubagentChanged, fresh: ToolCall | Subagent, names: tuple[str, ...]
+    change: ToolCallUpdate | SubagentUpdate, fresh: ToolCall | Subagent, names: tuple[str, ...]
 ) -> dict[str, Any]:
     """What a patch says of these fields: what it clears is as it was at first."""
     said = {name: getattr(change, name) for name in names}

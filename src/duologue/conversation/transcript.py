@@ -13,8 +13,8 @@ from typing import Any, TypeVar
 
 from msgspec import UNSET, UnsetType, structs
 
-from duologue.conversation.entries import ITEM_BYTES, Entries, Key, drop_oldest
-from duologue.conversation.growing import GrowingMessage, GrowingTerminal, joined, patched_meta, size_of
+from duologue.conversation.builders import MessageBuilder, TerminalBuffer, joined, patched_meta, size_of
+from duologue.conversation.item_index import ITEM_BYTES, ItemIndex, Key, drop_oldest
 from duologue.conversation.items import (
     Compaction,
     Item,
@@ -26,32 +26,32 @@ from duologue.conversation.items import (
     ToolCall,
     Usage,
 )
-from duologue.conversation.settings import Mode, Modes, Setting
+from duologue.conversation.memory_size import memory_size
+from duologue.conversation.settings import ConfigOption, Mode, Modes
 from duologue.conversation.tool_fields import patched_fields, tool_fields
 from duologue.conversation.updates import (
-    Command,
-    CommandsChanged,
-    CompactionChanged,
+    AvailableCommand,
+    CommandsUpdate,
     CompactionChunk,
-    InfoChanged,
-    MessageChanged,
+    CompactionUpdate,
+    InfoUpdate,
     MessageChunk,
-    ModeChanged,
-    PlanChanged,
-    PlanRemoved,
-    SessionMessageChanged,
+    MessageUpdate,
+    ModeUpdate,
+    PlanRemovedUpdate,
+    PlanUpdate,
     SessionMessageChunk,
-    SettingsChanged,
-    StateChanged,
-    SubagentChanged,
-    TerminalChanged,
+    SessionMessageUpdate,
+    SettingsUpdate,
+    StateUpdate,
+    SubagentUpdate,
     TerminalOutputChunk,
-    ToolCallChanged,
+    TerminalUpdate,
+    ToolCallUpdate,
     ToolContentChunk,
     Update,
-    UsageChanged,
+    UsageUpdate,
 )
-from duologue.conversation.weight import weight_of
 
 __all__ = ["MAX_TRANSCRIPT_BYTES", "Transcript"]
 
@@ -84,27 +84,27 @@ class Transcript:
     """
 
     def __init__(self, max_bytes: int | None = MAX_TRANSCRIPT_BYTES) -> None:
-        self._items = Entries()
+        self._items = ItemIndex()
         self._max_bytes: float = math.inf if max_bytes is None else max_bytes
         self._added = 0
         """Bytes it takes at most: what is added counts at once, what was replaced is found when there is no room."""
         self.dropped = 0
         self.plans: dict[str | None, Plan] = {}
-        self.commands: list[Command] = []
-        self.settings: list[Setting] = []
+        self.commands: list[AvailableCommand] = []
+        self.settings: list[ConfigOption] = []
         self.modes: Modes | None = None
         self.title: str | None = None
         self.updated_at: str | None = None
         self.usage: Usage | None = None
         self.subagents: dict[str, Subagent] = {}
-        self.state: StateChanged | None = None
-        self._terminals: dict[str, GrowingTerminal] = {}
+        self.state: StateUpdate | None = None
+        self._terminals: dict[str, TerminalBuffer] = {}
 
     @property
     def items(self) -> list[Item]:
         """Everything said and done, in the order it first appeared, less what was dropped."""
         items = self._items.by_number.values()
-        return [item.message if isinstance(item, GrowingMessage) else item for item in items]
+        return [item.message if isinstance(item, MessageBuilder) else item for item in items]
 
     def __len__(self) -> int:
         return len(self._items.by_number)
@@ -167,31 +167,31 @@ class Transcript:
         return None
 
     def _apply(self, update: Update) -> Changed:
-        self._added += (size := ITEM_BYTES + weight_of(update))
+        self._added += (size := ITEM_BYTES + memory_size(update))
         if self._added > self._max_bytes:
             self._make_room(size)
         match update:
-            case ToolCallChanged():
+            case ToolCallUpdate():
                 return self._tool_call(update)
             case ToolContentChunk():
                 return self._tool_content(update)
-            case MessageChanged():
+            case MessageUpdate():
                 return self._whole_message(update)
             case TerminalOutputChunk():
                 self._terminal(update.terminal_id).append(update.data)
-            case TerminalChanged():
+            case TerminalUpdate():
                 terminal = self._terminal(update.terminal_id)
                 terminal.change(update)
                 return terminal.terminal
-            case PlanChanged():
+            case PlanUpdate():
                 return self._plan(update)
-            case UsageChanged():
+            case UsageUpdate():
                 return self._usage(update)
-            case CompactionChanged() | CompactionChunk():
+            case CompactionUpdate() | CompactionChunk():
                 return self._compaction(update)
-            case SessionMessageChanged() | SessionMessageChunk():
+            case SessionMessageUpdate() | SessionMessageChunk():
                 return self._session_message(update)
-            case SubagentChanged():
+            case SubagentUpdate():
                 return self._subagent(update)
             case _:
                 self._note(update)
@@ -199,27 +199,27 @@ class Transcript:
 
     def _note(self, update: Update) -> None:
         """What changes the session's state and is no item of its own."""
-        if weight_of(update) > self._max_bytes / 8:  # it would stay for ever, and leave no room for what is said
+        if memory_size(update) > self._max_bytes / 8:  # it would stay for ever, and leave no room for what is said
             self.dropped += 1
             return
         match update:
-            case PlanRemoved():
+            case PlanRemovedUpdate():
                 self.plans.pop(update.plan_id, None)
-            case CommandsChanged():
+            case CommandsUpdate():
                 self.commands = list(update.commands)
-            case SettingsChanged():
+            case SettingsUpdate():
                 self.settings = list(update.settings)
-            case ModeChanged():
+            case ModeUpdate():
                 self.set_mode(update.mode_id)
-            case InfoChanged():
+            case InfoUpdate():
                 self.title = self.title if update.title is UNSET else update.title
                 self.updated_at = self.updated_at if update.updated_at is UNSET else update.updated_at
-            case StateChanged():
+            case StateUpdate():
                 self.state = update
             case _:
                 pass
 
-    def _usage(self, change: UsageChanged) -> Usage:
+    def _usage(self, change: UsageUpdate) -> Usage:
         cost, currency = change.cost, change.currency
         if isinstance(cost, UnsetType):
             cost, currency = (None, None) if self.usage is None else (self.usage.cost, self.usage.currency)
@@ -229,7 +229,7 @@ class Transcript:
     def mark_refused(self, since: int) -> None:
         """The agent refused: what was said from item number `since` on does not count any more."""
         for _, item in self._items.since(since):
-            if isinstance(item, GrowingMessage):
+            if isinstance(item, MessageBuilder):
                 item.refuse()
 
     def close_tool_calls(self, since: int, status: str | None, *, but: Sequence[str] = ()) -> list[ToolCall]:
@@ -251,35 +251,35 @@ class Transcript:
         """Nothing is returned, because nothing is put together before somebody looks."""
         message = self._going_on(chunk)
         if message is None:
-            message = GrowingMessage(chunk)
+            message = MessageBuilder(chunk)
             self._items.add(message, None if chunk.message_id is None else (chunk.role, chunk.message_id))
             self._added += ITEM_BYTES
         message.append(chunk)
 
-    def _whole_message(self, change: MessageChanged) -> Message:
+    def _whole_message(self, change: MessageUpdate) -> Message:
         message = self._message_of(change.role, change.message_id)
         if message is None:
-            message = GrowingMessage(change)
+            message = MessageBuilder(change)
             self._items.add(message, (change.role, change.message_id))
         message.change(change)
         return message.message
 
-    def _going_on(self, chunk: MessageChunk) -> GrowingMessage | None:
+    def _going_on(self, chunk: MessageChunk) -> MessageBuilder | None:
         """The message this chunk belongs to, if there is one already."""
         if chunk.message_id is not None:
             return self._message_of(chunk.role, chunk.message_id)
         item = self._items.last
-        if not isinstance(item, GrowingMessage) or item.role != chunk.role:
+        if not isinstance(item, MessageBuilder) or item.role != chunk.role:
             return None
         return item if item.message_id is None else None
 
-    def _message_of(self, role: str, message_id: str) -> GrowingMessage | None:
+    def _message_of(self, role: str, message_id: str) -> MessageBuilder | None:
         item = self._items.get((role, message_id))
-        return item if isinstance(item, GrowingMessage) else None
+        return item if isinstance(item, MessageBuilder) else None
 
     # --- the rest
 
-    def _tool_call(self, change: ToolCallChanged) -> ToolCall:
+    def _tool_call(self, change: ToolCallUpdate) -> ToolCall:
         key = ("tool", change.tool_call_id)
         # An update of a call that is not here may be about one that was dropped, and then most of it is not known.
         may_be_rest = self.dropped > 0 and not change.is_new and change.kind is UNSET
@@ -292,10 +292,10 @@ class Transcript:
         before = self._kept(key, ToolCall(tool_call_id=chunk.tool_call_id))
         return self._put(key, before, content=[*before.content, *chunk.content])
 
-    def _terminal(self, terminal_id: str) -> GrowingTerminal:
-        return self._terminals.setdefault(terminal_id, GrowingTerminal(terminal_id))
+    def _terminal(self, terminal_id: str) -> TerminalBuffer:
+        return self._terminals.setdefault(terminal_id, TerminalBuffer(terminal_id))
 
-    def _plan(self, change: PlanChanged) -> Plan:
+    def _plan(self, change: PlanUpdate) -> Plan:
         plan = Plan(
             plan_id=change.plan_id,
             entries=list(change.entries or []),
@@ -318,7 +318,7 @@ class Transcript:
             for setting in self.settings
         ]
 
-    def _compaction(self, change: CompactionChanged | CompactionChunk) -> Compaction:
+    def _compaction(self, change: CompactionUpdate | CompactionChunk) -> Compaction:
         key = ("compaction", change.compaction_id)
         before = self._kept(key, Compaction(compaction_id=change.compaction_id, status="in_progress"))
         if isinstance(change, CompactionChunk):
@@ -332,7 +332,7 @@ class Transcript:
             meta=patched_meta(None if change.replaces_meta else before.meta, change.meta),
         )
 
-    def _session_message(self, change: SessionMessageChanged | SessionMessageChunk) -> SessionMessage:
+    def _session_message(self, change: SessionMessageUpdate | SessionMessageChunk) -> SessionMessage:
         key = ("session message", change.message_id)
         before = self._kept(key, SessionMessage(message_id=change.message_id))
         if isinstance(change, SessionMessageChunk):
@@ -346,7 +346,7 @@ class Transcript:
             meta=patched_meta(before.meta, change.meta),
         )
 
-    def _subagent(self, change: SubagentChanged) -> Subagent:
+    def _subagent(self, change: SubagentUpdate) -> Subagent:
         fresh = Subagent(session_id=change.session_id)
         before = self.subagents.get(change.session_id, fresh)
         meta = patched_meta(before.meta, change.meta)

@@ -14,44 +14,44 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 from duologue.conversation.content import Content, JsonObject
-from duologue.conversation.parts import ContentPart, FileChange, Location, TerminalPart, ToolContent, UnknownPart
-from duologue.conversation.settings import Setting
-from duologue.conversation.work import BackgroundWork, Failure, TerminalExit, TerminalSize, TokenUsage
+from duologue.conversation.settings import ConfigOption
+from duologue.conversation.tool_content import ContentPart, FileChange, Location, TerminalPart, ToolContent, UnknownPart
+from duologue.conversation.work_state import BackgroundWork, Failure, TerminalExit, TerminalSize, TokenUsage
 
 __all__ = [
     "UNSET",
-    "Command",
-    "CommandsChanged",
-    "CompactionChanged",
+    "AvailableCommand",
+    "CommandsUpdate",
     "CompactionChunk",
+    "CompactionUpdate",
     "ContentPart",
     "FileChange",
-    "InfoChanged",
+    "InfoUpdate",
     "Location",
-    "MessageChanged",
     "MessageChunk",
-    "ModeChanged",
-    "Notice",
-    "PlanChanged",
+    "MessageUpdate",
+    "ModeUpdate",
+    "NoticeUpdate",
     "PlanEntry",
-    "PlanRemoved",
+    "PlanRemovedUpdate",
+    "PlanUpdate",
     "Role",
-    "SessionMessageChanged",
     "SessionMessageChunk",
-    "SettingsChanged",
-    "StateChanged",
-    "SubagentChanged",
-    "TerminalChanged",
+    "SessionMessageUpdate",
+    "SettingsUpdate",
+    "StateUpdate",
+    "SubagentUpdate",
     "TerminalOutputChunk",
     "TerminalPart",
-    "ToolCallChanged",
+    "TerminalUpdate",
+    "ToolCallUpdate",
     "ToolContent",
     "ToolContentChunk",
     "UnknownPart",
-    "UnknownUpdate",
+    "UnrecognizedUpdate",
     "UnsetType",
     "Update",
-    "UsageChanged",
+    "UsageUpdate",
     "decode_update",
     "encode_update",
 ]
@@ -72,7 +72,7 @@ class MessageChunk(_Update, frozen=True, kw_only=True, omit_defaults=True, gc=Fa
     message_id: str | None = None
 
 
-class MessageChanged(_Update, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag="message"):
+class MessageUpdate(_Update, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag="message"):
     """A whole message: its content replaces what was said under that id, and chunks that follow append to it."""
 
     role: Role
@@ -80,7 +80,7 @@ class MessageChanged(_Update, frozen=True, kw_only=True, omit_defaults=True, gc=
     content: list[Content] | None | UnsetType = UNSET
 
 
-class ToolCallChanged(_Update, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag="tool_call"):
+class ToolCallUpdate(_Update, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag="tool_call"):
     """A tool call begins (`is_new`) or goes on; only what is set changes."""
 
     tool_call_id: str
@@ -106,7 +106,7 @@ class ToolContentChunk(_Update, frozen=True, kw_only=True, omit_defaults=True, g
     content: list[ToolContent]
 
 
-class TerminalChanged(_Update, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag="terminal"):
+class TerminalUpdate(_Update, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag="terminal"):
     """A command the agent runs, for the client to show; only what is set changes.
 
     `output` is all it has printed, replacing what was known; an `exit` without a code means that it has ended.
@@ -128,7 +128,7 @@ class TerminalOutputChunk(_Update, frozen=True, kw_only=True, omit_defaults=True
     data: bytes
 
 
-class StateChanged(_Update, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag="state"):
+class StateUpdate(_Update, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag="state"):
     """What the session is doing: `running`, `requires_action`, `idle`, `unknown`, or one this version does not know.
 
     Only `idle` says that the work has ended, and then why. It is a snapshot: hearing it twice means nothing more.
@@ -156,7 +156,7 @@ class PlanEntry(Struct, frozen=True, omit_defaults=True):
     meta: JsonObject | None = None
 
 
-class PlanChanged(_Update, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag="plan"):
+class PlanUpdate(_Update, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag="plan"):
     """The whole plan, replacing the one before: entries, or a file, or Markdown.
 
     `plan_id` is `None` for the one plan a session has when plans have no names.
@@ -170,13 +170,13 @@ class PlanChanged(_Update, frozen=True, kw_only=True, omit_defaults=True, gc=Fal
     """A kind of plan this version does not know, as it came."""
 
 
-class PlanRemoved(_Update, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag="plan_removed"):
+class PlanRemovedUpdate(_Update, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag="plan_removed"):
     """A named plan is no more."""
 
     plan_id: str
 
 
-class Command(Struct, frozen=True, omit_defaults=True):
+class AvailableCommand(Struct, frozen=True, omit_defaults=True):
     """A slash command the agent offers; `hint` says what may follow it."""
 
     name: str
@@ -187,32 +187,32 @@ class Command(Struct, frozen=True, omit_defaults=True):
     """A kind of command this version does not know, as it came."""
 
 
-class CommandsChanged(_Update, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag="commands"):
+class CommandsUpdate(_Update, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag="commands"):
     """The commands on offer, all of them."""
 
-    commands: list[Command]
+    commands: list[AvailableCommand]
 
 
-class ModeChanged(_Update, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag="mode"):
+class ModeUpdate(_Update, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag="mode"):
     """The agent works in another mode now."""
 
     mode_id: str
 
 
-class SettingsChanged(_Update, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag="settings"):
+class SettingsUpdate(_Update, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag="settings"):
     """The settings of the session, all of them."""
 
-    settings: list[Setting]
+    settings: list[ConfigOption]
 
 
-class InfoChanged(_Update, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag="info"):
+class InfoUpdate(_Update, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag="info"):
     """The session has another title, or was touched."""
 
     title: str | None | UnsetType = UNSET
     updated_at: str | None | UnsetType = UNSET
 
 
-class UsageChanged(_Update, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag="usage"):
+class UsageUpdate(_Update, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag="usage"):
     """How full the context is, and what the session has cost so far; a cost that is not set is as it was."""
 
     used: int
@@ -221,7 +221,7 @@ class UsageChanged(_Update, frozen=True, kw_only=True, omit_defaults=True, gc=Fa
     currency: str | None = None
 
 
-class Notice(_Update, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag="notice"):
+class NoticeUpdate(_Update, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag="notice"):
     """Something the user should see now; it is not part of the conversation."""
 
     severity: str
@@ -229,7 +229,7 @@ class Notice(_Update, frozen=True, kw_only=True, omit_defaults=True, gc=False, t
     description: str | None = None
 
 
-class CompactionChanged(_Update, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag="compaction"):
+class CompactionUpdate(_Update, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag="compaction"):
     """The agent shortens its context: `in_progress`, then `completed`, `failed` or `cancelled`."""
 
     compaction_id: str
@@ -247,7 +247,7 @@ class CompactionChunk(_Update, frozen=True, kw_only=True, omit_defaults=True, gc
     content: Content
 
 
-class SubagentChanged(_Update, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag="subagent"):
+class SubagentUpdate(_Update, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag="subagent"):
     """A session started by this one, and what it is doing; only what is set changes."""
 
     session_id: str
@@ -259,7 +259,7 @@ class SubagentChanged(_Update, frozen=True, kw_only=True, omit_defaults=True, gc
     additional_directories: list[str] | None | UnsetType = UNSET
 
 
-class SessionMessageChanged(_Update, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag="session_message"):
+class SessionMessageUpdate(_Update, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag="session_message"):
     """A message between two sessions of one agent."""
 
     message_id: str
@@ -279,7 +279,7 @@ class SessionMessageChunk(
     content: Content
 
 
-class UnknownUpdate(_Update, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag="?"):
+class UnrecognizedUpdate(_Update, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag="?"):
     """An update this version does not know, as it came."""
 
     tag: str | None
@@ -288,26 +288,26 @@ class UnknownUpdate(_Update, frozen=True, kw_only=True, omit_defaults=True, gc=F
 
 Update: TypeAlias = (
     MessageChunk
-    | MessageChanged
-    | ToolCallChanged
+    | MessageUpdate
+    | ToolCallUpdate
     | ToolContentChunk
-    | TerminalChanged
+    | TerminalUpdate
     | TerminalOutputChunk
-    | StateChanged
-    | PlanChanged
-    | PlanRemoved
-    | CommandsChanged
-    | ModeChanged
-    | SettingsChanged
-    | InfoChanged
-    | UsageChanged
-    | Notice
-    | CompactionChanged
+    | StateUpdate
+    | PlanUpdate
+    | PlanRemovedUpdate
+    | CommandsUpdate
+    | ModeUpdate
+    | SettingsUpdate
+    | InfoUpdate
+    | UsageUpdate
+    | NoticeUpdate
+    | CompactionUpdate
     | CompactionChunk
-    | SubagentChanged
-    | SessionMessageChanged
+    | SubagentUpdate
+    | SessionMessageUpdate
     | SessionMessageChunk
-    | UnknownUpdate
+    | UnrecognizedUpdate
 )
 
 _encoder = msgspec.json.Encoder()

@@ -32,11 +32,11 @@ from langgraph.errors import GraphRecursionError
 from langgraph.types import Command
 
 from duologue.agent.agent import Agent
-from duologue.agent.tool import Tool
+from duologue.agent.tool_call import ToolCallHandle
 from duologue.agent.turn import Turn
 from duologue.conversation.content import AudioContent, Content, ImageContent, Resource, ResourceLink, TextContent
-from duologue.dialects.gate import Unstable
-from duologue.integrations.kinds import kind_of
+from duologue.integrations.tool_kind import guess_tool_kind
+from duologue.protocol.feature_filter import Unstable
 from duologue.store.memory import MemoryStore
 
 __all__ = ["acp_agent"]
@@ -76,7 +76,7 @@ def acp_agent(
     served: Agent[Any] = Agent(
         name, version=version, accepts=("image", "audio", "resource"), mcp=mcp, titles=True, unstable=unstable
     )
-    served.keep_sessions(MemoryStore())
+    served.persist_sessions(MemoryStore())
 
     @served.on_prompt
     async def answer(turn: Turn[Any]) -> str:
@@ -101,7 +101,7 @@ class _Run:
         self._kinds = kinds
         self._on_interrupt = on_interrupt or self._ask_permission
         self._config = config
-        self._tools: dict[str, Tool] = {}
+        self._tools: dict[str, ToolCallHandle] = {}
         self._calls: dict[str, tuple[str, Any]] = {}
         self._open = AsyncExitStack()
         """The tool calls that were announced: however the turn ends, none is left running."""
@@ -179,9 +179,9 @@ class _Run:
         self._calls[call_id] = (name, arguments)
         known = self._tools.get(call_id)
         if known is not None:  # told again: an approval has changed what it is called with
-            await known.change(status=known.status, raw_input=arguments)
+            await known.update(status=known.status, raw_input=arguments)
             return
-        kind = self._kinds.get(name) or kind_of(name)
+        kind = self._kinds.get(name) or guess_tool_kind(name)
         tool = self._turn.tool(name, kind, name=name, raw_input=arguments)
         self._tools[call_id] = await self._open.enter_async_context(tool)
 
@@ -194,7 +194,7 @@ class _Run:
             await tool.fail(text)
         else:
             await tool.show(text)
-            await tool.change(status="completed", raw_output=text)
+            await tool.update(status="completed", raw_output=text)
 
     async def _ask_permission(self, turn: Turn[Any], value: Any) -> Any:
         """An interrupt as a permission request."""
@@ -208,10 +208,10 @@ class _Run:
         """Ask about the tool call that waits for this, or else about something of its own."""
         for call_id, call in self._calls.items():
             if call == (title, raw) and self._tools[call_id].status == "pending":
-                return await self._tools[call_id].allow()
-        kind = self._kinds.get(title) or kind_of(title)
+                return await self._tools[call_id].request_permission()
+        kind = self._kinds.get(title) or guess_tool_kind(title)
         async with self._turn.tool(title, kind, raw_input=raw) as tool:
-            return await tool.allow()
+            return await tool.request_permission()
 
 
 def _title_of(value: Any) -> str:

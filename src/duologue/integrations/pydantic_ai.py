@@ -39,13 +39,13 @@ from pydantic_ai.messages import (
 from pydantic_ai.toolsets import AbstractToolset, FunctionToolset
 
 from duologue.agent.agent import Agent
-from duologue.agent.tool import Tool
+from duologue.agent.tool_call import ToolCallHandle
 from duologue.agent.turn import Turn
 from duologue.conversation.content import AudioContent, Content, ImageContent, Resource, ResourceLink, TextContent
-from duologue.dialects.gate import Unstable
-from duologue.dialects.terms import TokenUsage
 from duologue.errors import RequestError
-from duologue.integrations.kinds import kind_of
+from duologue.integrations.tool_kind import guess_tool_kind
+from duologue.protocol.feature_filter import Unstable
+from duologue.protocol.values import TokenUsage
 from duologue.store.memory import MemoryStore
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def acp_agent(
         titles=True,
         unstable=unstable,
     )
-    served.keep_sessions(MemoryStore())
+    served.persist_sessions(MemoryStore())
 
     @served.on_prompt
     async def answer(turn: Turn[Any]) -> str:
@@ -109,7 +109,7 @@ class _Run:
         self._turn = turn
         self._deps = None if deps is None else deps(turn)
         self._kinds = kinds
-        self._tools: dict[str, Tool] = {}
+        self._tools: dict[str, ToolCallHandle] = {}
         self._open = AsyncExitStack()
         """The tool calls that were announced: however the turn ends, none is left running."""
         self._has_spoken = False
@@ -191,10 +191,10 @@ class _Run:
             case _:
                 pass
 
-    async def _tool(self, part: ToolCallPart) -> Tool:
+    async def _tool(self, part: ToolCallPart) -> ToolCallHandle:
         tool = self._tools.get(part.tool_call_id)
         if tool is None:
-            kind = self._kinds.get(part.tool_name) or kind_of(part.tool_name)
+            kind = self._kinds.get(part.tool_name) or guess_tool_kind(part.tool_name)
             arguments = part.args_as_dict() if part.args else {}
             tool = self._turn.tool(part.tool_name, kind, name=part.tool_name, raw_input=arguments)
             self._tools[part.tool_call_id] = await self._open.enter_async_context(tool)
@@ -209,7 +209,7 @@ class _Run:
             await tool.fail(part.model_response_str())
             return
         await tool.show(part.model_response_str())
-        await tool.change(status="completed", raw_output=part.model_response_object())
+        await tool.update(status="completed", raw_output=part.model_response_object())
 
     async def _approve(self, requests: DeferredToolRequests) -> DeferredToolResults:
         """Ask about each call that needs it; what nobody can run here is refused."""
@@ -219,7 +219,7 @@ class _Run:
             server_tool = self._approved_as.get(call.tool_name)
             # "Always" covers these arguments; of a tool of an MCP server, for as long as the tool stays the same.
             covered = None if server_tool is None else f"{server_tool} {call.args_as_json_str()}"
-            is_allowed = await tool.allow(remember_as=covered)
+            is_allowed = await tool.request_permission(remember_as=covered)
             results.approvals[call.tool_call_id] = True if is_allowed else ToolDenied("the user did not permit this")
         for call in requests.calls:
             tool = await self._tool(call)

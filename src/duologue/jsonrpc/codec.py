@@ -16,7 +16,7 @@ import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 from duologue.errors import EncodeError, InvalidRequest, ParseError, RequestError
-from duologue.jsonrpc.messages import Id, Message
+from duologue.jsonrpc.messages import Id, JsonRpcMessage
 from duologue.jsonrpc.nesting import is_nested_deeper, outside_strings
 
 __all__ = [
@@ -31,7 +31,7 @@ __all__ = [
     "decoded_bytes",
     "has_long_number",
     "is_legal_id",
-    "is_sound",
+    "is_well_formed",
     "mend_surrogates",
     "parse",
     "serialize_error",
@@ -62,7 +62,7 @@ VALUE_BYTES = 32
 OBJECT_BYTES = 192
 """What a value takes in memory beside its text, and what an object takes beside its members, at most."""
 
-_decode_message = msgspec.json.Decoder(Message).decode
+_decode_message = msgspec.json.Decoder(JsonRpcMessage).decode
 _decode_any = msgspec.json.Decoder().decode
 _decode_raw = msgspec.json.Decoder(Raw).decode
 _encode = msgspec.json.Encoder().encode
@@ -84,7 +84,7 @@ class Malformed(Exception):
         self.is_response = is_response
 
 
-def parse(frame: bytes) -> Message:
+def parse(frame: bytes) -> JsonRpcMessage:
     """One frame as a message.
 
     Raises:
@@ -101,7 +101,7 @@ def parse(frame: bytes) -> Message:
     return message
 
 
-def is_sound(frame: bytes) -> bool:
+def is_well_formed(frame: bytes) -> bool:
     """What `parse` asks of a frame besides its shape, for those who decode the shape by themselves."""
     if not frame.isascii():
         try:
@@ -111,7 +111,7 @@ def is_sound(frame: bytes) -> bool:
     return len(frame) <= SHALLOW_BYTES or not is_nested_deeper(frame, MAX_DEPTH)
 
 
-def _parse_slowly(frame: bytes) -> Message:
+def _parse_slowly(frame: bytes) -> JsonRpcMessage:
     """Name what is wrong, or mend the one thing that may be mended: lone surrogate escapes become U+FFFD."""
     try:
         frame.decode()
@@ -133,7 +133,7 @@ def _parse_slowly(frame: bytes) -> Message:
         raise Malformed(InvalidRequest(str(error))) from None
 
 
-def _parse_mended(frame: bytes, reason: msgspec.DecodeError) -> Message:
+def _parse_mended(frame: bytes, reason: msgspec.DecodeError) -> JsonRpcMessage:
     """Lone `\\ud800` escapes become U+FFFD, every other byte stays; whatever else is wrong stays a parse error."""
     mended = mend_surrogates(frame)
     if mended is frame:

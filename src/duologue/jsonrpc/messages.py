@@ -10,13 +10,13 @@ from typing import Any, Literal, TypeAlias
 
 from msgspec import UNSET, Raw, Struct, UnsetType
 
-__all__ = ["Answer", "Cancel", "ErrorObject", "Id", "Message"]
+__all__ = ["Cancel", "ErrorObject", "Id", "JsonRpcMessage", "Response"]
 
 Id: TypeAlias = int | str
 """A request id. `"1"` is not `1`: an answer goes back with the id it came with."""
 
 
-class Message(Struct, gc=False):
+class JsonRpcMessage(Struct, gc=False):
     """Any JSON-RPC message. Raw fields are views into the frame they came in."""
 
     jsonrpc: Literal["2.0"]
@@ -35,7 +35,7 @@ class ErrorObject(Struct):
     data: Any = None
 
 
-class Answer(Struct):
+class Response(Struct):
     """The peer answered a request of ours: a raw result, or the error to raise."""
 
     call: Any

@@ -43,7 +43,7 @@ from duologue.jsonrpc.codec import (
     serialize_result,
 )
 from duologue.jsonrpc.framing import Oversized
-from duologue.jsonrpc.messages import Answer, Cancel, ErrorObject, Id, Message
+from duologue.jsonrpc.messages import Cancel, ErrorObject, Id, JsonRpcMessage, Response
 
 __all__ = ["CANCEL_METHOD", "MAX_PENDING", "Event", "Peer"]
 
@@ -52,7 +52,7 @@ CANCEL_METHOD = "$/cancel_request"
 MAX_PENDING = 1024
 """Requests in flight per direction: far above what an editor has open, far below what a table must not grow to."""
 
-Event = Message | Answer | Cancel
+Event = JsonRpcMessage | Response | Cancel
 
 
 class _CancelParams(Struct, rename="camel"):
@@ -87,8 +87,8 @@ class Peer:
         self._pending: dict[Id, Any] = {}
         self._abandoned: dict[Id, Any] = {}
         self._replies: list[bytes] = []
-        self.stray_answers = 0
-        self.has_spoken = False
+        self.unmatched_responses = 0
+        self.has_received = False
         """A message came, whatever else came before it."""
         self.noise_lines = 0
         self.noise_bytes = 0
@@ -106,7 +106,7 @@ class Peer:
             message = parse(frame)
         except Malformed as bad:
             return self._refuse(frame, bad)
-        self.has_spoken = True
+        self.has_received = True
         method = message.method
         if method is UNSET:
             return self._answered(message)
@@ -123,7 +123,7 @@ class Peer:
         replies, self._replies = self._replies, []
         return replies
 
-    def _requested(self, message: Message, id: Id) -> Message | None:
+    def _requested(self, message: JsonRpcMessage, id: Id) -> JsonRpcMessage | None:
         method = message.method
         objection = self._objection(id, "" if isinstance(method, UnsetType) else method)
         if objection is not None:
@@ -154,29 +154,29 @@ class Peer:
             return InternalError(f"busy: {self._max_pending} requests are already running")
         return None
 
-    def _cancelled(self, message: Message) -> Cancel | None:
+    def _cancelled(self, message: JsonRpcMessage) -> Cancel | None:
         try:
             id = _decode_cancel(message.params) if message.params is not UNSET else None
         except msgspec.MsgspecError:
             return None
         return Cancel(id.request_id) if id is not None and id.request_id in self._running else None
 
-    def _answered(self, message: Message) -> Answer | None:
+    def _answered(self, message: JsonRpcMessage) -> Response | None:
         result, error = message.result, message.error
         call = self._call_for(message)
         if call is None:
             return None
         if error is UNSET and result is UNSET:
-            return Answer(call, error=ProtocolViolation("the answer has neither a result nor an error"))
+            return Response(call, error=ProtocolViolation("the answer has neither a result nor an error"))
         if error is UNSET:
-            return Answer(call, result)
+            return Response(call, result)
         if result is not UNSET and bytes(error) == b"null":
-            return Answer(call, result)
+            return Response(call, result)
         if result is not UNSET and bytes(result) != b"null":
-            return Answer(call, error=ProtocolViolation("the answer has both a result and an error"))
-        return Answer(call, error=_read_error(error))
+            return Response(call, error=ProtocolViolation("the answer has both a result and an error"))
+        return Response(call, error=_read_error(error))
 
-    def _call_for(self, message: Message) -> Any:
+    def _call_for(self, message: JsonRpcMessage) -> Any:
         """Whose answer this is; `None` if nobody wants it."""
         id = None if isinstance(message.id, UnsetType) else message.id
         if id is not None and id in self._pending:
@@ -186,10 +186,10 @@ class Peer:
         elif id is not None and id in self._abandoned:
             return self._abandoned.pop(id)
         else:
-            self.stray_answers += 1
+            self.unmatched_responses += 1
         return None
 
-    def _refuse(self, frame: bytes, bad: Malformed) -> Answer | None:
+    def _refuse(self, frame: bytes, bad: Malformed) -> Response | None:
         if self._skips_noise and frame.lstrip(b" \t")[:1] not in (b"{", b"["):
             self.noise_lines += 1
             self.noise_bytes += frame.size if isinstance(frame, Oversized) else len(frame)
@@ -202,7 +202,7 @@ class Peer:
             return None
         return self._fail_pending(bad.id, ProtocolViolation(f"the answer is malformed: {bad.error.message}"))
 
-    def _refuse_oversized(self, frame: Oversized) -> Answer | None:
+    def _refuse_oversized(self, frame: Oversized) -> Response | None:
         """Tell the one it concerns, where its beginning shows who that is."""
         reason = f"a message of {frame.size} bytes is over the size limit"
         seen = _read_beginning(frame)
@@ -215,11 +215,11 @@ class Peer:
                 return self._fail_pending(id, MessageTooLarge(reason))
         raise MessageTooLarge(f"{reason}, and it does not show whose it is")
 
-    def _fail_pending(self, id: Id | None, error: DuologueError) -> Answer | None:
+    def _fail_pending(self, id: Id | None, error: DuologueError) -> Response | None:
         if id is None or id not in self._pending:
-            self.stray_answers += 1
+            self.unmatched_responses += 1
             return None
-        return Answer(self._pending.pop(id), error=error)
+        return Response(self._pending.pop(id), error=error)
 
     def _reply_error(self, id: Id | None, error: RequestError) -> None:
         """Answer to bad input. The id is left out where echoing it would be unsafe, or would answer another request."""
@@ -266,7 +266,7 @@ class Peer:
             self._first_id = None
         return frame
 
-    def fail(self, id: Id, error: RequestError) -> bytes | None:
+    def respond_error(self, id: Id, error: RequestError) -> bytes | None:
         """The error answer to a request of the peer; `None` when it has had one. After a failed first request
         another may be tried."""
         if id not in self._running:

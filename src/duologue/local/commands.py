@@ -25,14 +25,14 @@ if sys.platform != "win32":
     import termios
 
 from duologue.errors import CommandNotFound, StartError
-from duologue.local.crowd import Crowd
-from duologue.local.output import OutputTail
-from duologue.transports.child import Child, StopLadder
-from duologue.transports.environment import OWNER, owned_by, safe
-from duologue.transports.streams import open_reader, read_rest
-from duologue.transports.tree import Process
+from duologue.local.output_tail import OutputTail
+from duologue.local.process_limit import ProcessLimit
+from duologue.transports.process.child import Child, ShutdownTimeouts
+from duologue.transports.process.environment import OWNER, owned_by, safe
+from duologue.transports.process.process_tree import Process
+from duologue.transports.stdio.fd_streams import open_reader, read_rest
 
-__all__ = ["OUTPUT_LIMIT", "Command", "CommandExit"]
+__all__ = ["OUTPUT_LIMIT", "CommandExit", "RunningCommand"]
 
 OUTPUT_LIMIT = 1024 * 1024
 """Bytes of output that are kept: more than anybody reads."""
@@ -55,7 +55,7 @@ class CommandExit:
     signal: str | None = None
 
 
-class Command:
+class RunningCommand:
     """A running or ended command, made by `Command.start`; release it, or use it with `async with`.
 
     Attributes:
@@ -67,7 +67,7 @@ class Command:
         self._tail = tail
         self._is_pty = is_pty
         self._child: Child | None = None
-        self._crowd: Crowd | None = None
+        self._crowd: ProcessLimit | None = None
         self._reader: asyncio.ReadTransport | None = None
         self._ended = asyncio.Event()
         self._stopping = asyncio.Lock()
@@ -105,12 +105,12 @@ class Command:
             raise CommandNotFound("the command is empty")
         command = cls(argv, OutputTail(output_limit, on_output), is_pty=pty)
         token = secrets.token_hex(16)
-        ladder = StopLadder(after_close=0, after_terminate=grace)
+        ladder = ShutdownTimeouts(after_close=0, after_terminate=grace)
         await command._launch(cwd, owned_by(token, _environment(env or {})), ladder)
-        command._crowd = Crowd(token, max_processes, command._stop_the_crowd)
+        command._crowd = ProcessLimit(token, max_processes, command._stop_the_crowd)
         return command
 
-    async def _launch(self, cwd: str | Path, env: Mapping[str, str], ladder: StopLadder) -> None:
+    async def _launch(self, cwd: str | Path, env: Mapping[str, str], ladder: ShutdownTimeouts) -> None:
         ours, theirs = _open_output(self.argv[0], is_pty=self._is_pty)
         try:
             self._child = Child(

@@ -16,12 +16,12 @@ from pathlib import Path
 from typing import Literal, Self
 
 from duologue.errors import InternalError, InvalidParams
-from duologue.local.beneath import open_beneath
-from duologue.local.kinds import CAREFULLY, LOOK_ONLY, check_kind, checked
-from duologue.local.refusals import Refused, explained, refusal, shown
-from duologue.local.replace import write_file
-from duologue.local.text import read_settled
-from duologue.local.walk import DIRECTORY_ONLY, Place, Root, make_parents, split, walk
+from duologue.local.atomic_write import write_file
+from duologue.local.errors import AccessDenied, as_request_error, quote_path, refusal
+from duologue.local.file_types import CAREFULLY, LOOK_ONLY, check_kind, checked
+from duologue.local.openat2 import open_beneath
+from duologue.local.path_resolver import DIRECTORY_ONLY, ResolvedPath, Root, make_parents, split, walk
+from duologue.local.text_reader import read_settled
 
 __all__ = ["MAX_READ_BYTES", "Roots"]
 
@@ -155,10 +155,12 @@ class Roots:
             try:
                 data = text.encode("utf-8")
             except UnicodeEncodeError as error:
-                raise Refused("the text holds half a character (a lone surrogate) and cannot be written") from error
+                raise AccessDenied(
+                    "the text holds half a character (a lone surrogate) and cannot be written"
+                ) from error
             with self._place(name, is_resolved) as place:
                 if not even_protected and self._is_protected(place):
-                    raise Refused("protected: not written without being asked for by name")
+                    raise AccessDenied("protected: not written without being asked for by name")
                 if place.info is not None:
                     check_kind(place.info.st_mode)
                 with make_parents(place) as ready:
@@ -198,7 +200,7 @@ class Roots:
         with self._using(path) as name, self._place(name) as place:
             return self._is_protected(place)
 
-    def _is_protected(self, place: Place) -> bool:
+    def _is_protected(self, place: ResolvedPath) -> bool:
         parts = tuple(part.casefold() for part in place.parts)
         return any(parts[: len(kept)] == kept for kept in self._protected)
 
@@ -208,7 +210,7 @@ class Roots:
         with self._changing:
             self._users += 1
         try:
-            with explained(path):
+            with as_request_error(path):
                 yield self._checked_path(path)
         finally:
             with self._changing:
@@ -224,19 +226,19 @@ class Roots:
     def _checked_path(self, path: str | Path) -> str:
         text = os.fspath(path)
         if self._is_closed:
-            raise Refused("the directories it could be in are closed")
+            raise AccessDenied("the directories it could be in are closed")
         if not CAN_CONFINE:
-            raise Refused("files cannot be confined to directories on this system")
+            raise AccessDenied("files cannot be confined to directories on this system")
         if not text.startswith("/"):
-            raise Refused("not an absolute path")
+            raise AccessDenied("not an absolute path")
         try:
             raw = os.fsencode(text)
         except UnicodeEncodeError as error:
-            raise Refused("no path can be written like this") from error
+            raise AccessDenied("no path can be written like this") from error
         if b"\0" in raw:
-            raise Refused("a path cannot hold NUL")
+            raise AccessDenied("a path cannot hold NUL")
         if len(raw) >= MAX_PATH_BYTES:
-            raise Refused(f"longer than {MAX_PATH_BYTES - 1} bytes")
+            raise AccessDenied(f"longer than {MAX_PATH_BYTES - 1} bytes")
         return text
 
     def _locate(self, path: str) -> tuple[Root, Sequence[str]]:
@@ -262,11 +264,11 @@ class Roots:
         raise refusal(errno.EXDEV)
 
     @contextmanager
-    def _place(self, path: str, is_resolved: bool = False) -> Generator[Place]:
+    def _place(self, path: str, is_resolved: bool = False) -> Generator[ResolvedPath]:
         root, parts = self._locate(path)
         with walk(root, parts, self._locate, follow_mounts=self._follow_mounts) as place:
             if is_resolved and [*place.root, *place.parts] != split(path):
-                raise Refused("it leads elsewhere than when it was judged")
+                raise AccessDenied("it leads elsewhere than when it was judged")
             yield place
 
     def _open_to_read(self, path: str, is_resolved: bool) -> int:
@@ -296,12 +298,12 @@ class Roots:
 def _open_root(path: str | Path) -> Root:
     text = os.fspath(path)
     if not text.startswith("/"):
-        raise InvalidParams(f"{shown(path)}: not an absolute path")
+        raise InvalidParams(f"{quote_path(path)}: not an absolute path")
     try:
         fd = os.open(text, DIRECTORY_ONLY)
     except (OSError, ValueError) as error:
         if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
-            raise InternalError(f"{shown(path)}: too many files are open already") from error
-        raise InvalidParams(f"{shown(path)}: not a directory that can be opened") from error
+            raise InternalError(f"{quote_path(path)}: too many files are open already") from error
+        raise InvalidParams(f"{quote_path(path)}: not a directory that can be opened") from error
     real = tuple(split(os.path.realpath(text)))
     return Root(fd, real, frozenset({real, tuple(split(text.rstrip("/")))}))

@@ -18,13 +18,13 @@ from types import TracebackType
 from typing import Self
 
 from duologue.conversation.content import JsonObject
-from duologue.conversation.setup import McpServer, Party
+from duologue.conversation.session_setup import Implementation, McpServer
 from duologue.errors import McpServerUnavailable
 from duologue.jsonrpc.framing import MAX_MESSAGE_BYTES
-from duologue.mcp.carrier import AcpCarrier, SendMessage
-from duologue.mcp.reach import Reach, User
+from duologue.mcp.acp_channel import AcpChannel, SendMessage
+from duologue.mcp.options import ConnectOptions, ElicitationTarget
 from duologue.mcp.results import McpResult
-from duologue.mcp.running import RunningServer, State, Supervision
+from duologue.mcp.server_supervisor import State, SupervisedServer, SupervisorOptions
 from duologue.mcp.tools import McpTool, OnProgress
 from duologue.runtime.tasks import TaskScope
 
@@ -76,7 +76,7 @@ class McpServers:
         *,
         send: SendMessage | None = None,
         cwd: str | None = None,
-        client: Party | None = None,
+        client: Implementation | None = None,
         allow_hosts: Collection[str] | None = None,
         start_timeout: float = START_SECONDS,
         call_timeout: float | None = CALL_SECONDS,
@@ -84,23 +84,23 @@ class McpServers:
         restart_pauses: Sequence[float] = RESTART_PAUSES,
         max_message_bytes: int = MAX_MESSAGE_BYTES,
         on_change: Callable[[str], None] | None = None,
-        user: User | None = None,
+        user: ElicitationTarget | None = None,
     ) -> None:
-        self._carrier = None if send is None else AcpCarrier(send)
+        self._carrier = None if send is None else AcpChannel(send)
         self._call_timeout = call_timeout
         self._tasks: TaskScope | None = None
-        self._servers: dict[str, RunningServer] = {}
+        self._servers: dict[str, SupervisedServer] = {}
         self._refused: dict[str, str] = {}
         self._on_change = on_change
-        reach = Reach(
-            client=client or Party("duologue", "0"),
+        reach = ConnectOptions(
+            client=client or Implementation("duologue", "0"),
             cwd=cwd,
             allow_hosts=allow_hosts,
             max_message_bytes=max_message_bytes,
             carrier=self._carrier,
             user=user,
         )
-        supervision = Supervision(
+        supervision = SupervisorOptions(
             reach=reach,
             start_timeout=start_timeout,
             restart_pauses=restart_pauses,
@@ -111,9 +111,9 @@ class McpServers:
         for server in servers:
             self._add(server, supervision)
 
-    def _add(self, server: McpServer, supervision: Supervision) -> None:
+    def _add(self, server: McpServer, supervision: SupervisorOptions) -> None:
         if server.name not in self._servers:
-            self._servers[server.name] = RunningServer(server, supervision)
+            self._servers[server.name] = SupervisedServer(server, supervision)
             return
         label = next(label for number in count(2) if (label := f"{server.name} ({number})") not in self._refused)
         self._refused[label] = f"another server is called {server.name!r}, too; this one was not started"

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import msgspec
 
 from duologue.conversation.content import JsonObject
-from duologue.conversation.setup import HttpMcpServer, McpServer, SseMcpServer, StdioMcpServer
+from duologue.conversation.session_setup import HttpMcpServer, McpServer, SseMcpServer, StdioMcpServer
 from duologue.mcp.results import McpResult
 
 __all__ = ["Call", "McpTool", "OnProgress", "function_name"]

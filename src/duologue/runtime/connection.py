@@ -13,24 +13,24 @@ from copy import copy
 from types import TracebackType
 from typing import Self, TypeVar
 
-from duologue.errors import ConnectionLost, DuologueError, PeerTooFast, RequestError
+from duologue.errors import ConnectionLost, DuologueError, InputLimitExceeded, RequestError
 from duologue.jsonrpc.codec import serialize_notification
 from duologue.jsonrpc.peer import MAX_PENDING, Peer
-from duologue.runtime.calls import Call
+from duologue.runtime.dispatcher import Dispatcher
 from duologue.runtime.handlers import Handlers
-from duologue.runtime.incoming import Incoming
-from duologue.runtime.lanes import Lanes
+from duologue.runtime.incoming_requests import MAX_REQUEST_BYTES, IncomingRequests, report
 from duologue.runtime.log import FrameLog, is_wanted
-from duologue.runtime.outgoing import Outgoing
-from duologue.runtime.requests import MAX_REQUEST_BYTES, Requests, report
-from duologue.runtime.taps import Direction, Tap, show
+from duologue.runtime.loop_monitor import LoopMonitor
+from duologue.runtime.observers import Direction, FrameObserver, notify_observers
+from duologue.runtime.outgoing_requests import PendingRequest
+from duologue.runtime.session_queues import SessionQueues
 from duologue.runtime.tasks import TaskScope
-from duologue.runtime.unread import Unread
-from duologue.runtime.watch import LoopWatch
+from duologue.runtime.unread_bytes import UnreadBytes
+from duologue.runtime.writer import FrameWriter
 from duologue.schema.base import Method, Notification
 from duologue.transports.base import Transport
 
-__all__ = ["Connection", "Direction", "Tap"]
+__all__ = ["Connection", "Direction", "FrameObserver"]
 
 _log = logging.getLogger("duologue.runtime")
 
@@ -61,7 +61,7 @@ class Connection:
         handlers: What this end can do. Changes to the table take effect at once.
         first: The request that must come before all others (`initialize`, on the agent's side).
         skips_noise: Ignore lines that are not JSON (on the client's side, where an agent may print).
-        taps: Observers of every frame.
+        observers: Observers of every frame.
         debug: Put the text of unexpected exceptions into error answers.
         max_incoming_bytes: Unhandled input before reading pauses.
         max_pending: Requests in flight, per direction.
@@ -73,9 +73,9 @@ class Connection:
         transport: Transport,
         handlers: Handlers | None = None,
         *,
-        first: str | None = None,
-        skips_noise: bool = False,
-        taps: tuple[Tap, ...] = (),
+        first_method: str | None = None,
+        ignore_stray_output: bool = False,
+        observers: tuple[FrameObserver, ...] = (),
         debug: bool = False,
         max_incoming_bytes: int = MAX_INCOMING_BYTES,
         max_pending: int = MAX_PENDING,
@@ -85,15 +85,15 @@ class Connection:
         self.cause: ConnectionLost | None = None
         """Why the connection is over, once it is; `None` after a plain end."""
         self._transport = transport
-        self._peer = Peer(first=first, skips_noise=skips_noise, max_pending=max_pending)
-        self._first = first
-        self._taps: tuple[Tap, ...] = (*taps, FrameLog()) if is_wanted() else taps
+        self._peer = Peer(first=first_method, skips_noise=ignore_stray_output, max_pending=max_pending)
+        self._first = first_method
+        self._observers: tuple[FrameObserver, ...] = (*observers, FrameLog()) if is_wanted() else observers
         self._debug = debug
         self._max_incoming = max_incoming_bytes
         self._max_pending = max_pending
         self._max_request_bytes = max_request_bytes
         self._burst = 0
-        self._room: asyncio.Future[None] | None = None
+        self._capacity_event: asyncio.Future[None] | None = None
         self._failure: Exception | None = None
         """What handling a frame raised outside of the reading task, which is to end the connection with it."""
         self._is_over = False
@@ -102,21 +102,23 @@ class Connection:
         self._closed = asyncio.Event()
         self._tasks = TaskScope()
         self._handler_tasks = TaskScope()
-        self._lanes = Lanes(self._tasks, self._report, self._reconsider)
-        self.unread = Unread(self._reconsider)
+        self._lanes = SessionQueues(self._tasks, self._report, self._wake_reader)
+        self.unread = UnreadBytes(self._wake_reader)
         """What waits for readers, for those who hand it to them; it counts against `max_incoming_bytes`."""
-        self._outgoing = Outgoing(self._transport, self._taps, self.lost, self._reconsider, self._max_incoming)
-        self._requests = Requests(
+        self._outgoing = FrameWriter(
+            self._transport, self._observers, self._connection_lost, self._wake_reader, self._max_incoming
+        )
+        self._requests = IncomingRequests(
             self._peer,
             self._handler_tasks,
-            self._outgoing.departures,
+            self._outgoing.pending_sessions,
             self._outgoing.send_and_drain,
             self._report,
             first=self._first,
             max_bytes=self._max_request_bytes,
             debug=self._debug,
         )
-        self._incoming = Incoming(
+        self._incoming = Dispatcher(
             self,
             self.handlers,
             self._peer,
@@ -130,9 +132,9 @@ class Connection:
         )
         self._calls = self._incoming.calls
         await self._transport.__aenter__()
-        self._watch = LoopWatch.of_this_loop()
+        self._watch = LoopMonitor.of_this_loop()
         self._watch.acquire(self)
-        self._transport.taker = self._take
+        self._transport.on_frames = self._take
         self._tasks.start(self._read())
         return self
 
@@ -149,10 +151,10 @@ class Connection:
     @property
     def is_paused(self) -> bool:
         """Nothing is read from the peer now: too much of what it sent waits for handlers and readers."""
-        return self._room is not None and not self._is_over
+        return self._capacity_event is not None and not self._is_over
 
     @property
-    def noise(self) -> str:
+    def stray_output(self) -> str:
         """How much the peer printed that is not the protocol, and how it began; empty if nothing."""
         return self._incoming.noise
 
@@ -165,7 +167,7 @@ class Connection:
         self._end(None)
         self._outgoing.close()
         self._lanes.close()
-        self._calls.close(self.lost)
+        self._calls.close(self._connection_lost)
         try:
             await self._tasks.cancel(CANCEL_GRACE)  # the reader among them: from here on nothing is started
             await self._handler_tasks.cancel(CANCEL_GRACE)
@@ -176,7 +178,7 @@ class Connection:
             await self._transport.__aexit__(None, None, None)
             self._closed.set()
 
-    def allow_first_again(self) -> None:
+    def allow_reinitialize(self) -> None:
         """The request that comes first may come again, until another one comes."""
         self._peer.repeats_first = True
 
@@ -223,18 +225,18 @@ class Connection:
             Deadlock: The current handler stands in the way of the answer.
         """
         if self._is_over:
-            raise self.lost()
+            raise self._connection_lost()
         if self._peer.pending >= self._max_pending:
-            await self._calls.slot()
+            await self._calls.acquire_slot()
             if self._is_over:
-                raise self.lost()
+                raise self._connection_lost()
         call = self._calls.start(method, params, arrived, released, late)
         try:
             call.id, frame = self._peer.request(method.name, params, call)
             self._outgoing.send(frame)
             del frame  # it may be large, and the answer may take long
-            if self._room is not None:
-                self._reconsider()
+            if self._capacity_event is not None:
+                self._wake_reader()
             if self._transport.is_congested:
                 await self._outgoing.drain()
             result: R = await call.future
@@ -251,10 +253,10 @@ class Connection:
         """
         frame = serialize_notification(notification.name, params)
         outgoing = self._outgoing
-        if outgoing.departures.is_waiting:
+        if outgoing.pending_sessions.is_waiting:
             session_id = getattr(params, "session_id", None)
-            if session_id is not None and outgoing.departures.must_wait(session_id):
-                outgoing.hold_back(notification.name, session_id, frame)
+            if session_id is not None and outgoing.pending_sessions.must_wait(session_id):
+                outgoing.defer(notification.name, session_id, frame)
                 return
         outgoing.send(frame)
         self._burst += len(frame)
@@ -264,7 +266,7 @@ class Connection:
             self._burst = 0
             await asyncio.sleep(0)
 
-    def _abandon(self, call: Call) -> None:
+    def _abandon(self, call: PendingRequest) -> None:
         """The wait ended without an answer: tell the peer, if it was ever asked."""
         self._calls.abandon(call)
         late = None if call.late is None else call
@@ -296,7 +298,7 @@ class Connection:
 
     def _take(self, frames: list[bytes]) -> bool:
         """What `_read` does, without waking it; but it alone waits for room, and it alone ends the connection."""
-        if self._room is not None or self._waiting_bytes > self._max_incoming:
+        if self._capacity_event is not None or self._waiting_bytes > self._max_incoming:
             return False
         try:
             self._handle(frames)
@@ -305,40 +307,40 @@ class Connection:
         return self._failure is None
 
     def _handle(self, frames: list[bytes]) -> None:
-        if not self._taps:
+        if not self._observers:
             self._incoming.on_frames(frames)
             return
         for frame in frames:
-            show(self._taps, "in", frame)
+            notify_observers(self._observers, "in", frame)
             self._incoming.on_frames([frame])
 
     @property
     def _waiting_bytes(self) -> int:
         return self._lanes.queued_bytes + self.unread.bytes
 
-    def _reconsider(self) -> None:
-        if self._room is not None and not self._room.done():
-            self._room.set_result(None)
+    def _wake_reader(self) -> None:
+        if self._capacity_event is not None and not self._capacity_event.done():
+            self._capacity_event.set_result(None)
 
     async def _wait_for_room(self) -> None:
         """Pause reading until handlers and readers have caught up, unless a call needs what is still in the pipe."""
         self._lanes.reports_progress = self.unread.is_awaited = True
         try:
             while (waiting := self._waiting_bytes) > self._max_incoming:
-                if self._outgoing.waiting or self._calls.starve():
+                if self._outgoing.waiting or self._calls.is_blocked_on_input():
                     if waiting > HARD_MARK * self._max_incoming:
-                        raise PeerTooFast(
+                        raise InputLimitExceeded(
                             f"{waiting} bytes of input wait to be handled or read (limit "
                             f"{HARD_MARK * self._max_incoming}), and a call waits for an answer behind them; "
                             f"handle and read faster, or await the call in another task"
                         )
                     return
-                self._room = asyncio.get_running_loop().create_future()
+                self._capacity_event = asyncio.get_running_loop().create_future()
                 self.unread.report_full()
-                await self._room
+                await self._capacity_event
         finally:
             self._lanes.reports_progress = self.unread.is_awaited = False
-            self._room = None
+            self._capacity_event = None
 
     # --- the end
 
@@ -347,17 +349,17 @@ class Connection:
         if self._is_over:
             return
         self._is_over = True
-        self._transport.taker = None
+        self._transport.on_frames = None
         if isinstance(cause, ConnectionLost):
             self.cause = cause
         elif cause is not None:
             self.cause = ConnectionLost(str(cause))
             self.cause.__cause__ = cause
         self._outgoing.end(CANCEL_GRACE)
-        self._calls.fail_all(self.lost, at_once=False)
+        self._calls.fail_all(self._connection_lost, at_once=False)
         self._requests.give_up_places("the connection is over")
         loop = asyncio.get_running_loop()
-        self._deadline = loop.call_later(CANCEL_GRACE, self._calls.fail_all, self.lost, True)
+        self._deadline = loop.call_later(CANCEL_GRACE, self._calls.fail_all, self._connection_lost, True)
 
     async def _wind_down(self) -> None:
         """The peer is gone: let what it asked for finish if that is a matter of moments, then give it up."""
@@ -372,10 +374,10 @@ class Connection:
     async def _until_handled(self) -> None:
         self._lanes.reports_progress = True
         while self._lanes.is_busy:
-            self._room = asyncio.get_running_loop().create_future()
-            await self._room
+            self._capacity_event = asyncio.get_running_loop().create_future()
+            await self._capacity_event
 
-    def lost(self) -> ConnectionLost:
+    def _connection_lost(self) -> ConnectionLost:
         """For each who waits an error of its own: a shared one would gather the traces of all."""
         if self.cause is None:
             return ConnectionLost("the connection is closed")

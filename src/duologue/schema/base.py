@@ -83,8 +83,8 @@ class Method(Generic[P, R]):
     """
 
     __slots__ = (
-        "answers_cancel",
         "ends_session",
+        "handles_cancellation",
         "in_order",
         "name",
         "opens_session",
@@ -114,7 +114,7 @@ class Method(Generic[P, R]):
         self.opens_session = opens_session
         self.in_order = in_order
         self.ends_session = ends_session
-        self.answers_cancel = answers_cancel
+        self.handles_cancellation = answers_cancel
         self.stable = stable
 
     def __repr__(self) -> str:

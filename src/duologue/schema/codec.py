@@ -19,12 +19,12 @@ from msgspec import DecodeError, Raw, UnsetType, ValidationError
 
 from duologue.errors import EncodeError, InvalidParams
 from duologue.schema.base import JsonValue, Model
-from duologue.schema.choices import Choice
 from duologue.schema.lenient import UnknownType, reader_for
-from duologue.schema.refusal import Mended, Refused, is_array, is_object
+from duologue.schema.lenient_errors import Defaulted, Rejected, is_array, is_object
+from duologue.schema.unions import WireUnion
 
 __all__ = [
-    "Mended",
+    "Defaulted",
     "Report",
     "check_readable",
     "decode",
@@ -36,7 +36,7 @@ __all__ = [
 ]
 
 T = TypeVar("T")
-Report: TypeAlias = Callable[[Mended], None]
+Report: TypeAlias = Callable[[Defaulted], None]
 """Called for each thing that was wrong and was forgiven."""
 
 Source: TypeAlias = bytes | Raw
@@ -155,7 +155,7 @@ def _foreign_type(type_: Any) -> type[Any] | None:
         elif isinstance(node, msgspec.inspect.Type | msgspec.inspect.Field) and id(node) not in seen:
             seen.add(id(node))  # types may contain themselves
             found: type[Any] = getattr(node, "cls", object)
-            if isinstance(node, msgspec.inspect.CustomType) and not issubclass(found, Choice):
+            if isinstance(node, msgspec.inspect.CustomType) and not issubclass(found, WireUnion):
                 return found
             if not _is_generated(found):
                 waiting += [getattr(node, name) for name in node.__struct_fields__]
@@ -167,10 +167,10 @@ def _read_choice(type_: Any, value: JsonValue) -> Any:
 
     What needs forgiveness is refused here, so that the lenient pass sees it in its place and reports it.
     """
-    mended: list[Mended] = []
+    mended: list[Defaulted] = []
     try:
         found = reader_for(type_)(value, None, mended)
-    except Refused as refused:
+    except Rejected as refused:
         raise ValueError(str(refused)) from None
     if mended:
         raise ValueError("not without forgiveness")
@@ -179,10 +179,10 @@ def _read_choice(type_: Any, value: JsonValue) -> Any:
 
 def _decode_leniently(type_: Any, raw: Source, report: Report | None) -> Any:
     value = _parse(raw)
-    mended: list[Mended] = []
+    mended: list[Defaulted] = []
     try:
         found = _read(type_, value, mended)
-    except Refused as refused:
+    except Rejected as refused:
         raise InvalidParams(str(refused)) from None
     except RecursionError:
         _refuse("nested too deep")
@@ -194,7 +194,7 @@ def _decode_leniently(type_: Any, raw: Source, report: Report | None) -> Any:
     return found
 
 
-def _read(type_: Any, value: JsonValue, mended: list[Mended]) -> Any:
+def _read(type_: Any, value: JsonValue, mended: list[Defaulted]) -> Any:
     try:
         return reader_for(type_)(value, None, mended)
     except UnknownType:

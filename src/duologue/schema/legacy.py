@@ -14,19 +14,19 @@ from msgspec.structs import force_setattr
 
 from duologue.schema import v1
 from duologue.schema.base import JsonObject, JsonValue, Marks, Method, Model
-from duologue.schema.choices import ByTag
 from duologue.schema.codec import decode_result
-from duologue.schema.primitives import settle_defaults
-from duologue.schema.refusal import is_object
+from duologue.schema.constraints import settle_defaults
+from duologue.schema.lenient_errors import is_object
+from duologue.schema.unions import TaggedUnion
 
 __all__ = [
     "INITIALIZE",
     "SESSION_SET_MODEL",
-    "AgentCapabilities",
     "AuthMethod",
     "AuthMethodEnvVar",
     "ForkSessionResponse",
     "InitializeResponse",
+    "LegacyAgentCapabilities",
     "LoadSessionResponse",
     "ModelId",
     "ModelInfo",
@@ -35,10 +35,10 @@ __all__ = [
     "SessionModelState",
     "SetSessionModelRequest",
     "SetSessionModelResponse",
-    "WaitWish",
-    "kept",
+    "WaitRequest",
     "models_of",
-    "wait_wish",
+    "seed_meta",
+    "wait_request",
 ]
 
 ModelId: TypeAlias = str
@@ -148,7 +148,7 @@ if TYPE_CHECKING:
     AuthMethod: TypeAlias = v1.AuthMethodTerminal | AuthMethodEnvVar | v1.AuthMethodAgent
 else:
 
-    class AuthMethod(ByTag):
+    class AuthMethod(TaggedUnion):
         """A way to log in, of any draft."""
 
         tag = "type"
@@ -157,7 +157,7 @@ else:
         unknown = v1.AuthMethodAgent
 
 
-class AgentCapabilities(v1.AgentCapabilities, frozen=True, kw_only=True):
+class LegacyAgentCapabilities(v1.AgentCapabilities, frozen=True, kw_only=True):
     """What an agent can do; `mcp` counts where there is no `mcpCapabilities`."""
 
     __marks__: ClassVar[Marks] = {**v1.AgentCapabilities.__marks__, "mcp": "E"}
@@ -177,7 +177,7 @@ class InitializeResponse(Model, frozen=True, kw_only=True):
     __marks__: ClassVar[Marks] = v1.InitializeResponse.__marks__
 
     protocol_version: v1.ProtocolVersion
-    agent_capabilities: AgentCapabilities = AgentCapabilities()
+    agent_capabilities: LegacyAgentCapabilities = LegacyAgentCapabilities()
     auth_methods: list[AuthMethod] = []  # noqa: RUF012 - a struct copies it
     agent_info: v1.Implementation | None = None
     meta: JsonObject | None = None
@@ -200,25 +200,25 @@ MAX_WAIT_MILLISECONDS = 1e12
 """Thirty years: longer than any wait, and a number that every clock can hold."""
 
 
-class WaitWish(NamedTuple):
+class WaitRequest(NamedTuple):
     """What an agent expects of a wait beyond the end of the command: when the wait ends, and the output with it."""
 
     seconds: float | None = None
     output: bool = False
 
 
-def wait_wish(meta: JsonObject | None) -> WaitWish:
+def wait_request(meta: JsonObject | None) -> WaitRequest:
     """The wish in the `_meta` of a wait; `timeout` is in milliseconds, and what is no time is none."""
     wish: JsonValue = (meta or {}).get(KEPT_UNDER)
     if not is_object(wish):
-        return WaitWish()
+        return WaitRequest()
     timeout = wish.get("timeout")
     seconds = None
     if isinstance(timeout, int | float) and not isinstance(timeout, bool) and timeout >= 0:
         seconds = min(timeout, MAX_WAIT_MILLISECONDS) / 1000
-    return WaitWish(seconds, wish.get("output") is True)
+    return WaitRequest(seconds, wish.get("output") is True)
 
 
-def kept(**values: JsonValue) -> JsonObject:
+def seed_meta(**values: JsonValue) -> JsonObject:
     """The `_meta` that keeps these values."""
     return {KEPT_UNDER: values}

@@ -14,20 +14,20 @@ from typing import Any, NamedTuple, cast
 from msgspec import Struct, inspect
 
 from duologue.schema.base import JsonObject, JsonValue, Model, Other
-from duologue.schema.choices import ByKey, ByTag, Choice, ListByKey, Open
-from duologue.schema.refusal import (
+from duologue.schema.lenient_errors import (
     JSON_NAMES,
-    Mended,
+    Defaulted,
     Path,
     Reader,
-    Refused,
+    Rejected,
     array,
     is_object,
     json_object,
     mismatch,
     path_text,
 )
-from duologue.schema.scalars import exact, literal, number, string
+from duologue.schema.lenient_scalars import exact, literal, number, string
+from duologue.schema.unions import KeyedListUnion, KeyedUnion, OpenUnion, TaggedUnion, WireUnion
 
 __all__ = ["UnknownType", "reader_for"]
 
@@ -65,7 +65,7 @@ def _reader(node: inspect.Type, *, skip: bool = False, other: type[Model] | None
             return _union(node, skip, other)
         case inspect.StructType(cls=cls) if issubclass(cls, Model):
             return _struct(cls)
-        case inspect.CustomType(cls=cls) if issubclass(cls, Choice):
+        case inspect.CustomType(cls=cls) if issubclass(cls, WireUnion):
             return _choice(cls)
         case inspect.ListType():
             return _list(_reader(node.item_type), node.min_length or 0, skip)
@@ -97,18 +97,18 @@ def _scalar(node: inspect.Type) -> Reader:
 
 
 def _list(item_reader: Reader, low: int, skip: bool) -> Reader:
-    def read(value: JsonValue, path: Path, mended: list[Mended]) -> list[Any]:
+    def read(value: JsonValue, path: Path, mended: list[Defaulted]) -> list[Any]:
         items: list[Any] = []
         for index, item in enumerate(array(value, path)):
             before = len(mended)
             try:
                 items.append(item_reader(item, (path, index), mended))
-            except Refused as refused:
+            except Rejected as refused:
                 if not skip:
                     raise
-                mended[before:] = [Mended(path_text(refused.path), f"{refused.problem}; item dropped")]
+                mended[before:] = [Defaulted(path_text(refused.path), f"{refused.problem}; item dropped")]
         if len(items) < low:
-            raise Refused(path, f"needs at least {low} item")
+            raise Rejected(path, f"needs at least {low} item")
         return items
 
     return read
@@ -119,7 +119,7 @@ def _dict(node: inspect.DictType) -> Reader:
         return exact(dict)
     value_reader = _reader(node.value_type)
 
-    def read(value: JsonValue, path: Path, mended: list[Mended]) -> dict[str, Any]:
+    def read(value: JsonValue, path: Path, mended: list[Defaulted]) -> dict[str, Any]:
         return {key: value_reader(item, (path, key), mended) for key, item in json_object(value, path).items()}
 
     return read
@@ -140,17 +140,17 @@ def _struct(cls: type[Struct]) -> Reader:
     config = cls.__struct_config__
     discriminator: str | None = getattr(cls, "__discriminator__", None)
 
-    def read(value: JsonValue, path: Path, mended: list[Mended]) -> Any:
+    def read(value: JsonValue, path: Path, mended: list[Defaulted]) -> Any:
         fields = json_object(value, path)
         if discriminator is not None and _is_unknown(cls, discriminator, fields):
             return Other(fields[discriminator], fields)
         if config.tag_field in fields and fields[config.tag_field] != config.tag:
-            raise Refused((path, config.tag_field), f"expected {config.tag!r}")
+            raise Rejected((path, config.tag_field), f"expected {config.tag!r}")
         found = _fields(cls, fields, path, mended)
         try:
             return cls(**found)
         except ValueError as error:
-            raise Refused(path, str(error)) from None
+            raise Rejected(path, str(error)) from None
 
     return read
 
@@ -170,7 +170,7 @@ def _slots(cls: type[Struct]) -> list[_Slot]:
     return slots
 
 
-def _fields(cls: type[Struct], fields: JsonObject, path: Path, mended: list[Mended]) -> dict[str, Any]:
+def _fields(cls: type[Struct], fields: JsonObject, path: Path, mended: list[Defaulted]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for slot in _slots(cls):
         name = slot.wire
@@ -179,8 +179,8 @@ def _fields(cls: type[Struct], fields: JsonObject, path: Path, mended: list[Mend
                 continue
             name = FORMER_NAMES.get((cls.__name__, name), name)
             if name not in fields:
-                raise Refused((path, slot.wire), "missing")
-            mended.append(Mended(path_text((path, name)), f"read as {slot.wire}"))
+                raise Rejected((path, slot.wire), "missing")
+            mended.append(Defaulted(path_text((path, name)), f"read as {slot.wire}"))
         value = fields[name]
         if value is None and "N" in slot.mark:
             found[slot.name] = slot.empty()
@@ -188,10 +188,10 @@ def _fields(cls: type[Struct], fields: JsonObject, path: Path, mended: list[Mend
         before = len(mended)
         try:
             found[slot.name] = slot.reader(value, (path, name), mended)
-        except Refused as refused:
+        except Rejected as refused:
             if "E" not in slot.mark:
                 raise
-            mended[before:] = [Mended(path_text(refused.path), f"{refused.problem}; read as absent")]
+            mended[before:] = [Defaulted(path_text(refused.path), f"{refused.problem}; read as absent")]
             if slot.required:
                 found[slot.name] = slot.empty()
     return found
@@ -205,7 +205,7 @@ def _is_unknown(cls: type[Struct], discriminator: str, fields: JsonObject) -> bo
     [reader] = [slot.reader for slot in _slots(cls) if slot.wire == discriminator]
     try:
         reader(value, None, [])
-    except Refused:
+    except Rejected:
         return True
     return False
 
@@ -242,10 +242,10 @@ def _by_json_type(members: list[inspect.Type]) -> Reader:
         raise UnknownType(members)
     expected = "number" if set(readers) == {int, float} else " or ".join(JSON_NAMES[kind] for kind in readers)
 
-    def read(value: JsonValue, path: Path, mended: list[Mended]) -> Any:
+    def read(value: JsonValue, path: Path, mended: list[Defaulted]) -> Any:
         reader = readers.get(type(cast("object", value)))
         if reader is None:
-            raise Refused(path, mismatch(expected, value))
+            raise Rejected(path, mismatch(expected, value))
         return reader(value, path, mended)
 
     return read
@@ -268,7 +268,7 @@ def _by_tag(
 ) -> Reader:
     readers = {cls.__struct_config__.tag: _struct(cls) for cls in members}
 
-    def read(value: JsonValue, path: Path, mended: list[Mended]) -> Any:
+    def read(value: JsonValue, path: Path, mended: list[Defaulted]) -> Any:
         fields = json_object(value, path)
         tag = fields.get(tag_field)
         if isinstance(tag, str) and tag in readers:
@@ -279,9 +279,9 @@ def _by_tag(
         if unknown is not None and (sign is None or sign in fields):
             return _struct(unknown)(fields, path, mended)
         if tag_field not in fields:
-            raise Refused((path, tag_field), "missing")
+            raise Rejected((path, tag_field), "missing")
         if not isinstance(tag, str):
-            raise Refused((path, tag_field), mismatch("str", tag))
+            raise Rejected((path, tag_field), mismatch("str", tag))
         if other is not None:
             _struct(other)(fields, path, [])
         return Other(tag, fields)
@@ -289,22 +289,22 @@ def _by_tag(
     return read
 
 
-def _choice(cls: type[Choice]) -> Reader:
-    if issubclass(cls, ByTag):
+def _choice(cls: type[WireUnion]) -> Reader:
+    if issubclass(cls, TaggedUnion):
         return _by_tag(cls.tag, list(cls.known), absent=cls.absent, unknown=cls.unknown, sign=cls.sign, other=cls.other)
-    if issubclass(cls, Open):
+    if issubclass(cls, OpenUnion):
         return _open(cls)
-    if issubclass(cls, ListByKey):
+    if issubclass(cls, KeyedListUnion):
         lists = {key: _list(_struct(member), cls.min_length, skip=False) for key, member in cls.by_key.items()}
         return _by_key(lists, of_first_item=True)
-    assert issubclass(cls, ByKey)
+    assert issubclass(cls, KeyedUnion)
     return _by_key({key: _struct(member) for key, member in cls.by_key.items()})
 
 
-def _open(cls: type[Open]) -> Reader:
+def _open(cls: type[OpenUnion]) -> Reader:
     check = _struct(cls.shape)
 
-    def read(value: JsonValue, path: Path, mended: list[Mended]) -> JsonObject:
+    def read(value: JsonValue, path: Path, mended: list[Defaulted]) -> JsonObject:
         check(value, path, mended)
         return json_object(value, path)
 
@@ -315,7 +315,7 @@ def _by_key(readers: dict[str, Reader], *, of_first_item: bool = False) -> Reade
     """The first member whose key is there; with no key at all the first member gets to complain."""
     fallback = next(iter(readers.values()))
 
-    def read(value: JsonValue, path: Path, mended: list[Mended]) -> Any:
+    def read(value: JsonValue, path: Path, mended: list[Defaulted]) -> Any:
         telling = value
         if of_first_item:
             telling = next(iter(array(value, path)), None)

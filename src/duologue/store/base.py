@@ -1,4 +1,4 @@
-"""What a store can do. `memory` and `sqlite` are two; a third needs the abstract methods here and a `Shelf`."""
+"""The interface of a store. Another backend implements its abstract methods and a `SessionRecords`."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import Self
 from msgspec import UNSET, UnsetType
 
 from duologue.conversation.content import JsonObject
-from duologue.conversation.setup import SessionInfo
+from duologue.conversation.session_setup import SessionInfo
 from duologue.errors import StoreError
-from duologue.store.log import SessionLog
-from duologue.store.pages import PAGE, Archived, SessionPage
+from duologue.store.pagination import PAGE, Archived, SessionPage
+from duologue.store.records import SessionRecords
 from duologue.store.replay import Damage, Replay
-from duologue.store.shelf import Shelf
+from duologue.store.session_log import SessionLog
 
 __all__ = ["Archived", "Damage", "Replay", "SessionLog", "SessionPage", "Store"]
 
@@ -46,7 +46,7 @@ class Store(ABC):
         Raises:
             StoreError: There is a session of this name already.
         """
-        return await self._open(info.session_id, await self.hold(info.session_id, new=info))
+        return await self._open(info.session_id, await self.acquire(info.session_id, new=info))
 
     async def open(self, session_id: str) -> SessionLog:
         """Open a session to go on with it. It is open in one place at a time, until it is closed or its process ends.
@@ -54,7 +54,7 @@ class Store(ABC):
         Raises:
             SessionInUse: It is open somewhere else, or already here.
         """
-        return await self._open(session_id, await self.hold(session_id))
+        return await self._open(session_id, await self.acquire(session_id))
 
     def replay(self, session_id: str) -> Replay:
         """Everything that was told in this session, from the beginning to this moment (see `folding`).
@@ -133,22 +133,22 @@ class Store(ABC):
                 await log.aclose()
             except StoreError as error:
                 failures.append(error)
-        await self.free()
+        await self.close_session()
         if failures:
             raise failures[0]
 
     # --- for those who write a store
 
     @abstractmethod
-    async def hold(self, session_id: str, *, new: SessionInfo | None = None) -> Shelf:
+    async def acquire(self, session_id: str, *, new: SessionInfo | None = None) -> SessionRecords:
         """Take a session for this process alone, making it first if `new` is given, until its shelf is released."""
 
     @abstractmethod
-    async def look(self, session_id: str) -> tuple[Shelf, bool]:
+    async def read_only(self, session_id: str) -> tuple[SessionRecords, bool]:
         """A session's shelf to read from, and whether somebody holds it."""
 
     @abstractmethod
-    async def free(self) -> None:
+    async def close_session(self) -> None:
         """Let go of files, threads and connections."""
 
     async def save_log(self, session_id: str) -> None:
@@ -162,7 +162,7 @@ class Store(ABC):
 
     # --- within
 
-    async def _open(self, session_id: str, shelf: Shelf) -> SessionLog:
+    async def _open(self, session_id: str, shelf: SessionRecords) -> SessionLog:
         try:
             position = await shelf.position()
         except BaseException:
@@ -172,12 +172,12 @@ class Store(ABC):
         self._logs[session_id] = log
         return log
 
-    async def _look_up(self, session_id: str) -> tuple[Shelf, int]:
+    async def _look_up(self, session_id: str) -> tuple[SessionRecords, int]:
         """A session's shelf and the turn that runs in it."""
         # A log that cannot be written has said so already; what is safe can be told all the same.
         with suppress(StoreError):
             await self.save_log(session_id)
-        shelf, is_held = await self.look(session_id)
+        shelf, is_held = await self.read_only(session_id)
         if (log := self._logs.get(session_id)) is not None:
             return shelf, log.turn
         return shelf, (await shelf.position()).turn if is_held else 0

@@ -10,11 +10,11 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from duologue.conversation.content import JsonObject
-from duologue.conversation.setup import SessionInfo
+from duologue.conversation.session_setup import SessionInfo
 from duologue.errors import ResourceNotFound, SessionInUse, StoreError
 from duologue.store.base import Store
-from duologue.store.pages import MAX_PAGE, PAGE, Archived, SessionPage, decode_cursor, encode_cursor, timestamp
-from duologue.store.shelf import Batch, Entry, Position, Record, Shelf, Stretch
+from duologue.store.pagination import MAX_PAGE, PAGE, Archived, SessionPage, decode_cursor, encode_cursor, timestamp
+from duologue.store.records import Batch, LogPosition, Record, RecordEntry, RecordPage, SessionRecords
 
 __all__ = ["MemoryStore"]
 
@@ -91,18 +91,18 @@ class MemoryStore(Store):
         next_cursor = encode_cursor(shown[-1].touched, shown[-1].key) if len(wanted) > limit else None
         return SessionPage([session.shown() for session in shown], next_cursor)
 
-    async def hold(self, session_id: str, *, new: SessionInfo | None = None) -> Shelf:
+    async def acquire(self, session_id: str, *, new: SessionInfo | None = None) -> SessionRecords:
         session = self._session(session_id) if new is None else self._make(new)
         if session.is_held:
             raise SessionInUse(session_id)
         session.is_held = True
-        return _MemoryShelf(session)
+        return _MemoryRecords(session)
 
-    async def look(self, session_id: str) -> tuple[Shelf, bool]:
+    async def read_only(self, session_id: str) -> tuple[SessionRecords, bool]:
         session = self._session(session_id)
-        return _MemoryShelf(session), session.is_held
+        return _MemoryRecords(session), session.is_held
 
-    async def free(self) -> None:
+    async def close_session(self) -> None:
         """Nothing is held but memory, and the sessions stay for whoever comes back."""
 
     def _session(self, session_id: str) -> _Session:
@@ -144,7 +144,7 @@ class _Session:
         self.touched = time.time_ns()
 
 
-class _MemoryShelf(Shelf):
+class _MemoryRecords(SessionRecords):
     """One session, where it lies."""
 
     def __init__(self, session: _Session) -> None:
@@ -163,13 +163,13 @@ class _MemoryShelf(Shelf):
         done.set_result(None)
         return done
 
-    async def position(self) -> Position:
-        return Position(len(self._session.records), self._session.turn)
+    async def position(self) -> LogPosition:
+        return LogPosition(len(self._session.records), self._session.turn)
 
-    async def read(self, after: int, upto: int) -> Stretch:
+    async def read(self, after: int, upto: int) -> RecordPage:
         reached = min(upto, after + STRETCH_RECORDS)
         entries = [self._entry(record, upto) for record in self._session.records[after:reached]]
-        return Stretch(entries, reached)
+        return RecordPage(entries, reached)
 
     async def read_entity(self, entity: str, after: int, upto: int) -> list[Record]:
         numbers = self._session.by_entity.get(entity, [])
@@ -181,8 +181,8 @@ class _MemoryShelf(Shelf):
     async def release(self) -> None:
         self._session.is_held = False
 
-    def _entry(self, record: Record, upto: int) -> Entry:
+    def _entry(self, record: Record, upto: int) -> RecordEntry:
         if record.entity is None:
-            return Entry(record, record.number, record.number)
+            return RecordEntry(record, record.number, record.number)
         numbers = self._session.by_entity[record.entity]
-        return Entry(record, numbers[0], numbers[bisect_right(numbers, upto) - 1])
+        return RecordEntry(record, numbers[0], numbers[bisect_right(numbers, upto) - 1])

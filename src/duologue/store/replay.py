@@ -9,15 +9,15 @@ import msgspec
 from msgspec import Struct
 
 from duologue.conversation.updates import (
-    InfoChanged,
+    InfoUpdate,
     MessageChunk,
-    PlanRemoved,
+    PlanRemovedUpdate,
     Update,
-    UsageChanged,
+    UsageUpdate,
     decode_update,
 )
-from duologue.store.folding import Fold, Pieces, as_interrupted, is_told_where_it_began
-from duologue.store.shelf import Entry, Record, Shelf, TurnBegan, TurnEnded
+from duologue.store.records import Record, RecordEntry, SessionRecords, TurnBegan, TurnEnded
+from duologue.store.replay_merge import ChunkMerger, UpdateMerger, as_interrupted, shows_at_start
 
 __all__ = ["Damage", "Replay"]
 
@@ -48,7 +48,7 @@ class Replay:
     """
 
     def __init__(
-        self, session_id: str, look: Callable[[str], Awaitable[tuple[Shelf, int]]], *, leave_out_refused: bool
+        self, session_id: str, look: Callable[[str], Awaitable[tuple[SessionRecords, int]]], *, leave_out_refused: bool
     ) -> None:
         self.damage: list[Damage] = []
         self._session_id = session_id
@@ -57,7 +57,7 @@ class Replay:
 
     async def __aiter__(self) -> AsyncIterator[Update]:
         shelf, running_turn = await self._look(self._session_id)
-        telling = _Telling(shelf, running_turn, self._leave_out_refused, self.damage)
+        telling = _ReplayReader(shelf, running_turn, self._leave_out_refused, self.damage)
         async for update in telling.updates():
             yield update
         for found in self.damage:
@@ -65,10 +65,10 @@ class Replay:
             _log.warning(message, self._session_id, found.first, found.last, found.reason)
 
 
-class _Telling:
+class _ReplayReader:
     """One way through the records of a session."""
 
-    def __init__(self, shelf: Shelf, running_turn: int, leave_out_refused: bool, damage: list[Damage]) -> None:
+    def __init__(self, shelf: SessionRecords, running_turn: int, leave_out_refused: bool, damage: list[Damage]) -> None:
         self._shelf = shelf
         self._running_turn = running_turn
         self._leave_out_refused = leave_out_refused
@@ -76,7 +76,7 @@ class _Telling:
         self._upto = 0
         self._is_interrupted = False
         self._skipped_upto = 0
-        self._pieces = Pieces()
+        self._pieces = ChunkMerger()
         # Each record that is told where its entity began is read twice: in passing, and as one of its entity. Unequal
         # sums mean that the second way missed some.
         self._passed = 0
@@ -102,7 +102,7 @@ class _Telling:
         if position.lost_transactions:
             self._note(self._upto + 1, self._upto + 1, "journal")
 
-    async def _told(self, entry: Entry) -> list[Update]:
+    async def _told(self, entry: RecordEntry) -> list[Update]:
         """What is told when this record is passed."""
         record = entry.record
         try:
@@ -122,7 +122,7 @@ class _Telling:
             self._note(record.number, record.number, "unknown")
             return []
 
-    async def _mark(self, entry: Entry) -> list[Update]:
+    async def _mark(self, entry: RecordEntry) -> list[Update]:
         """Follow the beginning or the end of a turn; a prompt is told as its user's message."""
         record = entry.record
         if record.kind == "end":
@@ -138,34 +138,34 @@ class _Telling:
             return []
         return [MessageChunk(role="user", content=block, message_id=began.message_id) for block in began.prompt]
 
-    async def _is_refused(self, began: Entry) -> bool:
+    async def _is_refused(self, began: RecordEntry) -> bool:
         marks = [record async for record in self._about(began)]
         return marks[-1].kind == "end" and _decode_ended(marks[-1].body).stop_reason == "refusal"
 
-    async def _whole(self, entry: Entry, update: Update) -> Update | None:
+    async def _whole(self, entry: RecordEntry, update: Update) -> Update | None:
         """What is told here about the thing that the record speaks of."""
         record, entity = entry.record, entry.record.entity
         if entity is None:
             return update
-        if is_told_where_it_began(entity):
+        if shows_at_start(entity):
             self._passed += record.number
             return await self._fold(entry, update) if record.number == entry.first else None
-        if record.number != entry.last or isinstance(update, PlanRemoved):
+        if record.number != entry.last or isinstance(update, PlanRemovedUpdate):
             return None
-        return await self._fold(entry, update) if isinstance(update, InfoChanged | UsageChanged) else update
+        return await self._fold(entry, update) if isinstance(update, InfoUpdate | UsageUpdate) else update
 
-    async def _fold(self, entry: Entry, update: Update) -> Update:
-        fold = Fold()
+    async def _fold(self, entry: RecordEntry, update: Update) -> Update:
+        fold = UpdateMerger()
         async for record in self._about(entry):
             try:
                 fold.add(decode_update(record.body))
             except ValueError:  # noted when it is passed
                 continue
-            if not isinstance(update, InfoChanged | UsageChanged):
+            if not isinstance(update, InfoUpdate | UsageUpdate):
                 self._folded += record.number
         return fold.result() or update
 
-    async def _about(self, entry: Entry) -> AsyncIterator[Record]:
+    async def _about(self, entry: RecordEntry) -> AsyncIterator[Record]:
         """All records that speak of the same thing."""
         if entry.first == entry.last:
             yield entry.record

@@ -20,13 +20,13 @@ class Transport(ABC):
     is_congested: bool = False
     """More is queued than the other side takes without delay; be kind and await `drain()` before sending more."""
 
-    taker: Callable[[list[bytes]], bool] | None = None
+    on_frames: Callable[[list[bytes]], bool] | None = None
     """Asked to take frames the moment they arrive, by transports that can: it takes them all, or says no and they wait
     for `receive`. It saves a turn of the event loop, no more; a transport need not ask."""
 
     @property
     @abstractmethod
-    def queued(self) -> int:
+    def pending_bytes(self) -> int:
         """Bytes accepted by `send` that have not left this transport yet."""
 
     @abstractmethod
@@ -70,4 +70,4 @@ class Transport(ABC):
 class Servable(Protocol):
     """Something that can talk on a transport until it ends: an agent object, or a relay to one."""
 
-    async def serve_on(self, transport: Transport) -> None: ...
+    async def serve(self, transport: Transport) -> None: ...

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
-from duologue.errors import ConnectionLost, PeerTooSlow
+from duologue.errors import ConnectionLost, OutputLimitExceeded
 from duologue.transports.base import Transport
-from duologue.transports.lines import HARD_MARK_FACTOR, MAX_QUEUED_BYTES
+from duologue.transports.stdio.line_stream import HARD_MARK_FACTOR, MAX_QUEUED_BYTES
 
 __all__ = ["MemoryTransport", "memory_pair"]
 
@@ -21,12 +21,12 @@ class MemoryTransport(Transport):
         self._arrived: list[bytes] = []
         self._arrived_bytes = 0
         self._is_closed = False
-        self._failure: PeerTooSlow | None = None
+        self._failure: OutputLimitExceeded | None = None
         self._wakeup = asyncio.Event()
         self._room = asyncio.Event()
 
     @property
-    def queued(self) -> int:
+    def pending_bytes(self) -> int:
         return self._other._arrived_bytes
 
     async def receive(self) -> list[bytes]:
@@ -71,7 +71,7 @@ class MemoryTransport(Transport):
     def _congest(self, waiting: int) -> None:
         self.is_congested = True
         if waiting > self._bound * HARD_MARK_FACTOR:
-            self._failure = PeerTooSlow(f"{waiting} bytes wait to be received; the bound is {self._bound}")
+            self._failure = OutputLimitExceeded(f"{waiting} bytes wait to be received; the bound is {self._bound}")
             self._is_closed = True
             self._wakeup.set()
             self._other._wakeup.set()

@@ -9,9 +9,9 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from duologue.transports.process import ProcessTransport
-from tests.agent.editor import Editor, editor_on
-from tests.agent.judge import Judge
+from duologue.transports.process.transport import ProcessTransport
+from tests.agent.wire_client import Editor, editor_on
+from tests.agent.wire_validator import Judge
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 NOISY = Path(__file__).with_name("noisy.py")

@@ -30,7 +30,7 @@ async def answer(turn: Turn[Settings]) -> None:
             await turn.run("sleep", "300")
         case "ask":
             async with turn.tool("Ask") as tool:
-                await tool.allow()
+                await tool.request_permission()
         case "ignore":
             while True:
                 try:
@@ -57,5 +57,5 @@ async def _never() -> None:
 
 if __name__ == "__main__":
     if len(sys.argv) > 1:
-        agent.keep_sessions(Path(sys.argv[1]))
-    agent.serve()
+        agent.persist_sessions(Path(sys.argv[1]))
+    agent.run()

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from duologue.agent.turn import Turn
-from duologue.dialects.terms import TokenUsage
 from duologue.errors import RequestError, ResourceNotFound
-from tests.agent.v2.wire import both, chosen, wire_client
+from duologue.protocol.values import TokenUsage
+from tests.agent.v2.wire_client import both, chosen, wire_client
 
 
 class Gate:
@@ -260,7 +260,7 @@ async def test_a_tool_call_of_a_cancelled_turn_is_cancelled_too() -> None:
 async def test_a_question_ends_with_the_turn_that_asked_it(answers: bool) -> None:
     async def handle(turn: Turn[Any]) -> None:
         async with turn.tool("Delete it", kind="delete") as tool:
-            await tool.allow()
+            await tool.request_permission()
 
     async with wire_client(both(handle)) as client:
         session = await client.new()
@@ -337,14 +337,14 @@ async def test_a_client_that_fails_to_ask_has_not_approved() -> None:
 
 async def _ask(turn: Turn[Any]) -> None:
     async with turn.tool("Delete it", kind="delete") as tool:
-        is_allowed = await tool.allow()
+        is_allowed = await tool.request_permission()
     await turn.say("yes" if is_allowed else "no")
 
 
 @pytest.mark.rule(97)
 async def test_usage_has_both_numbers_and_costs_have_a_currency() -> None:
     async def handle(turn: Turn[Any]) -> None:
-        await turn.usage(used=0, size=10, cost=0.5)
+        await turn.report_usage(used=0, size=10, cost=0.5)
 
     async with wire_client(both(handle)) as client:
         await client.turn(await client.new(), "go")
@@ -369,7 +369,7 @@ class Wish:
 )
 async def test_a_form_is_asked_while_the_session_requires_action(answer: dict[str, Any], said: str) -> None:
     async def handle(turn: Turn[Any]) -> None:
-        wish = await turn.ask(Wish, "What do you want?")
+        wish = await turn.elicit(Wish, "What do you want?")
         await turn.say("nothing" if wish is None else f"{wish.name} {wish.count}")
 
     async with wire_client(both(handle)) as client:

@@ -12,8 +12,8 @@ from duologue.agent.agent import Agent
 from duologue.agent.session import Session
 from duologue.agent.settings import Settings, choice, toggle
 from duologue.agent.turn import Turn
-from duologue.conversation.updates import Notice
-from tests.agent.v2.wire import both, wire_client
+from duologue.conversation.updates import NoticeUpdate
+from tests.agent.v2.wire_client import both, wire_client
 
 START = {"type": "start"}
 
@@ -23,7 +23,7 @@ async def tell(turn: Turn[Any]) -> None:
     await turn.think("hm")
     await turn.say("You said ")
     await turn.say(turn.text)
-    await turn.notice("Only now")
+    await turn.notify("Only now")
     await turn.run("sh", "-c", "echo out; exit 3")
     async with turn.tool("Edit", kind="edit") as edit:
         await edit.diff("a.txt", "old\n", "new\n")
@@ -127,7 +127,7 @@ class Choices(Settings):
 def choosing() -> Agent[Any]:
     async def handle(turn: Turn[Any]) -> None:
         if turn.text == "switch":
-            await turn.set(mode="code")
+            await turn.set_option(mode="code")
         await turn.say(f"{turn.settings.mode} {turn.settings.fast}")
 
     agent = both(handle, settings=Choices)
@@ -240,7 +240,7 @@ async def test_what_happens_between_turns_is_told_and_changes_no_state(tmp_path:
     async with wire_client(agent) as client:
         session = await client.new(tmp_path)
         await client.turn(session, "hi")
-        await sessions[0].update(Notice(severity="info", title="News"))
+        await sessions[0].update(NoticeUpdate(severity="info", title="News"))
         await client.until(lambda: client.of("notice"))
 
         assert client.judge.order()[-1] == "notice"
@@ -253,7 +253,7 @@ async def test_nothing_of_a_new_session_is_told_before_its_answer(tmp_path: Path
 
     @agent.on_open
     async def begin(session: Session[Any]) -> None:
-        await session.update(Notice(severity="info", title="Welcome"))
+        await session.update(NoticeUpdate(severity="info", title="Welcome"))
 
         async def work() -> None:
             async with session.background("terminal", "t1"):

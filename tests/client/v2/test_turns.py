@@ -14,10 +14,10 @@ import pytest
 from duologue.agent.agent import Agent
 from duologue.agent.turn import Turn
 from duologue.client.connect import connect
-from duologue.client.permissions import Permissions, Question
+from duologue.client.permissions.policy import PermissionRequest, Permissions
 from duologue.client.session import ClientSession
-from duologue.conversation.setup import StdioMcpServer
-from duologue.conversation.work import TerminalExit
+from duologue.conversation.session_setup import StdioMcpServer
+from duologue.conversation.work_state import TerminalExit
 from duologue.errors import (
     ConnectionLost,
     InternalError,
@@ -27,8 +27,19 @@ from duologue.errors import (
     ResourceNotFound,
     StartError,
 )
-from duologue.events import ModeSwitched, State, Terminal, TerminalOutput, Text, Unknown
-from tests.client.v2.scripted import IDLE, OPTIONS, RUNNING, Prompted, Script, WireAgent, chunk, idle, message, state
+from duologue.events import ModeChanged, StateChanged, Terminal, TerminalOutput, Text, UnknownUpdate
+from tests.client.v2.scripted_agent import (
+    IDLE,
+    OPTIONS,
+    RUNNING,
+    Prompted,
+    Script,
+    WireAgent,
+    chunk,
+    idle,
+    message,
+    state,
+)
 from tests.fuzz.conversations import Knobs
 
 pytestmark = pytest.mark.timeout(30)
@@ -37,7 +48,7 @@ pytestmark = pytest.mark.timeout(30)
 @asynccontextmanager
 async def talking_to(script: Script, **options: Any) -> AsyncGenerator[tuple[ClientSession, WireAgent]]:
     agent = WireAgent(script)
-    async with asyncio.timeout(10), connect(agent, versions=(1, 2), **options) as remote:
+    async with asyncio.timeout(10), connect(agent, protocol_versions=(1, 2), **options) as remote:
         assert remote.version == 2
         async with remote.session("/tmp") as session:
             yield session, agent
@@ -53,7 +64,7 @@ async def test_a_turn_is_over_when_the_session_is_idle_again() -> None:
         async with session.prompt("hi") as turn:
             kinds = [type(event).__name__ async for event in turn]
 
-        assert kinds == ["Message", "State", "Text", "Text", "State"]
+        assert kinds == ["Message", "StateChanged", "Text", "Text", "StateChanged"]
         assert (turn.text, turn.stop_reason) == ("hello", "max_tokens")
         assert turn.usage is not None
         assert turn.usage.total == 3
@@ -151,7 +162,7 @@ async def test_an_idle_state_before_the_answer_ends_nothing_however_far_the_read
 
     async with talking_to(script) as (session, _), session.prompt("hi") as turn:
         async for event in turn:
-            if isinstance(event, State) and event.state == "idle":
+            if isinstance(event, StateChanged) and event.state == "idle":
                 for _ in range(20):
                     await asyncio.sleep(0)
                 assert turn.is_over == seen.is_set()
@@ -171,7 +182,7 @@ async def test_an_unknown_state_is_not_idle_and_reaches_the_user() -> None:
 
     async with talking_to(script) as (session, _), session.prompt("hi") as turn:
         async for event in turn:
-            if isinstance(event, State) and event.state == "_dreaming":
+            if isinstance(event, StateChanged) and event.state == "_dreaming":
                 assert session.state == "_dreaming"
                 assert not turn.is_over
                 assert b"sheep" in event.raw
@@ -195,7 +206,7 @@ async def test_a_known_update_that_is_broken_is_dropped_and_an_unknown_one_is_ke
     async with talking_to(script) as (session, _):
         async with session.prompt("hi") as turn:
             events = [event async for event in turn]
-        unknown = [event for event in events if isinstance(event, Unknown)]
+        unknown = [event for event in events if isinstance(event, UnknownUpdate)]
 
         assert turn.text == "x"
         assert [(event.tag, event.fields.get("sky")) for event in unknown] == [("_weather", "blue"), ("later", None)]
@@ -247,8 +258,8 @@ async def test_an_agent_that_is_lost_ends_the_turn(when: str) -> None:
         await agent.transport.aclose()
 
     agent = WireAgent(script)
-    async with asyncio.timeout(5), connect(agent, versions=(2,)) as remote:
-        session = await remote.new("/tmp")
+    async with asyncio.timeout(5), connect(agent, protocol_versions=(2,)) as remote:
+        session = await remote.new_session("/tmp")
         turn = session.prompt("hi")
         with pytest.raises(ConnectionLost):
             await turn
@@ -287,7 +298,7 @@ async def test_an_end_that_never_comes_is_given_up(answers: bool) -> None:
             agent.update(RUNNING)
 
     async with talking_to(script) as (session, agent):
-        session.agent.cancel_seconds = 0.05
+        session.agent._cancel_timeout = 0.05
         turn = session.prompt("hi")
         waiting = asyncio.ensure_future(turn._complete())
         await agent.until("session/prompt")
@@ -315,7 +326,7 @@ async def test_a_question_is_asked_and_cancelled_with_its_turn() -> None:
         assert answer["result"] == {"outcome": {"outcome": "cancelled"}}
         agent.update(RUNNING, idle("cancelled"))
 
-    async with talking_to(script, permissions=Permissions(on_ask=ask)) as (session, _):
+    async with talking_to(script, permissions=Permissions(on_request=ask)) as (session, _):
         turn = session.prompt("hi")
         waiting = asyncio.ensure_future(turn._complete())
         await asked.wait()
@@ -340,11 +351,11 @@ async def test_an_answer_names_an_option_that_was_offered(subject: Any) -> None:
         chosen.append((await agent.ask("session/request_permission", params))["result"]["outcome"])
         agent.update(RUNNING, IDLE)
 
-    async def ask(question: Question) -> None:
+    async def ask(question: PermissionRequest) -> None:
         assert question.tool.title == "May I?"
         question.allow()
 
-    async with talking_to(script, permissions=Permissions(on_ask=ask)) as (session, _):
+    async with talking_to(script, permissions=Permissions(on_request=ask)) as (session, _):
         await session.prompt("hi")
     assert chosen == [{"outcome": "selected", "optionId": "allow_once"}]
 
@@ -361,7 +372,7 @@ async def test_what_comes_between_turns_is_not_late_and_changes_the_transcript()
         def watch(event: Any) -> None:
             heard.append(type(event).__name__)
             assert not event.is_late
-            if isinstance(event, State) and event.state == "idle":
+            if isinstance(event, StateChanged) and event.state == "idle":
                 done.set()
 
         session.watch(watch)
@@ -369,8 +380,8 @@ async def test_what_comes_between_turns_is_not_late_and_changes_the_transcript()
         agent.update(state("running", background=work), chunk("more", "a2"), state("idle", background=work))
         await done.wait()
 
-        assert heard == ["State", "Text", "State"]
-        assert session.said() == "more"
+        assert heard == ["StateChanged", "Text", "StateChanged"]
+        assert session.last_message_text() == "more"
         assert [work.work_id for work in session.background] == ["t"]
         assert session.late_updates == 0
 
@@ -444,7 +455,11 @@ async def test_the_mode_is_switched_by_its_setting(tmp_path: Path) -> None:
 
     agent = WireAgent()
     agent.answers |= {"session/new": opened, "session/set_config_option": changed}
-    async with asyncio.timeout(5), connect(agent, versions=(2,)) as remote, remote.session(tmp_path) as session:
+    async with (
+        asyncio.timeout(5),
+        connect(agent, protocol_versions=(2,)) as remote,
+        remote.session(tmp_path) as session,
+    ):
         assert session.modes is not None
         assert session.modes.current == "ask"
         assert [command.name for command in session.commands] == ["clear"]
@@ -459,15 +474,15 @@ async def test_a_mode_that_the_agent_switched_is_told_as_in_version_1(tmp_path: 
 
     @agent.on_prompt
     async def switch(turn: Turn[Any]) -> None:
-        await turn.set(**{turn.text: "code" if turn.text == "mode" else True})
+        await turn.set_option(**{turn.text: "code" if turn.text == "mode" else True})
 
     for version in (1, 2):
-        async with asyncio.timeout(5), connect(agent, versions=(version,)) as remote:
+        async with asyncio.timeout(5), connect(agent, protocol_versions=(version,)) as remote:
             async with remote.session(tmp_path) as session:
                 told: list[Any] = []
                 for text in ("fast", "mode"):
                     async with session.prompt(text) as turn:
-                        told += [event.mode_id async for event in turn if isinstance(event, ModeSwitched)]
+                        told += [event.mode_id async for event in turn if isinstance(event, ModeChanged)]
                 assert told == ["code"], version
 
 
@@ -486,13 +501,13 @@ async def test_a_session_is_loaded_by_resuming_it_from_its_start(tmp_path: Path)
         return {"result": {}}
 
     agent.answers["session/resume"] = resume
-    async with asyncio.timeout(5), connect(agent, versions=(2,)) as remote:
-        loaded = await remote.load("old", tmp_path)
+    async with asyncio.timeout(5), connect(agent, protocol_versions=(2,)) as remote:
+        loaded = await remote.load_session("old", tmp_path)
         assert [(item.role, item.text) for item in loaded.transcript.messages] == [
             ("user", "hi"),
             ("agent", "hello"),
         ]
-        await remote.resume("old2", tmp_path)
+        await remote.resume_session("old2", tmp_path)
         wishes = [call.get("replayFrom") for call in agent.calls("session/resume")]
         assert wishes == [{"type": "start"}, None]
 
@@ -504,10 +519,10 @@ async def test_an_agent_that_takes_no_mcp_servers_is_sent_none(tmp_path: Path) -
 
     server = StdioMcpServer(name="files", command=sys.executable)
     agent: Agent[Any] = Agent("without", versions=(2,))
-    async with asyncio.timeout(10), connect(agent, versions=(2,)) as remote:
-        assert not remote.features.mcp_stdio
+    async with asyncio.timeout(10), connect(agent, protocol_versions=(2,)) as remote:
+        assert not remote.capabilities.mcp_stdio
         with pytest.raises(MethodNotFound, match="without cannot start the MCP server 'files'"):
-            await remote.new(tmp_path, mcp_servers=[server])
+            await remote.new_session(tmp_path, mcp_servers=[server])
     with pytest.raises(StartError, match="takes no MCP servers"):
-        async with asyncio.timeout(10), connect(agent, versions=(2,), tools=[tell_time]):
+        async with asyncio.timeout(10), connect(agent, protocol_versions=(2,), tools=[tell_time]):
             pass

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 
-from duologue.conversation.setup import StdioMcpServer
+from duologue.conversation.session_setup import StdioMcpServer
 from duologue.mcp.servers import McpServers
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 
-from duologue.mcp.loopback import serve_on_loopback
+from duologue.mcp.tool_server.http import serve_on_loopback
 from tests.mcp.servers.real import make_server
 
 

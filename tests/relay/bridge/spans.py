@@ -10,15 +10,15 @@ from typing import Any
 import duologue
 from duologue.agent.agent import Agent
 from duologue.agent.turn import Turn
-from duologue.client.permissions import Permissions
-from duologue.client.remote import RemoteAgent
+from duologue.client.agent import RemoteAgent
+from duologue.client.permissions.policy import Permissions
 from duologue.relay.bridge.bridge import Bridge
 from duologue.runtime.tasks import TaskScope
 from duologue.transports.base import Servable, Transport
 from duologue.transports.memory import MemoryTransport, memory_pair
-from tests.agent.judge import V1, V2, Judge
-from tests.agent.v2.wire import WireClient
-from tests.client.scripted import Json, ScriptedAgent, result
+from tests.agent.v2.wire_client import WireClient
+from tests.agent.wire_validator import V1, V2, Judge
+from tests.client.scripted_agent import Json, ScriptedAgent, result
 
 SECONDS = 10.0
 BOTH_WAYS = [(1, 2), (2, 1)]
@@ -46,12 +46,12 @@ class Near:
         if isinstance(agent, Agent):
             self._judge(agent, far)  # pyright: ignore[reportUnknownArgumentType]  # of whatever settings it is
         else:
-            self.tasks.start(agent.serve_on(far))
+            self.tasks.start(agent.serve(far))
         return near
 
     def _judge(self, agent: Agent[Any], far: Transport) -> None:
         self.judges.append(judge := Judge(V2 if agent.versions == (2,) else V1))
-        self.tasks.start(agent.serve_on(far, taps=(judge,)))
+        self.tasks.start(agent.serve(far, observers=(judge,)))
 
     @property
     def complaints(self) -> list[str]:
@@ -82,8 +82,10 @@ async def across(
     judge = Judge(V1 if version == 1 else V2)
     bridge = Bridge(way.open, version=version, agent_version=agent_version)
     options.setdefault("permissions", Permissions.allow_everything())
-    taps = (judge, *options.pop("taps", ()))
-    async with duologue.connect(bridge, versions=(version,), taps=taps, unstable=True, **options) as remote:
+    observers = (judge, *options.pop("observers", ()))
+    async with duologue.connect(
+        bridge, protocol_versions=(version,), observers=observers, unstable=True, **options
+    ) as remote:
         yield remote
     await way.tasks.settle()
     complaints = [*judge.complaints, *way.complaints]
@@ -143,7 +145,7 @@ async def wire_across(agent: Servable, version: int, agent_version: int) -> Asyn
     client = LeftAlone(near, version)
     bridge = Bridge(way.open, version=version, agent_version=agent_version)
     async with asyncio.timeout(SECONDS):
-        serving = [way.tasks.start(bridge.serve_on(far)), way.tasks.start(client.read())]
+        serving = [way.tasks.start(bridge.serve(far)), way.tasks.start(client.read())]
         yield client
         await client.hang_up()
         await asyncio.gather(*serving)

@@ -15,11 +15,11 @@ import duologue
 from duologue.agent.agent import Agent
 from duologue.agent.settings import Settings, choice
 from duologue.agent.turn import Turn
-from duologue.client.permissions import Permissions
-from duologue.client.remote import RemoteAgent
+from duologue.client.agent import RemoteAgent
+from duologue.client.permissions.policy import Permissions
 from duologue.conversation import updates as u
 from duologue.conversation.content import Content, ImageContent, ResourceLink, TextContent
-from duologue.conversation.setup import SessionInfo
+from duologue.conversation.session_setup import SessionInfo
 from duologue.errors import RequestError
 from duologue.store.memory import MemoryStore
 from tests.relay.bridge.spans import BOTH_WAYS, across
@@ -42,7 +42,7 @@ acts: st.SearchStrategy[u.Update] = st.one_of(
     st.builds(u.MessageChunk, role=st.sampled_from(["agent", "thought"]), content=blocks, message_id=ids),
     st.builds(u.MessageChunk, role=st.just("agent"), content=blocks, meta=metas),
     st.builds(
-        u.ToolCallChanged,
+        u.ToolCallUpdate,
         tool_call_id=ids,
         title=words,
         kind=st.sampled_from([UNSET, "edit"]),
@@ -52,15 +52,15 @@ acts: st.SearchStrategy[u.Update] = st.one_of(
         raw_input=st.sampled_from([UNSET, {"a": 1}]),
         meta=metas,
     ),
-    st.builds(u.PlanChanged, entries=st.lists(st.builds(u.PlanEntry, words), max_size=2)),
-    st.builds(u.PlanChanged, plan_id=ids, markdown=words),
-    st.builds(u.PlanRemoved, plan_id=ids),
-    st.builds(u.CommandsChanged, commands=st.lists(st.builds(u.Command, words, words, words), max_size=2)),
-    st.builds(u.InfoChanged, title=st.sampled_from(["t", None])),
-    st.builds(u.UsageChanged, used=st.integers(0, 9), size=st.just(9), cost=st.just(0.5), currency=st.just("EUR")),
-    st.builds(u.CompactionChanged, compaction_id=ids, status=st.just("in_progress"), summary=st.just(UNSET)),
+    st.builds(u.PlanUpdate, entries=st.lists(st.builds(u.PlanEntry, words), max_size=2)),
+    st.builds(u.PlanUpdate, plan_id=ids, markdown=words),
+    st.builds(u.PlanRemovedUpdate, plan_id=ids),
+    st.builds(u.CommandsUpdate, commands=st.lists(st.builds(u.AvailableCommand, words, words, words), max_size=2)),
+    st.builds(u.InfoUpdate, title=st.sampled_from(["t", None])),
+    st.builds(u.UsageUpdate, used=st.integers(0, 9), size=st.just(9), cost=st.just(0.5), currency=st.just("EUR")),
+    st.builds(u.CompactionUpdate, compaction_id=ids, status=st.just("in_progress"), summary=st.just(UNSET)),
     st.builds(u.CompactionChunk, compaction_id=ids, content=blocks),
-    st.builds(u.SubagentChanged, session_id=ids, title=words),
+    st.builds(u.SubagentUpdate, session_id=ids, title=words),
 )
 stops = st.sampled_from([None, "refusal", "max_tokens"])
 
@@ -93,7 +93,7 @@ class Knobs(Settings):
 def playing(version: int, turns: list[Script]) -> Agent[Any]:
     """An agent that plays these turns, one after the other."""
     agent: Agent[Any] = Agent("far", versions=(version,), settings=Knobs, unstable=True)
-    agent.keep_sessions(MemoryStore())
+    agent.persist_sessions(MemoryStore())
     left = iter(turns)
 
     @agent.on_prompt
@@ -103,8 +103,8 @@ def playing(version: int, turns: list[Script]) -> Agent[Any]:
             await turn.session.update(update)
         if script.asks:
             async with turn.tool("Dig") as tool:
-                await turn.say(f"allowed: {await tool.allow()}")
-        await turn.session.set(mode="code" if turn.session.settings.mode == "ask" else "ask")
+                await turn.say(f"allowed: {await tool.request_permission()}")
+        await turn.session.set_option(mode="code" if turn.session.settings.mode == "ask" else "ask")
         if script.fails:
             raise RequestError("as it was written", code=-32042, data={"at": len(script.told)})
         return script.stop
@@ -149,7 +149,7 @@ async def _both(turns: list[Script], version: int, agent_version: int) -> tuple[
     agent = playing(agent_version, turns)
     async with (
         asyncio.timeout(20),
-        duologue.connect(agent, versions=(agent_version,), permissions=permissions, unstable=True) as remote,
+        duologue.connect(agent, protocol_versions=(agent_version,), permissions=permissions, unstable=True) as remote,
     ):
         directly = await heard(remote, turns)
     async with asyncio.timeout(20), across(playing(agent_version, turns), version, agent_version) as remote:
@@ -163,18 +163,18 @@ async def test_sessions_are_listed_loaded_and_deleted_through_a_bridge(version: 
     async with asyncio.timeout(20), across(playing(agent_version, turns), version, agent_version) as remote:
         async with remote.session("/tmp") as session:
             await session.prompt("hi")
-        infos: list[SessionInfo] = await remote.sessions()
-        loaded = await remote.load(session.id, "/tmp")
+        infos: list[SessionInfo] = await remote.list_sessions()
+        loaded = await remote.load_session(session.id, "/tmp")
         said = [(message.role, message.text) for message in loaded.transcript.messages]
         await loaded.aclose()
-        resumed = await remote.resume(session.id, "/tmp")
+        resumed = await remote.resume_session(session.id, "/tmp")
         silence = len(resumed.transcript)
         forked = await resumed.fork()
         await forked.aclose()
         await resumed.aclose()
-        for info in await remote.sessions():
-            await remote.delete(info.session_id)
-        rest = await remote.sessions()
+        for info in await remote.list_sessions():
+            await remote.delete_session(info.session_id)
+        rest = await remote.list_sessions()
 
     assert [info.session_id for info in infos] == [session.id]
     assert said == [("user", "hi"), ("agent", "hello")]

@@ -12,8 +12,8 @@ from duologue.relay.bridge.bridge import Bridge
 from duologue.runtime.tasks import TaskScope
 from duologue.transports.base import Transport
 from duologue.transports.memory import memory_pair
-from tests.agent.v2.wire import WireClient
-from tests.client.scripted import Json, ScriptedAgent, result
+from tests.agent.v2.wire_client import WireClient
+from tests.client.scripted_agent import Json, ScriptedAgent, result
 from tests.relay.bridge.spans import BOTH_WAYS, SECONDS, Near, NewerAgent, introduce, opened, speaking, wire_across
 
 both_ways = pytest.mark.parametrize(("version", "agent_version"), BOTH_WAYS)
@@ -87,7 +87,7 @@ async def test_an_agent_that_cannot_be_started_is_an_error_of_the_first_exchange
     bridge = Bridge(open_nothing, version=version, agent_version=agent_version)
     client, tasks = WireClient(near), TaskScope()
     async with asyncio.timeout(SECONDS):
-        serving = tasks.start(bridge.serve_on(far))
+        serving = tasks.start(bridge.serve(far))
         tasks.start(client.read())
         refused = await client.refused("initialize", protocolVersion=version, info={"name": "n", "version": "1"})
         await serving
@@ -103,7 +103,7 @@ async def test_an_agent_of_another_version_than_was_promised_is_refused(version:
     bridge = Bridge(way.open, version=version, agent_version=agent_version)
     client, tasks = WireClient(near), TaskScope()
     async with asyncio.timeout(SECONDS):
-        serving = tasks.start(bridge.serve_on(far))
+        serving = tasks.start(bridge.serve(far))
         tasks.start(client.read())
         refused = await client.refused("initialize", protocolVersion=version, info={"name": "n", "version": "1"})
         await client.hang_up()

@@ -13,16 +13,16 @@ import pytest
 import duologue
 from duologue.agent.agent import Agent
 from duologue.builtin.agent import builtin_agent
-from duologue.builtin.commands import COMMANDS
-from duologue.client.permissions import Permissions
-from duologue.client.remote import RemoteAgent
+from duologue.builtin.command_table import COMMANDS
+from duologue.client.agent import RemoteAgent
+from duologue.client.permissions.policy import Permissions
 from duologue.conversation.content import TextContent
+from duologue.conversation.git_patch import texts_of_patch
 from duologue.conversation.items import ToolCall
-from duologue.conversation.patches import texts_of_patch
 from duologue.conversation.transcript import Transcript
 from duologue.conversation.updates import ContentPart, FileChange, TerminalPart
-from duologue.dialects.terms import Elicitation, ElicitationAnswer
 from duologue.errors import RequestError
+from duologue.protocol.values import Elicitation, ElicitationAnswer
 from tests.relay.bridge.spans import BOTH_WAYS, across
 
 NOT_HERE = {"crash", "noise", "cancel-me", "stubborn", "slow", "background", "mcp", "session", "test"}
@@ -123,7 +123,9 @@ async def test_every_command_of_the_built_in_agent_is_the_same_through_a_bridge(
     options: dict[str, Any] = {"permissions": Permissions.allow_everything(), "on_elicit": answer}
     async with (
         asyncio.timeout(60),
-        duologue.connect(agent_speaking(agent_version), versions=(agent_version,), unstable=True, **options) as remote,
+        duologue.connect(
+            agent_speaking(agent_version), protocol_versions=(agent_version,), unstable=True, **options
+        ) as remote,
     ):
         directly = await heard(remote, tmp_path / "work")
     shutil.rmtree(tmp_path / "work")

@@ -16,14 +16,14 @@ from starlette.types import Receive, Scope, Send
 from websockets.frames import BINARY, CONT, Frame
 from websockets.protocol import OPEN, Event
 
-from duologue.transports import dialing
-from duologue.transports.address import Address
-from duologue.transports.asgi.doors import Doors
-from duologue.transports.asgi.endpoint import Endpoint
-from duologue.transports.asgi.limits import Limits
-from duologue.transports.asgi.running import Place, serving
-from duologue.transports.dialing import Dialer
-from duologue.transports.inbox import Inbox
+from duologue.transports.remote import websocket_connect as dialing
+from duologue.transports.remote.url import RemoteEndpoint
+from duologue.transports.remote.websocket_connect import WebSocketConnector
+from duologue.transports.remote.websocket_connection import WebSocketConnection
+from duologue.transports.server.app import ServerApp
+from duologue.transports.server.auth import AccessControl
+from duologue.transports.server.limits import Limits
+from duologue.transports.server.run import ServerAddress, serve
 from tests.transports.autobahn.suite import AGENT, CASES, Suite, failures
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(300)]  # the first test installs the suite
@@ -33,12 +33,12 @@ KNOWN = {"7.1.5"}
 """Of the library `websockets` itself: a close in the middle of a message is answered as an error, not with its code."""
 
 
-class Echo(Endpoint):
+class Echo(ServerApp):
     """Our server with nobody behind it who understands anything."""
 
     def __init__(self) -> None:
         limits = Limits()
-        super().__init__(lambda caller: pytest.fail("nobody is asked"), Doors(None, limits), limits)
+        super().__init__(lambda caller: pytest.fail("nobody is asked"), AccessControl(None, limits), limits)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "websocket":
@@ -67,7 +67,7 @@ def no_complaints() -> Iterator[None]:
 
 @pytest.mark.fault("WSK-01")
 async def test_our_server_behaves_in_every_case(suite: Suite) -> None:
-    async with asyncio.timeout(LONGEST_SECONDS), serving(Echo(), Place()) as port:
+    async with asyncio.timeout(LONGEST_SECONDS), serve(Echo(), ServerAddress()) as port:
         servers = [{"agent": AGENT, "url": f"ws://127.0.0.1:{port}/acp"}]
         async with suite.running("fuzzingclient", {"servers": servers}) as process:
             assert await process.wait() == 0
@@ -77,7 +77,7 @@ async def test_our_server_behaves_in_every_case(suite: Suite) -> None:
     assert failures(verdicts) == KNOWN
 
 
-class EchoInbox(Inbox):
+class EchoInbox(WebSocketConnection):
     """Our client's WebSocket, which also hears bytes; the protocol knows none, and ours lets them pass."""
 
     _bytes: bytearray | None = None
@@ -105,18 +105,20 @@ class Repeating:
     def __init__(self) -> None:
         self.heard: list[bytes] = []
 
-    def arrived(self, inbox: Inbox, frames: list[bytes]) -> None:
+    def on_messages(self, inbox: WebSocketConnection, frames: list[bytes]) -> None:
         self.heard += frames
         for frame in frames:
             inbox.put(frame)
 
-    def weigh(self) -> None:
+    def update_congestion(self) -> None:
         """It says no more than it heard."""
 
 
 async def visit(url: str) -> list[bytes]:
     """Be there until the suite has seen enough; what it said."""
-    dialer = Dialer(Address.of(url), max_message_bytes=2**25, write_ahead=2**18, output_stall=None, ping_seconds=60.0)
+    dialer = WebSocketConnector(
+        RemoteEndpoint.of(url), max_message_bytes=2**25, write_ahead=2**18, output_stall=None, ping_seconds=60.0
+    )
     inbox = await dialer.dial()
     owner = Repeating()
     inbox.owner = owner
@@ -127,7 +129,7 @@ async def visit(url: str) -> list[bytes]:
 
 @pytest.mark.fault("WSK-01")
 async def test_our_client_behaves_in_every_case(suite: Suite, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dialing, "Inbox", EchoInbox)
+    monkeypatch.setattr(dialing, "WebSocketConnection", EchoInbox)
     with socket.create_server(("127.0.0.1", 0)) as chosen:
         port = chosen.getsockname()[1]
     url = f"ws://127.0.0.1:{port}"

@@ -1,7 +1,7 @@
 """An agent of one version, served in another.
 
     bridge = Bridge(lambda: ProcessTransport(["some-agent"]), version=1, agent_version=2)
-    await bridge.serve_on(StdioTransport())
+    await bridge.serve(StdioTransport())
 
 Each editor gets an agent of its own. When one of the two ends, so does the other.
 """
@@ -11,14 +11,14 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from duologue.dialects.gate import EVERYTHING
-from duologue.dialects.negotiation import AgentSide, check_versions
 from duologue.errors import DuologueError
-from duologue.relay.bridge.between import Between
-from duologue.relay.bridge.core import BridgeCore
-from duologue.relay.bridge.passing import pass_extensions
-from duologue.relay.pipe import OpenProcess
-from duologue.runtime.connection import Connection, Tap
+from duologue.protocol.feature_filter import EVERYTHING
+from duologue.protocol.negotiation import VersionNegotiator, check_versions
+from duologue.relay.bridge.agent_side import BridgeAgentHandler
+from duologue.relay.bridge.passthrough import pass_extensions
+from duologue.relay.bridge.state import BridgeState
+from duologue.relay.process_relay import OpenProcess
+from duologue.runtime.connection import Connection, FrameObserver
 from duologue.runtime.handlers import Handlers
 from duologue.runtime.tasks import TaskScope
 from duologue.transports.base import Transport
@@ -48,14 +48,14 @@ class Bridge:
         self._version = version
         self._agent_version = agent_version
 
-    async def serve_on(self, transport: Transport, *, taps: tuple[Tap, ...] = ()) -> None:
+    async def serve(self, transport: Transport, *, observers: tuple[FrameObserver, ...] = ()) -> None:
         """Talk to one editor until it leaves, or its agent does."""
         handlers = Handlers()
-        between = Between(self._open_agent, self._agent_version)
-        dialect = AgentSide(BridgeCore(between), handlers, (self._version,), EVERYTHING)
+        between = BridgeState(self._open_agent, self._agent_version)
+        dialect = VersionNegotiator(BridgeAgentHandler(between), handlers, (self._version,), EVERYTHING)
         pass_extensions(handlers, lambda: between.far)
         try:
-            async with Connection(transport, handlers, first="initialize", taps=taps) as near:
+            async with Connection(transport, handlers, first_method="initialize", observers=observers) as near:
                 between.near = near
                 await _until_one_ends(near, between)
                 self.failure = between.failure
@@ -64,7 +64,7 @@ class Bridge:
             await between.aclose()
 
 
-async def _until_one_ends(near: Connection, between: Between) -> None:
+async def _until_one_ends(near: Connection, between: BridgeState) -> None:
     tasks = TaskScope()
     ends: set[asyncio.Task[Any]] = {tasks.start(near.wait_closed()), tasks.start(between.is_over.wait())}
     try:

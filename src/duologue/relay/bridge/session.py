@@ -9,44 +9,44 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 from msgspec import UNSET, Struct, structs
 
+from duologue.conversation.builders import joined, patched_meta
 from duologue.conversation.content import Content, TextContent
-from duologue.conversation.growing import joined, patched_meta
+from duologue.conversation.downgrade import V1Downgrader
 from duologue.conversation.items import Compaction, ToolCall
-from duologue.conversation.plainer import Plainer
-from duologue.conversation.setup import SessionInfo, SessionSetup
+from duologue.conversation.session_setup import SessionInfo, SessionParams
 from duologue.conversation.transcript import Transcript
 from duologue.conversation.updates import (
-    CommandsChanged,
-    CompactionChanged,
+    CommandsUpdate,
+    CompactionUpdate,
     ContentPart,
-    InfoChanged,
-    MessageChanged,
+    InfoUpdate,
     MessageChunk,
-    ModeChanged,
-    Notice,
-    SettingsChanged,
-    StateChanged,
-    TerminalChanged,
+    MessageUpdate,
+    ModeUpdate,
+    NoticeUpdate,
+    SettingsUpdate,
+    StateUpdate,
     TerminalOutputChunk,
-    ToolCallChanged,
+    TerminalUpdate,
+    ToolCallUpdate,
     ToolContent,
     Update,
-    UsageChanged,
+    UsageUpdate,
 )
-from duologue.relay.bridge.panel import Panel
-from duologue.relay.bridge.passing import is_carrying, passing_on
-from duologue.relay.bridge.plainly import Plainly
-from duologue.relay.bridge.screens import Screens
+from duologue.relay.bridge.passthrough import is_carrying, passing_on
+from duologue.relay.bridge.settings import BridgedSettings
+from duologue.relay.bridge.terminal_text import TerminalsAsText
 from duologue.relay.bridge.turns import Turns
+from duologue.relay.bridge.v1_updates import UpdateDowngrader
 
 if TYPE_CHECKING:
-    from duologue.relay.bridge.between import Between
+    from duologue.relay.bridge.state import BridgeState
 
 __all__ = ["BridgedSession"]
 
 T = TypeVar("T")
 
-STATES = (CommandsChanged, ModeChanged, SettingsChanged, InfoChanged, UsageChanged, Notice)
+STATES = (CommandsUpdate, ModeUpdate, SettingsUpdate, InfoUpdate, UsageUpdate, NoticeUpdate)
 """What replaces what was there; all else would be there twice if it were told twice."""
 
 
@@ -61,7 +61,7 @@ _JUDGED = ("title", "kind", "content", "locations", "raw_input")
 """What a tool call is judged by."""
 
 
-class _Asked(Struct):
+class _PendingPermission(Struct):
     params: _Question
 
 
@@ -77,10 +77,10 @@ class BridgedSession:
         is_silent: The agent tells what it said before, and its editor does not want to hear it.
     """
 
-    def __init__(self, session_id: str, between: Between, setup: SessionSetup | None = None) -> None:
+    def __init__(self, session_id: str, between: BridgeState, setup: SessionParams | None = None) -> None:
         self.id = session_id
         self.setup = setup
-        self.panel = Panel(session_id)
+        self.panel = BridgedSettings(session_id)
         self.prompts: list[list[Content]] = []
         self.is_silent = False
         self._echoes: set[str | None] = set()
@@ -88,12 +88,12 @@ class BridgedSession:
         self.turns = Turns(between.tasks, lambda: between.stop(session_id))
         self._transcript = Transcript()
         self._questions: set[asyncio.Task[Any]] = set()
-        self._screens: Screens | None = None
-        self._plainly: Plainly | None = None
+        self._screens: TerminalsAsText | None = None
+        self._plainly: UpdateDowngrader | None = None
         editor = between.editor
         if not editor.features.shows_terminals and between.agent_version > 1:
-            self._screens = Screens(self._transcript, self._tell, between.tasks)
-            self._plainly = Plainly(session_id, editor, Plainer(), self._screens, between.losses)
+            self._screens = TerminalsAsText(self._transcript, self._tell, between.tasks)
+            self._plainly = UpdateDowngrader(session_id, editor, V1Downgrader(), self._screens, between.losses)
 
     @property
     def info(self) -> SessionInfo | None:
@@ -118,19 +118,19 @@ class BridgedSession:
         if type(update) is MessageChunk and update.role != "user":  # the short way for most of what an agent says
             await self._tell(update if self._plainly is None else (await self._plainly.tell(update))[0])
             return
-        if isinstance(update, MessageChunk | MessageChanged) and update.role == "user" and self._is_echo(update):
+        if isinstance(update, MessageChunk | MessageUpdate) and update.role == "user" and self._is_echo(update):
             return
         match update:
-            case StateChanged():
+            case StateUpdate():
                 await self._hear_state(update)
-            case ModeChanged():
+            case ModeUpdate():
                 await self._hear_all(self.panel.mode_changed(update))
-            case SettingsChanged():
+            case SettingsUpdate():
                 await self._hear_all(self.panel.settings_changed(update))
             case _:
                 await self._hear_all([update])
 
-    def _is_echo(self, update: MessageChunk | MessageChanged) -> bool:
+    def _is_echo(self, update: MessageChunk | MessageUpdate) -> bool:
         """Whether the editor has said this itself: it would be shown twice."""
         if isinstance(update, MessageChunk):
             return update.message_id in self._echoes or any(update.content in prompt for prompt in self.prompts)
@@ -143,17 +143,17 @@ class BridgedSession:
         for update in updates:
             for told in await self._in_its_words(update):
                 await self._tell(told)
-            if self._screens is not None and isinstance(update, TerminalChanged | TerminalOutputChunk):
+            if self._screens is not None and isinstance(update, TerminalUpdate | TerminalOutputChunk):
                 await self._screens.changed(update.terminal_id)
 
     async def _in_its_words(self, update: Update) -> list[Update]:
-        if isinstance(update, CompactionChanged):
+        if isinstance(update, CompactionUpdate):
             update = self._compaction(update)
-        if not isinstance(update, MessageChunk | MessageChanged):  # nobody asks here what was said
+        if not isinstance(update, MessageChunk | MessageUpdate):  # nobody asks here what was said
             self._transcript.apply(update)
         return [update] if self._plainly is None else await self._plainly.tell(update)
 
-    async def _hear_state(self, state: StateChanged) -> None:
+    async def _hear_state(self, state: StateUpdate) -> None:
         """The dialect of the editor tells states itself, because it knows of the prompts; it needs the rest."""
         if state.background is None:
             return
@@ -161,7 +161,7 @@ class BridgedSession:
         if self._plainly is not None and state.background:
             await self._between.losses.tell("background", self._between.editor, self.id)
 
-    def _compaction(self, change: CompactionChanged) -> CompactionChanged:
+    def _compaction(self, change: CompactionUpdate) -> CompactionUpdate:
         """Version 1 replaces what is attached to a compaction, version 2 patches it key by key."""
         items = self._transcript.items
         known = [item for item in items if isinstance(item, Compaction) and item.compaction_id == change.compaction_id]
@@ -188,11 +188,11 @@ class BridgedSession:
 
     # --- what the agent asks
 
-    def asked(self, tool: ToolCallChanged) -> ToolCall | None:
+    def asked(self, tool: ToolCallUpdate) -> ToolCall | None:
         """The tool call of a question as it stands before the question."""
         return self._transcript.tool_call(tool.tool_call_id)
 
-    async def question(self, tool: ToolCallChanged, known: ToolCall | None, raw: bytes) -> ToolCallChanged:
+    async def question(self, tool: ToolCallUpdate, known: ToolCall | None, raw: bytes) -> ToolCallUpdate:
         """What a permission question is about, so that the user sees all of it, as it stood when it was asked."""
         self._transcript.apply(tool)
         asked = await self._in_words(tool, known, raw)
@@ -202,7 +202,7 @@ class BridgedSession:
         stood = {name: getattr(before, name) for name in changed if getattr(asked, name) is UNSET}
         return structs.replace(asked, **stood) if stood else asked
 
-    async def _in_words(self, tool: ToolCallChanged, known: ToolCall | None, raw: bytes) -> ToolCallChanged:
+    async def _in_words(self, tool: ToolCallUpdate, known: ToolCall | None, raw: bytes) -> ToolCallUpdate:
         if self._plainly is None:
             needs_title = not tool.title and known is not None and known.title
             return structs.replace(tool, title=known.title) if known is not None and needs_title else tool
@@ -212,8 +212,8 @@ class BridgedSession:
             if tool.content is UNSET and known is not None:
                 content = known.content
             tool = structs.replace(tool, content=[ContentPart(TextContent(words)), *content])
-        asked = await self._plainly.fit(tool)
-        assert isinstance(asked, ToolCallChanged), "a tool call stays one"
+        asked = await self._plainly.adapt(tool)
+        assert isinstance(asked, ToolCallUpdate), "a tool call stays one"
         return asked
 
     async def ask(self, question: Coroutine[Any, Any, T]) -> T | None:
@@ -239,9 +239,9 @@ class BridgedSession:
         self.turns.cancel()
 
 
-def _words(tool: ToolCallChanged, raw: bytes) -> str:
+def _words(tool: ToolCallUpdate, raw: bytes) -> str:
     """What a question says beside its tool call, unless the tool call says the same."""
-    asked = msgspec.json.decode(raw, type=_Asked).params
+    asked = msgspec.json.decode(raw, type=_PendingPermission).params
     title = asked.title if asked.title != tool.title else None
     words = "\n\n".join(part for part in (title, asked.description) if part)
     parts = tool.content if isinstance(tool.content, list) else []

@@ -14,8 +14,8 @@ import secrets
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
-from duologue.dialects.terms import PromptResult
 from duologue.errors import RequestCancelled, RequestError
+from duologue.protocol.values import PromptResult
 from duologue.runtime.tasks import TaskScope
 
 __all__ = ["Turns"]

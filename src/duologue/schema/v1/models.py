@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, TypeAlias
 from msgspec import UNSET, Meta, UnsetType
 
 from duologue.schema.base import JsonObject, JsonValue, Marks, Model, Other, Secret
-from duologue.schema.choices import ByKey, ByTag, ListByKey, Open
-from duologue.schema.primitives import (
+from duologue.schema.unions import KeyedListUnion, KeyedUnion, OpenUnion, TaggedUnion
+from duologue.schema.constraints import (
     Int32,
     Int64,
     Number,
@@ -2237,7 +2237,7 @@ else:
     ToolCallContent = Content | Diff | Terminal
     ContentBlock = TextContent | ImageContent | AudioContent | ResourceLink | EmbeddedResource
 
-    class EmbeddedResourceResource(ByKey):
+    class EmbeddedResourceResource(KeyedUnion):
         by_key = {"text": TextResourceContents, "blob": BlobResourceContents}
 
     CreateElicitationRequest = Annotated[
@@ -2251,12 +2251,12 @@ else:
         | MultiSelectPropertySchema
     )
 
-    class MultiSelectItems(ByTag):
+    class MultiSelectItems(TaggedUnion):
         tag = "type"
         known = (StringMultiSelectItems,)
         absent = TitledMultiSelectItems
 
-    class AuthMethod(ByTag):
+    class AuthMethod(TaggedUnion):
         tag = "type"
         known = (AuthMethodTerminal,)
         absent = AuthMethodAgent
@@ -2289,7 +2289,7 @@ else:
     PlanUpdateContent = PlanItems | PlanFile | PlanMarkdown
     StateUpdate = WorkState
 
-    class McpServer(ByTag):
+    class McpServer(TaggedUnion):
         tag = "type"
         known = (
             McpServerHttp,
@@ -2300,7 +2300,7 @@ else:
         unknown = McpServerStdio
         sign = "command"
 
-    class SetSessionConfigOptionRequest(ByTag):
+    class SetSessionConfigOptionRequest(TaggedUnion):
         tag = "type"
         known = (SetSessionConfigOptionBoolean,)
         absent = SetSessionConfigOptionId
@@ -2309,11 +2309,11 @@ else:
     RequestPermissionOutcome = CancelledPermissionOutcome | SelectedPermissionOutcome
     CreateElicitationResponse = ElicitationAcceptAction | ElicitationDeclineAction | ElicitationCancelAction
 
-    class MessageMcpResponse(ByKey):
+    class MessageMcpResponse(KeyedUnion):
         by_key = {"result": MessageMcpResult, "error": MessageMcpError}
 
-    class SessionConfigSelectOptions(ListByKey):
+    class SessionConfigSelectOptions(KeyedListUnion):
         by_key = {"value": SessionConfigSelectOption, "group": SessionConfigSelectGroup}
 
-    class McpError(Open):
+    class McpError(OpenUnion):
         shape = McpErrorShape

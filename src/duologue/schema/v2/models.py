@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, TypeAlias
 from msgspec import UNSET, Meta, UnsetType
 
 from duologue.schema.base import JsonObject, JsonValue, Marks, Model, Other, Secret
-from duologue.schema.choices import ByKey, ByTag, ListByKey, Open
-from duologue.schema.primitives import (
+from duologue.schema.unions import KeyedListUnion, KeyedUnion, OpenUnion, TaggedUnion
+from duologue.schema.constraints import (
     Fraction,
     Int32,
     Int64,
@@ -2317,7 +2317,7 @@ else:
     ToolCallContent = Content | Diff | Terminal
     ContentBlock = TextContent | ImageContent | AudioContent | ResourceLink | EmbeddedResource
 
-    class EmbeddedResourceResource(ByKey):
+    class EmbeddedResourceResource(KeyedUnion):
         by_key = {"text": TextResourceContents, "blob": BlobResourceContents}
 
     DiffChange = DiffAdd | DiffDelete | DiffModify | DiffMove | DiffCopy
@@ -2332,7 +2332,7 @@ else:
         | MultiSelectPropertySchema
     )
 
-    class MultiSelectItems(ByTag):
+    class MultiSelectItems(TaggedUnion):
         tag = "type"
         known = (StringMultiSelectItems,)
         absent = TitledMultiSelectItems
@@ -2342,12 +2342,12 @@ else:
         SessionConfigSelect | SessionConfigBoolean, Meta(extra={"other": OtherSessionConfigOption})
     ]
 
-    class AvailableCommand(ByTag):
+    class AvailableCommand(TaggedUnion):
         tag = "type"
         known = (Command,)
         other = OtherAvailableCommand
 
-    class AvailableCommandInput(ByTag):
+    class AvailableCommandInput(TaggedUnion):
         tag = "type"
         known = (TextCommandInput,)
 
@@ -2381,7 +2381,7 @@ else:
     PlanUpdateContent = Annotated[PlanItems | PlanFile | PlanMarkdown, Meta(extra={"other": OtherPlanUpdateContent})]
     McpServer = McpServerHttp | McpServerAcp | McpServerStdio
 
-    class ReplayFrom(ByTag):
+    class ReplayFrom(TaggedUnion):
         tag = "type"
         known = (ReplayFromStart,)
 
@@ -2392,12 +2392,12 @@ else:
     RequestPermissionOutcome = CancelledPermissionOutcome | SelectedPermissionOutcome
     CreateElicitationResponse = ElicitationAcceptAction | ElicitationDeclineAction | ElicitationCancelAction
 
-    class MessageMcpResponse(ByKey):
+    class MessageMcpResponse(KeyedUnion):
         by_key = {"result": MessageMcpResult, "error": MessageMcpError}
 
-    class SessionConfigSelectOptions(ListByKey):
+    class SessionConfigSelectOptions(KeyedListUnion):
         by_key = {"value": SessionConfigSelectOption, "groupId": SessionConfigSelectGroup}
         min_length = 1
 
-    class McpError(Open):
+    class McpError(OpenUnion):
         shape = McpErrorShape

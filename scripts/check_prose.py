@@ -1,0 +1,172 @@
+"""Check the words of source, tests and docs: plain English, by the glossary in `docs/project/glossary.md`.
+
+Docstrings, comments, string literals and test names must use the field's words and name the part that acts. Docstrings
+of functions must say in the imperative what the function does. Prints one line for each finding; exits with 1 if there
+is any.
+
+    python scripts/check_prose.py [PATH...] [--count]
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import io
+import re
+import sys
+import tokenize
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).parents[1]
+PATHS = ("src", "tests", "examples", "scripts", "benchmarks", "docs", "README.md", "CONTRIBUTING.md", "CHANGELOG.md")
+NOT_READ = ("node_modules", "__pycache__", "target", "schema/v1", "schema/v2", "check_prose.py", "tests/mutations")
+
+BANNED = {
+    r"nobody|somebody|anybody|whoever|whomever|whom": "name the part: the client, the caller, the peer, the user",
+    r"(those|the one|the ones|one) who": "name the part that acts",
+    r"who (waits|asks|reads|listens|leaves|connects|calls|is waited for)": "name the part that acts",
+    r"(is|are|was|were|be|been|being|get|gets) told": "sent, notified, reported",
+    r"told": "sent, notified, reported",
+    r"(over)?heard|hears": "received",
+    r"house|rooms|front door|at the door|the doors|sign at its door": "repository, package, docstring, public API",
+    r"a yes|a no": "allowed, rejected",
+    r"harmless|inert": "sanitized, safe",
+    r"misfits?": "validation error",
+    r"knobs?": "setting, option",
+    r"visitors?|shel(f|ves)|lifeline|crowd|errands?|departures|arrivals|introductions?": "see the glossary",
+    r"(first|last) words": "handshake, final update",
+    r"first exchange": "initialize",
+    r"hard mark": "hard limit",
+    r"blanks": "whitespace",
+    r"(held|hold|holds|holding) back": "buffered, deferred",
+    r"(give|gives|gave|given|giving) up": "time out, abandon, cancel",
+    r"(come|comes|came|coming) back": "reconnect, resume, return",
+    r"(take|takes|took|taken|taking) up( again)?": "resume",
+    r"sign of life": "activity",
+    r"by the book": "as the specification requires",
+    r"patience": "retry policy, timeout",
+    r"riddles?": "",
+    r"any more(?! than)|no more(?! than)": "no longer",
+    r"for ever": "forever",
+    r"beside": "next to, in addition to",
+    r"where (it|that) was wished for|wish(es|ed)?": "requested, wanted",
+    r"pictures?|sounds": "image, audio",
+}
+PATTERNS = [(re.compile(rf"\b(?:{words})\b", re.IGNORECASE), remedy) for words, remedy in BANNED.items()]
+
+# How the first line of a docstring must not begin: it says a situation, not an action.
+NOT_IMPERATIVE = re.compile(
+    r"(Whether|What|Who|Whose|How|The|An?|It|Its|Is|Are|If|All|One|Nothing|As|This|These|That|Those|Same|Another|There"
+    r"|Every|Each|Everything|No|Like|Such|Also|For|In|On|Of|By|With|Without|From|Where|When|Which|Our|Their|We)\b"
+)
+NOT_A_NOUN = re.compile(r"(What|Who|Whose|Where|When|Nothing|Is|Are)\b")
+
+
+class Finding(NamedTuple):
+    """A place that needs other words."""
+
+    path: Path
+    line: int
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.path}:{self.line}: {self.text}"
+
+
+def findings_in(path: Path) -> Iterator[Finding]:
+    """Yield what has to be rewritten in one file."""
+    shown = path.relative_to(ROOT) if path.is_relative_to(ROOT) else path
+    text = path.read_text("utf-8")
+    if path.suffix == ".md":
+        yield from (Finding(shown, line, found) for line, found in _words_in_markdown(text))
+        return
+    tree = ast.parse(text)
+    for line, prose in _texts_of(text, tree):
+        yield from (Finding(shown, line, found) for found in _words_in(prose))
+    for node in ast.walk(tree):
+        for line, found in _docstring_of(node):
+            yield Finding(shown, line, found)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test_"):
+            yield from (
+                Finding(shown, node.lineno, f"test name: {found}") for found in _words_in(node.name.replace("_", " "))
+            )
+
+
+def _words_in(text: str) -> Iterator[str]:
+    for pattern, remedy in PATTERNS:
+        for found in pattern.finditer(text):
+            yield f'"{found[0]}"' + (f" (say: {remedy})" if remedy else "")
+
+
+def _texts_of(text: str, tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Yield comments and string literals with the line on which each begins."""
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type == tokenize.COMMENT:
+            yield token.start[0], token.string
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value:
+            yield node.lineno, node.value
+
+
+def _words_in_markdown(text: str) -> Iterator[tuple[int, str]]:
+    is_code = False
+    for number, line in enumerate(text.splitlines(), 1):
+        if line.lstrip().startswith("```"):
+            is_code = not is_code
+        elif not is_code:
+            yield from ((number, found) for found in _words_in(re.sub(r"`[^`]*`", "``", line)))
+
+
+def _docstring_of(node: ast.AST) -> Iterator[tuple[int, str]]:
+    """Yield what is wrong with the first line of a docstring."""
+    if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Module):
+        return
+    docstring = ast.get_docstring(node)
+    if docstring is None:
+        return
+    first = docstring.partition("\n")[0]
+    line = node.body[0].lineno
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and not _is_described_as_a_value(node):
+        if NOT_IMPERATIVE.match(first):
+            yield line, f"not imperative: {first}"
+    elif NOT_A_NOUN.match(first):
+        yield line, f"says a situation, not a thing: {first}"
+
+
+def _is_described_as_a_value(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    """Return True for properties, fixtures and tests, whose docstrings are noun phrases or sentences."""
+    names = " ".join(ast.unparse(each) for each in node.decorator_list)
+    return node.name.startswith("test_") or any(word in names for word in ("property", "fixture", ".setter"))
+
+
+def files(paths: list[str]) -> Iterator[Path]:
+    """Yield the files to read, in order."""
+    for name in paths:
+        path = (ROOT / name).resolve()
+        found = [path] if path.is_file() else sorted(path.rglob("*"))
+        for each in found:
+            if each.suffix in (".py", ".md") and not any(part in each.as_posix() for part in NOT_READ):
+                yield each
+
+
+def main() -> int:
+    """Print the findings; return the exit code."""
+    parser = argparse.ArgumentParser(description="Check the words of source, tests and docs.")
+    parser.add_argument("paths", nargs="*", default=list(PATHS))
+    parser.add_argument("--count", action="store_true", help="print the number of findings for each directory")
+    arguments = parser.parse_args()
+    found = [each for path in files(arguments.paths) for each in findings_in(path)]
+    if arguments.count:
+        for name, number in sorted(Counter("/".join(each.path.parts[:3]) for each in found).items()):
+            sys.stdout.write(f"{number:6} {name}\n")
+    else:
+        sys.stdout.writelines(f"{each}\n" for each in found)
+    sys.stdout.write(f"{len(found)} findings\n")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,335 @@
+"""One client of an agent: who it is, whether it is logged in, and the sessions it has open."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from functools import wraps
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+from duologue.agent.auth import Login
+from duologue.agent.providers import Providers
+from duologue.agent.session import Session
+from duologue.agent.session_opener import SessionOpener, normal_path
+from duologue.agent.turn import Turn
+from duologue.agent.validation import check_absolute, check_archived, check_prompt, check_setup
+from duologue.conversation.content import Content, JsonObject, TextContent
+from duologue.conversation.session_setup import Implementation, SessionInfo, SessionParams
+from duologue.conversation.settings import ConfigOption
+from duologue.errors import InternalError, InvalidParams, MethodNotFound, ResourceNotFound, StoreError
+from duologue.protocol.interfaces import ClientProxy
+from duologue.protocol.meta import RequestMeta
+from duologue.protocol.values import (
+    AgentCapabilities,
+    AuthStatus,
+    ClientCapabilities,
+    InitializeResult,
+    PromptResult,
+    Provider,
+    SessionOpened,
+)
+
+if TYPE_CHECKING:
+    from duologue.agent.agent import Agent
+    from duologue.store.base import Store
+
+__all__ = ["ClientConnection"]
+
+MAX_TITLE = 200
+"""Characters of a title: more fits in no list."""
+
+F = TypeVar("F", bound=Callable[..., Awaitable[Any]])
+
+
+def _reporting(act: F) -> F:
+    """Tell the client in words why its sessions cannot be kept or found: only its user can make room."""
+
+    @wraps(act)
+    async def reported(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return await act(*args, **kwargs)
+        except StoreError as error:
+            raise InternalError(f"the sessions cannot be kept: {error}") from error
+
+    return cast("F", reported)
+
+
+class ClientConnection:
+    """What a dialect talks to; the agent's side of one connection."""
+
+    def __init__(self, agent: Agent[Any]) -> None:
+        self._agent = agent
+        self._login = Login(agent)
+        self._sessions: dict[str, Session[Any]] = {}
+        self._opening: SessionOpener | None = None
+
+    async def aclose(self) -> None:
+        """The client is gone: end its sessions."""
+        if self._opening is not None:
+            self._opening.is_over = True
+        async with asyncio.TaskGroup() as group:
+            for session_id in list(self._sessions):
+                group.create_task(self._end(session_id))
+
+    def _open(self) -> SessionOpener:
+        assert self._opening is not None, "sessions come after initialize"
+        return self._opening
+
+    def requested(self, request: RequestMeta) -> None:
+        for watch in self._agent._request_hooks:
+            watch(request)
+
+    # --- the first exchange and login
+
+    async def initialize(
+        self, client: Implementation | None, features: ClientCapabilities, editor: ClientProxy
+    ) -> InitializeResult:
+        self._login.editor = editor
+        self._opening = SessionOpener(self._agent, editor, self._sessions)
+        methods = [method for method, _ in self._agent.login_methods.values()]
+        return InitializeResult(info=self._agent.info, capabilities=self._features(), login_methods=methods)
+
+    def _features(self) -> AgentCapabilities:
+        agent = self._agent
+        keeps, uses_mcp = agent.store is not None, agent.uses_mcp
+        meta = dict(agent.meta)
+        if agent.extension_names:
+            meta["duologue"] = {"extensions": agent.extension_names}
+        return AgentCapabilities(
+            load=keeps,
+            resume=keeps,
+            list=keeps,
+            delete=keeps,
+            fork=keeps,
+            archive=keeps,
+            status=keeps,
+            title=keeps,
+            close=True,
+            additional_directories=True,
+            system_prompt=agent.system_prompt is not None,
+            system_prompt_override=agent.system_prompt == "override",
+            image="image" in agent.accepts,
+            audio="audio" in agent.accepts,
+            embedded="resource" in agent.accepts,
+            mcp_stdio=uses_mcp,
+            mcp_http=uses_mcp,
+            mcp_sse=uses_mcp,
+            mcp_acp=uses_mcp,
+            logout=agent.logout_handler is not None,
+            login_status=agent.status_handler is not None,
+            providers=agent.providers is not None,
+            meta=meta or None,
+        )
+
+    async def login(self, method_id: str, meta: JsonObject | None) -> None:
+        await self._login.login(method_id, _credentials(meta))
+
+    async def logout(self) -> None:
+        await self._login.logout()
+
+    async def login_status(self) -> AuthStatus:
+        return await self._login.status()
+
+    # --- sessions
+
+    @_reporting
+    async def new_session(self, setup: SessionParams) -> SessionOpened:
+        await self._login.check()
+        check_setup(setup, self._agent)
+        return await self._open().new(setup)
+
+    @_reporting
+    async def open_session(self, session_id: str, setup: SessionParams, *, replay: bool) -> SessionOpened:
+        await self._login.check()
+        check_setup(setup, self._agent)
+        session = self._sessions.get(session_id)
+        if session is not None and session.is_announced:
+            await self._end(session_id)
+        return await self._open().reopen(session_id, setup, self._store(), replay=replay)
+
+    @_reporting
+    async def fork_session(self, session_id: str, setup: SessionParams) -> SessionOpened:
+        await self._login.check()
+        check_setup(setup, self._agent)
+        return await self._open().fork(session_id, setup, self._store())
+
+    async def introduced(self, session_id: str) -> None:
+        session = self._sessions.get(session_id)
+        if session is not None:
+            await session.mark_announced()
+
+    def _store(self) -> Store:
+        if self._agent.store is None:
+            raise MethodNotFound("this agent does not keep sessions")
+        return self._agent.store
+
+    def _session(self, session_id: str) -> Session[Any]:
+        session = self._sessions.get(session_id)
+        if session is None:
+            raise ResourceNotFound("no such session here", data={"sessionId": session_id})
+        return session
+
+    @_reporting
+    async def list_sessions(
+        self, cwd: str | None, cursor: str | None, archived: str
+    ) -> tuple[list[SessionInfo], str | None]:
+        await self._login.check()
+        if cwd is not None:
+            check_absolute("cwd", cwd)
+        where = None if cwd is None else normal_path(cwd)
+        page = await self._store().list(cwd=where, cursor=cursor, archived=check_archived(archived))
+        return page.sessions, page.next_cursor
+
+    async def close_session(self, session_id: str) -> None:
+        self._session(session_id)
+        await self._end(session_id)
+
+    @_reporting
+    async def delete_session(self, session_id: str) -> None:
+        await self._login.check()
+        await self._end(session_id)
+        await self._open().delete(session_id, self._store())
+
+    @_reporting
+    async def archive_session(self, session_id: str, is_archived: bool) -> None:
+        await self._login.check()
+        if is_archived:
+            await self._end(session_id)
+            self._open().ensure_not_open(session_id)
+        await self._store().update_info(session_id, archived=is_archived)
+
+    @_reporting
+    async def session_status(self, session_id: str) -> str:
+        await self._login.check()
+        if session_id in self._agent.open_sessions:
+            return "open"
+        await self._store().info(session_id)
+        return "saved"
+
+    @_reporting
+    async def set_title(self, session_id: str, title: str) -> str:
+        await self._login.check()
+        title = " ".join(title.split())[:MAX_TITLE].rstrip()
+        if not title:
+            raise InvalidParams("$.title: is empty")
+        await self._store().update_info(session_id, title=title)
+        session = self._agent.open_sessions.get(session_id)
+        if session is not None:
+            await session.set_user_title(title)
+        return title
+
+    async def _end(self, session_id: str) -> None:
+        session = self._sessions.pop(session_id, None)
+        if session is not None:
+            await session.aclose()
+
+    # --- the turn
+
+    async def prompt(
+        self,
+        session_id: str,
+        prompt: list[Content],
+        meta: JsonObject | None,
+        inserted: Callable[[str], Awaitable[None]] | None = None,
+    ) -> PromptResult:
+        # Nothing is awaited before the prompt stands in line: a cancellation that comes behind it must find it there.
+        session = self._session(session_id)
+        check_prompt(prompt, self._agent)
+        turn: Turn[Any] = Turn(session, prompt, meta)
+        handler = self._handler_for(prompt)
+
+        async def begin() -> None:
+            await self._login.check()
+            if inserted is not None:
+                await inserted(turn.message_id)
+
+        reason = await session.run(turn, handler, begin)
+        return PromptResult(stop_reason=reason, usage=turn.tokens)
+
+    def _handler_for(self, prompt: list[Content]) -> Callable[[Turn[Any]], Awaitable[Any]]:
+        """The command a prompt begins with, or what the agent does with prompts."""
+        first = next((block.text for block in prompt if isinstance(block, TextContent)), "")
+        name, *rest = first.split(None, 1) or [""]
+        found = self._agent.commands.get(name[1:]) if name.startswith("/") else None
+        if found is not None:
+            _, handler = found
+            return lambda turn: handler(turn, rest[0].strip() if rest else "")
+        if self._agent.prompt_handler is None:
+            raise MethodNotFound("this agent has no prompt handler; register one with `@agent.on_prompt`")
+        return self._agent.prompt_handler
+
+    def cancel(self, session_id: str) -> None:
+        session = self._sessions.get(session_id)
+        if session is not None:
+            session.prompts.cancel()
+
+    async def cancel_tool_call(self, session_id: str, tool_call_id: str) -> None:
+        await self._cancel_part(session_id, "toolCallId", tool_call_id)
+
+    async def cancel_terminal(self, session_id: str, terminal_id: str) -> None:
+        await self._cancel_part(session_id, "terminalId", terminal_id)
+
+    async def _cancel_part(self, session_id: str, field: str, part_id: str) -> None:
+        cancel = self._session(session_id).cancellable.get(part_id)
+        if cancel is None:
+            raise InvalidParams(f"$.{field}: nothing of this id runs that could be cancelled")
+        await cancel()
+
+    # --- settings
+
+    async def set_mode(self, session_id: str, mode_id: str) -> None:
+        await self._set_category(session_id, "mode", mode_id)
+
+    async def set_model(self, session_id: str, model_id: str) -> None:
+        if not self._agent.legacy_models:
+            raise MethodNotFound("no such method: session/set_model; set the option of category `model` instead")
+        await self._set_category(session_id, "model", model_id)
+
+    async def _set_category(self, session_id: str, category: str, value: str) -> None:
+        session = self._session(session_id)
+        setting = next((each for each in session.settings.describe() if each.category == category), None)
+        if setting is None:
+            raise InvalidParams(f"this session has no {category}s")
+        if session.settings.change(setting.setting_id, value):
+            await session.send_settings([setting.setting_id])
+        elif category == "mode":  # clients wait for this, also after a change that changes nothing
+            await session.send_mode(value)
+
+    async def set_setting(self, session_id: str, setting_id: str, value: str | bool) -> list[ConfigOption]:
+        session = self._session(session_id)
+        if session.settings.change(setting_id, value):
+            session.save()
+            described = next(each for each in session.settings.describe() if each.setting_id == setting_id)
+            if described.category == "mode":
+                await session.send_mode(str(value))
+        settings: list[ConfigOption] = session.settings.describe()
+        return settings
+
+    # --- providers and MCP
+
+    async def list_providers(self) -> list[Provider]:
+        return list(self._providers.known.values())
+
+    async def set_provider(self, provider_id: str, api_type: str, base_url: str, headers: dict[str, str]) -> None:
+        self._providers.set(provider_id, api_type, base_url, headers)
+
+    async def disable_provider(self, provider_id: str) -> None:
+        self._providers.disable(provider_id)
+
+    @property
+    def _providers(self) -> Providers:
+        if self._agent.providers is None:
+            raise MethodNotFound("this agent lets nobody choose its providers")
+        return self._agent.providers
+
+    def mcp_message(self, server_id: str, request_id: str, method: str, params: JsonObject | None) -> None:
+        for session in self._agent.open_sessions.values():
+            if session.editor is self._login.editor:
+                session.on_mcp_message(server_id, request_id, method, params)
+
+
+def _credentials(meta: JsonObject | None) -> JsonObject:
+    """What clients of the dialect `seed-004` send to log in with; today's request has no place for it but `_meta`."""
+    kept: object = (meta or {}).get("seed-004")
+    given: object = cast("JsonObject", kept).get("credentials") if isinstance(kept, dict) else None
+    return cast("JsonObject", given) if isinstance(given, dict) else {}

@@ -1,0 +1,100 @@
+"""What a client may ask for: paths that exist, content the agent takes, instructions it can apply."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from duologue.conversation.content import AudioContent, Content, ImageContent, Resource, TextContent, UnknownContent
+from duologue.conversation.session_setup import SessionParams
+from duologue.errors import InvalidParams
+
+if TYPE_CHECKING:
+    from duologue.agent.agent import Agent
+    from duologue.store.base import Archived
+
+__all__ = ["check_absolute", "check_archived", "check_prompt", "check_setup"]
+
+
+def check_setup(setup: SessionParams, agent: Agent[Any]) -> None:
+    """Refuse a session that could not work as asked.
+
+    Raises:
+        InvalidParams: Naming the field.
+    """
+    _check_directory("cwd", setup.cwd)
+    for index, directory in enumerate(setup.additional_directories):
+        _check_directory(f"additionalDirectories[{index}]", directory)
+    prompt = setup.system_prompt
+    if prompt is None:
+        return
+    if agent.system_prompt is None:
+        raise InvalidParams("$.systemPrompt: this agent takes no instructions")
+    if prompt.mode != "append" and prompt.mode != agent.system_prompt:
+        raise InvalidParams(f"$.systemPrompt.mode: {prompt.mode[:200]!r} is not supported")
+    if not prompt.content:
+        raise InvalidParams("$.systemPrompt.content: is empty")
+    for index, block in enumerate(prompt.content):
+        if not isinstance(block, TextContent):
+            raise InvalidParams(f"$.systemPrompt.content[{index}]: only text is taken")
+
+
+def check_absolute(field: str, path: str) -> None:
+    """Refuse a path that means something else elsewhere.
+
+    Raises:
+        InvalidParams: Naming the field.
+    """
+    if "\0" in path or not Path(path).is_absolute():
+        raise InvalidParams(f"$.{field}: must be an absolute path, not {path[:200]!r}")
+
+
+def _check_directory(field: str, path: str) -> None:
+    check_absolute(field, path)
+    try:
+        is_directory = Path(path).is_dir()
+    except OSError:
+        is_directory = False
+    if not is_directory:
+        raise InvalidParams(f"$.{field}: there is no such directory: {path[:200]!r}")
+
+
+def check_archived(which: str) -> Archived:
+    """Refuse a filter that nobody knows: what it would leave out cannot be guessed.
+
+    Raises:
+        InvalidParams: Naming those there are.
+    """
+    known: tuple[Archived, ...] = ("exclude", "include", "only")
+    for one in known:
+        if which == one:
+            return one
+    raise InvalidParams(f"$.archived: {which[:200]!r} is not one of {', '.join(known)}")
+
+
+def check_prompt(prompt: list[Content], agent: Agent[Any]) -> None:
+    """Refuse content the agent did not say it takes, before any work is done.
+
+    Raises:
+        InvalidParams: Naming the block.
+    """
+    if not prompt:
+        raise InvalidParams("$.prompt: is empty")
+    for index, block in enumerate(prompt):
+        needed = _needed_for(block)
+        if needed is not None and needed not in agent.accepts:
+            raise InvalidParams(f"$.prompt[{index}]: this agent takes no content of type {needed}")
+
+
+def _needed_for(block: Content) -> str | None:
+    match block:
+        case ImageContent():
+            return "image"
+        case AudioContent():
+            return "audio"
+        case Resource():
+            return "resource"
+        case UnknownContent():
+            return str(block.fields.get("type"))[:200]
+        case _:
+            return None

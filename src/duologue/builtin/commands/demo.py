@@ -1,0 +1,45 @@
+"""The main things in one turn: a plan, a thought, a file written and changed, a command run, and what it all cost."""
+
+from __future__ import annotations
+
+from duologue import Turn
+from duologue.builtin.commands.files import EXAMPLE, edit, write
+from duologue.builtin.commands.terminal import run
+from duologue.builtin.settings import BuiltinSettings
+from duologue.builtin.slash_command import command
+from duologue.conversation.updates import PlanEntry
+from duologue.protocol.values import TokenUsage
+
+__all__ = ["COMMANDS"]
+
+STEPS = (
+    ("Write a file", write, f"{EXAMPLE} Hello, I was written by an agent."),
+    ("Change it", edit, f"{EXAMPLE} 'written by' 'changed by'"),
+    ("Run a command on it", run, f"cat {EXAMPLE}"),
+)
+"""What is done, by which command, with which argument."""
+
+
+@command("tour", "Show the main things in one turn", shows="a plan, a thought, diffs, a command, usage")
+async def tour(turn: Turn[BuiltinSettings], argument: str) -> None:
+    """Asks before each change in the default mode, as everything else here does."""
+    await turn.say("This is the **Agent Client Protocol** at work: an agent and its client, two processes that talk.\n")
+    await turn.think("I have no model, so this thought is made up. All the rest is real.")
+    for number, (_, act, given) in enumerate(STEPS):
+        await turn.plan(*_plan(number))
+        await act.handler(turn, given)
+    await turn.plan(*_plan(len(STEPS)))
+    await turn.report_usage(used=2_100, size=200_000, cost=0.002, currency="USD")
+    turn.tokens = TokenUsage(total=2_100, input=1_800, output=300)
+    await turn.say("Every client that speaks the protocol shows the same. `/help` lists what else I can do.\n")
+
+
+COMMANDS = (tour,)
+
+
+def _plan(done: int) -> list[PlanEntry]:
+    """The steps, so many of them done."""
+    states = [
+        "completed" if number < done else "in_progress" if number == done else "pending" for number in range(len(STEPS))
+    ]
+    return [PlanEntry(title, state) for (title, _, _), state in zip(STEPS, states, strict=True)]

@@ -1,0 +1,81 @@
+"""Commands that run a program: in the client's terminal, or as a process of our own."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+from duologue import Turn
+from duologue.builtin.arguments import words_in
+from duologue.builtin.mode_policy import may
+from duologue.builtin.settings import BuiltinSettings
+from duologue.builtin.slash_command import command
+from duologue.errors import DuologueError
+
+__all__ = ["COMMANDS"]
+
+RUN_SECONDS = 60.0
+"""As long as a person watches a command without asking."""
+
+TEST_SECONDS = 600.0
+
+TESTS: tuple[tuple[str, str, list[str]], ...] = (
+    ("Makefile", r"^test:", ["make", "test"]),
+    ("pyproject.toml", "", ["python3", "-m", "pytest"]),
+    ("package.json", r'"test"\s*:', ["npm", "test"]),
+    ("Cargo.toml", "", ["cargo", "test"]),
+    ("go.mod", "", ["go", "test", "./..."]),
+)
+"""How a project says that it has tests, and how they are run: file, what must be in it, command."""
+
+
+@command("run", "Run a command, no shell in between", shows="execute tools, terminals, permission", hint="command")
+async def run(turn: Turn[BuiltinSettings], argument: str) -> None:
+    """Asks first in the default mode; stopped after a minute."""
+    try:
+        words = words_in(argument) or ["echo", "hello"]
+    except ValueError as error:
+        await turn.say(f"I cannot read that command: {error}.\n")
+        return
+    await _run(turn, words, RUN_SECONDS)
+
+
+@command("test", "Run the project's tests", shows="execute tools, terminals, permission")
+async def test(turn: Turn[BuiltinSettings], argument: str) -> None:
+    """Whatever the project's own files say they are."""
+    words = how_to_test(turn.cwd)
+    if words is None:
+        await turn.say(f"I see no tests here: I look for {', '.join(name for name, _, _ in TESTS)}.\n")
+        return
+    await _run(turn, words, TEST_SECONDS)
+
+
+COMMANDS = (run, test)
+
+
+def how_to_test(directory: Path) -> list[str] | None:
+    """How the tests in this directory are run, if it has any."""
+    for name, sign, words in TESTS:
+        try:
+            text = (directory / name).read_text("utf-8", errors="replace")
+        except OSError:
+            continue
+        if re.search(sign, text, re.MULTILINE):
+            return words
+    return None
+
+
+async def _run(turn: Turn[BuiltinSettings], words: list[str], seconds: float) -> None:
+    async with turn.tool(shlex.join(words), kind="execute", raw_input={"command": words}) as tool:
+        if not await may(turn, tool, "run commands"):
+            await turn.say("I ran nothing.\n")
+            return
+        try:
+            ran = await turn.run(*words, timeout=seconds, tool=tool)
+        except DuologueError as error:
+            await tool.fail(str(error))
+            await turn.say(f"It could not be run: {error}\n")
+            return
+    ended = f"was stopped after {seconds:.0f} seconds" if ran.timed_out else f"ended with {ran.signal or ran.exit_code}"
+    await turn.say(f"It {ended} and printed {len(ran.output):,} characters.\n")

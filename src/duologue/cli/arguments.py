@@ -1,0 +1,250 @@
+"""From a command line to a session: start the agent, log in, open or go on with a session, set what was asked for."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import re
+import sys
+from collections.abc import AsyncGenerator, Callable, Generator, Sequence
+from pathlib import Path
+
+from duologue.cli.exit_codes import UsageError
+from duologue.cli.mcp_servers import mcp_servers
+from duologue.cli.permissions import permissions_for
+from duologue.cli.targets import target_of, versions_for
+from duologue.client.agent import RemoteAgent
+from duologue.client.auth import AuthOptions
+from duologue.client.connect import INITIALIZE_SECONDS, connect
+from duologue.client.permissions.prompter import Handler
+from duologue.client.request_handler import ElicitationHandler
+from duologue.client.services.terminals import Terminals
+from duologue.client.services.workspace import Workspace
+from duologue.client.session import ClientSession
+from duologue.config.recordings import new_recording
+from duologue.conversation.session_setup import McpServer, SessionInfo
+from duologue.errors import DuologueError, InvalidParams, MethodNotFound, ResourceNotFound
+from duologue.recording.recorder import Recorder
+
+__all__ = [
+    "apply_settings",
+    "change_mode",
+    "change_setting",
+    "close_session",
+    "connect_from_args",
+    "find_choice",
+    "open_session",
+    "parse_key_values",
+    "reopen_session",
+    "sessions_here",
+]
+
+CLOSE_SECONDS = 5.0
+"""For an agent to close a session whose turns are over."""
+
+
+@contextlib.asynccontextmanager
+async def connect_from_args(
+    arguments: argparse.Namespace,
+    terminals: Terminals,
+    *,
+    on_request: Handler | None,
+    on_denied: Callable[[str], None],
+    on_elicit: ElicitationHandler | None = None,
+    login: AuthOptions | None = None,
+    restart: bool = False,
+    seconds: float = 0.0,
+) -> AsyncGenerator[RemoteAgent]:
+    """The agent that was asked for, with the files and commands it may use."""
+    cwd = _directory(arguments.cwd)
+    # Before anything is started for a command line that is wrong.
+    mcp_servers(arguments.mcp)
+    parse_key_values(arguments.set, "--set")
+    target, env = target_of(arguments), parse_key_values(arguments.env, "--env")
+    permissions = permissions_for(arguments, on_request, on_denied)
+    with _recorder(arguments.record) as observers:
+        async with connect(
+            target,
+            permissions=permissions,
+            workspace=Workspace(cwd),
+            terminals=terminals,
+            on_elicit=on_elicit,
+            observers=observers,
+            env=env,
+            login=login,
+            restart=restart,
+            stall_timeout=arguments.stall_timeout,
+            startup_timeout=max(INITIALIZE_SECONDS, seconds),
+            protocol_versions=versions_for(arguments),
+            unstable=True,
+            dialect=arguments.dialect,
+        ) as agent:
+            yield agent
+
+
+@contextlib.contextmanager
+def _recorder(named: str | None) -> Generator[tuple[Recorder, ...]]:
+    """The recorder that `--record` asks for, if it does; without a name the file is told.
+
+    Raises:
+        UsageError: The file cannot be written.
+    """
+    if named is None:
+        yield ()
+        return
+    try:
+        recorder = Recorder(named or new_recording())
+    except OSError as error:
+        raise UsageError(f"--record {error.filename or named}: {error.strerror}") from None
+    if not named:
+        sys.stderr.write(f"recording to {recorder.path}\n")
+    with recorder:
+        yield (recorder,)
+    if recorder.lost:
+        sys.stderr.write(f"duologue: {recorder.lost} messages are missing in {recorder.path}\n")
+
+
+def _directory(named: str) -> Path:
+    path = Path(named).absolute()
+    if not path.is_dir():
+        raise UsageError(f"--cwd {named}: there is no such directory")
+    return path
+
+
+def parse_key_values(given: Sequence[str], option: str) -> dict[str, str]:
+    """`NAME=VALUE` arguments.
+
+    Raises:
+        UsageError: One of them is none.
+    """
+    wrong = next((pair for pair in given if not pair.partition("=")[1] or pair.startswith("=")), None)
+    if wrong is not None:
+        raise UsageError(f"{option} {wrong}: say NAME=VALUE")
+    return {name: value for name, _, value in (pair.partition("=") for pair in given)}
+
+
+async def open_session(
+    agent: RemoteAgent, arguments: argparse.Namespace, *, is_replayed: bool = False
+) -> ClientSession:
+    """The session that was asked for, or a new one; an earlier one with all that was said, if possible and wanted.
+
+    Raises:
+        UsageError: The agent does not offer what was asked for.
+    """
+    servers = mcp_servers(arguments.mcp)
+    try:
+        if arguments.login is not None:
+            await agent.login(arguments.login)
+        wanted = arguments.session or (await _newest(agent, arguments.cwd) if arguments.continue_ else None)
+        if wanted is None:
+            return await agent.new_session(arguments.cwd, mcp_servers=servers)
+        return await reopen_session(agent, wanted, arguments.cwd, servers, is_replayed=is_replayed)
+    except (MethodNotFound, InvalidParams, ResourceNotFound) as error:
+        raise UsageError(str(error)) from error
+
+
+async def reopen_session(
+    agent: RemoteAgent, session_id: str, cwd: str, servers: Sequence[McpServer], *, is_replayed: bool
+) -> ClientSession:
+    """Open an earlier session by what the agent offers; replayed means loaded rather than resumed, if it can be.
+
+    An agent may offer a method and answer -32601 to it: then the other one is tried.
+    """
+    features = agent.capabilities
+    offered = [
+        reopen
+        for is_offered, reopen in ((features.load, agent.load_session), (features.resume, agent.resume_session))
+        if is_offered
+    ]
+    ways = (offered if is_replayed else offered[::-1]) or [agent.load_session]
+    for reopen in ways[:-1]:
+        with contextlib.suppress(MethodNotFound):
+            return await reopen(session_id, cwd, mcp_servers=servers)
+    return await ways[-1](session_id, cwd, mcp_servers=servers)
+
+
+async def close_session(session: ClientSession) -> None:
+    """Its turns are over, and whatever the agent makes of this changes nothing of them."""
+    with contextlib.suppress(DuologueError, TimeoutError):
+        async with asyncio.timeout(CLOSE_SECONDS):
+            await session.aclose()
+
+
+async def sessions_here(agent: RemoteAgent, cwd: str | Path) -> list[SessionInfo]:
+    """The sessions of this directory; there are agents that list all of theirs, whatever they are asked for."""
+    return [each for each in await agent.list_sessions(cwd=cwd) if _is_same_place(each.cwd, cwd)]
+
+
+def _is_same_place(one: str, other: str | Path) -> bool:
+    return not one or Path(one).resolve() == Path(other).resolve()
+
+
+async def _newest(agent: RemoteAgent, cwd: str) -> str:
+    found = await sessions_here(agent, cwd)
+    if not found:
+        raise UsageError("there is no session in this directory to go on with")
+    return max(found, key=lambda each: each.updated_at or "").session_id
+
+
+async def apply_settings(session: ClientSession, arguments: argparse.Namespace) -> None:
+    """`--mode` and `--set`.
+
+    Raises:
+        UsageError: The agent has no such mode, setting or value.
+    """
+    if arguments.mode is not None:
+        await change_mode(session, arguments.mode)
+    for name, value in parse_key_values(arguments.set, "--set").items():
+        await change_setting(session, name, value)
+
+
+async def change_mode(session: ClientSession, given: str) -> None:
+    """Switch the mode, by its id, its name or the last word of its id.
+
+    Raises:
+        UsageError: There is none like that.
+    """
+    modes = session.modes
+    known = [] if modes is None else [(mode.mode_id, mode.name) for mode in modes.available]
+    mode_id = find_choice(given, known)
+    if mode_id is None:
+        listed = ", ".join(mode_id for mode_id, _ in known) or "none"
+        raise UsageError(f"there is no mode {given!r} (there are: {listed})")
+    await session.set_mode(mode_id)
+
+
+def find_choice(given: str, known: Sequence[tuple[str, str]]) -> str | None:
+    """The id that is meant: the given one, else the only one of that name, else the only one that ends with that word.
+
+    Args:
+        given: What the user wrote.
+        known: Ids with their names. Many agents have URLs for ids: `https://…/session-modes#plan`.
+    """
+    if any(known_id == given for known_id, _ in known):
+        return given
+    named = [known_id for known_id, name in known if name.casefold() == given.casefold()]
+    ending = [known_id for known_id, _ in known if re.search(rf"(?:\W|_){re.escape(given)}\Z", known_id)]
+    return next((found[0] for found in (named, ending) if len(found) == 1), None)
+
+
+async def change_setting(session: ClientSession, name: str, value: str) -> None:
+    """Change one setting.
+
+    Raises:
+        UsageError: There is none of that name, or it has no such value.
+    """
+    setting = next((each for each in session.settings if each.setting_id == name), None)
+    if setting is None:
+        known = ", ".join(each.setting_id for each in session.settings) or "none"
+        raise UsageError(f"there is no setting {name!r} (there are: {known})")
+    if setting.kind == "boolean":
+        if value not in ("true", "false"):
+            raise UsageError(f"{name} is true or false, not {value!r}")
+        await session.set_option(name, value == "true")
+        return
+    offered = [(option.value, option.name) for option in setting.choices]
+    found = find_choice(value, offered) if offered else value
+    if found is None:
+        raise UsageError(f"{name} cannot be {value!r} (there are: {', '.join(value for value, _ in offered)})")
+    await session.set_option(name, found)

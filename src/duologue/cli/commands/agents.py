@@ -1,0 +1,43 @@
+"""`duologue agents`: which agents can be called by name here."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import sys
+
+from duologue.cli.console.safe_output import safe
+from duologue.cli.exit_codes import ExitCode
+from duologue.config.agents import BUILTIN, NamedAgent, config_file, find_agents
+from duologue.errors import StartError
+
+__all__ = ["agents"]
+
+SOURCES = {"config": "configuration", "path": "found on PATH", "builtin": "built in"}
+
+
+def agents(arguments: argparse.Namespace) -> int:
+    """List them."""
+    try:
+        found = list(find_agents().values())
+    except StartError as error:
+        sys.stderr.write(f"duologue: {error}\n")
+        return int(ExitCode.USAGE)
+    if arguments.names:
+        sys.stdout.write("".join(f"{agent.name}\n" for agent in found))
+    elif arguments.json:
+        for agent in found:
+            way = {"command": agent.command_line} if agent.url is None else {"url": agent.url}
+            line = {"name": agent.name, "source": agent.source, **way}
+            safe(sys.stdout, is_exact=True).write_json(line)
+    else:
+        _show(found)
+    return 0
+
+
+def _show(found: list[NamedAgent]) -> None:
+    width = max(len(agent.name) for agent in found)
+    for agent in found:
+        command = "duologue agent" if agent.name == BUILTIN else agent.url or shlex.join(agent.command_line)
+        sys.stdout.write(f"{agent.name:<{width}}  {SOURCES[agent.source]:<13}  {command}\n")
+    sys.stderr.write(f'\nMore of them go into {config_file()}:\n\n[agents.mine]\ncommand = "my-agent"\nargs = []\n')

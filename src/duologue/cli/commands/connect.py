@@ -1,0 +1,65 @@
+"""`duologue connect`: a remote agent, or one of another version, as a local command for editors that start commands."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import sys
+from pathlib import Path
+
+from duologue.agent.hosting.stdio import serve_stdio
+from duologue.cli.console.safe_output import safe
+from duologue.cli.exit_codes import ExitCode, UsageError
+from duologue.cli.targets import remote_config
+from duologue.compat.dialects import DIALECTS
+from duologue.compat.transport import Speaking, speaking
+from duologue.errors import StartError
+from duologue.relay.bridge.auto_bridge import AutoBridge
+from duologue.relay.drain import DrainingRelay
+from duologue.relay.process_relay import OpenProcess
+from duologue.relay.stdio_proxy import StdioProxy
+from duologue.transports.process.transport import ProcessTransport
+from duologue.transports.remote.factory import RemoteFactory
+
+__all__ = ["connect"]
+
+VERSIONS = {"v1": 1, "v2": 2}
+
+
+def connect(arguments: argparse.Namespace) -> int:
+    """Pass frames until the editor leaves, or the agent is lost."""
+    try:
+        open_agent = speaking(_way(arguments), arguments.dialect)
+    except (StartError, UsageError) as error:
+        sys.stderr.write(f"duologue connect: {error}\n")
+        return int(ExitCode.USAGE)
+    version = arguments.speaks
+    relay = AutoBridge(open_agent, VERSIONS[version]) if version in VERSIONS else StdioProxy(open_agent)
+    _show_warnings()
+    served = Speaking(relay, version, default_cwd=str(Path.cwd())) if version in DIALECTS else relay
+    serve_stdio(DrainingRelay(served, arguments.drain_timeout))
+    if relay.failure is not None:
+        sys.stderr.write(f"duologue connect: {relay.failure}\n")
+        return int(ExitCode.AGENT_ERROR)
+    return int(ExitCode.ENDED)
+
+
+def _way(arguments: argparse.Namespace) -> OpenProcess:
+    if arguments.command_line:
+        return lambda: ProcessTransport(arguments.command_line, on_stderr=_show)
+    remote = RemoteFactory.of(remote_config({"url": arguments.url}, arguments))
+    if remote is None:
+        raise UsageError("an address begins with ws://, wss://, http:// or https://")
+    return remote.open
+
+
+def _show(data: bytes) -> None:
+    """What a command writes to its stderr, people look for in ours."""
+    safe(sys.stderr).write_bytes(data)
+
+
+def _show_warnings() -> None:
+    """Say what cannot be passed on between the versions."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(logging.Formatter("duologue connect: %(message)s"))
+    logging.getLogger("duologue.relay").addHandler(handler)

@@ -1,0 +1,168 @@
+"""`duologue doctor`: what is installed, which agents answer, and how to fix what does not."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import importlib.metadata
+import platform
+import sys
+import time
+from collections.abc import Iterator
+
+import msgspec
+
+from duologue.cli.console.safe_output import Style, safe
+from duologue.cli.exit_codes import ExitCode
+from duologue.cli.targets import name_of, remote_config, versions_for, with_version
+from duologue.client.connect import connect
+from duologue.client.permissions.rules_file import read_rules
+from duologue.config.agents import NamedAgent, config_file, find_agents
+from duologue.config.permissions import rules_files
+from duologue.errors import AuthenticationRequired, CommandNotFound, ConnectError, DuologueError, StartError
+from duologue.sanitize import escape_line
+from duologue.transports.remote.url import is_remote
+
+__all__ = ["doctor"]
+
+EXTRAS = {
+    "cli": (("rich", "prompt-toolkit"), "Markdown in the terminal, and line editing in `duologue chat`"),
+    "mcp": (("mcp",), "MCP servers for agents"),
+    "remote": (("websockets", "httpx2", "starlette", "uvicorn"), "agents behind WebSocket and HTTP"),
+}
+"""What each extra brings, and what for."""
+
+
+class Finding(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing that was looked at.
+
+    Attributes:
+        state: `ok`, `missing` (does without), or `broken`.
+        fix: What to do about it.
+    """
+
+    what: str
+    state: str
+    told: str
+    fix: str | None = None
+
+
+def doctor(arguments: argparse.Namespace) -> int:
+    """Look at everything; 1 if something is broken."""
+    findings = [*_installation(), *_configuration(arguments)]
+    for finding in findings:
+        _tell(finding, arguments.json)
+    for finding in asyncio.run(_check_agents(arguments)):
+        findings.append(finding)
+        _tell(finding, arguments.json)
+    return int(ExitCode.AGENT_ERROR if any(finding.state == "broken" for finding in findings) else ExitCode.ENDED)
+
+
+def _installation() -> Iterator[Finding]:
+    yield Finding(what="python", state="ok", told=f"{platform.python_version()} on {platform.system()}")
+    for name in ("duologue", "msgspec"):
+        yield Finding(what=name, state="ok", told=importlib.metadata.version(name))
+    for extra, (packages, purpose) in EXTRAS.items():
+        versions = {package: _version(package) for package in packages}
+        absent = [package for package, version in versions.items() if version is None]
+        if absent:
+            fix = f"pip install 'duologue[{extra}]'"
+            yield Finding(what=extra, state="missing", told=f"{', '.join(absent)}: {purpose}", fix=fix)
+        else:
+            told = ", ".join(f"{package} {version}" for package, version in versions.items())
+            yield Finding(what=extra, state="ok", told=told)
+
+
+def _version(package: str) -> str | None:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def _configuration(arguments: argparse.Namespace) -> Iterator[Finding]:
+    path = config_file()
+    try:
+        agents = find_agents()
+    except StartError as error:
+        yield Finding(what="config", state="broken", told=str(error), fix=f"correct {path}")
+        return
+    if not path.exists():
+        yield Finding(
+            what="config", state="missing", told=str(path), fix="only needed for agents and rules of your own"
+        )
+    else:
+        yield Finding(what="config", state="ok", told=str(path))
+    yield from _rules()
+    if arguments.agent is not None and arguments.agent not in agents and not is_remote(arguments.agent):
+        fix = f"one of: {', '.join(agents)}"
+        yield Finding(what=arguments.agent, state="broken", told="there is no agent of this name", fix=fix)
+
+
+def _rules() -> Iterator[Finding]:
+    """Report every line of the user's rules that is refused."""
+    try:
+        for path in rules_files():
+            read_rules(path)
+            yield Finding(what="rules", state="ok", told=str(path))
+    except (ValueError, OSError) as error:
+        for complaint in str(error).splitlines():
+            yield Finding(
+                what="rules",
+                state="broken",
+                told=complaint,
+                fix="correct it: `run` and `chat` use no rules of this file until then",
+            )
+
+
+async def _check_agents(arguments: argparse.Namespace) -> list[Finding]:
+    try:
+        agents = list(find_agents().values())
+    except StartError:
+        return []
+    chosen = [agent for agent in agents if arguments.agent in (None, agent.name)]
+    if arguments.agent is not None and is_remote(arguments.agent):
+        config = remote_config({"url": arguments.agent}, arguments)
+        chosen.append(NamedAgent(name=name_of(arguments), source="config", config=config))
+    return await asyncio.gather(*(_check_agent(agent, arguments) for agent in chosen))
+
+
+async def _check_agent(agent: NamedAgent, arguments: argparse.Namespace) -> Finding:
+    what = f"agent {agent.name}"
+    began = time.monotonic()
+    try:
+        target = with_version(agent, arguments)
+        versions = versions_for(arguments)
+        async with connect(
+            target, startup_timeout=arguments.timeout, protocol_versions=versions, dialect=arguments.dialect
+        ) as remote:
+            who = f"{remote.info.title or remote.info.name} {remote.info.version}" if remote.info else "no name"
+            took = f"answered in {time.monotonic() - began:.1f} s"
+            ways = ", ".join(method.name for method in remote.login_methods)
+            logins = f"; logins: {escape_line(ways)}" if ways else ""
+            version = f", version {remote.version} of the protocol" if arguments.v2 else ""
+            return Finding(what=what, state="ok", told=f"{escape_line(who)}, {took}{version}{logins}")
+    except CommandNotFound as error:
+        return Finding(what=what, state="broken", told=str(error), fix="install it, or correct its `command`")
+    except AuthenticationRequired as error:
+        return Finding(what=what, state="broken", told=str(error), fix="log in with its own command first")
+    except ConnectError as error:
+        fix = "give the right token" if error.status in (401, 403) else "correct its `url`, or start the server"
+        return Finding(what=what, state="broken", told=escape_line(str(error), 600), fix=fix)
+    except DuologueError as error:
+        fix = "start it by hand; it may want a login, a download or another argument"
+        return Finding(what=what, state="broken", told=escape_line(str(error), 600), fix=fix)
+
+
+MARKS = {"ok": ("✓", Style.GREEN), "missing": ("–", Style.YELLOW), "broken": ("✗", Style.RED)}
+
+
+def _tell(finding: Finding, as_json: bool) -> None:
+    out = safe(sys.stdout, is_exact=True)
+    if as_json:
+        out.write_json(finding)
+        return
+    fix = f"\n    → {finding.fix}" if finding.fix else ""
+    out.write(*MARKS[finding.state])
+    out.write(f" {finding.what}: {finding.told}{fix}\n")
+    out.flush()

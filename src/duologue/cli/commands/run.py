@@ -1,0 +1,236 @@
+"""`duologue run`: one turn with any agent, for people and for scripts."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import sys
+import time
+from contextlib import nullcontext
+from pathlib import Path
+
+from duologue.cli.arguments import apply_settings, close_session, connect_from_args, open_session
+from duologue.cli.console.echo_filter import EchoFilter
+from duologue.cli.console.form_prompt import FormPrompt
+from duologue.cli.console.interrupts import Interrupts, leave_now
+from duologue.cli.console.json_output import JsonLines
+from duologue.cli.console.line_reader import LineReader, terminal_to_ask
+from duologue.cli.console.login_prompt import login_advice, terminal_login
+from duologue.cli.console.permission_prompt import PermissionPrompt
+from duologue.cli.console.renderer import ConsoleOutput, Output, TurnSummary
+from duologue.cli.exit_codes import ExitCode, UsageError, code_of_error, code_of_stop, explain
+from duologue.cli.permissions import wants_to_ask
+from duologue.client.agent import RemoteAgent
+from duologue.client.auth import AuthOptions
+from duologue.client.services.terminals import Terminals
+from duologue.client.session import ClientSession
+from duologue.client.turn import ClientTurn
+from duologue.errors import AuthenticationRequired, DuologueError, InvalidParams
+from duologue.events import Event, MediaContent, Message, Text
+
+__all__ = ["run"]
+
+GRACE_SECONDS = 5.0
+"""How long after its time an agent may take to end; then it is ended."""
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """One turn; the exit code says how it ended."""
+    try:
+        prompt = _prompt_of(arguments)
+        return int(asyncio.run(_Run(arguments, prompt).play()))
+    except UsageError as error:
+        sys.stderr.write(f"duologue: {error}\n")
+        return int(ExitCode.USAGE)
+    except (KeyboardInterrupt, asyncio.CancelledError):
+        return int(ExitCode.INTERRUPTED)
+
+
+class _Run:
+    def __init__(self, arguments: argparse.Namespace, prompt: str) -> None:
+        self._arguments = arguments
+        self._prompt = prompt
+        self._cwd = Path(arguments.cwd).absolute()
+        self._terminals = Terminals()
+        self._shown: Output = (
+            JsonLines(sys.stdout)
+            if arguments.json
+            else ConsoleOutput(sys.stdout, sys.stderr, self._cwd, self._terminals)
+        )
+        self._agent: RemoteAgent | None = None
+        self._session: ClientSession | None = None
+        self._is_earlier = bool(arguments.session or arguments.continue_)
+        self._echo = EchoFilter()
+        self._turn_now: ClientTurn | None = None
+        self._has_spoken = False
+        self._denials = 0
+        self._is_unread = False
+
+    async def play(self) -> ExitCode:
+        """The whole of it; every way it can end has its code."""
+        self._task = asyncio.current_task()
+        seconds = self._arguments.timeout
+        with Interrupts(self._interrupt) as self._interrupts:
+            if seconds is not None:
+                asyncio.get_running_loop().call_later(seconds + GRACE_SECONDS, self._give_up)
+            try:
+                async with asyncio.timeout(seconds):
+                    return await self._talk()
+            except asyncio.CancelledError:
+                if self._is_unread:
+                    raise BrokenPipeError from None
+                return ExitCode.INTERRUPTED
+            except (DuologueError, UsageError, TimeoutError) as error:
+                return self._fail(error)
+
+    async def _talk(self) -> ExitCode:
+        arguments = self._arguments
+        with terminal_to_ask() as terminal:
+            is_watched = sys.stdin.isatty() and sys.stderr.isatty()
+            has_person = terminal is not None and (arguments.ask or is_watched)
+            reader = LineReader(terminal) if wants_to_ask(arguments, has_person) and terminal is not None else None
+            async with connect_from_args(
+                arguments,
+                self._terminals,
+                on_request=None if reader is None else PermissionPrompt(reader, self._shown),
+                on_denied=self._deny,
+                on_elicit=None if reader is None else FormPrompt(reader, self._shown),
+                login=self._login(terminal) if has_person and terminal is not None else None,
+                seconds=arguments.timeout or 0.0,
+            ) as self._agent:
+                self._agent._on_session = self._opened
+                return await self._converse(self._agent)
+
+    def _login(self, terminal: int) -> AuthOptions:
+        return terminal_login(LineReader(terminal), self._shown, nullcontext)
+
+    async def _converse(self, agent: RemoteAgent) -> ExitCode:
+        session = self._session = await open_session(agent, self._arguments)
+        if self._is_earlier:
+            self._shown.opened(session.id, session.setup.cwd)
+        try:
+            await apply_settings(session, self._arguments)
+            try:
+                turn = session.prompt(self._prompt, files=self._arguments.file, images=self._arguments.image)
+            except InvalidParams as error:
+                raise UsageError(str(error)) from None
+            report = await self._turn(session, turn)
+        finally:
+            await close_session(session)
+        self._shown.end(report)
+        return report.code
+
+    async def _turn(self, session: ClientSession, turn: ClientTurn) -> TurnSummary:
+        began = time.monotonic()
+        self._turn_now = turn
+        self._echo.begin(self._prompt)
+        try:
+            await turn
+        finally:
+            self._turn_now = None
+            self._echo.end()
+        cost = session.usage
+        return TurnSummary(
+            session_id=session.id,
+            stop_reason=turn.stop_reason or "ended",
+            code=self._code(turn),
+            seconds=round(time.monotonic() - began, 3),
+            tools=len(turn.tool_calls),
+            usage=turn.usage,
+            cost=None if cost is None else cost.cost,
+            currency=None if cost is None else cost.currency,
+        )
+
+    def _code(self, turn: ClientTurn) -> ExitCode:
+        code = code_of_stop(turn.stop_reason)
+        if self._interrupts.count:
+            return ExitCode.INTERRUPTED
+        # There are agents for which a refusal ends the turn, and they call it cancelled.
+        if code in (ExitCode.ENDED, ExitCode.INTERRUPTED) and self._denials:
+            return ExitCode.DENIED
+        return ExitCode.NOTHING_SAID if code is ExitCode.ENDED and not self._has_spoken else code
+
+    # --- what happens meanwhile
+
+    def _opened(self, session: ClientSession) -> None:
+        """Watch a session before its first update; an earlier one is announced once the agent has opened it."""
+        if not self._is_earlier:
+            self._shown.opened(session.id, session.setup.cwd)
+        session.watch(self._watch)
+
+    def _watch(self, event: Event) -> None:
+        is_past = self._is_earlier and (self._session is None or not self._session._is_prompted)
+        if is_past or self._is_unread:
+            return
+        self._has_spoken |= _says_something(event)
+        try:
+            for shown in [event] if self._arguments.json else self._echo.pass_on(event):
+                self._shown.show(shown)
+        except BrokenPipeError:
+            self._stop_unread()
+
+    def _stop_unread(self) -> None:
+        """Nobody reads on."""
+        self._is_unread = True
+        if self._task is not None:
+            self._task.cancel()
+
+    def _deny(self, what: str) -> None:
+        self._denials += 1
+        self._shown.denied(what)
+
+    def _interrupt(self) -> None:
+        if self._session is None or self._turn_now is None:
+            assert self._task is not None
+            self._task.cancel()
+            return
+        self._shown.pause()
+        sys.stderr.write("cancelling; Ctrl-C once more leaves at once\n")
+        self._session.agent._tasks.start(self._turn_now.cancel())
+
+    def _give_up(self) -> None:
+        """The agent did not end in its time, and not after it either."""
+        self._fail(TimeoutError())
+        leave_now(ExitCode.TIMEOUT)
+
+    def _fail(self, error: Exception) -> ExitCode:
+        code = code_of_error(error)
+        text = explain(error)
+        if isinstance(error, TimeoutError):
+            text = f"no end after {self._arguments.timeout:g} s"
+        elif isinstance(error, AuthenticationRequired):
+            text = login_advice(self._agent, error)
+        self._shown.error(text, code, error)
+        if self._arguments.json:
+            sys.stderr.write(f"duologue: {text}\n")
+        return code
+
+
+def _prompt_of(arguments: argparse.Namespace) -> str:
+    """What to say.
+
+    Raises:
+        UsageError: It cannot be read, or there is nothing.
+    """
+    source = arguments.prompt_file
+    try:
+        if source is None:
+            prompt = os.fsencode(arguments.prompt).decode()
+        else:
+            prompt = (sys.stdin.buffer.read() if source == "-" else Path(source).read_bytes()).decode()
+    except OSError as error:
+        raise UsageError(f"cannot read the prompt from {source}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise UsageError("the prompt is not UTF-8") from None
+    if not prompt.strip():
+        raise UsageError("the prompt is empty")
+    return prompt
+
+
+def _says_something(event: Event) -> bool:
+    match event:
+        case Text() | Message(role="agent"):
+            return bool(event.text.strip())
+        case _:
+            return isinstance(event, MediaContent)

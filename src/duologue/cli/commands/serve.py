@@ -1,0 +1,127 @@
+"""`duologue serve`: any agent on the network, behind a token."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import logging
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from duologue.agent.hosting.stdio import errors_on_stderr
+from duologue.cli.arguments import parse_key_values
+from duologue.cli.console.safe_output import safe
+from duologue.cli.exit_codes import ExitCode, UsageError
+from duologue.cli.targets import target_of
+from duologue.compat.transport import speaking
+from duologue.errors import StartError
+from duologue.relay.backoff import RestartBackoff
+from duologue.relay.process_relay import OpenProcess, ProcessRelay
+from duologue.relay.shared_process import SharedProcessRelay
+from duologue.transports.base import Servable
+from duologue.transports.process.transport import ProcessTransport
+
+if TYPE_CHECKING:
+    from duologue.transports.server.app import ServerApp
+    from duologue.transports.server.run import ServerAddress
+
+__all__ = ["serve"]
+
+
+def serve(arguments: argparse.Namespace) -> int:
+    """Serve until a signal says to stop."""
+    try:
+        from duologue.transports.server.run import ServerAddress, new_token, run
+    except ImportError as error:
+        sys.stderr.write(f"duologue serve needs {error.name}; install the extra: pip install 'duologue[remote]'\n")
+        return ExitCode.USAGE
+    try:
+        given = None if arguments.dangerously_without_token else arguments.token or os.environ.get("DUOLOGUE_TOKEN")
+        # One that was given is known; one that is made here is told, this once.
+        made = new_token() if not given and not arguments.dangerously_without_token else None
+        place = ServerAddress(
+            host=arguments.host,
+            port=arguments.port,
+            certificate=arguments.tls_cert,
+            key=arguments.tls_key,
+            has_token=not arguments.dangerously_without_token,
+            is_behind_tls=arguments.behind_tls_proxy,
+        )
+        place.check()
+        app = _endpoint(arguments, place, given or made)
+        if arguments.access_log:
+            _log_access()
+
+        def started(port: int) -> None:
+            sys.stdout.write(f"{place.url(port, 'ws', made)}\n")
+            sys.stdout.flush()
+
+        with errors_on_stderr():
+            return asyncio.run(run(app, place, started, drain_seconds=arguments.drain_timeout))
+    except (StartError, UsageError) as error:
+        sys.stderr.write(f"duologue serve: {error}\n")
+        return ExitCode.USAGE if isinstance(error, UsageError) else ExitCode.AGENT_ERROR
+
+
+def _endpoint(arguments: argparse.Namespace, place: ServerAddress, token: str | None) -> ServerApp:
+    from duologue.transports.server.app import ServerApp
+    from duologue.transports.server.auth import AccessControl
+    from duologue.transports.server.limits import Limits
+    from duologue.transports.server.tokens import single_token
+
+    if token is not None and (not token.isascii() or not token.isprintable() or " " in token):
+        raise UsageError("a token consists of visible ASCII characters")
+    limits = Limits(idle_seconds=arguments.idle_timeout, grace_seconds=arguments.resume_timeout)
+    doors = AccessControl(
+        None if token is None else single_token(token),
+        limits,
+        hosts=(*place.hostnames, *arguments.allow_host),
+        origins=arguments.allow_origin,
+        trusted_proxies=arguments.behind_proxy,
+        is_behind_tls=arguments.behind_tls_proxy,
+    )
+    return ServerApp(_agents(_opener(arguments), arguments.shared), doors, limits)
+
+
+def _agents(open_process: OpenProcess, is_shared: bool) -> Callable[[str], Servable]:
+    """Callers never share a process."""
+    restraint = RestartBackoff()
+    if not is_shared:
+        pipe = ProcessRelay(open_process, restraint)
+        return lambda caller: pipe
+    shared: dict[str, SharedProcessRelay] = {}
+    return lambda caller: shared.setdefault(caller, SharedProcessRelay(open_process, restraint))
+
+
+def _opener(arguments: argparse.Namespace) -> OpenProcess:
+    """How the agent is started: by what was typed here, and nothing a client says."""
+    cwd = Path(arguments.cwd).absolute()
+    if not cwd.is_dir():
+        raise UsageError(f"--cwd {arguments.cwd}: there is no such directory")
+    target = target_of(arguments)
+    env = parse_key_values(arguments.env, "--env")
+    if isinstance(target, Mapping) and "command" in target:
+        command = [str(target["command"]), *map(str, target.get("args", ()))]
+        env = {**{str(name): str(value) for name, value in dict(target.get("env", {})).items()}, **env}
+    elif isinstance(target, Sequence) and not isinstance(target, str):
+        command = list(target)
+    else:
+        raise UsageError("only commands can be served, not agents that are on the network already")
+    return speaking(lambda: ProcessTransport(command, cwd=cwd, env=env, on_stderr=_show), arguments.dialect)
+
+
+def _show(data: bytes) -> None:
+    """What agents write to stderr is for whoever looks after the server."""
+    safe(sys.stderr).write_bytes(data)
+
+
+def _log_access() -> None:
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(logging.Formatter("%(message)s"))
+    access = logging.getLogger("duologue.access")
+    access.addHandler(handler)
+    access.setLevel(logging.INFO)
+    access.propagate = False

@@ -1,0 +1,204 @@
+"""`duologue sessions`: look into the sessions an agent keeps, and into recordings."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import sys
+from collections.abc import AsyncIterator, Generator
+from pathlib import Path
+
+import msgspec
+
+from duologue.cli.arguments import parse_key_values, sessions_here
+from duologue.cli.console.login_prompt import login_advice
+from duologue.cli.console.safe_output import SafeOutput, safe
+from duologue.cli.exit_codes import UsageError, code_of_error
+from duologue.cli.recordings import known_recordings, named_recording, read
+from duologue.cli.targets import target_of, versions_for
+from duologue.client.agent import RemoteAgent
+from duologue.client.connect import connect
+from duologue.client.permissions.policy import Permissions
+from duologue.conversation.items import Item, Message, ToolCall
+from duologue.conversation.session_setup import SessionInfo
+from duologue.errors import AuthenticationRequired, DuologueError, MethodNotFound, ProtocolViolation, RequestError
+from duologue.sanitize import escape_line
+
+__all__ = ["markdown_of", "sessions"]
+
+SPEAKERS = {"user": "You", "agent": "Agent", "thought": "Thought"}
+
+
+def sessions(arguments: argparse.Namespace) -> int:
+    """List, show, search or export; the exit code."""
+    try:
+        with _output(arguments.output) as out:
+            asyncio.run(_look(arguments, out))
+    except (DuologueError, UsageError) as error:
+        is_usage = isinstance(error, MethodNotFound)
+        sys.stderr.write(f"duologue: {error}\n")
+        return int(code_of_error(UsageError()) if is_usage else code_of_error(error))
+    except KeyboardInterrupt:
+        return 130
+    return 0
+
+
+@contextlib.contextmanager
+def _output(path: str | None) -> Generator[SafeOutput]:
+    if path is None:
+        yield safe(sys.stdout, is_exact=True)
+        return
+    try:
+        with Path(path).open("w", encoding="utf-8") as file:
+            yield SafeOutput(file, is_exact=True)
+    except OSError as error:
+        raise UsageError(f"cannot write {path}: {error.strerror}") from None
+
+
+async def _look(arguments: argparse.Namespace, out: SafeOutput) -> None:
+    where = _here(arguments)
+    is_one = arguments.action in ("show", "export")
+    recording = named_recording(arguments.what) if is_one else None
+    if recording is not None:
+        _show_recording(recording, out, arguments.json)
+        return
+    shelf = _SessionBrowser(known_recordings(where), out, arguments.json)
+    if arguments.recordings:
+        await shelf.look(None, [], arguments)
+        return
+    target = target_of(arguments)
+    async with connect(
+        target,
+        permissions=Permissions(read="reject"),
+        env=parse_key_values(arguments.env, "--env"),
+        protocol_versions=versions_for(arguments),
+        dialect=arguments.dialect,
+    ) as agent:
+        if arguments.login is not None:
+            await agent.login(arguments.login)
+        try:
+            known = await (agent.list_sessions() if where is None else sessions_here(agent, where))
+        except AuthenticationRequired as error:
+            raise AuthenticationRequired(login_advice(agent, error)) from None
+        except MethodNotFound:
+            if not is_one:  # what there is besides
+                await shelf.look(None, [], arguments)
+            raise
+        known.sort(key=lambda info: info.updated_at or "", reverse=True)
+        await shelf.look(agent, known, arguments)
+
+
+def _here(arguments: argparse.Namespace) -> str | None:
+    return str(Path(arguments.cwd).absolute()) if arguments.this_directory else None
+
+
+class _SessionBrowser:
+    """The sessions of an agent and the recordings, in one row."""
+
+    def __init__(self, recordings: dict[str, tuple[Path, SessionInfo]], out: SafeOutput, as_json: bool) -> None:
+        self._recordings = recordings
+        self._out = out
+        self._as_json = as_json
+
+    async def look(self, agent: RemoteAgent | None, known: list[SessionInfo], arguments: argparse.Namespace) -> None:
+        known = [*known, *(info for _, info in self._recordings.values())]
+        match arguments.action:
+            case "list":
+                self._list(known)
+            case "search":
+                await self._search(agent, known, arguments.what)
+            case _:
+                await self._show(agent, _chosen(known, arguments.what))
+
+    def _list(self, known: list[SessionInfo]) -> None:
+        for info in known:
+            if self._as_json:
+                path = self._recordings.get(info.session_id, (None,))[0]
+                of_file = {} if path is None else {"recording": str(path)}
+                self._out.write_json({**msgspec.to_builtins(info), **of_file})
+            else:
+                when = escape_line(info.updated_at or "")[:16].replace("T", " ")
+                name, cwd, title = (escape_line(each or "") for each in (info.session_id, info.cwd, info.title))
+                self._out.write(f"{name}  {when:<16}  {cwd}  {title}".rstrip() + "\n")
+        if not known and not self._as_json:
+            sys.stderr.write("no sessions\n")
+
+    async def _search(self, agent: RemoteAgent | None, known: list[SessionInfo], text: str) -> None:
+        """Every line of every session that has the text in it, whatever the case."""
+        for info in known:
+            try:
+                items = [item async for item in self._items(agent, info)]
+            except (RequestError, ProtocolViolation) as error:
+                sys.stderr.write(
+                    f"duologue: {escape_line(info.session_id)} was left out: {escape_line(str(error), 500)}\n"
+                )
+                continue
+            for line in (line for item in items for line in _lines_of(item)):
+                if text.casefold() in line.casefold():
+                    self._found(info, line)
+
+    def _found(self, info: SessionInfo, line: str) -> None:
+        if self._as_json:
+            found = {"session_id": info.session_id, "title": info.title, "line": line}
+            self._out.write_json(found)
+        else:
+            self._out.write(f"{escape_line(info.session_id)}: {escape_line(line.strip(), 500)}\n")
+
+    async def _show(self, agent: RemoteAgent | None, info: SessionInfo) -> None:
+        if info.session_id in self._recordings:
+            _show_recording(self._recordings[info.session_id][0], self._out, self._as_json)
+        else:
+            items = [item async for item in self._items(agent, info)]
+            _write(self._out, [(info, items)], self._as_json)
+
+    async def _items(self, agent: RemoteAgent | None, info: SessionInfo) -> AsyncIterator[Item]:
+        if info.session_id in self._recordings:
+            with contextlib.suppress(UsageError):  # one that cannot be read has nothing to say
+                for _, recorded in read(self._recordings[info.session_id][0]):
+                    for item in recorded.transcript.items:
+                        yield item
+        elif agent is not None:
+            async with await agent.load_session(info.session_id, info.cwd) as session:
+                for item in session.transcript.items:
+                    yield item
+
+
+def _show_recording(path: Path, out: SafeOutput, as_json: bool) -> None:
+    sessions = read(path)
+    if not sessions:
+        raise UsageError(f"{path}: there is no session in this recording")
+    _write(out, [(info, recorded.transcript.items) for info, recorded in sessions], as_json)
+
+
+def _write(out: SafeOutput, sessions: list[tuple[SessionInfo, list[Item]]], as_json: bool) -> None:
+    if not as_json:
+        out.write("\n".join(markdown_of(info, items) for info, items in sessions))
+        return
+    for item in (item for _, items in sessions for item in items):
+        out.write_json({"item": type(item).__name__, **msgspec.to_builtins(item)})
+
+
+def _lines_of(item: Item) -> list[str]:
+    if isinstance(item, Message):
+        return item.text.splitlines()
+    return [item.title] if isinstance(item, ToolCall) else []
+
+
+def _chosen(known: list[SessionInfo], wanted: str) -> SessionInfo:
+    exact = [info for info in known if info.session_id == wanted]
+    found = exact or [info for info in known if info.session_id.startswith(wanted)]
+    if len(found) != 1:
+        raise UsageError(f"{'no' if not found else 'more than one'} session is called {wanted!r}")
+    return found[0]
+
+
+def markdown_of(info: SessionInfo, items: list[Item]) -> str:
+    """A session as a Markdown document."""
+    parts = [f"# {info.title or info.session_id}\n", f"Session `{info.session_id}` in `{info.cwd}`\n"]
+    for item in items:
+        if isinstance(item, Message):
+            parts.append(f"## {SPEAKERS[item.role]}\n\n{item.text.rstrip()}\n")
+        elif isinstance(item, ToolCall):
+            parts.append(f"- **{item.kind}**: {escape_line(item.title)} ({item.status})\n")
+    return "\n".join(parts)

@@ -1,0 +1,126 @@
+"""What can be typed in a chat beside words for the agent: `:commands` of ours, `/commands` of the agent, `@files`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+from duologue.client.session import ClientSession
+from duologue.conversation.items import Usage
+from duologue.sanitize import escape_line
+
+__all__ = ["LOCAL_COMMANDS", "completions", "help_text", "mentioned_files", "settings_text", "usage_text"]
+
+LOCAL_COMMANDS = {
+    "help": ("", "this list"),
+    "mode": ("[MODE]", "show the modes, or switch"),
+    "model": ("[MODEL]", "show the models, or switch"),
+    "set": ("[NAME VALUE]", "show the settings, or change one"),
+    "commands": ("", "the agent's own commands"),
+    "new": ("", "a new session, with the mode, settings and servers of the command line"),
+    "sessions": ("", "the sessions the agent keeps"),
+    "resume": ("ID", "go on with one of them; its first signs do"),
+    "usage": ("", "how full the context is, and what it has cost"),
+    "cancel": ("", "tell the agent to stop what it does between turns; in a turn, Ctrl-C does"),
+    "quit": ("", "leave; so does Ctrl-D"),
+}
+"""Ours begin with a colon, so that they never collide with those of an agent."""
+
+MOST_FILES = 200
+"""Files that are offered at once."""
+
+
+def help_text() -> str:
+    """What `:help` says."""
+    rows = [(f":{name} {argument}".rstrip(), told) for name, (argument, told) in LOCAL_COMMANDS.items()]
+    width = max(len(usage) for usage, _ in rows)
+    listed = "\n".join(f"  {usage:<{width}}  {told}" for usage, told in rows)
+    return f"{listed}\n  {'/name':<{width}}  a command of the agent\n  {'@path':<{width}}  attach a file\n"
+
+
+def completions(session: ClientSession | None, cwd: Path, before: str) -> Iterable[tuple[str, str, str]]:
+    """What may stand where the cursor is; nothing that could not be seen there."""
+    return (offer for offer in _offers(session, cwd, before) if offer[1].isprintable())
+
+
+def _offers(session: ClientSession | None, cwd: Path, before: str) -> Iterable[tuple[str, str, str]]:
+    word = before.rpartition(" ")[2]
+    if word.startswith("@"):
+        yield from _files(cwd, word)
+    elif before.startswith(":"):
+        yield from _local(session, before)
+    elif before.startswith("/") and " " not in before and session is not None:
+        for command in session.commands:
+            if command.name.startswith(before[1:]):
+                yield before, f"/{command.name}", escape_line(command.description)
+
+
+def _local(session: ClientSession | None, before: str) -> Iterable[tuple[str, str, str]]:
+    name, has_argument, argument = before[1:].partition(" ")
+    if not has_argument:
+        for each, (_, told) in LOCAL_COMMANDS.items():
+            if each.startswith(name):
+                yield before, f":{each}", told
+    elif session is not None:
+        for value, told in _values(session, name, argument):
+            last = argument.rpartition(" ")[2]
+            if value.startswith(last):
+                yield last, value, escape_line(told)
+
+
+def _values(session: ClientSession, name: str, argument: str) -> list[tuple[str, str]]:
+    if name == "mode" and session.modes is not None:
+        return [(mode.mode_id, mode.name) for mode in session.modes.available]
+    if name == "model" and session.models is not None:
+        return [(option.value, option.name) for option in session.models.choices]
+    if name == "set":
+        chosen, has_value, _ = argument.partition(" ")
+        if not has_value:
+            return [(setting.setting_id, setting.name) for setting in session.settings]
+        setting = next((each for each in session.settings if each.setting_id == chosen), None)
+        if setting is not None and setting.kind == "boolean":
+            return [("true", ""), ("false", "")]
+        return [] if setting is None else [(option.value, option.name) for option in setting.choices]
+    return []
+
+
+def _files(cwd: Path, word: str) -> Iterable[tuple[str, str, str]]:
+    directory, _, start = word[1:].rpartition("/")
+    try:
+        entries = sorted((cwd / directory).iterdir())
+    except OSError:
+        return
+    shown = [each for each in entries if each.name.startswith(start) and (start or not each.name.startswith("."))]
+    for entry in shown[:MOST_FILES]:
+        path = f"{directory}/{entry.name}" if directory else entry.name
+        yield word, f"@{path}{'/' if entry.is_dir() else ''}", ""
+
+
+def mentioned_files(text: str, cwd: Path) -> list[str]:
+    """The files that a line mentions as `@path`; what is no file here is just a word."""
+    words = re.findall(r"(?:^|\s)@(\S+)", text)
+    paths = [word if (cwd / word).exists() else word.rstrip(".,;:!?)") for word in words]
+    return list(dict.fromkeys(path for path in paths if path and (cwd / path).exists()))
+
+
+def settings_text(session: ClientSession) -> str:
+    """Every setting with its value and its choices."""
+    lines = [
+        f"  {escape_line(setting.setting_id)} = {_value(setting.value)}"
+        + (f"  ({', '.join(escape_line(option.value) for option in setting.choices)})" if setting.choices else "")
+        for setting in session.settings
+    ]
+    return "\n".join(lines) + "\n" if lines else "this agent has no settings\n"
+
+
+def usage_text(usage: Usage | None) -> str:
+    """How full the context is and what it has cost, as far as the agent tells."""
+    if usage is None:
+        return "the agent does not tell\n"
+    cost = "" if usage.cost is None else f", {usage.cost:g} {escape_line(usage.currency or '')}".rstrip()
+    return f"{usage.used:,} of {usage.size:,} tokens{cost}\n"
+
+
+def _value(value: str | bool | None) -> str:
+    return str(value).lower() if isinstance(value, bool) else escape_line(value or "")

@@ -1,0 +1,36 @@
+"""Agents that repeat an earlier session after they have answered the request that loads it."""
+
+from __future__ import annotations
+
+import asyncio
+from time import monotonic
+from typing import TYPE_CHECKING
+
+from duologue.client.quirks import quirks_of
+
+if TYPE_CHECKING:
+    from duologue.client.session import ClientSession
+
+__all__ = ["wait_for_late_replay"]
+
+QUIET_SECONDS = 0.25
+"""Without an update, before such a replay counts as complete: it comes in one go."""
+
+STEP_SECONDS = 0.05
+"""Between two looks: if this program stands still for a while, that counts as no more than one of them."""
+
+MAX_SECONDS = 2.0
+"""The longest wait for that; an agent that never pauses has begun to speak of something else."""
+
+
+async def wait_for_late_replay(session: ClientSession) -> None:
+    """Wait for the replay of a session that was just loaded, if its agent is known to send it after the response."""
+    has_replayed = session._has_replayed if session._is_replaying else len(session.transcript) > 0
+    if has_replayed or not quirks_of(session.agent.info).replays_late:
+        return
+    signs = session.agent._request_handler.signs
+    end, last, quiet = monotonic() + MAX_SECONDS, signs.last(session.id), 0.0
+    while quiet < QUIET_SECONDS and monotonic() < end:
+        await asyncio.sleep(STEP_SECONDS)
+        is_quiet = signs.last(session.id) == last
+        last, quiet = signs.last(session.id), quiet + STEP_SECONDS if is_quiet else 0.0

@@ -1,0 +1,227 @@
+"""What a rule is about: files by a glob, commands by their words.
+
+A pattern that allows is read narrowly, one that asks or rejects is read widely, so that each errs on the safe side:
+
+            allow                                       ask, reject
+    files   exactly what the glob says, case included   also beneath it, in any case; a bare name at any depth;
+                                                        also where links in the fixed beginning of the glob lead
+    words   exactly these, or with ` *` a command of    these words in this order anywhere, the program in any
+            `reviewed_commands` and harmless arguments  directory and by any link; arguments follow or not
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TypeAlias
+
+from duologue.client.permissions.actions import ActionContext, CommandInvocation
+from duologue.client.permissions.command_line import join, program_of, split
+from duologue.client.permissions.reviewed_commands import REVIEWED, ReviewedCommand, reviewed
+from duologue.client.permissions.sensitive_paths import casefold_path
+from duologue.client.permissions.tool_input import MOST_CHARACTERS
+
+__all__ = ["CommandPattern", "PathPattern", "Pattern", "named_files", "offered_patterns", "runs_anything"]
+
+_LAUNCHERS = """
+sh bash dash ash ksh zsh fish csh tcsh pwsh powershell cmd busybox toybox
+python pypy node nodejs deno bun ruby perl php lua luajit r rscript julia java jshell groovy scala kotlin osascript
+tclsh wish awk gawk mawk nawk sed ed ex vi vim nvim view emacs nano less more man gdb lldb expect sqlite psql mysql
+irb ghci env xargs find fd parallel nice ionice nohup time timeout stdbuf setsid sudo doas su runuser chroot unshare
+nsenter strace ltrace watch script tmux screen entr watchexec at batch crontab systemd-run flatpak-spawn command exec
+eval source builtin npx pnpx bunx uvx pipx make gmake just task rake gradle mvn ant bazel cmake ninja tox nox ssh scp
+sftp rsync docker podman nerdctl kubectl tar zip curl wget nc ncat socat open start xdg-open ld-linux ld
+taskset flock prlimit setarch linux chrt numactl setpriv capsh pkexec bwrap firejail cgexec valgrind perf rlwrap split
+"""
+LAUNCHERS = frozenset(_LAUNCHERS.split())
+"""Programs that run, or write, what their arguments or files say: not complete, and never a reason to allow."""
+
+_RUNNING_WORDS = """
+-c -e -x -m run exec dlx x test start eval shell tool install script config alias bisect filter-branch rebase difftool
+mergetool submodule
+"""
+RUNNING_WORDS = frozenset(_RUNNING_WORDS.split())
+"""Words after which other programs run what follows, or something that can be changed beforehand."""
+
+WORDS_IN_A_LINE = re.compile(r"[\w./+@%:,-]+")
+
+
+class PathPattern:
+    """A glob: `*` and `?` stay within a name, `**` crosses directories; relative to the session's directory."""
+
+    def __init__(self, text: str) -> None:
+        if not text.strip() or "\0" in text:
+            raise ValueError("a rule for files names a file")
+        self.text = text
+        self._glob = str(Path(text).expanduser()) if text.startswith("~") else text.removeprefix("./")
+
+    @cached_property
+    def _exact(self) -> re.Pattern[str]:
+        return re.compile(_translated(self._glob))
+
+    @cached_property
+    def _wide(self) -> re.Pattern[str]:
+        glob = casefold_path(self._glob.rstrip("/").removesuffix("/**") or "/")
+        anywhere = "" if "/" in glob else "(.*/)?"
+        return re.compile(f"{anywhere}{_translated(glob)}(/.*)?")
+
+    def matches_strictly(self, path: str, scene: ActionContext) -> bool:
+        """Whether a rule that allows is about this file."""
+        is_there = self._glob.startswith("/") or path.startswith(_folder(scene.cwd))
+        return is_there and self._exact.fullmatch(self._seen_from(path, scene.cwd)) is not None
+
+    def may_match(self, path: str, scene: ActionContext) -> bool:
+        """Whether a rule that asks or rejects may be about this file."""
+        seen = {self._seen_from(path, root) for root in (scene.cwd, *scene.roots)}
+        if any(self._wide.fullmatch(casefold_path(each)) for each in seen):
+            return True
+        return any(real.fullmatch(casefold_path(path)) for real in self._behind_links(scene))
+
+    def _behind_links(self, scene: ActionContext) -> Iterator[re.Pattern[str]]:
+        """Yield what the pattern means where the links in its fixed beginning lead at this moment."""
+        glob = self._glob.rstrip("/").removesuffix("/**") or "/"
+        fixed = re.match(r"([^*?]*(/|$))?", glob)
+        start = fixed.group() if fixed else ""
+        for root in dict.fromkeys([scene.cwd, *scene.roots]):
+            written = Path(root, start)
+            real = os.path.realpath(written)
+            if start and real != str(written):
+                rest = glob[len(start) :]
+                beneath = (
+                    re.escape(casefold_path(_folder(real))) + _translated(casefold_path(rest))
+                    if rest
+                    else re.escape(casefold_path(real))
+                )
+                yield re.compile(f"{beneath}(/.*)?")
+
+    def _seen_from(self, path: str, root: str) -> str:
+        """The path as the glob is written: from the top, or from a directory as long as it lies there."""
+        return path if self._glob.startswith("/") else path.removeprefix(_folder(root))
+
+
+class CommandPattern:
+    """The words of a command. ` *` at the end of one that allows stands for arguments that are known to be harmless."""
+
+    def __init__(self, text: str, *, allows: bool) -> None:
+        self.text = text
+        body, star, rest = text.partition(" *")
+        self.takes_arguments = bool(star) and not rest.strip()
+        words = split(body if allows else " ".join(word for word in text.split() if word != "*"))
+        if words is None or (star and rest.strip() and allows):
+            raise ValueError(f"a rule is one simple command, and perhaps ` *` at its end, not {text!r}")
+        self.words = tuple(words)
+        if allows and self.takes_arguments and self._reviewed is None:
+            raise ValueError(_not_reviewed(text, self.words))
+
+    @property
+    def _reviewed(self) -> ReviewedCommand | None:
+        entry = reviewed(self.words)
+        return entry if entry is not None and entry.words == self.words else None
+
+    def matches_strictly(self, command: CommandInvocation) -> bool:
+        """Whether a rule that allows is about this command."""
+        if command.env:
+            return False
+        if not self.takes_arguments:
+            return command.words == self.words
+        entry, size = self._reviewed, len(self.words)
+        if entry is None or command.words[:size] != self.words:
+            return False
+        return entry.accepts(command.words[size:], command.place)
+
+    def may_match(self, command: CommandInvocation) -> bool:
+        """Whether a rule that asks or rejects may be about this command."""
+        said = command.words or WORDS_IN_A_LINE.findall(command.line)
+        return self._occurs_in(said) or self._occurs_in([_linked_program(command), *said[1:]])
+
+    def is_hidden_in(self, command: CommandInvocation) -> bool:
+        """Whether the words of this rule stand inside an argument, where another program may find and run them."""
+        return self._occurs_in(WORDS_IN_A_LINE.findall(" ".join(command.words)))
+
+    def _occurs_in(self, said: Iterable[str]) -> bool:
+        following = iter(said)
+        return all(any(_is_word(wanted, word) for word in following) for wanted in self.words)
+
+
+Pattern: TypeAlias = PathPattern | CommandPattern
+
+
+def runs_anything(words: Sequence[str]) -> bool:
+    """Whether this is known to run what its arguments or files say: a reason to ask, never one to allow."""
+    program, *rest = words
+    if program_of(program) in LAUNCHERS or any(word in RUNNING_WORDS for word in rest):
+        return True
+    # What stands directly after a program with commands of its own decides what the rest means: `git -c …`.
+    return program_of(program) in {
+        "git",
+        "hg",
+        "svn",
+        "npm",
+        "pnpm",
+        "yarn",
+        "cargo",
+        "go",
+        "uv",
+        "pip",
+        "poetry",
+    } and (not rest or rest[0].startswith("-"))
+
+
+def offered_patterns(command: CommandInvocation) -> list[str]:
+    """Rules that a person may be offered to allow this and its like from now on: the narrowest first."""
+    if not command.words or command.env:
+        return []
+    exact = join(command.words)
+    try:
+        CommandPattern(exact, allows=True)
+    except ValueError:
+        return []
+    entry = reviewed(command.words)
+    wide = [] if entry is None else [f"{entry.name} *"]
+    return [exact, *(each for each in wide if CommandPattern(each, allows=True).matches_strictly(command))]
+
+
+def named_files(command: CommandInvocation) -> list[str]:
+    """Return the files that a reviewed command is given, from the top; nothing is known of other commands."""
+    entry = reviewed(command.words)
+    if entry is None:
+        return []
+    return [
+        str(Path(command.place, each)) for each in entry.files(command.words[len(entry.words) :]) if "\0" not in each
+    ]
+
+
+def _not_reviewed(text: str, words: Sequence[str]) -> str:
+    """Say why ` *` is refused here, and what to write instead."""
+    alike = [f"'{entry.name} *'" for entry in REVIEWED if entry.words[0] == program_of(words[0])]
+    others = f", or one of {', '.join(alike)}" if alike else ""
+    return (
+        f"{text!r} allows arguments that are not known to be harmless: they may run any program or write any file; "
+        f"write each command with all its arguments as a rule of its own{others}"
+    )
+
+
+def _folder(root: str) -> str:
+    return root.rstrip("/") + "/"
+
+
+def _is_word(wanted: str, word: str) -> bool:
+    return wanted.casefold() in (word.casefold(), word.casefold().rpartition("/")[2])
+
+
+def _linked_program(command: CommandInvocation) -> str:
+    """Return the file that a program given with its directory really is."""
+    program = command.words[0] if command.words else ""
+    if "/" not in program or "\0" in program or len(program) > MOST_CHARACTERS:
+        return program
+    return os.path.realpath(Path(command.place, program))
+
+
+def _translated(glob: str) -> str:
+    """The glob as a regular expression; only stars and question marks mean anything."""
+    parts = re.split(r"(\*\*/|\*\*|\*|\?)", glob)
+    signs = {"**/": "(.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
+    return "(?s:" + "".join(signs.get(part, re.escape(part)) for part in parts) + ")"

@@ -1,0 +1,92 @@
+"""Places that need a word of their own: files that other programs obey, and files that hold secrets.
+
+Both are known by their names, at any depth, however the case of the letters is written. The lists err on the side of
+asking once too often.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from fnmatch import translate
+
+__all__ = ["casefold_path", "is_protected", "is_secret_path"]
+
+PROTECTED = """
+# Version control runs hooks, and its settings name programs to run; a nested repository has them too. Any directory
+# with a file called HEAD may be one.
+.git/ HEAD .gitmodules .gitconfig .gitattributes .hg/ .hgrc .svn/ .subversion/ .jj/ .bzr/
+.githooks/ .git-hooks/ .hooks/ .husky/ .huskyrc* .pre-commit-config.yaml .pre-commit-hooks.yaml .overcommit.yml
+lefthook.* .lefthook.* lefthook-local.* .lefthook-local.* .lefthook/ .lintstagedrc*
+# Services run what these say, with the secrets of the project.
+.github/ .gitlab/ .gitlab-ci.yml .gitea/ .forgejo/ .circleci/ .buildkite/ .woodpecker/ .woodpecker.* .drone.*
+.travis.yml .appveyor.yml appveyor.yml azure-pipelines.* .azure-pipelines/ bitbucket-pipelines.yml jenkinsfile
+cloudbuild.yaml
+# Editors and debuggers run tasks and trust what the settings of a project say.
+.vscode/ .vs/ .idea/ .zed/ .fleet/ .nova/ .helix/ .lapce/ .theia/ .vim/ .nvim/ .emacs.d/
+.devcontainer/ .devcontainer.json .exrc .vimrc _vimrc .gvimrc .lvimrc .vimrc.local .local.vimrc .ideavimrc .nvimrc
+.nvim.lua .nvim.fnl .emacs .dir-locals*.el *.code-workspace *.sublime-project .kateproject .project .settings/
+.gitpod.yml .gitpod/ .idx/ .replit .ona/ .gdbinit .gdbearlyinit .lldbinit* .pdbrc* .pythonrc* .irbrc .pryrc .rprofile
+.renviron .ghci .psqlrc .sqliterc .octaverc
+# Python runs these whenever it starts.
+sitecustomize.py usercustomize.py *.pth
+# Agents and MCP servers: their instructions, permissions, commands and start files.
+agents.md agents.*.md agent.md claude.md claude.*.md gemini.md qwen.md warp.md crush.md skill.md
+.cursorrules .windsurfrules .clinerules/ .roorules* .roomodes .rules .goosehints .augment-guidelines .continuerules
+.agents/ .agent/ .claude/ .cursor/ .gemini/ .codex/ .continue/ .goose/ .kiro/ .qwen/ .opencode/ .windsurf/ .duologue/
+.codeium/ .cline/ .roo/ .kilocode/ .augment/ .amazonq/ .junie/ .trae/ .amp/ .factory/ .crush/ .openhands/
+.copilot/ .aider* .mcp.json mcp.json .mcp/ .claude.json opencode.json opencode.jsonc crush.json .crush.json
+# What runs when somebody merely enters a directory, opens a terminal or logs in.
+.envrc .direnvrc mise.toml .mise.toml mise.*.toml .mise.*.toml .mise/ .tool-versions .asdfrc
+.profile .inputrc .login .xprofile .xinitrc .xsession .xsessionrc .pam_environment .forward .screenrc .tmux.conf
+.bashrc .bash_profile .bash_login .bash_logout .bash_aliases .zshrc .zshenv .zprofile .zlogin .zlogout .oh-my-zsh/
+.kshrc .cshrc .tcshrc .config/ .local/bin/ .local/lib/ .local/share/ library/launchagents/ .ssh/ .gnupg/
+# Where packages and images come from, under whose name, and which programs are asked for it.
+.npmrc .yarnrc .yarnrc.yml .yarn/ .pnpmfile.* .pypirc .netrc pip.conf pip.ini .pip/ .cargo/ .gemrc .bundle/ .condarc
+.m2/ .mvn/ .gradle/ .bazelrc .docker/ .kube/ .aws/ .terraformrc .curlrc .wgetrc
+"""
+
+CONFIDENTIAL = """
+.env .env.* *.env .envrc .netrc _netrc .pgpass .my.cnf .npmrc .yarnrc.yml .pypirc .htpasswd
+.git-credentials .dockercfg .docker/ .vault-token .aws/ .azure/ .kube/ .ssh/ .gnupg/ .password-store/
+.config/gcloud/ .config/gh/ .config/hub .secrets/ secrets/
+id_rsa* id_dsa* id_ecdsa* id_ed25519* *.pem *.key *.ppk *.p12 *.pfx *.jks *.keystore *.kdbx *.keychain*
+*.asc *.age *.tfstate *.tfvars credentials credentials.* *credentials*.json secret secret.* secrets.*
+*_secret*.json *-secret*.json token token.* tokens.* *_token *_token.* *-token.* service-account*.json
+cookies.sqlite key4.db logins.json
+"""
+HARMLESS = re.compile(r"\.env\.(example|sample|template|dist)")
+"""Made to be read by everybody."""
+
+
+def _names(listed: str) -> re.Pattern[str]:
+    """What a list means: a name that ends with a slash is a directory, with all that is in it."""
+    patterns = [name.casefold() for line in listed.splitlines() if not line.startswith("#") for name in line.split()]
+    folders = [pattern.removesuffix("/") for pattern in patterns if pattern.endswith("/")]
+    files = [pattern for pattern in patterns if not pattern.endswith("/")]
+    # In place of a directory there may be a file that says where it is, as `.git` is in a worktree.
+    return re.compile("|".join(translate(name) for name in [*files, *folders, *(f"{name}/*" for name in folders)]))
+
+
+_PROTECTED, _CONFIDENTIAL = _names(PROTECTED), _names(CONFIDENTIAL)
+
+
+def casefold_path(path: str) -> str:
+    """A path as the most forgiving file system compares it: without case, invisible signs and ways to compose."""
+    seen = [sign for sign in unicodedata.normalize("NFKC", path) if unicodedata.category(sign) != "Cf"]
+    return "".join(seen).casefold()
+
+
+def is_protected(path: str) -> bool:
+    """Whether other programs act on what stands in this file."""
+    return _is_named(path, _PROTECTED)
+
+
+def is_secret_path(path: str) -> bool:
+    """Whether the name of this file says that it holds keys, tokens or passwords."""
+    return _is_named(path, _CONFIDENTIAL) and not HARMLESS.fullmatch(casefold_path(path).rpartition("/")[2])
+
+
+def _is_named(path: str, names: re.Pattern[str]) -> bool:
+    parts = casefold_path(path).strip("/").split("/")
+    return any(names.fullmatch("/".join(parts[start:])) for start in range(len(parts)))

@@ -1,0 +1,71 @@
+"""What the user of a session can change: its mode, its model, its settings and its title."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, TypeVar
+
+from duologue.client.session_state import SessionState
+from duologue.client.supervisor import MODE, MODEL, UserSettings
+from duologue.conversation.updates import SettingsUpdate
+from duologue.errors import InvalidParams
+from duologue.protocol.interfaces import AgentProxy
+
+if TYPE_CHECKING:
+    from duologue.client.agent import RemoteAgent
+
+__all__ = ["SessionControls"]
+
+T = TypeVar("T")
+
+
+class SessionControls(SessionState):
+    """A session as far as it can be set."""
+
+    id: str
+    agent: RemoteAgent
+    _user_settings: UserSettings
+
+    @abstractmethod
+    async def _request(self, ask: Callable[[AgentProxy], Awaitable[T]]) -> T:
+        """Ask the agent about this session."""
+
+    async def set_mode(self, mode_id: str) -> None:
+        """Switch the mode: by the setting of category `mode` where there is one."""
+        setting = next((each for each in self.settings if each.category == "mode"), None)
+        if setting is not None:
+            await self.set_option(setting.setting_id, mode_id)
+            return
+        await self._request(lambda proxy: proxy.set_mode(self.id, mode_id))
+        self._user_settings.add(MODE)
+        self.transcript.set_mode(mode_id)
+
+    async def set_model(self, model_id: str) -> None:
+        """Switch the model, however the agent lets us."""
+        setting = next((each for each in self.settings if each.category == "model"), None)
+        if setting is not None:
+            await self.set_option(setting.setting_id, model_id)
+        elif self._models is not None:
+            await self._request(lambda proxy: proxy.set_model(self.id, model_id))
+            self._user_settings.add(MODEL)
+            self.model_was_set(model_id)
+        else:
+            raise InvalidParams("this agent has no models to choose from")
+
+    async def set_option(self, setting_id: str, value: str | bool) -> None:
+        """Change a setting; the agent answers with all of them."""
+        settings = await self._request(lambda proxy: proxy.set_setting(self.id, setting_id, value))
+        self._user_settings.add(setting_id)
+        self.transcript.apply(SettingsUpdate(settings=settings))
+
+    async def set_title(self, title: str) -> str:
+        """Give the session a title; as the agent stored it."""
+        self.agent._require("title", "give sessions a title")
+        self.transcript.title = await self._request(lambda proxy: proxy.set_title(self.id, title))
+        return self.transcript.title
+
+    async def status(self) -> str:
+        """What the agent says of it: `open`, `saved`."""
+        self.agent._require("status", "tell the status of a session")
+        return await self._request(lambda proxy: proxy.session_status(self.id))

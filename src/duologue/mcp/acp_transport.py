@@ -1,0 +1,133 @@
+"""MCP carried over ACP: a server that lives in the client, reached by the request `mcp/message`.
+
+Each request to the server is one such request, with an id of its own that the client's notifications about it repeat.
+There is no handshake and no state: only MCP 2026-07-28 travels this way, whose requests say in their `_meta` which
+version they speak and what the caller can do. The SDK writes that by itself. What it takes for a pair of streams is
+here; cancelling a request is cancelling ours.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from itertools import count
+from typing import Any
+
+import anyio
+from mcp.shared.message import SessionMessage
+from mcp_types import (
+    INTERNAL_ERROR,
+    ErrorData,
+    JSONRPCError,
+    JSONRPCMessage,
+    JSONRPCNotification,
+    JSONRPCRequest,
+    JSONRPCResponse,
+    RequestId,
+)
+
+from duologue.conversation.content import JsonObject
+from duologue.errors import ConnectionLost, DuologueError, RequestError
+from duologue.mcp.acp_channel import AcpChannel, SendMessage
+from duologue.mcp.stdio_streams import Reader, Writer
+
+__all__ = ["acp_streams"]
+
+_ids = count(1)
+"""Process-wide: an id must not be active twice for one server, whichever session uses it."""
+
+
+@asynccontextmanager
+async def acp_streams(server_id: str, carrier: AcpChannel) -> AsyncGenerator[tuple[Reader, Writer]]:
+    """The streams to a server of the client."""
+    async with asyncio.TaskGroup() as group:
+        ends = _Ends(server_id, carrier.send, group)
+        with carrier.route(server_id, ends.deliver):
+            yield ends.reader, ends.writer
+        ends.cancel_all()
+
+
+class _Ends:
+    def __init__(self, server_id: str, send: SendMessage, group: asyncio.TaskGroup) -> None:
+        self._server_id = server_id
+        self._send = send
+        self._group = group
+        self._calls: dict[RequestId, asyncio.Task[None]] = {}
+        self._active: set[str] = set()
+        self._arrived: asyncio.Queue[JSONRPCMessage | None] = asyncio.Queue()
+        self.reader = _Answers(self._arrived)
+        self.writer = _Requests(self)
+
+    def write(self, message: JSONRPCMessage) -> None:
+        """What the SDK says. Of its notifications only the cancelling of a request has a meaning here."""
+        match message:
+            case JSONRPCRequest():
+                self._calls[message.id] = self._group.create_task(self._forward(message))
+            case JSONRPCNotification(method="notifications/cancelled", params={"requestId": int() | str() as id}):
+                if (call := self._calls.get(id)) is not None:
+                    call.cancel()
+            case _:
+                pass
+
+    def deliver(self, request_id: str, method: str, params: JsonObject | None) -> None:
+        """A notification about one of the requests that are active; any other is late and means nothing."""
+        if request_id in self._active:
+            self._arrived.put_nowait(JSONRPCNotification(jsonrpc="2.0", method=method, params=params))
+
+    def cancel_all(self) -> None:
+        for call in self._calls.values():
+            call.cancel()
+
+    async def _forward(self, request: JSONRPCRequest) -> None:
+        # A text is the id of a subscription, which the server repeats; numbers begin anew with every connection.
+        request_id = request.id if isinstance(request.id, str) else f"mcp-{next(_ids)}"
+        self._active.add(request_id)
+        try:
+            carrier = await self._send(self._server_id, request_id, request.method, request.params)
+            answer = _read_carrier(request.id, carrier)
+        except ConnectionLost:
+            self._arrived.put_nowait(None)
+            return
+        except RequestError as error:
+            answer = _failed(request.id, error.code, str(error), error.data)
+        except DuologueError as error:
+            answer = _failed(request.id, INTERNAL_ERROR, str(error))
+        finally:
+            self._active.discard(request_id)
+            del self._calls[request.id]
+        self._arrived.put_nowait(answer)
+
+
+class _Answers(Reader):
+    def __init__(self, arrived: asyncio.Queue[JSONRPCMessage | None]) -> None:
+        self._arrived = arrived
+
+    async def receive(self) -> SessionMessage | Exception:
+        if (message := await self._arrived.get()) is None:
+            raise anyio.EndOfStream
+        return SessionMessage(message)
+
+
+class _Requests(Writer):
+    def __init__(self, ends: _Ends) -> None:
+        self._ends = ends
+
+    async def send(self, item: SessionMessage, /) -> None:
+        """Send one message; its answer comes by the other stream."""
+        self._ends.write(item.message)
+
+
+def _read_carrier(id: RequestId, carrier: JsonObject) -> JSONRPCMessage:
+    """The inner answer; where there is a result it counts, whatever else is there."""
+    match carrier:
+        case {"result": dict()}:
+            return JSONRPCResponse(jsonrpc="2.0", id=id, result=carrier["result"])
+        case {"error": {"code": int(code), "message": str(message)} as error}:
+            return _failed(id, code, message, error.get("data"))
+        case _:
+            return _failed(id, INTERNAL_ERROR, "the client's answer holds neither a result nor an error")
+
+
+def _failed(id: RequestId, code: int, message: str, data: Any = None) -> JSONRPCError:
+    return JSONRPCError(jsonrpc="2.0", id=id, error=ErrorData(code=code, message=message, data=data))

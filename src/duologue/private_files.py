@@ -1,0 +1,108 @@
+"""Files and directories that only their owner may use, whatever the umask says: mode 0600 and 0700."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+__all__ = ["DIRECTORY_MODE", "FILE_MODE", "PrivateFile", "make_private_directory", "make_private_file"]
+
+DIRECTORY_MODE = 0o700
+FILE_MODE = 0o600
+
+
+def make_private_directory(path: Path) -> None:
+    """Make it and its parents, and see that it is still there after a power cut; leave one that exists as it is."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        path.mkdir(mode=DIRECTORY_MODE)
+    except FileExistsError:
+        if not path.is_dir():
+            raise
+        return
+    # mkdir gives the mode less the umask.
+    path.chmod(DIRECTORY_MODE)
+    parent = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(parent)
+    finally:
+        os.close(parent)
+
+
+def make_private_file(path: Path) -> None:
+    """Make an empty file, or see that nobody else may read the one that exists."""
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, FILE_MODE)
+    except FileExistsError:
+        # Not by opening it: closing it again would drop the locks that SQLite has on it in this process.
+        if path.stat().st_mode & 0o777 != FILE_MODE:
+            path.chmod(FILE_MODE)
+        return
+    try:
+        os.fchmod(descriptor, FILE_MODE)
+    finally:
+        os.close(descriptor)
+
+
+class PrivateFile:
+    """A file that only we may write or read: made with mode 0600, and refused if it is anything else.
+
+    Raises:
+        ValueError: It belongs to somebody else, others may read or write it, or it is not a plain file.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        # What the path means is settled now: a link or a relative path may mean something else later.
+        self.path = Path(path).expanduser().resolve()
+        if self.path.exists():
+            self._check(self.path.stat())
+
+    def read(self) -> str:
+        """All of it, or nothing if it is not there yet."""
+        try:
+            with self.path.open(encoding="utf-8") as file:
+                self._check(os.fstat(file.fileno()))
+                return file.read()
+        except FileNotFoundError:
+            return ""
+
+    def append(self, line: str) -> None:
+        """Add one line, whole."""
+        self.path.parent.mkdir(parents=True, exist_ok=True, mode=DIRECTORY_MODE)
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
+        fd = os.open(self.path, flags, FILE_MODE)
+        try:
+            self._check(os.fstat(fd))
+            data = f"{line}\n".encode()
+            if os.write(fd, data) != len(data):
+                raise OSError(f"{self.path}: no room for a whole line")
+        finally:
+            os.close(fd)
+
+    def state(self) -> tuple[int, ...] | None:
+        """What changes when it is written or replaced; None if there is no file."""
+        try:
+            info = self.path.stat()
+        except OSError:
+            return None
+        return info.st_dev, info.st_ino, info.st_size, info.st_mtime_ns, info.st_mode
+
+    def is_at(self, path: str) -> bool:
+        """Whether that path leads to it, by whatever name."""
+        try:
+            return str(self.path) == os.path.realpath(path) or self.path.samefile(path)
+        except OSError:
+            return False
+
+    def is_beneath(self, root: str) -> bool:
+        """Whether it stands in that directory, whose path holds no links, or deeper."""
+        return self.path.is_relative_to(root)
+
+    def _check(self, info: os.stat_result) -> None:
+        if not stat.S_ISREG(info.st_mode):
+            raise ValueError(f"{self.path}: not a plain file")
+        if os.name == "posix" and info.st_uid not in (0, os.geteuid()):
+            raise ValueError(f"{self.path}: belongs to somebody else")
+        if os.name == "posix" and stat.S_IMODE(info.st_mode) & 0o077:
+            raise ValueError(f"{self.path}: others may use it; say: chmod 600 {self.path}")

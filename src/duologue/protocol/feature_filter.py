@@ -1,0 +1,211 @@
+"""What is unstable in the version that is spoken, and left out unless it was switched on.
+
+The generated tables (`schema/vN/stable.py`) say what is stable. Everything else belongs to one of the features below,
+and is advertised and sent only if that feature was switched on. Reading is never restricted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
+from functools import cached_property
+from importlib import import_module
+from typing import Any, TypeAlias, TypeVar, get_args
+
+from msgspec import Struct
+from msgspec.structs import FieldInfo, fields, replace
+
+from duologue.errors import MethodNotFound
+from duologue.schema.base import Method, Notification
+from duologue.schema.lenient_errors import is_array
+from duologue.schema.stability import Stability
+from duologue.schema.unions import WireUnion
+
+__all__ = ["EVERYTHING", "FEATURES", "FeatureFilter", "Unstable", "enabled_features"]
+
+Unstable: TypeAlias = bool | AbstractSet[str]
+"""Which unstable features are switched on: all, none, or those named."""
+
+T = TypeVar("T")
+
+FEATURES: dict[str, tuple[str, ...]] = {
+    "archive": (
+        "session/archive",
+        "session/unarchive",
+        "SessionCapabilities.archive",
+        "ListSessionsRequest.archived",
+        "SessionInfo.archived",
+    ),
+    "auth_status": ("auth/status", "auth/status_update", "AgentAuthCapabilities.status"),
+    "fork": ("session/fork", "SessionCapabilities.fork"),
+    "mcp_over_acp": ("mcp/message", "McpCapabilities.acp", "McpServerAcp"),
+    "plan": ("ClientCapabilities.plan", "PlanUpdate", "PlanRemoved", "PlanFile", "PlanMarkdown"),
+    "providers": ("providers/list", "providers/set", "providers/disable", "AgentCapabilities.providers"),
+    "status": ("session/status", "SessionCapabilities.status"),
+    "subagents": (
+        "ClientCapabilities.subagents",
+        "SubagentUpdate",
+        "SessionMessage",
+        "SessionMessageChunk",
+        "BackgroundSubagent",
+    ),
+    "system_prompt": (
+        "SessionCapabilities.systemPrompt",
+        "NewSessionRequest.systemPrompt",
+        "LoadSessionRequest.systemPrompt",
+        "ResumeSessionRequest.systemPrompt",
+        "ForkSessionRequest.systemPrompt",
+    ),
+    "title": ("session/set_title", "SessionCapabilities.title"),
+    "usage": ("PromptResponse.usage", "WorkState.usage", "WorkStateUpdate.usage"),
+}
+"""The names of the features, and the parts of the protocol that belong to each: methods, classes, and fields of
+classes. A part that is stable in the version that is spoken is never left out."""
+
+EVERYTHING = frozenset(FEATURES)
+
+
+def enabled_features(unstable: Unstable) -> frozenset[str]:
+    """The names of the features that are switched on.
+
+    Raises:
+        ValueError: There is no such feature.
+    """
+    if isinstance(unstable, bool):
+        return EVERYTHING if unstable else frozenset()
+    names = frozenset(unstable)
+    if not names <= EVERYTHING:
+        listed = ", ".join(sorted(FEATURES))
+        raise ValueError(f"unstable={unstable!r}: it takes True, False or a set of these names: {listed}")
+    return names
+
+
+class FeatureFilter:
+    """Leaves out what is unstable and not switched on, in one version of the protocol.
+
+    Args:
+        version: The version that is spoken.
+        switched: The names of the features that are switched on.
+        switch: What switches a feature on, for error messages: `connect` or `Agent`.
+    """
+
+    def __init__(self, version: int, switched: frozenset[str], switch: str) -> None:
+        self._version = version
+        self._switched = switched
+        self._switch = switch
+        self._walks: dict[type[Struct], list[tuple[FieldInfo, str | None]]] = {}
+
+    @cached_property
+    def _closed(self) -> dict[str, str]:
+        """The parts that are left out, each with the name of its feature."""
+        if self._switched == EVERYTHING:
+            return {}
+        stable: Stability = import_module(f"duologue.schema.v{self._version}.stable").STABLE
+        return {
+            part: name
+            for name, parts in FEATURES.items()
+            if name not in self._switched
+            for part in parts
+            if not _is_stable(part, stable)
+        }
+
+    def allows(self, name: str) -> bool:
+        """Whether a feature is switched on, or stable as a whole."""
+        return name not in self._closed.values()
+
+    def serves(self, method: Method[Any, Any] | Notification[Any]) -> bool:
+        """Whether a method or notification may be sent, and be offered."""
+        return method.name not in self._closed
+
+    def check(self, method: Method[Any, Any], params: object) -> None:
+        """Refuse to send a request that is not switched on, or asks for something that is not.
+
+        Raises:
+            MethodNotFound: Naming the feature to switch on.
+        """
+        closed = [method.name] if method.name in self._closed else []
+        if self._closed and not closed and not _is_custom(method):
+            self._without(params, closed)
+        if closed:
+            name = self._closed[closed[0]]
+            raise MethodNotFound(
+                f"{closed[0]} is unstable in version {self._version} of the protocol, and switched off; "
+                f"`{self._switch}(…, unstable={{{name!r}}})` switches it on"
+            )
+
+    def sendable(self, notification: Notification[T], params: T) -> T | None:
+        """The parameters of a notification without what is not switched on; None if it is not to be sent."""
+        if _is_custom(notification):
+            return params
+        return self.strip(params) if self.serves(notification) else None
+
+    def strip(self, message: T) -> T | None:
+        """A message without what is not switched on; None if nothing is left of it."""
+        return self._without(message, []) if self._closed else message
+
+    def _without(self, value: Any, lost: list[str]) -> Any:
+        """The value without closed parts, which are added to `lost`; None in the place of a class that is closed."""
+        if is_array(value):
+            return self._items_without(value, lost)
+        if not isinstance(value, Struct):
+            return value
+        if type(value).__name__ in self._closed:
+            lost.append(type(value).__name__)
+            return None
+        changes: dict[str, Any] = {}
+        for field, closed in self._walk(type(value)):
+            before = getattr(value, field.name)
+            after = self._without(before, lost) if closed is None else field.default
+            if after is before:
+                continue
+            if closed is not None:
+                lost.append(closed)
+            elif after is None and field.required:
+                return None
+            changes[field.name] = after
+        return replace(value, **changes) if changes else value
+
+    def _items_without(self, items: list[Any], lost: list[str]) -> list[Any]:
+        pairs = [(item, self._without(item, lost)) for item in items]
+        if all(after is before for before, after in pairs):
+            return items
+        return [after for before, after in pairs if after is not None or before is None]
+
+    def _walk(self, kind: type[Struct]) -> list[tuple[FieldInfo, str | None]]:
+        """The fields of a class that are closed, or lead to something that is."""
+        walk = self._walks.get(kind)
+        if walk is None:
+            walk = self._walks[kind] = []
+            for field in fields(kind):
+                part = f"{kind.__name__}.{field.encode_name}"
+                if part in self._closed:
+                    walk.append((field, part))
+                elif self._leads(list(_classes_in(field.type))):
+                    walk.append((field, None))
+        return walk
+
+    def _leads(self, kinds: list[type[Struct]]) -> bool:
+        return any(kind.__name__ in self._closed for kind in kinds) or any(self._walk(kind) for kind in kinds)
+
+
+def _is_custom(method: Method[Any, Any] | Notification[Any]) -> bool:
+    """Custom methods carry what their authors like."""
+    return method.name.startswith("_")
+
+
+def _is_stable(part: str, stable: Stability) -> bool:
+    kind, _, field = part.partition(".")
+    if "/" in part:
+        return part in stable.methods
+    return field in stable.fields.get(kind, ()) if field else part in stable.definitions
+
+
+def _classes_in(kind: Any) -> Iterator[type[Struct]]:
+    """The classes of messages that a type is made of."""
+    parts: tuple[Any, ...] = get_args(kind)
+    if isinstance(kind, type) and issubclass(kind, Struct):
+        yield kind
+    elif isinstance(kind, type) and issubclass(kind, WireUnion):
+        parts = kind.members
+    for part in parts:
+        yield from _classes_in(part)

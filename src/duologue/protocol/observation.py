@@ -1,0 +1,92 @@
+"""What the messages of a session mean to somebody who only listens: a reader of recordings.
+
+version 1    the answer to a prompt ends its turn
+version 2    an idle state does
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from msgspec import Raw
+
+from duologue.conversation.content import Content
+from duologue.conversation.updates import StateUpdate, Update
+from duologue.protocol.v1 import content as content_v1
+from duologue.protocol.v1 import updates as updates_v1
+from duologue.protocol.v1.terminal_meta import terminal_updates
+from duologue.protocol.v2 import content as content_v2
+from duologue.protocol.v2 import tools as tools_v2
+from duologue.protocol.v2 import updates as updates_v2
+from duologue.schema import v1, v2
+from duologue.schema.codec import decode
+
+__all__ = ["ObservedMessage", "ends_turn", "observe"]
+
+
+class ObservedMessage(NamedTuple):
+    """What one message says about a session: it prompts the agent, or tells of a change."""
+
+    session_id: str
+    prompt: Sequence[Content] = ()
+    updates: Sequence[Update] = ()
+
+
+def observe(version: int, method: str, params: Raw) -> ObservedMessage | None:
+    """What a request or notification says about a session; None if it says nothing that is shown.
+
+    Raises:
+        InvalidParams: It should, but cannot be read.
+    """
+    read = _READERS.get((version, method))
+    return None if read is None else read(params)
+
+
+def ends_turn(version: int, answered: str | None = None, update: Update | None = None) -> bool:
+    """Whether a turn ends with the answer to this method, or with this update."""
+    if version == 1:
+        return answered == "session/prompt"
+    return isinstance(update, StateUpdate) and update.state == "idle"
+
+
+def _prompt_v1(params: Raw) -> ObservedMessage:
+    request = decode(v1.PromptRequest, params)
+    return ObservedMessage(request.session_id, prompt=content_v1.blocks_from_wire(request.prompt))
+
+
+def _update_v1(params: Raw) -> ObservedMessage:
+    told = decode(v1.SessionNotification, params)
+    update = updates_v1.update_from_wire(told.update)
+    return ObservedMessage(told.session_id, updates=[*terminal_updates(update), update])
+
+
+def _question_v1(params: Raw) -> ObservedMessage:
+    question = decode(v1.RequestPermissionRequest, params)
+    return ObservedMessage(question.session_id, updates=[updates_v1.permission_tool_from_wire(question.tool_call)])
+
+
+def _prompt_v2(params: Raw) -> ObservedMessage:
+    request = decode(v2.PromptRequest, params)
+    return ObservedMessage(request.session_id, prompt=content_v2.blocks_from_wire(request.prompt))
+
+
+def _update_v2(params: Raw) -> ObservedMessage:
+    told = decode(v2.UpdateSessionNotification, params)
+    return ObservedMessage(told.session_id, updates=[updates_v2.update_from_wire(told.update)])
+
+
+def _question_v2(params: Raw) -> ObservedMessage:
+    question = decode(v2.RequestPermissionRequest, params)
+    tool = tools_v2.permission_tool_from_wire(question)
+    return ObservedMessage(question.session_id, updates=[tool] if tool.tool_call_id else [])
+
+
+_READERS: dict[tuple[int, str], Callable[[Raw], ObservedMessage]] = {
+    (1, "session/prompt"): _prompt_v1,
+    (1, "session/update"): _update_v1,
+    (1, "session/request_permission"): _question_v1,
+    (2, "session/prompt"): _prompt_v2,
+    (2, "session/update"): _update_v2,
+    (2, "session/request_permission"): _question_v2,
+}

@@ -1,0 +1,157 @@
+"""The agent as a client reaches it, less what differs between versions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar, TypeVar, cast
+
+import msgspec
+
+from duologue.conversation.content import JsonObject
+from duologue.errors import MethodNotFound
+from duologue.protocol.feature_filter import FeatureFilter
+from duologue.protocol.interfaces import AgentProxy
+from duologue.protocol.meta import current_attachment, with_attachment
+from duologue.protocol.values import Account, AuthStatus, Provider
+from duologue.runtime.connection import Connection
+from duologue.schema.base import Method, Notification
+
+__all__ = ["BaseAgentProxy", "status_from_wire"]
+
+P = TypeVar("P")
+R = TypeVar("R")
+
+
+class BaseAgentProxy(AgentProxy):
+    """Calls of a client to its agent."""
+
+    schema: ClassVar[Any]
+    """The package of this version's shapes. Those used here have the same fields in every version."""
+
+    def __init__(self, connection: Connection, gate: FeatureFilter) -> None:
+        self._connection = connection
+        self._gate = gate
+
+    def allows(self, feature: str) -> bool:
+        return self._gate.allows(feature)
+
+    async def _request(
+        self,
+        method: Method[P, R],
+        params: P,
+        *,
+        arrived: Callable[[R], None] | None = None,
+        released: Callable[[R], None] | None = None,
+        late: Callable[[R], object] | None = None,
+    ) -> R:
+        self._gate.check(method, params)
+        attached = current_attachment()
+        sent = params if attached is None else with_attachment(params, attached)
+        answer = await self._connection.request(method, sent, arrived=arrived, released=released, late=late)
+        if attached is None:
+            return answer
+        is_plain = isinstance(answer, dict)
+        attached.received = cast("JsonObject", answer).get("_meta") if is_plain else getattr(answer, "meta", None)
+        return answer
+
+    async def _notify(self, notification: Notification[P], params: P) -> None:
+        sent = self._gate.sendable(notification, params)
+        if sent is None:
+            return
+        attached = current_attachment()
+        await self._connection.notify(notification, sent if attached is None else with_attachment(sent, attached))
+
+    async def _ask(self, method: Method[Any, Any], params: Any) -> Any:
+        return await self._request(method, params)
+
+    # --- login
+
+    async def login_status(self) -> AuthStatus:
+        return status_from_wire(await self._ask(self.schema.AUTH_STATUS, self.schema.AuthStatusRequest()))
+
+    # --- sessions
+
+    async def close_session(self, session_id: str) -> None:
+        await self._ask(self.schema.SESSION_CLOSE, self.schema.CloseSessionRequest(session_id=session_id))
+
+    async def delete_session(self, session_id: str) -> None:
+        await self._ask(self.schema.SESSION_DELETE, self.schema.DeleteSessionRequest(session_id=session_id))
+
+    async def archive_session(self, session_id: str, is_archived: bool) -> None:
+        schema = self.schema
+        if is_archived:
+            await self._ask(schema.SESSION_ARCHIVE, schema.ArchiveSessionRequest(session_id=session_id))
+        else:
+            await self._ask(schema.SESSION_UNARCHIVE, schema.UnarchiveSessionRequest(session_id=session_id))
+
+    async def session_status(self, session_id: str) -> str:
+        request = self.schema.SessionStatusRequest(session_id=session_id)
+        return str((await self._ask(self.schema.SESSION_STATUS, request)).status)
+
+    async def set_title(self, session_id: str, title: str) -> str:
+        request = self.schema.SetSessionTitleRequest(session_id=session_id, title=title)
+        return str((await self._ask(self.schema.SESSION_SET_TITLE, request)).title)
+
+    # --- what only some versions have
+
+    async def set_mode(self, session_id: str, mode_id: str) -> None:
+        raise MethodNotFound("this agent has no modes beside its settings")
+
+    async def set_model(self, session_id: str, model_id: str) -> None:
+        raise MethodNotFound("this agent has no models beside its settings")
+
+    async def cancel_tool_call(self, session_id: str, tool_call_id: str) -> None:
+        raise MethodNotFound("this agent cannot cancel a single tool call; cancel the turn")
+
+    async def cancel_terminal(self, session_id: str, terminal_id: str) -> None:
+        raise MethodNotFound("this agent runs no commands that could be cancelled; cancel the turn")
+
+    # --- providers, MCP, extensions
+
+    async def list_providers(self) -> list[Provider]:
+        answer = await self._ask(self.schema.PROVIDERS_LIST, self.schema.ListProvidersRequest())
+        return [
+            Provider(
+                provider_id=provider.provider_id,
+                supported=provider.supported,
+                required=provider.required,
+                api_type=None if provider.current is None else provider.current.api_type,
+                base_url=None if provider.current is None else provider.current.base_url,
+                meta=provider.meta,
+            )
+            for provider in answer.providers
+        ]
+
+    async def set_provider(self, provider_id: str, api_type: str, base_url: str, headers: dict[str, str]) -> None:
+        request = self.schema.SetProviderRequest(
+            provider_id=provider_id, api_type=api_type, base_url=base_url, headers=headers
+        )
+        await self._ask(self.schema.PROVIDERS_SET, request)
+
+    async def disable_provider(self, provider_id: str) -> None:
+        await self._ask(self.schema.PROVIDERS_DISABLE, self.schema.DisableProviderRequest(provider_id=provider_id))
+
+    async def mcp_notify(self, server_id: str, request_id: str, method: str, params: JsonObject | None) -> None:
+        schema = self.schema
+        message = schema.MessageMcpNotification(
+            server_id=server_id, request_id=request_id, method=method, params=params
+        )
+        await self._notify(schema.MCP_MESSAGE_NOTIFICATION, message)
+
+    async def call_extension(self, name: str, params: Any, result: Any) -> Any:
+        if not name.startswith("_"):
+            raise MethodNotFound(f"custom methods begin with an underscore: {name}")
+        method: Method[Any, Any] = Method(name, object, result)
+        return await self._ask(method, params)
+
+    async def notify_extension(self, name: str, params: Any) -> None:
+        if not name.startswith("_"):
+            raise MethodNotFound(f"custom notifications begin with an underscore: {name}")
+        notification: Notification[Any] = Notification(name, object, side="agent")
+        await self._notify(notification, params)
+
+
+def status_from_wire(status: Any) -> AuthStatus:
+    """Who is logged in, as it was read."""
+    accounts = [msgspec.convert(account, Account, from_attributes=True) for account in status.accounts]
+    return AuthStatus(state=status.state, accounts=accounts, meta=status.meta)

@@ -1,0 +1,164 @@
+"""What a client does for its agent, less what differs between versions: each request becomes a call of its core."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Coroutine
+from typing import Any, ClassVar
+
+import msgspec
+
+from duologue.conversation.items import ToolCall
+from duologue.conversation.updates import ToolCallUpdate, Update
+from duologue.errors import InvalidParams, RequestCancelled
+from duologue.protocol.feature_filter import FeatureFilter
+from duologue.protocol.interfaces import ClientHandler
+from duologue.protocol.meta import request_context, with_meta
+from duologue.protocol.shared.agent_proxy import status_from_wire
+from duologue.protocol.values import ClientCapabilities, Elicitation, PermissionOption
+from duologue.runtime.handlers import Context, Handlers
+from duologue.schema.base import UNSET, Method, Notification, Other
+
+__all__ = ["ClientMethods"]
+
+
+class ClientMethods(ABC):
+    """Registers what the client offers, and nothing else: the rest is answered with "no such method"."""
+
+    schema: ClassVar[Any]
+    """The package of this version's shapes. Those used here have the same fields in every version."""
+
+    def __init__(
+        self, core: ClientHandler, features: ClientCapabilities, handlers: Handlers, gate: FeatureFilter
+    ) -> None:
+        self._core = core
+        self._features = features
+        self._handlers = handlers
+        schema = self.schema
+        self._on_notification(schema.AUTH_STATUS_UPDATE, self._login_status)
+        self._on_notification(schema.ELICITATION_COMPLETE, self._elicitation_completed)
+        if gate.serves(schema.MCP_MESSAGE):
+            self._on_request(schema.MCP_MESSAGE, self._mcp_message)
+        if features.forms or features.urls:
+            self._answer_in_place(schema.ELICITATION_CREATE, self._elicit, cancelled=schema.ElicitationCancelAction)
+
+    def _on_request(self, method: Method[Any, Any], handler: Any) -> None:
+        """Let whoever answers see what came with a request, and add to the answer."""
+
+        async def handle(context: Context, params: Any) -> Any:
+            attached = params.get("_meta") if isinstance(params, Other) else params.meta
+            with request_context(context.method, attached) as request:
+                result = await handler(context, params)
+                return with_meta(result, request.answer) if request.answer else result
+
+        self._handlers.on(method)(handle)
+
+    def _answer_in_place(
+        self,
+        method: Method[Any, Any],
+        handler: Any,
+        *,
+        at_place: Callable[[Context, Any], Any] | None = None,
+        cancelled: Callable[[], Any] | None = None,
+    ) -> None:
+        """Answer a request once everything that arrived before it in its session was handed to the core.
+
+        Args:
+            method: The request.
+            handler: Answers it.
+            at_place: Called between the updates before the request and those behind it.
+            cancelled: The answer if the turn is cancelled before; without it that is an error.
+        """
+
+        async def handle(context: Context, params: Any) -> Any:
+            try:
+                # A session that is being opened has no past to wait for, and its opening may wait for this answer.
+                if context.place is not None and not context.connection.is_introducing(params.session_id):
+                    await context.place
+            except RequestCancelled:
+                if cancelled is None:
+                    raise
+                return cancelled()
+            return await handler(context, params)
+
+        self._handlers.places[method.name] = at_place
+        self._on_request(method, handle)
+
+    def _answer_permission(self, method: Method[Any, Any]) -> None:
+        self._answer_in_place(
+            method, self._ask_permission, at_place=self._asked_permission, cancelled=lambda: self._outcome(None)
+        )
+
+    def _asked_permission(self, context: Context, params: Any) -> ToolCall | None:
+        """Hand over the tool call that comes with a question; what is judged is how it stands there, not later."""
+        return self._core.asked_permission(params.session_id, self._tool_of(context, params), context.raw)
+
+    async def _ask_permission(self, context: Context, params: Any) -> Any:
+        tool = self._tool_of(context, params)
+        known = context.place.result() if context.place is not None and context.place.done() else None
+        options = [
+            PermissionOption(option_id=option.option_id, name=option.name, kind=option.kind, meta=option.meta)
+            for option in params.options
+        ]
+        return self._outcome(await self._core.ask_permission(params.session_id, tool, known, options, context.raw))
+
+    @abstractmethod
+    def _tool_of(self, context: Context, params: Any) -> ToolCallUpdate:
+        """What a question about a permission says of its tool call."""
+
+    def _on_notification(self, notification: Notification[Any], handler: Any) -> None:
+        self._handlers.on(notification)(handler)
+
+    def _on_update(self, context: Context, params: Any, update: Update) -> Coroutine[Any, Any, None]:
+        """Hand an update to the core, which sees what came with it, if anything did."""
+        if params.meta is None:
+            return self._core.update(params.session_id, update, context.raw)
+        return self._heard_with_meta(context, params, update)
+
+    async def _heard_with_meta(self, context: Context, params: Any, update: Update) -> None:
+        with request_context(context.method, params.meta):
+            await self._core.update(params.session_id, update, context.raw)
+
+    def _outcome(self, chosen: str | None) -> Any:
+        schema = self.schema
+        if chosen is None:
+            return schema.RequestPermissionResponse(outcome=schema.CancelledPermissionOutcome())
+        return schema.RequestPermissionResponse(outcome=schema.SelectedPermissionOutcome(option_id=chosen))
+
+    async def _elicit(self, context: Context, params: Any) -> Any:
+        answer = await self._core.elicit(self._question(params))
+        match answer.action:
+            case "accept":
+                return self.schema.ElicitationAcceptAction(content=answer.content, meta=answer.meta)
+            case "decline":
+                return self.schema.ElicitationDeclineAction(meta=answer.meta)
+            case _:
+                return self.schema.ElicitationCancelAction(meta=answer.meta)
+
+    def _question(self, params: Any) -> Elicitation:
+        is_form = isinstance(params, self.schema.ElicitationFormMode) and self._features.forms
+        is_address = isinstance(params, self.schema.ElicitationUrlMode) and self._features.urls
+        if not is_form and not is_address:
+            raise InvalidParams("$.mode: this client was not asked for such a question")
+        return Elicitation(
+            message=params.message,
+            session_id=params.session_id,
+            tool_call_id=params.tool_call_id,
+            request_id=None if params.request_id is UNSET else params.request_id,
+            schema=msgspec.to_builtins(params.requested_schema) if is_form else None,
+            url=params.url if is_address else None,
+            elicitation_id=params.elicitation_id if is_address else None,
+            meta=params.meta,
+        )
+
+    async def _elicitation_completed(self, context: Context, params: Any) -> None:
+        await self._core.elicitation_completed(params.elicitation_id)
+
+    async def _login_status(self, context: Context, params: Any) -> None:
+        await self._core.login_status_changed(status_from_wire(params))
+
+    async def _mcp_message(self, context: Context, params: Any) -> Any:
+        answer = await self._core.mcp_message(params.server_id, params.request_id, params.method, params.params)
+        if "result" in answer:
+            return self.schema.MessageMcpResult(result=answer["result"])
+        return self.schema.MessageMcpError(error=answer.get("error"))

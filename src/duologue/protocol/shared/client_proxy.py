@@ -1,0 +1,143 @@
+"""The client as an agent reaches it, less what differs between versions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from typing import Any, ClassVar, TypeVar
+
+import msgspec
+
+from duologue.conversation.content import JsonObject
+from duologue.conversation.session_setup import Implementation
+from duologue.errors import MethodNotFound
+from duologue.protocol.feature_filter import FeatureFilter
+from duologue.protocol.interfaces import ClientProxy
+from duologue.protocol.meta import current_attachment, with_attachment
+from duologue.protocol.values import AuthStatus, ClientCapabilities, Elicitation, ElicitationAnswer
+from duologue.runtime.connection import Connection
+from duologue.schema.base import Method, Notification
+from duologue.schema.codec import decode
+
+__all__ = ["BaseClientProxy", "accounts_to_wire", "nothing"]
+
+P = TypeVar("P")
+R = TypeVar("R")
+
+
+class BaseClientProxy(ClientProxy):
+    """Calls of an agent to its client. What the client did not advertise and what the gate closes is never sent."""
+
+    schema: ClassVar[Any]
+    """The package of this version's shapes. Those used here have the same fields in every version."""
+
+    def __init__(
+        self, connection: Connection, info: Implementation | None, features: ClientCapabilities, gate: FeatureFilter
+    ) -> None:
+        self._connection = connection
+        self.info = info
+        self.features = features
+        self._gate = gate
+
+    @property
+    def is_gone(self) -> bool:
+        return self._connection.is_closed
+
+    @property
+    def carries_mcp(self) -> bool:
+        return self._gate.serves(self.schema.MCP_MESSAGE)
+
+    async def _request(self, method: Method[P, R], params: P, late: Callable[[R], object] | None = None) -> R:
+        self._gate.check(method, params)
+        attached = current_attachment()
+        if attached is None:
+            return await self._connection.request(method, params, late=late)
+        answer = await self._connection.request(method, with_attachment(params, attached), late=late)
+        attached.received = getattr(answer, "meta", None)
+        return answer
+
+    def _notify(self, notification: Notification[P], params: P) -> Coroutine[Any, Any, None]:
+        sent = self._gate.sendable(notification, params)
+        return nothing() if sent is None else self._send(notification, sent)
+
+    def _send(self, notification: Notification[P], params: P) -> Coroutine[Any, Any, None]:
+        """Send what is known to be stable."""
+        attached = current_attachment()
+        return self._connection.notify(notification, params if attached is None else with_attachment(params, attached))
+
+    async def elicit(self, question: Elicitation) -> ElicitationAnswer:
+        schema = self.schema
+        answer: Any = await self._request(schema.ELICITATION_CREATE, self._question_to_wire(question))
+        if isinstance(answer, schema.ElicitationAcceptAction):
+            return ElicitationAnswer(action="accept", content=answer.content or {}, meta=answer.meta)
+        if isinstance(answer, schema.ElicitationDeclineAction):
+            return ElicitationAnswer(action="decline", meta=answer.meta)
+        if isinstance(answer, schema.ElicitationCancelAction):
+            return ElicitationAnswer(action="cancel", meta=answer.meta)
+        return ElicitationAnswer(action=answer.tag or "cancel")
+
+    def _question_to_wire(self, question: Elicitation) -> Any:
+        scope: dict[str, Any] = {"session_id": question.session_id, "tool_call_id": question.tool_call_id}
+        if question.request_id is not None:
+            scope = {"request_id": question.request_id}
+        if question.url is not None:
+            return self.schema.ElicitationUrlMode(
+                message=question.message,
+                url=question.url,
+                elicitation_id=question.elicitation_id or "",
+                meta=question.meta,
+                **scope,
+            )
+        form: JsonObject = {"type": "object", "properties": {}, **(question.schema or {})}
+        asked: Any = decode(self.schema.ElicitationSchema, msgspec.json.encode(form))
+        return self.schema.ElicitationFormMode(
+            message=question.message, requested_schema=asked, meta=question.meta, **scope
+        )
+
+    async def complete_elicitation(self, elicitation_id: str) -> None:
+        schema = self.schema
+        done = schema.CompleteElicitationNotification(elicitation_id=elicitation_id)
+        await self._notify(schema.ELICITATION_COMPLETE, done)
+
+    async def tell_login_status(self, status: AuthStatus) -> None:
+        schema = self.schema
+        accounts = accounts_to_wire(schema, status)
+        told = schema.AuthStatusUpdateNotification(state=status.state, accounts=accounts, meta=status.meta)
+        await self._notify(schema.AUTH_STATUS_UPDATE, told)
+
+    async def mcp_message(self, server_id: str, request_id: str, method: str, params: JsonObject | None) -> JsonObject:
+        schema = self.schema
+        request = schema.MessageMcpRequest(server_id=server_id, request_id=request_id, method=method, params=params)
+        answer: Any = await self._request(schema.MCP_MESSAGE, request)
+        builtins: JsonObject = msgspec.to_builtins(answer)
+        return builtins
+
+    async def call_extension(self, name: str, params: Any, result: Any) -> Any:
+        if not name.startswith("_"):
+            raise MethodNotFound(f"custom methods begin with an underscore: {name}")
+        method: Method[Any, Any] = Method(name, object, result, side="client")
+        return await self._request(method, params)
+
+    async def notify_extension(self, name: str, params: Any) -> None:
+        if not name.startswith("_"):
+            raise MethodNotFound(f"custom notifications begin with an underscore: {name}")
+        notification: Notification[Any] = Notification(name, object)
+        await self._notify(notification, params)
+
+
+async def nothing() -> None:
+    """Nothing is sent."""
+
+
+def accounts_to_wire(schema: Any, status: AuthStatus) -> Any:
+    """The accounts of a login status as they are written."""
+    return [
+        schema.AuthAccount(
+            label=account.label,
+            active=account.active,
+            name=account.name,
+            email=account.email,
+            organization=account.organization,
+            meta=account.meta,
+        )
+        for account in status.accounts
+    ]

@@ -1,0 +1,118 @@
+"""What a client of version 1 does for its agent: each request becomes a call of the client's core."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from contextlib import suppress
+from typing import Any, ClassVar
+
+from duologue.conversation.updates import ToolCallUpdate, Update
+from duologue.errors import ResourceNotFound
+from duologue.protocol.feature_filter import FeatureFilter
+from duologue.protocol.interfaces import ClientHandler
+from duologue.protocol.shared.client_methods import ClientMethods
+from duologue.protocol.v1.terminal_meta import terminal_updates
+from duologue.protocol.v1.updates import permission_tool_from_wire, update_from_wire
+from duologue.protocol.values import ClientCapabilities, TerminalExit
+from duologue.runtime.handlers import Context, Handlers
+from duologue.schema import legacy, v1
+from duologue.schema.base import JsonObject
+
+__all__ = ["V1ClientMethods"]
+
+
+class V1ClientMethods(ClientMethods):
+    """Registers what the client offers to an agent of version 1."""
+
+    schema: ClassVar[Any] = v1
+
+    def __init__(
+        self, core: ClientHandler, features: ClientCapabilities, handlers: Handlers, gate: FeatureFilter
+    ) -> None:
+        super().__init__(core, features, handlers, gate)
+        handlers.on(v1.SESSION_UPDATE)(self._update)
+        self._answer_permission(v1.SESSION_REQUEST_PERMISSION)
+        if features.reads_files:
+            self._answer_in_place(v1.FS_READ_TEXT_FILE, self._read_file)
+        if features.writes_files:
+            self._answer_in_place(v1.FS_WRITE_TEXT_FILE, self._write_file)
+        if features.terminals:
+            self._answer_in_place(v1.TERMINAL_CREATE, self._create_terminal)
+            self._on_request(v1.TERMINAL_OUTPUT, self._terminal_output)
+            self._on_request(v1.TERMINAL_WAIT_FOR_EXIT, self._wait_for_exit)
+            self._on_request(v1.TERMINAL_KILL, self._kill_terminal)
+            self._on_request(v1.TERMINAL_RELEASE, self._release_terminal)
+
+    def _update(self, context: Context, params: v1.SessionNotification) -> Coroutine[Any, Any, None]:
+        update = update_from_wire(params.update)
+        before = terminal_updates(update)
+        return (
+            self._heard_all(context, params, [*before, update]) if before else self._on_update(context, params, update)
+        )
+
+    async def _heard_all(self, context: Context, params: v1.SessionNotification, updates: list[Update]) -> None:
+        for update in updates:
+            await self._on_update(context, params, update)
+
+    def _tool_of(self, context: Context, params: v1.RequestPermissionRequest) -> ToolCallUpdate:
+        return permission_tool_from_wire(params.tool_call)
+
+    async def _read_file(self, context: Context, params: v1.ReadTextFileRequest) -> v1.ReadTextFileResponse:
+        text = await self._core.read_file(params.session_id, params.path, params.line, params.limit)
+        return v1.ReadTextFileResponse(content=text)
+
+    async def _write_file(self, context: Context, params: v1.WriteTextFileRequest) -> v1.WriteTextFileResponse:
+        await self._core.write_file(params.session_id, params.path, params.content)
+        return v1.WriteTextFileResponse()
+
+    async def _create_terminal(self, context: Context, params: v1.CreateTerminalRequest) -> v1.CreateTerminalResponse:
+        env = {variable.name: variable.value for variable in params.env}
+        terminal_id = await self._core.create_terminal(
+            params.session_id, params.command, params.args, env, params.cwd, params.output_byte_limit
+        )
+        return v1.CreateTerminalResponse(terminal_id=terminal_id)
+
+    async def _terminal_output(self, context: Context, params: v1.TerminalOutputRequest) -> v1.TerminalOutputResponse:
+        seen = await self._core.terminal_output(params.session_id, params.terminal_id)
+        status = None
+        if seen.exit is not None:
+            status = v1.TerminalExitStatus(exit_code=seen.exit.exit_code, signal=seen.exit.signal)
+        return v1.TerminalOutputResponse(output=seen.output, truncated=seen.truncated, exit_status=status)
+
+    async def _wait_for_exit(
+        self, context: Context, params: v1.WaitForTerminalExitRequest
+    ) -> v1.WaitForTerminalExitResponse:
+        wish = legacy.wait_request(params.meta)
+        ended = await self._wait(params, wish.seconds)
+        meta = await self._output_with(params) if wish.output else None
+        code, signal = (None, None) if ended is None else (ended.exit_code, ended.signal)
+        return v1.WaitForTerminalExitResponse(exit_code=code, signal=signal, meta=meta)
+
+    async def _wait(self, params: v1.WaitForTerminalExitRequest, seconds: float | None) -> TerminalExit | None:
+        """How the command ended; None if it still runs when the time is up."""
+        waiting = self._core.wait_for_exit(params.session_id, params.terminal_id)
+        if seconds is None:
+            return await waiting
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                return await waiting
+        return None
+
+    async def _output_with(self, params: v1.WaitForTerminalExitRequest) -> JsonObject | None:
+        """The output, where the answer to a wait has it; none of a terminal that was released meanwhile."""
+        try:
+            seen = await self._core.terminal_output(params.session_id, params.terminal_id)
+        except ResourceNotFound:
+            return legacy.seed_meta(output="")
+        return legacy.seed_meta(output=seen.output)
+
+    async def _kill_terminal(self, context: Context, params: v1.KillTerminalRequest) -> v1.KillTerminalResponse:
+        await self._core.kill_terminal(params.session_id, params.terminal_id)
+        return v1.KillTerminalResponse()
+
+    async def _release_terminal(
+        self, context: Context, params: v1.ReleaseTerminalRequest
+    ) -> v1.ReleaseTerminalResponse:
+        await self._core.release_terminal(params.session_id, params.terminal_id)
+        return v1.ReleaseTerminalResponse()

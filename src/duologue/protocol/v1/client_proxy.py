@@ -1,0 +1,156 @@
+"""The client, as an agent that speaks version 1 reaches it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from typing import Any, ClassVar
+
+from duologue.conversation.content import JsonObject
+from duologue.conversation.downgrade import chunks_of
+from duologue.conversation.updates import (
+    CompactionChunk,
+    CompactionUpdate,
+    MessageChunk,
+    MessageUpdate,
+    NoticeUpdate,
+    PlanRemovedUpdate,
+    PlanUpdate,
+    SessionMessageChunk,
+    SessionMessageUpdate,
+    SettingsUpdate,
+    SubagentUpdate,
+    ToolCallUpdate,
+    Update,
+)
+from duologue.conversation.work_state import BackgroundWork
+from duologue.protocol.shared.client_proxy import BaseClientProxy
+from duologue.protocol.v1.updates import chunk_to_wire, permission_tool, update_to_wire
+from duologue.protocol.values import (
+    PermissionOption,
+    TerminalExit,
+    TerminalOutputResult,
+)
+from duologue.schema import v1
+
+__all__ = ["V1ClientProxy"]
+
+
+class V1ClientProxy(BaseClientProxy):
+    """Calls of an agent to a client of version 1."""
+
+    schema: ClassVar[Any] = v1
+
+    def update(self, session_id: str, update: Update) -> Coroutine[Any, Any, None]:
+        if type(update) is MessageChunk:  # most of what an agent ever says takes the short way
+            chunk = chunk_to_wire(update)
+            return self._send(v1.SESSION_UPDATE, v1.SessionNotification(session_id=session_id, update=chunk))
+        return self._update(session_id, update)
+
+    async def _update(self, session_id: str, update: Update) -> None:
+        update = self._fit(update)
+        if not self._is_wanted(update):
+            return
+        wire = update_to_wire(update)
+        if wire is not None:
+            await self._notify(v1.SESSION_UPDATE, v1.SessionNotification(session_id=session_id, update=wire))
+        elif isinstance(update, MessageUpdate):
+            for chunk in chunks_of(update):
+                await self.update(session_id, chunk)
+
+    def _is_wanted(self, update: Update) -> bool:
+        features = self.features
+        match update:
+            case SettingsUpdate(settings=[]):
+                return False
+            case NoticeUpdate():
+                return features.notices
+            case CompactionUpdate() | CompactionChunk():
+                return features.compaction
+            case PlanUpdate(plan_id=str()) | PlanRemovedUpdate():
+                return features.named_plans
+            case SubagentUpdate() | SessionMessageUpdate() | SessionMessageChunk():
+                return features.subagents
+            case _:
+                return True
+
+    def _fit(self, update: Update) -> Update:
+        """What the client does not know in the form it knows: no switches, and one plan without a name."""
+        match update:
+            case SettingsUpdate() if not self.features.boolean_settings:
+                kept = [setting for setting in update.settings if setting.kind != "boolean"]
+                return SettingsUpdate(settings=kept, meta=update.meta)
+            case PlanUpdate(plan_id=str(), entries=list()) if not self.features.named_plans:
+                return PlanUpdate(entries=update.entries, meta=update.meta)
+            case _:
+                return update
+
+    async def work_in_background(self, session_id: str, work: list[BackgroundWork]) -> None:
+        """Version 1 has no words for it."""
+
+    async def ask_permission(
+        self, session_id: str, tool: ToolCallUpdate, options: list[PermissionOption], meta: JsonObject | None
+    ) -> str | None:
+        request = v1.RequestPermissionRequest(
+            session_id=session_id,
+            tool_call=permission_tool(tool),
+            options=[
+                v1.PermissionOption(option_id=option.option_id, name=option.name, kind=option.kind, meta=option.meta)
+                for option in options
+            ],
+            meta=meta,
+        )
+        outcome = (await self._request(v1.SESSION_REQUEST_PERMISSION, request)).outcome
+        return outcome.option_id if isinstance(outcome, v1.SelectedPermissionOutcome) else None
+
+    async def read_file(self, session_id: str, path: str, line: int | None, limit: int | None) -> str:
+        request = v1.ReadTextFileRequest(session_id=session_id, path=path, line=line, limit=limit)
+        return (await self._request(v1.FS_READ_TEXT_FILE, request)).content
+
+    async def write_file(self, session_id: str, path: str, text: str) -> None:
+        request = v1.WriteTextFileRequest(session_id=session_id, path=path, content=text)
+        await self._request(v1.FS_WRITE_TEXT_FILE, request)
+
+    async def create_terminal(
+        self,
+        session_id: str,
+        command: str,
+        args: list[str],
+        env: dict[str, str],
+        cwd: str | None,
+        limit: int | None,
+        late: Callable[[str], object] | None = None,
+    ) -> str:
+        request = v1.CreateTerminalRequest(
+            session_id=session_id,
+            command=command,
+            args=args,
+            env=[v1.EnvVariable(name=name, value=value) for name, value in env.items()],
+            cwd=cwd,
+            output_byte_limit=limit,
+        )
+
+        def too_late(answer: v1.CreateTerminalResponse) -> None:
+            if late is not None:
+                late(answer.terminal_id)
+
+        return (await self._request(v1.TERMINAL_CREATE, request, too_late)).terminal_id
+
+    async def terminal_output(self, session_id: str, terminal_id: str) -> TerminalOutputResult:
+        request = v1.TerminalOutputRequest(session_id=session_id, terminal_id=terminal_id)
+        answer = await self._request(v1.TERMINAL_OUTPUT, request)
+        status = answer.exit_status
+        ended = None if status is None else TerminalExit(exit_code=status.exit_code, signal=status.signal)
+        return TerminalOutputResult(output=answer.output, truncated=answer.truncated, exit=ended)
+
+    async def wait_for_exit(self, session_id: str, terminal_id: str) -> TerminalExit:
+        request = v1.WaitForTerminalExitRequest(session_id=session_id, terminal_id=terminal_id)
+        answer = await self._request(v1.TERMINAL_WAIT_FOR_EXIT, request)
+        return TerminalExit(exit_code=answer.exit_code, signal=answer.signal)
+
+    async def kill_terminal(self, session_id: str, terminal_id: str) -> None:
+        request = v1.KillTerminalRequest(session_id=session_id, terminal_id=terminal_id)
+        await self._request(v1.TERMINAL_KILL, request)
+
+    async def release_terminal(self, session_id: str, terminal_id: str) -> None:
+        request = v1.ReleaseTerminalRequest(session_id=session_id, terminal_id=terminal_id)
+        await self._request(v1.TERMINAL_RELEASE, request)

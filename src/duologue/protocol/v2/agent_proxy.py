@@ -1,0 +1,300 @@
+"""A client on the wire of version 2: a prompt is over when the session is idle again, not when it is answered."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import msgspec
+
+from duologue.conversation.content import Content, JsonObject
+from duologue.conversation.session_setup import Implementation, SessionInfo, SessionParams
+from duologue.conversation.settings import ConfigOption
+from duologue.conversation.updates import StateUpdate
+from duologue.errors import DowngradeRequired, ProtocolViolation, error_for_code
+from duologue.protocol.feature_filter import FeatureFilter
+from duologue.protocol.shared.agent_proxy import BaseAgentProxy
+from duologue.protocol.v2.content import blocks_to_wire
+from duologue.protocol.v2.session_setup import (
+    agent_features_from_wire,
+    client_features_to_wire,
+    info_from_wire,
+    login_from_wire,
+    party_from_wire,
+    party_to_wire,
+    servers_to_wire,
+    system_prompt_to_wire,
+)
+from duologue.protocol.v2.settings import setting_from_wire
+from duologue.protocol.v2.updates import commands_from_wire
+from duologue.protocol.values import ClientCapabilities, InitializeResult, PromptResult, SessionOpened
+from duologue.runtime.connection import Connection
+from duologue.runtime.tasks import TaskScope
+from duologue.schema import v2
+from duologue.schema.base import Method
+from duologue.schema.codec import decode
+
+__all__ = ["V2AgentProxy"]
+
+
+_INITIALIZE: Method[Any, dict[str, Any]] = Method("initialize", object, dict[str, Any])
+"""Read as it comes: an agent may answer in an older version, whose answer looks different."""
+
+
+EARLY_SECONDS = 1.0
+"""An agent that says all of a turn before it answers the prompt says nothing more; so long it may begin after all."""
+
+
+class _Turn:
+    """A prompt of ours, from its sending to the idle state that ends it.
+
+    Before the prompt is inserted, an idle state is the end of something else, unless its agent tells things in the
+    wrong order. If our message was told before it, that is certain; if not, it is so when nothing begins any more.
+
+    Attributes:
+        early: The idle state before the insertion that may turn out to be the end.
+    """
+
+    def __init__(self) -> None:
+        self.ended: asyncio.Future[StateUpdate] = asyncio.get_running_loop().create_future()
+        self.early: StateUpdate | None = None
+        self._is_inserted = False
+        self._echoes: set[str] = set()
+        self._echoes_before: set[str] = set()
+
+    def inserted(self, message_id: str) -> None:
+        """What was told before the answer has been seen, and nothing of what is told after it."""
+        self._is_inserted = True
+        if self.early is not None and message_id in self._echoes_before:
+            self.end(self.early)
+
+    def on_echo(self, message_id: str) -> None:
+        """A message of the user was told."""
+        self._echoes.add(message_id)
+
+    def on_state(self, update: StateUpdate) -> None:
+        """What the session does now."""
+        if update.state != "idle":
+            self.early = None
+        elif self._is_inserted:
+            self.end(update)
+        elif update.stop_reason is not None:
+            self.early = update
+            self._echoes_before = set(self._echoes)
+
+    def end_early(self) -> None:
+        """Nothing began any more."""
+        if self.early is not None:
+            self.end(self.early)
+
+    def end(self, update: StateUpdate) -> None:
+        """The first end counts."""
+        if not self.ended.done():
+            self.ended.set_result(update)
+
+
+class V2AgentProxy(BaseAgentProxy):
+    """Calls of a client to an agent of version 2."""
+
+    schema: ClassVar[Any] = v2
+    version = 2
+
+    def __init__(self, connection: Connection, gate: FeatureFilter) -> None:
+        super().__init__(connection, gate)
+        self._turns: dict[str, list[_Turn]] = {}
+        self._modes: dict[str, str] = {}
+        self._tasks = TaskScope()
+
+    async def initialize(self, info: Implementation, features: ClientCapabilities) -> InitializeResult:
+        """The first exchange.
+
+        Raises:
+            DowngradeRequired: The agent answers in version 1.
+            ProtocolViolation: It answers in no version known here.
+        """
+        capabilities = self._gate.strip(client_features_to_wire(features)) or v2.ClientCapabilities()
+        request = v2.InitializeRequest(protocol_version=2, info=party_to_wire(info), capabilities=capabilities)
+        answer = await self._request(_INITIALIZE, request)
+        version = answer.get("protocolVersion")
+        if version == 1:
+            raise DowngradeRequired(
+                "the agent speaks version 1 of the protocol, and was addressed in version 2", answer
+            )
+        if version != 2:
+            raise ProtocolViolation(
+                f"the agent speaks version {version!r} of the protocol, and this client version 2; "
+                f"update the older of the two"
+            )
+        read = decode(v2.InitializeResponse, msgspec.json.encode(answer))
+        return InitializeResult(
+            info=party_from_wire(read.info),
+            capabilities=agent_features_from_wire(read.capabilities, has_logins=bool(read.auth_methods)),
+            login_methods=[login_from_wire(method) for method in read.auth_methods],
+        )
+
+    # --- login
+
+    async def login(self, method_id: str) -> None:
+        await self._request(v2.AUTH_LOGIN, v2.LoginAuthRequest(method_id=method_id))
+
+    async def logout(self) -> None:
+        await self._request(v2.AUTH_LOGOUT, v2.LogoutAuthRequest())
+
+    # --- sessions
+
+    async def new_session(
+        self, setup: SessionParams, arrived: Callable[[SessionOpened], None], late: Callable[[SessionOpened], object]
+    ) -> SessionOpened:
+        return await self._open(v2.SESSION_NEW, v2.NewSessionRequest(**_setup_fields(setup)), arrived, late)
+
+    async def load_session(self, session_id: str, setup: SessionParams) -> SessionOpened:
+        return await self._resume(session_id, setup, v2.ReplayFromStart())
+
+    async def resume_session(self, session_id: str, setup: SessionParams) -> SessionOpened:
+        return await self._resume(session_id, setup, None)
+
+    async def _resume(self, session_id: str, setup: SessionParams, replay: v2.ReplayFromStart | None) -> SessionOpened:
+        request = v2.ResumeSessionRequest(session_id=session_id, replay_from=replay, **_setup_fields(setup))
+        opened = _opened(await self._request(v2.SESSION_RESUME, request), session_id)
+        self.new_mode(session_id, opened.settings)
+        return opened
+
+    async def fork_session(
+        self,
+        session_id: str,
+        setup: SessionParams,
+        arrived: Callable[[SessionOpened], None],
+        late: Callable[[SessionOpened], object],
+    ) -> SessionOpened:
+        request = v2.ForkSessionRequest(session_id=session_id, **_setup_fields(setup))
+        return await self._open(v2.SESSION_FORK, request, arrived, late)
+
+    async def _open(
+        self,
+        method: Method[Any, Any],
+        request: object,
+        arrived: Callable[[SessionOpened], None],
+        late: Callable[[SessionOpened], object],
+    ) -> SessionOpened:
+        def note(found: Any) -> None:
+            opened = _opened(found)
+            self.new_mode(opened.session_id, opened.settings)
+            arrived(opened)
+
+        return _opened(await self._request(method, request, arrived=note, late=lambda found: late(_opened(found))))
+
+    async def close_session(self, session_id: str) -> None:
+        self._modes.pop(session_id, None)
+        await super().close_session(session_id)
+
+    async def list_sessions(
+        self, cwd: str | None, cursor: str | None, archived: str | None
+    ) -> tuple[list[SessionInfo], str | None]:
+        request = v2.ListSessionsRequest(cwd=cwd, cursor=cursor, archived=archived)
+        answer = await self._request(v2.SESSION_LIST, request)
+        return [info_from_wire(info) for info in answer.sessions], answer.next_cursor
+
+    # --- the turn
+
+    async def prompt(self, session_id: str, prompt: list[Content], meta: JsonObject | None) -> PromptResult:
+        turn = _Turn()
+        waiting = self._turns.setdefault(session_id, [])
+        waiting.append(turn)
+        try:
+            request = v2.PromptRequest(session_id=session_id, prompt=blocks_to_wire(prompt), meta=meta)
+            await self._request(v2.SESSION_PROMPT, request, released=lambda answer: turn.inserted(answer.message_id))
+            return _result(await self._end_of(turn))
+        finally:
+            waiting.remove(turn)
+            if not waiting:
+                self._turns.pop(session_id, None)
+
+    async def _end_of(self, turn: _Turn) -> StateUpdate:
+        """The state that ends it; a connection that is lost ends the wait as well."""
+        closed = self._tasks.start(self._connection.wait_closed())
+        try:
+            ends: set[asyncio.Future[Any]] = {turn.ended, closed}
+            if turn.early is not None:
+                await asyncio.wait(ends, timeout=EARLY_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+                turn.end_early()
+            await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            closed.cancel()
+        if not turn.ended.done():
+            raise self._connection._connection_lost()
+        return turn.ended.result()
+
+    def on_state(self, session_id: str, update: StateUpdate) -> None:
+        """The session says what it is doing; everything it said before has been handled."""
+        turns = self._turns.get(session_id)
+        if turns:
+            turns[0].on_state(update)
+
+    def new_mode(self, session_id: str, settings: list[ConfigOption]) -> str | None:
+        """The mode these settings say, if it is another one than before."""
+        mode = next((str(setting.value) for setting in settings if setting.category == "mode"), None)
+        if mode is None or mode == self._modes.get(session_id):
+            return None
+        self._modes[session_id] = mode
+        return mode
+
+    def on_echo(self, session_id: str, message_id: str) -> None:
+        """The session tells a message of the user."""
+        turns = self._turns.get(session_id)
+        if turns:
+            turns[0].on_echo(message_id)
+
+    async def cancel(self, session_id: str) -> None:
+        self._connection.give_up_places(session_id)
+        await self._notify(v2.SESSION_CANCEL, v2.CancelSessionNotification(session_id=session_id))
+
+    async def cancel_tool_call(self, session_id: str, tool_call_id: str) -> None:
+        request = v2.CancelToolCallRequest(session_id=session_id, tool_call_id=tool_call_id)
+        await self._request(v2.TOOL_CALL_CANCEL, request)
+
+    async def cancel_terminal(self, session_id: str, terminal_id: str) -> None:
+        request = v2.CancelTerminalRequest(session_id=session_id, terminal_id=terminal_id)
+        await self._request(v2.TERMINAL_CANCEL, request)
+
+    # --- settings
+
+    async def set_setting(self, session_id: str, setting_id: str, value: str | bool) -> list[ConfigOption]:
+        request: v2.SetSessionConfigOptionRequest
+        if isinstance(value, bool):
+            request = v2.SetSessionConfigOptionBoolean(session_id=session_id, config_id=setting_id, value=value)
+        else:
+            request = v2.SetSessionConfigOptionId(session_id=session_id, config_id=setting_id, value=value)
+        answer = await self._request(v2.SESSION_SET_CONFIG_OPTION, request)
+        settings = [setting_from_wire(option) for option in answer.config_options]
+        self.new_mode(session_id, settings)
+        return settings
+
+
+def _result(state: StateUpdate) -> PromptResult:
+    """How the turn ended; work that failed is an error of the prompt, as in version 1."""
+    if state.error is not None:
+        raise error_for_code(state.error.code, state.error.message, state.error.data)
+    if state.stop_reason == "error":
+        raise error_for_code(-32603, "the agent's work ended with an error it does not explain", None)
+    meta = state.meta if isinstance(state.meta, dict) else None
+    return PromptResult(stop_reason=state.stop_reason or "end_turn", usage=state.usage, meta=meta)
+
+
+def _setup_fields(setup: SessionParams) -> dict[str, Any]:
+    return {
+        "cwd": setup.cwd,
+        "mcp_servers": servers_to_wire(setup.mcp_servers),
+        "additional_directories": setup.additional_directories,
+        "system_prompt": system_prompt_to_wire(setup.system_prompt),
+        "meta": setup.meta,
+    }
+
+
+def _opened(answer: Any, session_id: str = "") -> SessionOpened:
+    return SessionOpened(
+        session_id=session_id or answer.session_id,
+        settings=[setting_from_wire(option) for option in answer.config_options],
+        commands=commands_from_wire(answer.available_commands),
+        meta=answer.meta,
+    )

@@ -1,0 +1,201 @@
+"""The client, as an agent that speaks version 2 reaches it.
+
+Version 2 has no files and no terminals of the client; the agent's side falls back on its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from typing import Any, ClassVar, NoReturn
+
+from duologue.conversation.content import Content, JsonObject
+from duologue.conversation.message_ids import MessageIds
+from duologue.conversation.session_setup import Implementation
+from duologue.conversation.updates import (
+    MessageChunk,
+    MessageUpdate,
+    ModeUpdate,
+    PlanRemovedUpdate,
+    PlanUpdate,
+    SettingsUpdate,
+    StateUpdate,
+    ToolCallUpdate,
+    Update,
+)
+from duologue.conversation.work_state import BackgroundWork, Failure
+from duologue.errors import MethodNotFound, RequestError
+from duologue.protocol.feature_filter import FeatureFilter
+from duologue.protocol.shared.client_proxy import BaseClientProxy, nothing
+from duologue.protocol.v2.replay import in_whole_messages
+from duologue.protocol.v2.state_tracker import StateTracker
+from duologue.protocol.v2.state_updates import state_to_wire
+from duologue.protocol.v2.updates import permission_subject, update_to_wire
+from duologue.protocol.values import (
+    ClientCapabilities,
+    Elicitation,
+    ElicitationAnswer,
+    PermissionOption,
+    PromptResult,
+    TerminalExit,
+    TerminalOutputResult,
+)
+from duologue.runtime.connection import Connection
+from duologue.schema import v2
+
+__all__ = ["V2ClientProxy"]
+
+
+class V2ClientProxy(BaseClientProxy):
+    """Calls of an agent to a client of version 2."""
+
+    schema: ClassVar[Any] = v2
+
+    def __init__(
+        self, connection: Connection, info: Implementation | None, features: ClientCapabilities, gate: FeatureFilter
+    ) -> None:
+        super().__init__(connection, info, features, gate)
+        self._ids: dict[str, MessageIds] = {}
+        self._work: dict[str, StateTracker] = {}
+
+    def update(self, session_id: str, update: Update) -> Coroutine[Any, Any, None]:
+        if isinstance(update, ModeUpdate) or (isinstance(update, SettingsUpdate) and not update.settings):
+            return nothing()  # modes are settings, and those are told whole
+        if isinstance(update, PlanRemovedUpdate) and not self._gate.allows("plan"):
+            update = PlanUpdate(plan_id=update.plan_id, entries=[])  # a plan without steps is as good as none
+        ids = self._ids.get(session_id)
+        if ids is None:
+            ids = self._ids[session_id] = MessageIds()
+        wire = v2.UpdateSessionNotification(session_id=session_id, update=update_to_wire(ids.fill(update)))
+        if isinstance(update, MessageChunk):  # most of what an agent ever says takes the short way
+            return self._send(v2.SESSION_UPDATE, wire)
+        return self._notify(v2.SESSION_UPDATE, wire)
+
+    def replayed(self, updates: AsyncIterator[Update]) -> AsyncIterator[Update]:
+        return in_whole_messages(updates)
+
+    def opened(self, session_id: str) -> None:
+        """The session is open, and does nothing yet."""
+        self._work_of(session_id)
+
+    def forget(self, session_id: str) -> None:
+        """The session is closed."""
+        self._ids.pop(session_id, None)
+        self._work.pop(session_id, None)
+
+    # --- what the session is doing
+
+    def _work_of(self, session_id: str) -> StateTracker:
+        return self._work.setdefault(session_id, StateTracker())
+
+    def state_of(self, session_id: str) -> v2.WorkState | None:
+        """What the session is doing, if it is open here."""
+        work = self._work.get(session_id)
+        if work is None:
+            return None
+        told = state_to_wire(work.state())
+        assert isinstance(told, v2.WorkState), "work has known states only"
+        return v2.WorkState(state=told.state, background=told.background)
+
+    async def tell_state(self, session_id: str) -> None:
+        """What the session is doing now."""
+        await self.update(session_id, self._work_of(session_id).state())
+
+    async def begin_turn(self, session_id: str, message_id: str, prompt: list[Content]) -> None:
+        """A prompt was inserted: its echo, and that work begins."""
+        work = self._work_of(session_id)
+        work.turns += 1
+        await self.update(session_id, MessageUpdate(role="user", message_id=message_id, content=prompt))
+        await self.update(session_id, work.state())
+
+    async def end_turn(self, session_id: str, ended: PromptResult | RequestError) -> None:
+        """The work for a prompt is over, or has failed."""
+        work = self._work_of(session_id)
+        work.turns -= 1
+        state: StateUpdate
+        if isinstance(ended, RequestError):
+            error = Failure(code=ended.code, message=ended.message, data=ended.data)
+            state = work.ended("error", error=error)
+        else:
+            state = work.ended(ended.stop_reason, usage=ended.usage, meta=ended.meta)
+        await self.update(session_id, state)
+
+    async def work_in_background(self, session_id: str, work: list[BackgroundWork]) -> None:
+        self._work_of(session_id).background = work
+        await self.tell_state(session_id)
+
+    @asynccontextmanager
+    async def _waiting_for_the_user(self, session_id: str | None) -> AsyncGenerator[None]:
+        """While the block runs, the session cannot go on without its user."""
+        if session_id is None:
+            yield
+            return
+        work = self._work_of(session_id)
+        work.questions += 1
+        try:
+            await self.tell_state(session_id)
+            yield
+        finally:
+            work.questions -= 1
+            if not self.is_gone:
+                await self.tell_state(session_id)
+
+    # --- asking
+
+    async def ask_permission(
+        self, session_id: str, tool: ToolCallUpdate, options: list[PermissionOption], meta: JsonObject | None
+    ) -> str | None:
+        request = v2.RequestPermissionRequest(
+            session_id=session_id,
+            title=tool.title if isinstance(tool.title, str) else "May this be done?",
+            subject=permission_subject(tool),
+            options=[
+                v2.PermissionOption(option_id=option.option_id, name=option.name, kind=option.kind, meta=option.meta)
+                for option in options
+            ],
+            meta=meta,
+        )
+        async with self._waiting_for_the_user(session_id):
+            outcome = (await self._request(v2.SESSION_REQUEST_PERMISSION, request)).outcome
+        return outcome.option_id if isinstance(outcome, v2.SelectedPermissionOutcome) else None
+
+    async def elicit(self, question: Elicitation) -> ElicitationAnswer:
+        async with self._waiting_for_the_user(question.session_id):
+            answer = await super().elicit(question)
+        known = answer.action in ("accept", "decline", "cancel")
+        return answer if known else ElicitationAnswer(action="cancel", meta=answer.meta)
+
+    # --- what version 2 took away
+
+    async def read_file(self, session_id: str, path: str, line: int | None, limit: int | None) -> str:
+        self._refuse("files")
+
+    async def write_file(self, session_id: str, path: str, text: str) -> None:
+        self._refuse("files")
+
+    async def create_terminal(
+        self,
+        session_id: str,
+        command: str,
+        args: list[str],
+        env: dict[str, str],
+        cwd: str | None,
+        limit: int | None,
+        late: Callable[[str], object] | None = None,
+    ) -> str:
+        self._refuse("terminals")
+
+    async def terminal_output(self, session_id: str, terminal_id: str) -> TerminalOutputResult:
+        self._refuse("terminals")
+
+    async def wait_for_exit(self, session_id: str, terminal_id: str) -> TerminalExit:
+        self._refuse("terminals")
+
+    async def kill_terminal(self, session_id: str, terminal_id: str) -> None:
+        self._refuse("terminals")
+
+    async def release_terminal(self, session_id: str, terminal_id: str) -> None:
+        self._refuse("terminals")
+
+    def _refuse(self, what: str) -> NoReturn:
+        raise MethodNotFound(f"clients of version 2 have no {what} for agents")

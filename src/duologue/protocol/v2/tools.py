@@ -1,0 +1,132 @@
+"""Tool calls, and what permission is asked for, to version 2 and back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import UNSET, structs
+
+from duologue.conversation import updates as u
+from duologue.conversation.content import TextContent
+from duologue.protocol.v2.state_updates import patch, plain
+from duologue.protocol.v2.tool_parts import parts_from_wire, parts_to_wire
+from duologue.schema import v2
+
+__all__ = [
+    "permission_subject",
+    "permission_tool",
+    "permission_tool_from_wire",
+    "tool_content_from_wire",
+    "tool_content_to_wire",
+    "tool_from_wire",
+    "tool_to_wire",
+]
+
+
+def tool_to_wire(update: u.ToolCallUpdate) -> v2.ToolCallUpdate:
+    """A tool call that begins or goes on, as it is written."""
+    return v2.ToolCallUpdate(**_fields(update))
+
+
+def tool_from_wire(tool: v2.ToolCallUpdate | v2.PermissionToolCall) -> u.ToolCallUpdate:
+    """A tool call that begins or goes on, as it was read."""
+    return u.ToolCallUpdate(
+        tool_call_id=tool.tool_call_id,
+        title=tool.title,
+        kind=tool.kind,
+        status=tool.status,
+        content=patch(tool.content, parts_from_wire),
+        locations=patch(
+            tool.locations, lambda places: [u.Location(place.path, place.line, place.meta) for place in places]
+        ),
+        raw_input=tool.raw_input,
+        raw_output=tool.raw_output,
+        name=tool.name,
+        can_cancel=patch(tool.capabilities, lambda capabilities: capabilities.cancel is not None),
+        meta=tool.meta,
+    )
+
+
+def tool_content_to_wire(chunk: u.ToolContentChunk) -> v2.ToolCallContentChunk:
+    """More of what a tool call shows, as it is written.
+
+    Raises:
+        ValueError: It is not one part, nor a number of changes to files.
+    """
+    parts = parts_to_wire(chunk.content)
+    if len(parts) != 1:
+        raise ValueError(f"a chunk of tool content is one part, and here are {len(parts)}")
+    return v2.ToolCallContentChunk(tool_call_id=chunk.tool_call_id, content=parts[0], meta=plain(chunk.meta))
+
+
+def tool_content_from_wire(chunk: v2.ToolCallContentChunk) -> u.ToolContentChunk:
+    """More of what a tool call shows, as it was read."""
+    meta = UNSET if chunk.meta is None else chunk.meta
+    return u.ToolContentChunk(tool_call_id=chunk.tool_call_id, content=parts_from_wire([chunk.content]), meta=meta)
+
+
+# --- permission
+
+
+def permission_tool(update: u.ToolCallUpdate) -> v2.PermissionToolCall:
+    """The tool call a permission request is about."""
+    return v2.PermissionToolCall(**_fields(update))
+
+
+def permission_subject(update: u.ToolCallUpdate) -> v2.ToolCallPermissionSubject:
+    """What a permission request is about, as it is written."""
+    return v2.ToolCallPermissionSubject(tool_call=permission_tool(update))
+
+
+def permission_tool_from_wire(request: v2.RequestPermissionRequest) -> u.ToolCallUpdate:
+    """What a permission request is about, as a patch of a tool call, whatever it is; without an id, of none at all."""
+    words: list[u.ToolContent] = []
+    if request.description is not None:
+        words.append(u.ContentPart(TextContent(request.description)))
+    match request.subject:
+        case v2.ToolCallPermissionSubject(tool_call=tool):
+            about = tool_from_wire(tool)
+            title = request.title if about.title is UNSET else about.title
+            return structs.replace(about, title=title, is_question=True)
+        case v2.CommandPermissionSubject() as command:
+            if command.terminal_id is not None:
+                words.append(u.TerminalPart(command.terminal_id))
+            return u.ToolCallUpdate(
+                tool_call_id=command.tool_call_id or "",
+                title=request.title,
+                kind="execute",
+                content=words or UNSET,
+                raw_input={"command": command.command, "cwd": command.cwd},
+                meta=UNSET if command.meta is None else command.meta,
+                is_question=True,
+            )
+        case unknown:
+            raw = UNSET if unknown is None else dict(unknown)
+            return u.ToolCallUpdate(
+                tool_call_id="", title=request.title, content=words or UNSET, raw_input=raw, is_question=True
+            )
+
+
+def _fields(update: u.ToolCallUpdate) -> dict[str, Any]:
+    return {
+        "tool_call_id": update.tool_call_id,
+        "name": update.name,
+        "title": update.title,
+        "kind": update.kind,
+        "status": update.status,
+        "content": patch(update.content, parts_to_wire),
+        "locations": patch(update.locations, _locations_to_wire),
+        "raw_input": update.raw_input,
+        "raw_output": update.raw_output,
+        "capabilities": patch(update.can_cancel, _cancel_to_wire),
+        "meta": update.meta,
+    }
+
+
+def _locations_to_wire(places: list[u.Location]) -> list[v2.ToolCallLocation]:
+    """Places as they are written; there is no line before the first one."""
+    return [v2.ToolCallLocation(path=place.path, line=place.line or None, meta=place.meta) for place in places]
+
+
+def _cancel_to_wire(can_cancel: bool) -> v2.ToolCallCapabilities:
+    return v2.ToolCallCapabilities(cancel=v2.ToolCallCancelCapabilities() if can_cancel else None)

@@ -1,0 +1,117 @@
+"""What can be set in a session, in the words of both versions: modes and models are settings, and settings are those.
+
+| the agent has | the editor is shown |
+|---|---|
+| a setting of category `mode` or `model` | the setting; as modes and models, too |
+| modes or models and no such setting | both; setting that setting sets the mode or model |
+"""
+
+from __future__ import annotations
+
+from msgspec import structs
+
+from duologue.conversation.settings import ConfigOption, Mode, Modes
+from duologue.conversation.updates import ModeUpdate, SettingsUpdate, Update
+from duologue.errors import InvalidParams
+from duologue.protocol.interfaces import AgentProxy
+from duologue.protocol.v2.settings import with_modes
+from duologue.protocol.values import SessionOpened
+
+__all__ = ["BridgedSettings"]
+
+
+class BridgedSettings:
+    """The settings of one session.
+
+    Args:
+        session_id: The session.
+    """
+
+    def __init__(self, session_id: str) -> None:
+        self._session_id = session_id
+        self._settings: list[ConfigOption] = []
+        self._modes: Modes | None = None
+        self._models: ConfigOption | None = None
+
+    @property
+    def shown(self) -> list[ConfigOption]:
+        """Everything that can be set."""
+        settings = with_modes(self._settings, self._modes)
+        if self._models is None or _of_category(settings, "model") is not None:
+            return settings
+        return [*settings, self._models]
+
+    @property
+    def modes(self) -> Modes | None:
+        """The modes, for editors that know only those."""
+        setting = _of_category(self.shown, "mode")
+        if setting is None:
+            return self._modes
+        available = [Mode(option.value, option.name, option.description, option.meta) for option in setting.choices]
+        return Modes(str(setting.value), available, setting.meta)
+
+    @property
+    def _mode(self) -> str | None:
+        return None if self.modes is None else self.modes.current
+
+    def opened(self, opened: SessionOpened) -> SessionOpened:
+        """What the agent says of a session that it opens, in the words of both."""
+        self._settings, self._modes, self._models = opened.settings, opened.modes, opened.models
+        models = opened.models or _of_category(self._settings, "model")
+        return structs.replace(opened, settings=self.shown, modes=self.modes, models=models)
+
+    # --- the agent changes them
+
+    def mode_changed(self, change: ModeUpdate) -> list[Update]:
+        """The agent says that it works in another mode."""
+        self._note_mode(change.mode_id)
+        told: list[Update] = [change]
+        return [*told, SettingsUpdate(settings=self.shown)] if self.shown else told
+
+    def settings_changed(self, change: SettingsUpdate) -> list[Update]:
+        """The agent says how everything is set."""
+        before = self._mode
+        self._settings = change.settings
+        told: list[Update] = [structs.replace(change, settings=self.shown)]
+        return told if self._mode in (before, None) else [ModeUpdate(mode_id=str(self._mode)), *told]
+
+    def _note_mode(self, mode_id: str) -> None:
+        if self._modes is not None:
+            self._modes = structs.replace(self._modes, current=mode_id)
+        self._settings = [
+            setting.with_value(mode_id) if setting.category == "mode" else setting for setting in self._settings
+        ]
+
+    # --- the editor changes them
+
+    async def set(self, proxy: AgentProxy, setting_id: str, value: str | bool) -> list[Update]:
+        """Change a setting; what an editor that has modes does not know of that yet."""
+        before = self._mode
+        own = [setting.setting_id for setting in self._settings]
+        setting = next((each for each in self.shown if each.setting_id == setting_id), None)
+        if setting_id not in own and setting is not None and setting.category == "mode":
+            await proxy.set_mode(self._session_id, str(value))
+            self._note_mode(str(value))
+        elif setting_id not in own and setting is not None and self._models is not None:
+            await proxy.set_model(self._session_id, str(value))
+            self._models = self._models.with_value(value)
+        else:
+            self._settings = await proxy.set_setting(self._session_id, setting_id, value)
+        return [] if self._mode in (before, None) else [ModeUpdate(mode_id=str(self._mode))]
+
+    async def choose(self, proxy: AgentProxy, category: str, value: str) -> list[Update]:
+        """Change the mode or model; what an editor does not know of that yet, or waits for as it does for a new mode.
+
+        Raises:
+            InvalidParams: There is nothing of the kind to change.
+        """
+        setting = _of_category(self.shown, category)
+        if setting is None:
+            raise InvalidParams(f"this session has no {category}s")
+        await self.set(proxy, setting.setting_id, value)
+        told: list[Update] = [SettingsUpdate(settings=self.shown)]
+        return [ModeUpdate(mode_id=value), *told] if category == "mode" else told
+
+
+def _of_category(settings: list[ConfigOption], category: str) -> ConfigOption | None:
+    return next((setting for setting in settings if setting.category == category), None)

@@ -1,0 +1,245 @@
+"""Requests of the peer: each runs in its own task, and each is answered exactly once, whatever its handler does.
+
+The one place where exceptions become error answers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Awaitable, Callable
+from typing import Any, cast
+
+from msgspec import UNSET
+
+from duologue.errors import (
+    ConnectionLost,
+    EncodeError,
+    InternalError,
+    InvalidRequest,
+    RequestCancelled,
+    RequestError,
+)
+from duologue.jsonrpc.codec import decoded_bytes
+from duologue.jsonrpc.messages import Id
+from duologue.jsonrpc.peer import Peer
+from duologue.runtime.handlers import Context
+from duologue.runtime.log import shorten
+from duologue.runtime.pending_sessions import PendingSessions
+from duologue.runtime.queue_positions import release_position
+from duologue.runtime.tasks import TaskScope, is_current
+from duologue.schema.base import Method
+
+__all__ = ["MAX_REQUEST_BYTES", "IncomingRequests", "report"]
+
+_log = logging.getLogger("duologue.runtime")
+
+Handler = Callable[[Context, Any], Awaitable[Any]]
+
+MAX_REQUEST_BYTES = 64 * 1024 * 1024
+"""What the requests of the peer that run may take, once they are read: a few of the largest, and many small ones."""
+
+
+class _Running:
+    """A request between its arrival and its answer."""
+
+    __slots__ = ("context", "gate", "has_started", "is_cancelled", "method", "session_id", "size", "task")
+
+    def __init__(
+        self,
+        context: Context,
+        method: Method[Any, Any] | None,
+        session_id: str | None,
+        gate: asyncio.Future[bool] | None,
+    ) -> None:
+        self.context = context
+        self.method = method
+        self.session_id = session_id
+        self.gate = gate
+        self.size = decoded_bytes(context.raw)
+        self.has_started = False
+        self.is_cancelled = False
+        self.task: asyncio.Task[None] | None = None
+
+
+class IncomingRequests:
+    """The requests of one connection.
+
+    Args:
+        peer: Knows which answers are still owed.
+        tasks: Where the handlers run.
+        departures: Notifications of ours that wait for an answer to introduce their session.
+        send: Writes a frame and waits while the peer is slow.
+        report: Logs what a handler raised, and returns a mark by which it is found there.
+        first: The method the others have to wait for.
+        max_bytes: What those that run may take; one more is refused as busy.
+        debug: Put the text of unexpected exceptions into error answers.
+    """
+
+    def __init__(
+        self,
+        peer: Peer,
+        tasks: TaskScope,
+        departures: PendingSessions[bytes],
+        send: Callable[[bytes], Awaitable[None]],
+        report: Callable[[str, BaseException], str],
+        *,
+        first: str | None,
+        max_bytes: int,
+        debug: bool,
+    ) -> None:
+        self._peer = peer
+        self._tasks = tasks
+        self._departures = departures
+        self._send = send
+        self.report = report
+        self._first = first
+        self._max_bytes = max_bytes
+        self._held = 0
+        self._debug = debug
+        self._running: dict[Id, _Running] = {}
+        self._first_answered: asyncio.Future[bool] | None = None
+
+    def objection(self, frame: bytes) -> RequestError | None:
+        """Why this request cannot run beside those that do, if that is so."""
+        if not self._held or self._held + decoded_bytes(frame) <= self._max_bytes:
+            return None
+        return InternalError(
+            f"busy: the requests that are running take {self._held} of {self._max_bytes} bytes; "
+            f"send this one again when one of them has been answered"
+        )
+
+    def start(self, context: Context, id: Id, method: Method[Any, Any] | None, handler: Handler, params: Any) -> None:
+        """Run `handler` and answer with what comes of it."""
+        session_id = getattr(params, "session_id", None)
+        if session_id is not None:
+            self._departures.request_started(session_id)
+        if method is not None and method.opens_session:
+            self._departures.opening_started()
+        running = self._running[id] = _Running(context, method, session_id, self._first_answered)
+        self._held += running.size
+        if context.method == self._first:
+            self._first_answered = asyncio.get_running_loop().create_future()
+        running.task = self._tasks.start(self._run(running, id, handler, params))
+
+    def cancel(self, id: Id) -> None:
+        """The peer gave this request up. Its handler is cancelled and still has to end; the answer follows then."""
+        running = self._running.get(id)
+        if running is None or running.task is None:
+            return
+        running.is_cancelled = True
+        if running.has_started:  # a task cancelled before its first step would never reach its answer
+            running.task.cancel()
+
+    def give_up_places(self, reason: str, session_id: str | None = None) -> None:
+        """End the waits for places among the notifications of this session; without one, of all sessions."""
+        for running in self._running.values():
+            if session_id is None or running.session_id == session_id:
+                release_position(running.context, reason)
+
+    async def _run(self, running: _Running, id: Id, handler: Handler, params: Any) -> None:
+        running.has_started = True
+        result: Any = None
+        error: RequestError | None = None
+        try:
+            if running.is_cancelled:
+                self._cancel_beforehand(running)
+            if running.gate is not None and not await asyncio.shield(running.gate):
+                raise InvalidRequest(f"{self._first} must come first")
+            result = await handler(running.context, params)
+        except BaseException as raised:
+            if isinstance(raised, GeneratorExit) and not is_current(running.task):
+                raise  # the event loop is gone, and nothing can be answered any more
+            error = self.error_for(raised, running.context.method)
+        await self._answer(running, id, result, error)
+
+    def _cancel_beforehand(self, running: _Running) -> None:
+        """The cancellation came first: the handler is not called, unless it wants to say itself what that means."""
+        if running.task is None or running.method is None or not running.method.handles_cancellation:
+            raise RequestCancelled("cancelled before it began")
+        running.task.cancel()
+
+    async def _answer(self, running: _Running, id: Id, result: Any, error: RequestError | None) -> None:
+        del self._running[id]
+        frame: bytes | None = None
+        if error is None:
+            try:
+                frame = self._peer.respond(id, {} if result is None or result is UNSET else result)
+            except EncodeError as bad:
+                error = self.error_for(bad, running.context.method)
+        if error is not None:
+            frame = self._peer.respond_error(id, error)
+        is_success = error is None
+        try:
+            if frame is not None:
+                await self._send(frame)
+        except Exception as lost:
+            _log.debug("the answer to %s was not sent: %s", shorten(running.context.method), shorten(lost))
+        finally:
+            self._finish(running, result, is_success)
+            # Taken in any case: what is to follow often refers to its context, a circle the collector does not see.
+            following = running.context.take_after_response()
+        if following and is_success:
+            await self._run_after(running.context.method, following)
+
+    def _finish(self, running: _Running, result: Any, is_success: bool) -> None:
+        method, session_id = running.method, running.session_id
+        self._held -= running.size
+        if session_id is not None:
+            is_over = is_success and method is not None and method.ends_session
+            self._departures.request_finished(session_id, is_known=is_success, is_over=is_over)
+        if method is not None and method.opens_session:
+            self._departures.opening_finished(getattr(result, "session_id", None) if is_success else None)
+        if running.context.method == self._first and self._first_answered is not None:
+            self._first_answered.set_result(is_success)
+            self._first_answered = None
+
+    async def _run_after(self, method: str, actions: list[Callable[[], Awaitable[None]]]) -> None:
+        for action in actions:
+            try:
+                await action()
+            except Exception as raised:
+                self.report(f"what was to follow the answer to {method}", raised)
+
+    def error_for(self, raised: BaseException, method: str) -> RequestError:
+        """What the peer is told of an exception; what it is not told goes to the log."""
+        if isinstance(raised, RequestError):
+            return raised
+        if isinstance(raised, asyncio.CancelledError):
+            return RequestCancelled("the request was cancelled")
+        mark = self.report(method, raised)
+        name = type(raised).__name__
+        if self._debug:
+            return InternalError(f"{name}: {_text_of(raised)} (reference {mark})")
+        return InternalError(f"{name} (reference {mark})")
+
+
+def report(method: str, error: BaseException, *, is_lost: bool) -> str:
+    """Log what a handler raised; the mark lets a person find in our log what the peer was told about.
+
+    Args:
+        method: What it handled.
+        error: What it raised.
+        is_lost: The peer is gone. That a handler cannot send any more is then no mistake of its own.
+    """
+    mark = os.urandom(4).hex()  # the module for such things takes 5 ms to import
+    if is_lost and _comes_of_loss(error):
+        _log.info("handling %s ended with the connection, reference %s", shorten(method), mark)
+    else:
+        _log.error("handling %s failed, reference %s", shorten(method), mark, exc_info=error)
+    return mark
+
+
+def _comes_of_loss(error: BaseException | None) -> bool:
+    if isinstance(error, BaseExceptionGroup):
+        group = cast("BaseExceptionGroup[BaseException]", error)
+        return all(map(_comes_of_loss, group.exceptions))
+    return isinstance(error, ConnectionLost) or (error is not None and _comes_of_loss(error.__cause__))
+
+
+def _text_of(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception:
+        return "its text could not be read"

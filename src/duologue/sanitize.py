@@ -1,0 +1,75 @@
+r"""Make text of a peer safe to show: on a terminal, in one line beside a button, or in a log.
+
+`sanitize` removes what acts on a terminal, `strip_terminal_controls` does so and keeps colours, `escape_line` and
+`escape_bytes` spell such characters out (`\x1b`) so that they are seen.
+"""
+
+from __future__ import annotations
+
+import re
+
+__all__ = ["MOST_CHARACTERS", "escape_bytes", "escape_line", "sanitize", "strip_terminal_controls"]
+
+MOST_CHARACTERS = 200
+"""As much of a text as fits into a line beside a question."""
+
+# Each alternative is a whole sequence of ECMA-48, in its 7-bit and 8-bit form. One that has no end loses only the
+# character that would start it, so that nothing can hide what follows.
+_SEQUENCE = re.compile(
+    r"""
+    (?P<colour> \x1b\[ [0-9;:]*+ m )                       # how text looks
+    | (?: \x1b\[ | \x9b ) [0-?]*+ [ -/]*+ [@-~]            # cursor, screen, modes, device queries
+    | (?: \x1b[\]PX^_] | [\x90\x98\x9d-\x9f] )              # title, clipboard, links, images
+      [^\x07\x1b\x90-\x9f]*+ (?: \x07 | \x1b\\ | \x9c )
+    | \x1b [ -/]*+ [0-OQ-WYZ\\`-~]                         # character sets, reset, keypad
+    | (?P<line_end> \r\n? )
+    | [\x00-\x08\x0b-\x1f\x7f-\x9f]                       # single control codes
+    | [\u202a-\u202e\u2066-\u2069]                         # text read in another order
+    """,
+    re.VERBOSE,
+)
+_ACTING = re.compile(
+    r"""
+    \x1b\[ [0-9;:]*+ m                                            # colours
+    | [\x00-\x08\x0b-\x1f\x7f-\x9f]                               # control characters but tab and line feed
+    | [\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]              # text read in another order
+    | [\u2028\u2029]                                              # further ends of lines
+    | [\xad\u180e\u200b\u2060-\u2065\u206a-\u206f\ufeff\ufff9-\ufffb]   # characters that are not seen
+    | [\U0001d173-\U0001d17a\U000e0000-\U000e007f]
+    """,
+    re.VERBOSE,
+)
+_ESCAPED = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+
+
+def sanitize(text: str) -> str:
+    """Remove what acts on a terminal, changes the reading order or is invisible; line feeds and tabs stay."""
+    return text if text.isprintable() else _ACTING.sub("", strip_terminal_controls(text))
+
+
+def strip_terminal_controls(text: str) -> str:
+    """Keep text and its colours; remove titles, clipboard access, links, queries and cursor movements.
+
+    A carriage return starts a new line instead of overwriting the one before.
+    """
+    return _SEQUENCE.sub(_kept, text)
+
+
+def _kept(found: re.Match[str]) -> str:
+    return found["colour"] or ("\n" if found["line_end"] else "")
+
+
+def escape_line(text: str, most: int | None = MOST_CHARACTERS) -> str:
+    r"""Return one line in which control codes, line breaks and invisible characters are spelt out (`\x1b`).
+
+    A text longer than `most` characters is cut, and the line says how long it was.
+    """
+    cut = text if most is None else text[:most]
+    shown = "".join(each if each.isprintable() else each.encode("unicode_escape").decode("ascii") for each in cut)
+    return shown if len(cut) == len(text) else f"{shown}… ({len(text):,} characters)"
+
+
+def escape_bytes(data: bytes) -> str:
+    """Decode UTF-8; spell out invalid bytes, control codes and marks that change the reading order."""
+    text = data.decode("utf-8", "backslashreplace").replace("\r\n", "\n")
+    return _ESCAPED.sub(lambda found: found[0].encode("unicode_escape").decode(), text)

@@ -1,0 +1,101 @@
+"""How the lenient reader says what was wrong, and where."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeAlias, TypeGuard
+
+from duologue.schema.base import JsonObject, JsonValue
+
+__all__ = [
+    "JSON_NAMES",
+    "Defaulted",
+    "Path",
+    "Reader",
+    "Rejected",
+    "array",
+    "is_array",
+    "is_object",
+    "json_object",
+    "mismatch",
+    "path_text",
+    "shortened",
+]
+
+Path: TypeAlias = tuple[Any, ...] | None
+"""Where we are: None at the top, else (path of the parent, key or index). It becomes text only when needed."""
+
+
+class Defaulted(NamedTuple):
+    """Something that was wrong and was read as the schema allows."""
+
+    path: str
+    problem: str
+
+
+Reader: TypeAlias = Callable[[JsonValue, Path, list[Defaulted]], Any]
+"""Turns parsed JSON into what a type promises; what it forgave goes into the list."""
+
+
+class Rejected(Exception):
+    """A value that does not fit and may not be forgiven."""
+
+    def __init__(self, path: Path, problem: str) -> None:
+        super().__init__(problem)
+        self.path = path
+        self.problem = problem
+
+    def __str__(self) -> str:
+        return f"{path_text(self.path)}: {self.problem}"
+
+
+JSON_NAMES = {str: "str", int: "int", float: "float", bool: "bool", dict: "object", list: "array", type(None): "null"}
+_LONGEST = 64  # a path goes into an error message; a hostile key must not
+
+
+def path_text(path: Path) -> str:
+    """`$.prompt[0].text`; a key that is no plain name is quoted in brackets."""
+    parts: list[str] = []
+    while path is not None:
+        path, key = path
+        if isinstance(key, int):
+            parts.append(f"[{key}]")
+        elif key.isidentifier() and len(key) <= _LONGEST:
+            parts.append(f".{key}")
+        else:
+            parts.append(f"[{shortened(key)!r}]")
+    return "$" + "".join(reversed(parts))
+
+
+def shortened(text: str) -> str:
+    """Text from outside, cut to what an error message may carry."""
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+
+
+def mismatch(expected: str, value: JsonValue) -> str:
+    """`expected str, got int`."""
+    return f"expected {expected}, got {JSON_NAMES[type(value)]}"
+
+
+def is_object(value: JsonValue) -> TypeGuard[JsonObject]:
+    """Is this a JSON object?"""
+    return isinstance(value, dict)
+
+
+def is_array(value: JsonValue) -> TypeGuard[list[JsonValue]]:
+    """Is this a JSON array?"""
+    return isinstance(value, list)
+
+
+def json_object(value: JsonValue, path: Path) -> JsonObject:
+    """The value, if it is an object."""
+    if not is_object(value):
+        raise Rejected(path, mismatch("object", value))
+    return value
+
+
+def array(value: JsonValue, path: Path) -> list[JsonValue]:
+    """The value, if it is an array."""
+    if not is_array(value):
+        raise Rejected(path, mismatch("array", value))
+    return value

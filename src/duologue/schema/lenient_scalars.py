@@ -1,0 +1,73 @@
+"""Lenient readers of strings, numbers, booleans and null: no forgiveness here, only a clear complaint."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from msgspec import inspect
+
+from duologue.schema.base import JsonValue
+from duologue.schema.lenient_errors import JSON_NAMES, Defaulted, Path, Reader, Rejected, mismatch, shortened
+
+__all__ = ["exact", "literal", "number", "string"]
+
+
+def exact(kind: type) -> Reader:
+    """A value of this JSON type and no other: true is not 1, and 1.0 is not 1."""
+
+    def read(value: JsonValue, path: Path, mended: list[Defaulted]) -> Any:
+        if type(value) is not kind:
+            raise Rejected(path, mismatch(JSON_NAMES[kind], value))
+        return value
+
+    return read
+
+
+def string(node: inspect.StrType) -> Reader:
+    """A string, perhaps of a least length."""
+    low = node.min_length or 0
+
+    def read(value: JsonValue, path: Path, mended: list[Defaulted]) -> str:
+        if not isinstance(value, str):
+            raise Rejected(path, mismatch("str", value))
+        if len(value) < low:
+            raise Rejected(path, "too short")
+        return value
+
+    return read
+
+
+def number(node: inspect.IntType | inspect.FloatType, highest: int | None = None) -> Reader:
+    """A number between the bounds of its annotation; `highest` is the one msgspec can not carry."""
+    kind: type[Any] = int if isinstance(node, inspect.IntType) else float
+    low: float = -math.inf if node.ge is None else node.ge
+    high: float = math.inf if node.le is None else node.le
+    if highest is not None:
+        high = highest
+
+    def read(value: JsonValue, path: Path, mended: list[Defaulted]) -> Any:
+        if kind is float and type(value) is int:
+            value = float(value)
+        if type(value) is not kind:
+            raise Rejected(path, mismatch(JSON_NAMES[kind], value))
+        if not low <= value <= high:
+            raise Rejected(path, "out of range")
+        return value
+
+    return read
+
+
+def literal(values: tuple[Any, ...]) -> Reader:
+    """One of these strings."""
+    known: dict[Any, Any] = {value: value for value in values}
+    expected = " or ".join(map(repr, values))
+
+    def read(value: JsonValue, path: Path, mended: list[Defaulted]) -> Any:
+        if not isinstance(value, str):
+            raise Rejected(path, mismatch("str", value))
+        if value not in known:
+            raise Rejected(path, f"expected {expected}, got {shortened(value)!r}")
+        return known[value]  # the very object that msgspec compares defaults with
+
+    return read

@@ -1,0 +1,230 @@
+"""What a replay may leave out: pieces become wholes, and what was replaced is not told again.
+
+| update | in a replay |
+|---|---|
+| pieces of one message, one after the other | one piece, up to 64 KiB of text |
+| a tool call, a terminal, a compaction, a subagent, a message between sessions | once, as it ended, where it began |
+| plan, commands, mode, settings, title, usage | once, as it was last, where that was said |
+| notice, state | never kept: they were for that moment |
+| everything else | as it was |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TypeGuard, TypeVar
+
+import msgspec
+from msgspec import UNSET
+
+from duologue.conversation.builders import TerminalBuffer, patched_meta
+from duologue.conversation.content import Content, TextContent
+from duologue.conversation.updates import (
+    CommandsUpdate,
+    CompactionChunk,
+    CompactionUpdate,
+    InfoUpdate,
+    MessageChunk,
+    ModeUpdate,
+    PlanRemovedUpdate,
+    PlanUpdate,
+    SessionMessageChunk,
+    SessionMessageUpdate,
+    SettingsUpdate,
+    SubagentUpdate,
+    TerminalOutputChunk,
+    TerminalUpdate,
+    ToolCallUpdate,
+    ToolContentChunk,
+    Update,
+    UsageUpdate,
+)
+
+__all__ = ["MERGED_CHARACTERS", "ChunkMerger", "UpdateMerger", "as_interrupted", "entity_of", "shows_at_start"]
+
+MERGED_CHARACTERS = 64 * 1024
+"""Text in one merged piece: few messages for a long answer, and none that fills a reader's memory."""
+
+_Patch = TypeVar(
+    "_Patch",
+    ToolCallUpdate,
+    TerminalUpdate,
+    SubagentUpdate,
+    InfoUpdate,
+    CompactionUpdate,
+    SessionMessageUpdate,
+)
+
+_THE_ONLY_ONE: dict[type, str] = {
+    CommandsUpdate: "commands",
+    ModeUpdate: "mode",
+    SettingsUpdate: "settings",
+    InfoUpdate: "info",
+    UsageUpdate: "usage",
+}
+
+_FINAL = {"completed", "failed", "cancelled"}
+
+
+def entity_of(update: Update) -> str | None:
+    """The name under which a store finds all updates about one thing."""
+    match update:
+        case MessageChunk():
+            return None
+        case ToolCallUpdate() | ToolContentChunk():
+            return f"tool {update.tool_call_id}"
+        case TerminalUpdate() | TerminalOutputChunk():
+            return f"terminal {update.terminal_id}"
+        case PlanUpdate() | PlanRemovedUpdate():
+            return "plan" if update.plan_id is None else f"plan {update.plan_id}"
+        case CompactionUpdate() | CompactionChunk():
+            return f"compaction {update.compaction_id}"
+        case SubagentUpdate():
+            return f"subagent {update.session_id}"
+        case SessionMessageUpdate() | SessionMessageChunk():
+            return f"message {update.message_id}"
+        case _:
+            return _THE_ONLY_ONE.get(type(update))
+
+
+def shows_at_start(entity: str) -> bool:
+    """Whether a replay shows the end state at the place of the beginning, rather than at the place of the end."""
+    return entity.startswith(("tool ", "terminal ", "compaction ", "subagent ", "message "))
+
+
+def as_interrupted(update: Update) -> Update:
+    """What became of something when its turn was cut off: work that had not ended failed."""
+    if isinstance(update, ToolCallUpdate) and update.status not in _FINAL:
+        return msgspec.structs.replace(update, status="failed")
+    if isinstance(update, CompactionUpdate) and update.status not in _FINAL:
+        return msgspec.structs.replace(update, status="failed", error="interrupted")
+    return update
+
+
+class UpdateMerger:
+    """All updates of one entity, made one."""
+
+    def __init__(self) -> None:
+        self._whole: Update | None = None
+        self._content: list[Content] = []
+        self._printed = TerminalBuffer("")
+
+    def add(self, update: Update) -> None:
+        """Take the next update of the entity."""
+        whole = self._whole
+        match update:
+            case CompactionChunk():
+                self._content.append(update.content)
+                self._whole = whole or CompactionUpdate(compaction_id=update.compaction_id, status="in_progress")
+            case SessionMessageChunk():
+                self._content.append(update.content)
+                self._whole = whole or SessionMessageUpdate(message_id=update.message_id)
+            case CompactionUpdate():
+                self._content = _replaced(self._content, update.summary)
+                self._whole = _patched(whole, update)
+            case SessionMessageUpdate():
+                self._content = _replaced(self._content, update.content)
+                self._whole = _patched(whole, update)
+            case ToolCallUpdate():
+                is_new = whole.is_new if isinstance(whole, ToolCallUpdate) else update.is_new
+                self._whole = msgspec.structs.replace(_patched(whole, update), is_new=is_new)
+            case ToolContentChunk():
+                call = whole if isinstance(whole, ToolCallUpdate) else ToolCallUpdate(tool_call_id=update.tool_call_id)
+                shown = call.content if isinstance(call.content, list) else []
+                self._whole = msgspec.structs.replace(call, content=[*shown, *update.content])
+            case TerminalOutputChunk():
+                self._printed.append(update.data)
+                self._whole = whole or TerminalUpdate(terminal_id=update.terminal_id)
+            case TerminalUpdate():
+                self._printed.change(update)
+                self._whole = _patched(whole, update)
+            case UsageUpdate(cost=msgspec.UNSET) if isinstance(whole, UsageUpdate):
+                self._whole = msgspec.structs.replace(update, cost=whole.cost, currency=whole.currency)
+            case SubagentUpdate():
+                self._whole = _patched(whole, update)
+            case InfoUpdate():
+                self._whole = _patched(whole, update)
+            case _:  # the others are wholes already
+                self._whole = update
+
+    def result(self) -> Update | None:
+        """The whole; nothing if there was nothing."""
+        match self._whole:
+            case CompactionUpdate() as compaction:
+                # A summary belongs to a compaction that was completed; half of one is worth nothing.
+                is_told = compaction.status == "completed" and self._content
+                summary = list(_joined(self._content)) if is_told else UNSET
+                return msgspec.structs.replace(compaction, summary=summary)
+            case SessionMessageUpdate() as message:
+                return msgspec.structs.replace(message, content=list(_joined(self._content)) or UNSET)
+            case TerminalUpdate() as terminal:
+                return msgspec.structs.replace(terminal, output=self._printed.terminal.output or UNSET)
+            case whole:
+                return whole
+
+
+class ChunkMerger:
+    """Gathers the pieces of one message that follow each other."""
+
+    def __init__(self) -> None:
+        self._first: MessageChunk | None = None
+        self._texts: list[str] = []
+        self._size = 0
+
+    def add(self, chunk: MessageChunk) -> Iterator[Update]:
+        """Take the next piece, and give what is ready to be told."""
+        if not (_is_plain(chunk.content) and chunk.meta is UNSET):
+            yield from self.rest()
+            yield chunk
+            return
+        first = self._first
+        if first is None or first.role != chunk.role or first.message_id != chunk.message_id:
+            yield from self.rest()
+            self._first = chunk
+        self._texts.append(chunk.content.text)
+        self._size += len(chunk.content.text)
+        if self._size >= MERGED_CHARACTERS:
+            yield from self.rest()
+
+    def rest(self) -> Iterator[Update]:
+        """What is gathered so far, as one piece."""
+        if self._first is not None:
+            yield msgspec.structs.replace(self._first, content=TextContent("".join(self._texts)))
+        self._first = None
+        self._texts = []
+        self._size = 0
+
+
+def _patched(whole: Update | None, patch: _Patch) -> _Patch:
+    """The last word on each field; what was cleared is as if it had never been said."""
+    fields = {name: getattr(patch, name) for name in patch.__struct_fields__}
+    said = {name: UNSET if value is None else value for name, value in fields.items() if value is not UNSET}
+    if not isinstance(whole, type(patch)):
+        return msgspec.structs.replace(patch, **said)
+    replaces_meta = getattr(patch, "replaces_meta", False)
+    if isinstance(patch.meta, dict) and isinstance(whole.meta, dict) and not replaces_meta:
+        said["meta"] = patched_meta(whole.meta, patch.meta)
+    return msgspec.structs.replace(whole, **said)
+
+
+def _replaced(content: list[Content], replacement: list[Content] | None | msgspec.UnsetType) -> list[Content]:
+    return content if isinstance(replacement, msgspec.UnsetType) else [*(replacement or ())]
+
+
+def _joined(content: Sequence[Content]) -> Iterator[Content]:
+    """The same content with neighbouring plain texts made one."""
+    texts: list[str] = []
+    for block in content:
+        if _is_plain(block):
+            texts.append(block.text)
+            continue
+        if texts:
+            yield TextContent("".join(texts))
+            texts = []
+        yield block
+    if texts:
+        yield TextContent("".join(texts))
+
+
+def _is_plain(content: Content) -> TypeGuard[TextContent]:
+    return isinstance(content, TextContent) and content.annotations is None and content.meta is None

@@ -1,0 +1,4 @@
+"""Sessions in an SQLite database: schema, queries, locks and the store itself.
+
+The interface and the record format are in `duologue.store`. Only code that chooses a store imports this package.
+"""

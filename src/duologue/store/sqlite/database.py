@@ -1,0 +1,353 @@
+"""The SQLite file of a store, for use by one thread.
+
+Every event and every session carries a checksum; what does not match it is treated as if it were not there, and leaves
+a gap by which it is missed. Each method is one transaction; what SQLite raises goes on to the caller.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sqlite3
+import time
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import UNSET
+
+from duologue.conversation.session_setup import SessionInfo
+from duologue.errors import ResourceNotFound, StoreError
+from duologue.private_files import make_private_directory
+from duologue.store.pagination import MAX_PAGE, Archived, SessionPage, decode_cursor, encode_cursor
+from duologue.store.records import Batch, LogPosition, Record, RecordEntry, RecordPage
+from duologue.store.sqlite.connection import connect, is_corrupt, is_failed_sync, tolerate_corruption
+from duologue.store.sqlite.journal_check import lost_transactions
+from duologue.store.sqlite.queries import (
+    COPY_STATE,
+    COUNT,
+    FIND,
+    FIND_WITHOUT_INDEX,
+    NEW_KEY,
+    PAGE,
+    READ,
+    READ_ENTITY,
+    READ_ONE,
+)
+from duologue.store.sqlite.rows import MAX_NUMBER, SessionRow, checksum, info_of, place, seed_of
+
+__all__ = ["FILE_NAME", "Database"]
+
+_log = logging.getLogger("duologue.store")
+
+FILE_NAME = "sessions.sqlite3"
+
+STRETCH_BYTES = 256 * 1024
+"""Bodies read at once: enough to be quick, little enough to be forgotten."""
+
+STRETCH_RECORDS = 512
+"""Records read at once, so that a write that waits behind a replay waits for milliseconds."""
+
+DAMAGED_STRETCH = 64
+"""Records picked one by one where the file is damaged."""
+
+
+class Database:
+    """The sessions of one directory."""
+
+    def __init__(self, directory: Path) -> None:
+        self._path = directory / FILE_NAME
+        self._refusal: str | None = None
+        make_private_directory(directory)
+        # Before SQLite goes on in the journal where it stopped reading.
+        self._lost = lost_transactions(self._path)
+        if self._lost:
+            _log.warning(
+                "the journal of %s is damaged, or a power cut has hit it: %d transactions in it cannot be read, "
+                "and the newest records of some sessions are lost",
+                self._path,
+                self._lost,
+            )
+        self._db = connect(self._path)
+        self._db.create_function("checksum", 5, checksum, deterministic=True)
+        self._file = self._path.stat()
+
+    def close(self) -> None:
+        """Leave the file; the last one out tidies the journal away."""
+        self._db.close()
+
+    # --- sessions
+
+    def create(self, info: SessionInfo) -> None:
+        """Begin a session without events."""
+        with self._writing():
+            self._insert(info, last=0, turn=0)
+
+    def find(self, session_id: str) -> SessionRow:
+        """A session's row, sound or not."""
+        return self._row(session_id)
+
+    def info(self, session_id: str) -> SessionInfo:
+        """A session as lists show it."""
+        return info_of(_sound(self.find(session_id)))
+
+    def update_info(self, session_id: str, changes: Mapping[str, object]) -> SessionInfo:
+        """Change the fields that are set, and keep the rest."""
+        with self._writing():
+            row = _sound(self._row(session_id))
+            said: dict[str, Any] = {name: value for name, value in changes.items() if value is not UNSET}
+            info = msgspec.structs.replace(info_of(row), **said)
+            self._replace(row, _with_info(row, info))
+            return info
+
+    def page(self, cwd: str | None, cursor: str | None, archived: Archived, limit: int) -> SessionPage:
+        """One page of the list, newest first."""
+        touched, key = decode_cursor(cursor)
+        limit = max(1, min(limit, MAX_PAGE))
+        values = {
+            "touched": touched,
+            "key": key,
+            "cwd": cwd,
+            "archived": {"exclude": 0, "include": None, "only": 1}[archived],
+            "limit": limit + 1,
+        }
+        rows = [SessionRow(*row) for row in self._db.execute(PAGE, values)]
+        shown = rows[:limit]
+        # A damaged time may be no number at all; what follows is then found behind the one before it.
+        places = [(row.touched, row.key) for row in shown if type(row.touched) is int]
+        return SessionPage(
+            [info_of(row) for row in shown],
+            encode_cursor(*places[-1]) if len(rows) > limit and places else None,
+            frozenset(str(row.id) for row in shown if not row.is_sound),
+        )
+
+    def delete(self, session_id: str) -> None:
+        """Forget a session and all that belongs to it."""
+        with self._writing():
+            row = self._find(session_id)
+            if row is None:
+                return
+            events = (place(row.key, 0), place(row.key, MAX_NUMBER))
+            self._db.execute("DELETE FROM events WHERE place > ? AND place <= ?", events)
+            self._db.execute("DELETE FROM state WHERE session = ?", (row.key,))
+            self._db.execute("DELETE FROM sessions WHERE key = ?", (row.key,))
+
+    def fork(self, session_id: str, info: SessionInfo) -> None:
+        """Begin a session as a copy of another's sound events and state; gaps stay gaps."""
+        with self._writing():
+            row = self._row(session_id)
+            position = self._position(row)
+            key, seed = self._insert(info, last=position.last, turn=position.turn), seed_of(info.session_id)
+            reached = 0
+            while reached < position.last:
+                stretch = self.read(session_id, reached, position.last)
+                self._add_events(key, seed, [entry.record for entry in stretch.entries])
+                reached = stretch.reached
+            values = {"key": row.key, "new_key": key, "seed": seed_of(session_id), "new_seed": seed}
+            self._db.execute(COPY_STATE, values)
+
+    # --- one session
+
+    def write(self, session_id: str, batch: Batch) -> None:
+        """Add events and change state, all or nothing."""
+        seed = seed_of(session_id)
+        with self._writing():
+            row = self._row(session_id)
+            self._add_events(row.key, seed, batch.records)
+            for name, value in batch.state.items():
+                self._write_state(row.key, seed, name, value)
+            self._replace(row, _advanced(row, batch))
+
+    def position(self, session_id: str) -> LogPosition:
+        """How far the session has come."""
+        return msgspec.structs.replace(self._position(self._row(session_id)), lost_transactions=self._lost)
+
+    def read(self, session_id: str, after: int, upto: int) -> RecordPage:
+        """The next sound events beyond `after`."""
+        row = self._row(session_id)
+        with tolerate_corruption():
+            stretch = self._scan(READ, session_id, row.key, after, upto, upto)
+            if stretch.reached > after or not row.is_sound:
+                return stretch
+        # There is more than can be reached in one go; beyond what was ever written there is not.
+        end = min(upto, row.last, after + DAMAGED_STRETCH)
+        picked = [self._pick(session_id, row.key, number, upto) for number in range(after + 1, end + 1)]
+        return RecordPage([entry for entries in picked for entry in entries], end if end > after else upto)
+
+    def read_entity(self, session_id: str, entity: str, after: int, upto: int) -> list[Record]:
+        """The next sound events of one entity; nothing where the index to them is damaged."""
+        start = place(self._row(session_id).key, 0)
+        values = {"seed": seed_of(session_id), "entity": entity, "after": start + after, "end": start + upto}
+        records: list[Record] = []
+        size = 0
+        with tolerate_corruption(), closing(self._db.execute(READ_ENTITY, values)) as cursor:
+            for at, kind, name, body in cursor:
+                records.append(Record(at - start, kind, name, body))
+                size += len(body)
+                if size >= STRETCH_BYTES:
+                    break
+        return records
+
+    def read_state(self, session_id: str, name: str) -> bytes | None:
+        """What was saved under this name, if it is what was saved."""
+        row = self._row(session_id)
+        query = "SELECT value, checksum FROM state WHERE session = ? AND name = ?"
+        found = self._db.execute(query, (row.key, name)).fetchone()
+        if found is None:
+            return None
+        value, expected = found
+        if expected is None or expected != checksum(seed_of(session_id), 0, "state", name, value):
+            _log.warning("session %a: what was saved as %a is damaged", session_id, name)
+            return None
+        return bytes(value)
+
+    # --- within
+
+    @contextmanager
+    def _writing(self) -> Generator[None]:
+        """One transaction that changes something; when it is left, it is on the disk."""
+        if self._refusal is not None:
+            raise StoreError(self._refusal)
+        try:
+            self._db.execute("BEGIN IMMEDIATE")
+            yield
+            self._db.execute("COMMIT")
+        except BaseException as error:
+            if isinstance(error, sqlite3.Error) and is_failed_sync(error):
+                # The system may have forgotten what it could not write; another try would seem to succeed.
+                self._refusal = f"{self._path}: the disk failed ({error}); open the store anew"
+            if self._db.in_transaction:
+                with suppress(sqlite3.Error):
+                    self._db.execute("ROLLBACK")
+            raise
+        self._see_that_it_is_there()
+
+    def _see_that_it_is_there(self) -> None:
+        """What is written to a file without a name is lost when the file is closed."""
+        journal = self._path.with_name(f"{FILE_NAME}-wal")
+        try:
+            is_there = os.path.samestat(self._file, self._path.stat()) and journal.exists()
+        except OSError:
+            is_there = False
+        if not is_there:
+            self._refusal = f"{self._path} was removed or replaced while it was open; open the store anew"
+            raise StoreError(self._refusal)
+
+    def _row(self, session_id: str) -> SessionRow:
+        row = self._find(session_id)
+        if row is None:
+            raise ResourceNotFound(f"no such session: {session_id}", data={"sessionId": session_id})
+        return row
+
+    def _find(self, session_id: str) -> SessionRow | None:
+        # The second look is for an index that lost its way; it costs a moment when there is no such session.
+        for query in (FIND, FIND_WITHOUT_INDEX):
+            row = self._db.execute(query, (session_id,)).fetchone()
+            if row is not None:
+                return SessionRow(*row)
+        return None
+
+    def _insert(self, info: SessionInfo, *, last: int, turn: int) -> int:
+        if self._find(info.session_id) is not None:
+            raise StoreError(f"there is a session of this name already: {info.session_id}")
+        key = self._db.execute(NEW_KEY).fetchone()[0]
+        row = _with_info(SessionRow(key, info.session_id, "", 0, time.time_ns(), last, turn, b"", 0), info)
+        row = row._replace(checksum=row.expected_checksum)
+        self._db.execute("INSERT INTO sessions VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
+        return row.key
+
+    def _replace(self, old: SessionRow, new: SessionRow) -> None:
+        # A damaged row stays a damaged row.
+        right = new.expected_checksum if old.is_sound else ~new.expected_checksum
+        self._db.execute(
+            "UPDATE sessions SET cwd = ?, archived = ?, touched = ?, last = ?, turn = ?, info = ?, checksum = ?"
+            " WHERE key = ?",
+            (new.cwd, new.archived, new.touched, new.last, new.turn, new.info, right, old.key),
+        )
+
+    def _add_events(self, key: int, seed: int, records: Sequence[Record]) -> None:
+        """Write events and see that they can be found there: in a damaged file they may be lost at once."""
+        if records:
+            self._db.executemany("INSERT INTO events VALUES (?, ?, ?, ?, ?)", _event_rows(key, seed, records))
+            values = {"seed": seed, "after": place(key, records[0].number - 1), "end": place(key, records[-1].number)}
+            if self._db.execute(COUNT, values).fetchone()[0] != len(records):
+                raise StoreError(f"{self._path} is damaged where this session lies; a fork of it can be written to")
+
+    def _write_state(self, key: int, seed: int, name: str, value: bytes | None) -> None:
+        if value is None:
+            self._db.execute("DELETE FROM state WHERE session = ? AND name = ?", (key, name))
+        else:
+            values = (key, name, value, checksum(seed, 0, "state", name, value))
+            self._db.execute("INSERT OR REPLACE INTO state VALUES (?, ?, ?, ?)", values)
+
+    def _position(self, row: SessionRow) -> LogPosition:
+        start = place(row.key, 0)
+        query = "SELECT place FROM events WHERE place > ? AND place <= ? ORDER BY place DESC LIMIT 1"
+        try:
+            found = self._db.execute(query, (start, place(row.key, MAX_NUMBER))).fetchone()
+        except sqlite3.DatabaseError as error:
+            if not (is_corrupt(error) and row.is_sound):
+                raise
+            found = None
+        highest = 0 if found is None else found[0] - start
+        return LogPosition(max(highest, row.last), row.turn) if row.is_sound else LogPosition(highest, 0)
+
+    def _scan(self, query: str, session_id: str, key: int, after: int, end: int, upto: int) -> RecordPage:
+        start, seed = place(key, 0), seed_of(session_id)
+        places = {"start": start, "after": start + after, "end": start + end, "upto": start + upto}
+        entries: list[RecordEntry] = []
+        size, reached = 0, after
+        with closing(self._db.execute(query, {"seed": seed, **places})) as cursor:
+            for at, kind, entity, body, expected, first, last in cursor:
+                # In a damaged tree, rows may come twice or out of their turn.
+                if at - start <= reached:
+                    continue
+                reached = at - start
+                if expected is not None and expected == checksum(seed, at, kind, entity, body):
+                    record = Record(reached, kind, entity, body)
+                    entries.append(RecordEntry(record, (first or at) - start, (last or at) - start))
+                    size += len(body)
+                if size >= STRETCH_BYTES or len(entries) >= STRETCH_RECORDS:
+                    return RecordPage(entries, reached)
+        return RecordPage(entries, reached)
+
+    def _pick(self, session_id: str, key: int, number: int, upto: int) -> list[RecordEntry]:
+        """One event from a damaged file, if it can be had; without its siblings, if only they cannot."""
+        for query in (READ, READ_ONE):
+            with tolerate_corruption():
+                return self._scan(query, session_id, key, number - 1, number, upto).entries
+        return []
+
+
+def _sound(row: SessionRow) -> SessionRow:
+    if not row.is_sound:
+        raise StoreError(f"the entry of session {row.id} is damaged")
+    return row
+
+
+def _with_info(row: SessionRow, info: SessionInfo) -> SessionRow:
+    kept = msgspec.structs.replace(info, updated_at=None)
+    return row._replace(cwd=info.cwd, archived=int(info.archived), info=msgspec.json.encode(kept))
+
+
+def _advanced(row: SessionRow, batch: Batch) -> SessionRow:
+    """The row after a batch."""
+    if batch.title is not UNSET and row.is_sound:
+        row = _with_info(row, msgspec.structs.replace(info_of(row), title=batch.title))
+    for record in batch.records:
+        if record.kind in ("begin", "end"):
+            row = row._replace(turn=record.number if record.kind == "begin" else 0)
+    if batch.records:
+        row = row._replace(last=batch.records[-1].number, touched=time.time_ns())
+    return row
+
+
+def _event_rows(
+    key: int, seed: int, records: Sequence[Record]
+) -> Iterator[tuple[int, str, str | None, bytes, int | None]]:
+    for record in records:
+        at = place(key, record.number)
+        found = checksum(seed, at, record.kind, record.entity, record.body)
+        yield at, record.kind, record.entity, record.body, found

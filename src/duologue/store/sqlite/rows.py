@@ -1,0 +1,75 @@
+"""Rows of the SQLite store and the checksums that tell a sound one from a damaged one."""
+
+from __future__ import annotations
+
+import zlib
+from typing import NamedTuple
+
+import msgspec
+
+from duologue.conversation.session_setup import SessionInfo
+from duologue.errors import StoreError, StoreFull
+from duologue.store.pagination import timestamp
+
+__all__ = ["MAX_NUMBER", "SessionRow", "checksum", "info_of", "place", "seed_of"]
+
+MAX_NUMBER = 2**32 - 1
+_MAX_KEY = 2**31 - 1
+
+_decode_info = msgspec.json.Decoder(SessionInfo).decode
+
+
+class SessionRow(NamedTuple):
+    """A session as the table holds it. What a damaged one says need not even be of these types."""
+
+    key: int
+    id: str
+    cwd: str
+    archived: int
+    touched: int
+    last: int
+    turn: int
+    info: bytes
+    checksum: int
+
+    @property
+    def expected_checksum(self) -> int:
+        """What `checksum` is if this is what was written."""
+        return zlib.crc32(msgspec.json.encode(self[:-1]))
+
+    @property
+    def is_sound(self) -> bool:
+        return self.checksum == self.expected_checksum
+
+
+def info_of(row: SessionRow) -> SessionInfo:
+    """The session as lists show it; of a damaged one, what can be read."""
+    if row.is_sound:
+        return msgspec.structs.replace(_decode_info(row.info), updated_at=timestamp(row.touched))
+    return SessionInfo(session_id=str(row.id), cwd=str(row.cwd))
+
+
+def place(key: int, number: int) -> int:
+    """Where an event lies: the events of a session are neighbours, in order.
+
+    Raises:
+        StoreFull: There are four billion events already.
+        StoreError: The session's row is damaged beyond use.
+    """
+    if number > MAX_NUMBER:
+        raise StoreFull("the session is full")
+    if not 0 < key <= _MAX_KEY:
+        raise StoreError("the session's entry is damaged")
+    return (key << 32) + number
+
+
+def seed_of(session_id: str) -> int:
+    """Where checksums of a session begin, so that an event that strayed to another session is found out."""
+    return zlib.crc32(session_id.encode())
+
+
+def checksum(seed: int, place: int, kind: object, name: object, body: object) -> int | None:
+    """Of an event, or of a piece of state; nothing if these were never values of either."""
+    if not (isinstance(kind, str) and isinstance(name, str | None) and isinstance(body, bytes)):
+        return None
+    return zlib.crc32(body, zlib.crc32(f"{place}\0{kind}\0{'' if name is None else ' ' + name}\0".encode(), seed))

@@ -1,0 +1,21 @@
+"""Examine long messages in a thread: a peer that sends one must not delay all others on the event loop."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TypeVar
+
+__all__ = ["examine"]
+
+T = TypeVar("T")
+
+LONG_BYTES = 256 * 1024
+"""A shorter message is examined in less time than a thread takes to answer on a busy machine."""
+
+
+async def examine(examine: Callable[[bytes], T], frame: bytes) -> T:
+    """Return what `examine` finds, called in a thread where the frame is long."""
+    if len(frame) < LONG_BYTES:
+        return examine(frame)
+    return await asyncio.to_thread(examine, frame)

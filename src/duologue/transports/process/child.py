@@ -1,0 +1,250 @@
+"""A child process and all its descendants: started, watched, stopped, and never forgotten.
+
+start    guard first, then the child in a session and group of its own; it inherits descriptors 0, 1 and 2 only
+watch    its end is known from its exit status, never from the end of its output
+stop     close its input, wait, SIGTERM, wait, SIGKILL; each to its group and to every descendant outside the group
+reap     last of all: until then its pid and its group cannot mean anybody else
+vanish   if we are killed the guard ends them; if we leave without stopping them an exit hook does
+
+"""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import logging
+import os
+import secrets
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from duologue.errors import StartError
+from duologue.transports.process import process_tree as tree
+from duologue.transports.process.command import explain_failure
+from duologue.transports.process.environment import owned_by
+from duologue.transports.process.exit_watcher import ExitWatch
+from duologue.transports.process.guard import Guard
+from duologue.transports.process.process_tree import Process
+
+__all__ = ["Child", "ShutdownTimeouts"]
+
+POLL_SECONDS = 0.01
+EXEC_SECONDS = 0.002
+"""In the middle of an exec a process shows no environment: two empty scans this far apart mean that nobody is left."""
+
+KILL_ROUNDS = 8
+"""Scans for descendants while killing; a process that forks as it dies is caught by the next one."""
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class ShutdownTimeouts:
+    """How patient stopping a child is, in seconds.
+
+    Attributes:
+        after_close: For it to leave by itself once its input is closed.
+        after_terminate: For it to leave once it was asked with SIGTERM.
+        after_kill: For the kernel to end what was killed.
+    """
+
+    after_close: float = 2.0
+    after_terminate: float = 2.0
+    after_kill: float = 2.0
+
+
+class Child:
+    """One child process with its descendants; start it inside a running event loop and `stop()` it.
+
+    Args:
+        command: The program and its arguments; no shell is involved.
+        stdin: Descriptor that becomes its standard input. The caller keeps it and closes it. Same for the next two.
+        stdout: Descriptor for its standard output.
+        stderr: Descriptor for its standard error.
+        env: Its whole environment, to which the mark of its owner is added.
+        cwd: Its working directory; ours if not given.
+        ladder: How patient `stop()` is.
+        on_exit: Called once when it ends.
+
+    Attributes:
+        escaped: What outlived even the end of the ladder; filled by `stop()`.
+
+    Raises:
+        StartError: It could not be started; nothing is left behind.
+    """
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        *,
+        stdin: int,
+        stdout: int,
+        stderr: int,
+        env: Mapping[str, str],
+        cwd: str | Path | None = None,
+        ladder: ShutdownTimeouts | None = None,
+        on_exit: Callable[[], None] | None = None,
+    ) -> None:
+        self.command = list(command)
+        self.escaped: list[Process] = []
+        self._ladder = ladder or ShutdownTimeouts()
+        self._token = secrets.token_hex(16)
+        self._family: set[Process] = set()
+        self._owner_pid = os.getpid()
+        self._is_reaped = False
+        env = owned_by(self._token, env)
+        try:
+            self._guard = Guard(self._token)
+        except OSError as error:
+            raise StartError(f"cannot start the guard of {self.command[0]!r}: {error}") from error
+        try:
+            self._process = subprocess.Popen(
+                self.command, stdin=stdin, stdout=stdout, stderr=stderr, env=env, cwd=cwd, start_new_session=True
+            )
+        except (OSError, ValueError) as error:
+            self._guard.release_now()
+            raise explain_failure(self.command, env, cwd, error) from error
+        self._guard.watch(tree.identify(self.pid) or Process(self.pid, 0))
+        try:
+            self._watch = ExitWatch(self._process, on_exit)
+        except OSError as error:
+            self._kill()
+            self._process.wait()
+            self._guard.release_now()
+            raise StartError(f"cannot watch {self.command[0]!r}: {error}") from error
+        _running.add(self)
+
+    @property
+    def pid(self) -> int:
+        """Its process id, which is also its group and its session."""
+        return self._process.pid
+
+    @property
+    def returncode(self) -> int | None:
+        """None while it runs; then its exit code, or minus the number of the signal that ended it."""
+        return self._watch.status
+
+    async def exit(self) -> int:
+        """Wait until it ends; returns its `returncode`."""
+        return await self._watch.exit()
+
+    async def stop(self, close_input: Callable[[], None]) -> None:
+        """Go down the ladder until nothing of it is left. Cancelled, it kills at once what is still there."""
+        # A forked copy of us inherits this object, but not the child.
+        if self._is_reaped or os.getpid() != self._owner_pid:
+            return
+        try:
+            self._family.update(tree.descendants(self.pid))
+            close_input()
+            await self._watch.exit_within(self._ladder.after_close)
+            if not await self._stays_over():
+                self._ask_to_leave()
+                await self._over_within(self._ladder.after_terminate)
+                for _ in range(KILL_ROUNDS):
+                    if await self._stays_over():
+                        break
+                    self._kill()
+                    await self._over_within(self._ladder.after_kill / KILL_ROUNDS)
+            self._let_go()
+            await self._guard.release()
+        finally:
+            self.kill_now()
+
+    def kill_now(self) -> None:
+        """End it and its descendants without an event loop and without patience."""
+        if os.getpid() != self._owner_pid:
+            return
+        if not self._is_reaped:
+            for _ in range(KILL_ROUNDS):
+                self._kill()
+                if self._watch.wait_now(self._ladder.after_kill / KILL_ROUNDS) and self._is_over():
+                    time.sleep(EXEC_SECONDS)
+                    if self._is_over():
+                        break
+            self._let_go()
+        self._guard.release_now()
+
+    def _let_go(self) -> None:
+        """Reap it, after one last signal to a group that can only be ours, for members that no scan can see."""
+        self._kill()
+        self.escaped = sorted(self._family)
+        if self.escaped:
+            log.warning("%s: still alive after SIGKILL: %s", self.command[0], [process.pid for process in self.escaped])
+        self._watch.close()
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(0)
+        self._is_reaped = True
+        _running.discard(self)
+
+    def _is_over(self) -> bool:
+        """Whether nobody of it lives: neither itself, nor whom we knew before, nor whoever carries its mark."""
+        self._family.update(tree.find_by_marker(self._token))
+        self._family = {process for process in self._family if tree.is_alive(process)}
+        return self._watch.status is not None and not self._family
+
+    async def _stays_over(self) -> bool:
+        if not self._is_over():
+            return False
+        await asyncio.sleep(EXEC_SECONDS)
+        return self._is_over()
+
+    async def _over_within(self, seconds: float) -> None:
+        """Wait until everybody known is gone, or time is up."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._watch.exit()
+                # Nobody tells us of the end of processes that are not our own children.
+                while any(map(tree.is_alive, self._family)):  # noqa: ASYNC110
+                    await asyncio.sleep(POLL_SECONDS)
+
+    def _ask_to_leave(self) -> None:
+        # On Windows the end of its input was the only way to ask.
+        if sys.platform != "win32":
+            self._signal(signal.SIGTERM)
+            # Whoever is stopped would sleep through it.
+            self._signal(signal.SIGCONT)
+
+    def _kill(self) -> None:
+        if sys.platform == "win32":
+            subprocess.run(["taskkill", "/F", "/T", "/PID", str(self.pid)], capture_output=True, check=False)
+        else:
+            self._signal(signal.SIGKILL)
+
+    def _signal(self, signum: signal.Signals) -> None:
+        """Signal its group, and everybody of it who is known."""
+        if not self._is_reaped:
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(self.pid, signum)
+        for process in self._family:
+            tree.send_signal(process, signum)
+
+
+_running: set[Child] = set()
+
+FAREWELL_SECONDS = 1.0
+"""For all forgotten children together to leave by themselves as the program ends."""
+
+
+def _end_the_forgotten() -> None:
+    """Whoever was never stopped ends with us."""
+    forgotten = [child for child in _running if child._owner_pid == os.getpid()]
+    if not forgotten:
+        return
+    names = ", ".join(f"{child.command[0]} (pid {child.pid})" for child in forgotten)
+    with suppress(OSError, ValueError, AttributeError):
+        sys.stderr.write(f"duologue: never closed, ended with the program: {names}\n")
+    for child in forgotten:
+        child._ask_to_leave()
+    for child in forgotten:
+        child._watch.wait_now(FAREWELL_SECONDS / len(forgotten))
+    for child in forgotten:
+        child.kill_now()
+
+
+atexit.register(_end_the_forgotten)

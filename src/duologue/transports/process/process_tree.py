@@ -1,0 +1,135 @@
+"""Finds processes by descent or by the mark in their environment, and signals them without ever hitting a stranger.
+
+A pid alone names nobody: the kernel reuses it. A process here is its pid *and* its start time, checked again under a
+pidfd before each signal. Linux only; elsewhere nothing is found, and the process group is all there is.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+from contextlib import suppress
+from io import FileIO
+from typing import NamedTuple
+
+__all__ = [
+    "SCAN_LIMIT",
+    "Process",
+    "descendants",
+    "find_by_marker",
+    "identify",
+    "is_alive",
+    "open_pidfd",
+    "send_signal",
+]
+
+SCAN_LIMIT = 256
+"""Processes returned by one scan; who has more to end scans again."""
+
+
+class Process(NamedTuple):
+    """One process of this machine, for as long as the machine runs."""
+
+    pid: int
+    started: int
+    """In clock ticks since the machine started."""
+
+
+def identify(pid: int) -> Process | None:
+    """The process that has this pid now, or None if it has ended, even if nobody has asked for its status yet."""
+    stat = _read(pid, "stat")
+    # The name stands in parentheses and may hold anything, even a parenthesis.
+    fields = stat[stat.rfind(b")") + 2 :].split()
+    if len(fields) < 20 or fields[0] in (b"Z", b"X", b"x"):
+        return None
+    return Process(pid, int(fields[19]))
+
+
+def is_alive(process: Process) -> bool:
+    """Whether it still runs."""
+    return identify(process.pid) == process
+
+
+def descendants(pid: int, limit: int = SCAN_LIMIT) -> list[Process]:
+    """Children, their children and so on, of a process that still runs; children of the dead belong to nobody."""
+    found: list[Process] = []
+    parents = [pid]
+    while parents and len(found) < limit:
+        for child in _children(parents.pop()):
+            if process := identify(child):
+                found.append(process)
+                parents.append(child)
+    return found[:limit]
+
+
+def find_by_marker(token: str, limit: int = SCAN_LIMIT) -> list[Process]:
+    """Every process whose environment holds the token, in whatever session or group it hides."""
+    wanted = token.encode()
+    found: list[Process] = []
+    for pid in _pids():
+        # Looked at again once it is identified: the pid may have been reused in between.
+        if wanted in _read(pid, "environ") and (process := identify(pid)) and wanted in _read(pid, "environ"):
+            found.append(process)
+            if len(found) == limit:
+                break
+    return found
+
+
+def send_signal(process: Process, signum: signal.Signals) -> None:
+    """Signal exactly this process; if it has ended, do nothing."""
+    with suppress(OSError):
+        # From here on the descriptor means one process; the check says that it is the right one.
+        pidfd = open_pidfd(process.pid)
+        try:
+            if not is_alive(process):
+                return
+            if pidfd is None:
+                os.kill(process.pid, signum)
+            else:
+                signal.pidfd_send_signal(pidfd, signum)
+        finally:
+            if pidfd is not None:
+                os.close(pidfd)
+
+
+def open_pidfd(pid: int) -> int | None:
+    """A descriptor that means this process and no other, or None where there is no such thing.
+
+    Raises:
+        OSError: No such process, or no more descriptors.
+    """
+    if not hasattr(os, "pidfd_open"):
+        return None
+    try:
+        return os.pidfd_open(pid)
+    except OSError as error:
+        # Old kernels lack it and some sandboxes forbid it; anything else is a real failure.
+        if error.errno in (errno.ENOSYS, errno.EPERM):
+            return None
+        raise
+
+
+def _pids() -> list[int]:
+    return [int(name) for name in _names("/proc") if name.isdigit()]
+
+
+def _children(pid: int) -> list[int]:
+    threads = _names(f"/proc/{pid}/task")
+    return [int(child) for thread in threads for child in _read(pid, f"task/{thread}/children").split()]
+
+
+def _names(folder: str) -> list[str]:
+    try:
+        with os.scandir(folder) as entries:
+            return [entry.name for entry in entries]
+    except OSError:
+        return []
+
+
+def _read(pid: int, name: str) -> bytes:
+    try:
+        with FileIO(f"/proc/{pid}/{name}") as file:
+            return file.readall()
+    except OSError:
+        return b""

@@ -1,0 +1,214 @@
+"""A child process as a connection: how a client runs an agent and talks to it over its stdin and stdout."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Self
+
+from duologue.errors import AgentExited, ConnectionLost, StartError
+from duologue.jsonrpc.framing import MAX_MESSAGE_BYTES
+from duologue.transports.process import environment
+from duologue.transports.process.child import Child, ShutdownTimeouts
+from duologue.transports.process.command import split_command
+from duologue.transports.process.process_tree import Process
+from duologue.transports.process.stderr import TAIL_BYTES, StderrTail
+from duologue.transports.stdio.fd_streams import enlarge_pipe, open_reader, open_writer, read_rest
+from duologue.transports.stdio.line_stream import MAX_QUEUED_BYTES, LineStreamTransport
+from duologue.transports.stdio.thread_io import ThreadReader
+
+__all__ = ["ProcessTransport"]
+
+EXIT_AFTER_END_SECONDS = 0.5
+"""A process that ends closes its stdout a moment before its status is known; one that does not is another matter."""
+
+
+class ProcessTransport(LineStreamTransport):
+    """Frames to and from a child process, which runs from entering this transport to leaving it.
+
+    Its whole tree of processes ends with it, whatever happens to us: see `docs/topics/processes.md`.
+
+    Args:
+        command: Program and arguments; a string is split like a shell would, but no shell runs.
+        cwd: Its working directory; ours if not given.
+        env: Variables to set on top of what it inherits.
+        inherit_env: Whether it inherits all of our environment, or only the few variables any program needs.
+        on_stderr: Called with each piece of its stderr as it comes; the end of it is kept in any case.
+        max_stderr_bytes: How much of the end of its stderr is kept.
+        ladder: How patient leaving is.
+        max_message_bytes: Longest frame that is received whole.
+        max_queued_bytes: Output that may wait; four times as much ends the connection with `OutputLimitExceeded`.
+
+    Raises:
+        CommandNotFound: On entering: no such command, or it may not be run.
+        StartError: On entering: it could not be started for another reason.
+    """
+
+    def __init__(
+        self,
+        command: str | Sequence[str],
+        *,
+        cwd: str | Path | None = None,
+        env: Mapping[str, str] | None = None,
+        inherit_env: bool = True,
+        on_stderr: Callable[[bytes], None] | None = None,
+        max_stderr_bytes: int = TAIL_BYTES,
+        ladder: ShutdownTimeouts | None = None,
+        max_message_bytes: int = MAX_MESSAGE_BYTES,
+        max_queued_bytes: int = MAX_QUEUED_BYTES,
+    ) -> None:
+        super().__init__(max_message_bytes=max_message_bytes, max_queued_bytes=max_queued_bytes)
+        self._command = command
+        self._cwd = cwd
+        self._env = environment.inherited(env) if inherit_env else environment.safe(env)
+        self._ladder = ladder
+        self._tail = StderrTail(on_stderr, max_stderr_bytes)
+        self._stderr: asyncio.ReadTransport | None = None
+        self._child: Child | None = None
+
+    async def __aenter__(self) -> Self:
+        child, unopened = self._start()
+        opened: list[asyncio.BaseTransport] = []
+        self._child = child
+        try:
+            opened.append(stderr := await open_reader(unopened.pop(), self._tail))
+            opened.append(reader := await open_reader(unopened.pop(), self._input))
+            opened.append(writer := await open_writer(unopened.pop(), self._output))
+        except BaseException:
+            child.kill_now()
+            for transport in opened:
+                transport.close()
+            for fd in unopened:
+                os.close(fd)
+            raise
+        self._stderr = stderr
+        self._attach(reader, writer)
+        if child.returncode is not None:
+            self._child_exited()
+        return self
+
+    def _start(self) -> tuple[Child, list[int]]:
+        """The child, and our ends of its stdin, stdout and stderr."""
+        command = split_command(self._command)
+        theirs: list[int] = []
+        ours: list[int] = []
+        try:
+            for is_input in (True, False, False):
+                read_end, write_end = os.pipe()
+                theirs.append(read_end if is_input else write_end)
+                ours.append(write_end if is_input else read_end)
+            stdin, stdout, stderr = theirs
+            enlarge_pipe(stdout)
+            child = Child(
+                command,
+                stdin=stdin,
+                stdout=stdout,
+                stderr=stderr,
+                env=self._env,
+                cwd=self._cwd,
+                ladder=self._ladder,
+                on_exit=self._child_exited,
+            )
+        except BaseException as error:
+            for fd in ours:
+                os.close(fd)
+            if isinstance(error, OSError):
+                raise StartError(f"cannot start {command[0]!r}: {error}") from error
+            raise
+        finally:
+            for fd in theirs:
+                os.close(fd)
+        return child, ours
+
+    @property
+    def pid(self) -> int | None:
+        """The process id, once it was started."""
+        return self._child.pid if self._child is not None else None
+
+    @property
+    def returncode(self) -> int | None:
+        """None while it runs; then its exit code, or minus the number of the signal that ended it."""
+        return self._child.returncode if self._child is not None else None
+
+    @property
+    def stderr_tail(self) -> str:
+        """The last of what it wrote to stderr, with everything escaped that could harm a terminal."""
+        return str(self._tail)
+
+    @property
+    def escaped(self) -> list[Process]:
+        """Processes of its tree that outlived the end of the ladder, known after `aclose()`."""
+        return self._child.escaped if self._child is not None else []
+
+    async def exited(self) -> int:
+        """Wait until the process ends; returns its `returncode`."""
+        if self._child is None:
+            raise StartError("this transport was not entered yet")
+        return await self._child.exit()
+
+    async def aclose(self) -> None:
+        if self._is_closed:
+            return
+        self._is_closed = True
+        self._end(None)
+        # What it says from now on is read and dropped, or it might wait for a reader instead of leaving.
+        self._resume()
+        try:
+            if self._child is not None:
+                await self._child.stop(self._start_closing_writer)
+        finally:
+            self._drop()
+            if self._stderr is not None:
+                self._stderr.close()
+        await self._until_gone()
+        if self._stderr is not None:
+            await self._tail.gone.wait()
+
+    def _input_ended(self, error: Exception | None = None) -> None:
+        """Its stdout ended; its exit status says why, if it comes soon."""
+        if self._is_ended:
+            return
+        if self.returncode is None:
+            asyncio.get_running_loop().call_later(EXIT_AFTER_END_SECONDS, self._stdout_ended_alone)
+        else:
+            self._child_exited()
+
+    def _stdout_ended_alone(self) -> None:
+        self._last_line()
+        self._end(ConnectionLost("the agent closed its stdout but keeps running"))
+
+    def _child_exited(self) -> None:
+        """Its exit is the end, even if a grandchild keeps its pipes open: what is in them now is all it said."""
+        if self._stderr is None or self._reader is None:
+            return  # It ended while its pipes were being opened; `__aenter__` comes back here.
+        if isinstance(self._reader, ThreadReader) and not self._reader.is_closing():
+            # A thread reads on until the end of the stream, which calls here again, or until time is up.
+            asyncio.get_running_loop().call_later(EXIT_AFTER_END_SECONDS, self._conclude)
+            return
+        self._tail.data_received(read_rest(self._stderr))
+        self._bytes_arrived(read_rest(self._reader))
+        self._conclude()
+
+    def _conclude(self) -> None:
+        self._last_line()
+        self._end(self._explain_exit())
+
+    def _explain_exit(self) -> AgentExited:
+        status = self.returncode
+        assert status is not None
+        assert self._child is not None
+        name = self._child.command[0]
+        if status >= 0:
+            return AgentExited(f"{name!r} exited with code {status}", exit_code=status, stderr=self.stderr_tail)
+        label = _signal_name(-status)
+        return AgentExited(f"{name!r} was ended by {label}", signal=label, stderr=self.stderr_tail)
+
+
+def _signal_name(number: int) -> str:
+    with suppress(ValueError):
+        return signal.Signals(number).name
+    return f"signal {number}"

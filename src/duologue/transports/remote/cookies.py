@@ -1,0 +1,56 @@
+"""The cookies of one connection: a server may need them to find us again, and nobody else gets them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from email.message import Message
+from http.cookiejar import Cookie, CookieJar
+from urllib.request import Request
+
+__all__ = ["BoundedCookieJar"]
+
+MAX_COOKIES = 64
+"""For one connection; sticky routing needs one or two."""
+
+MAX_COOKIE_BYTES = 4096
+"""Name and value of one cookie: what browsers keep, too."""
+
+
+class BoundedCookieJar(CookieJar):
+    """What the host itself sets, in small amounts, until the connection ends."""
+
+    def set_cookie(self, cookie: Cookie) -> None:
+        """Keep it, unless it is too large or one too many."""
+        size = len(cookie.name) + len(cookie.value or "")
+        if size <= MAX_COOKIE_BYTES and (len(self) < MAX_COOKIES or self._has(cookie)):
+            super().set_cookie(cookie)
+
+    def _has(self, cookie: Cookie) -> bool:
+        return any((each.domain, each.path, each.name) == (cookie.domain, cookie.path, cookie.name) for each in self)
+
+    def keep(self, url: str, values: Iterable[str]) -> None:
+        """Take what this host said in its `Set-Cookie` headers."""
+        answer = _CookieResponse(values)
+        self.extract_cookies(answer, _request(url))  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType] # it asks for `info()` only
+
+    def header_for(self, url: str) -> str | None:
+        """The `Cookie` header for a request."""
+        request = _request(url)
+        self.add_cookie_header(request)
+        return request.get_header("Cookie")
+
+
+class _CookieResponse:
+    """As much of an answer as a cookie jar looks at."""
+
+    def __init__(self, values: Iterable[str]) -> None:
+        self._headers = Message()
+        for value in values:
+            self._headers["Set-Cookie"] = value
+
+    def info(self) -> Message:
+        return self._headers
+
+
+def _request(url: str) -> Request:
+    return Request(url)  # noqa: S310  # only ever looked at by the jar

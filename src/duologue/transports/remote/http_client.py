@@ -1,0 +1,178 @@
+"""HTTP as the transport above needs it: bounded answers, no redirects, and clear words when something fails."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+from importlib.util import find_spec
+from typing import NamedTuple, TypeVar, cast
+
+import httpx2
+import msgspec
+from msgspec import Struct, field
+
+from duologue.errors import ConnectError, MessageTooLarge
+from duologue.transports.remote.cookies import BoundedCookieJar
+from duologue.transports.remote.url import RemoteEndpoint
+
+__all__ = ["CONNECTION", "SESSION", "HttpClient", "HttpResponse", "first_error", "unreachable"]
+
+E = TypeVar("E", bound=BaseException)
+
+CONNECTION = "Acp-Connection-Id"
+SESSION = "Acp-Session-Id"
+
+CONNECT_SECONDS = 10.0
+"""For a server to take a connection."""
+
+SEND_SECONDS = 60.0
+"""Without any progress while a request is sent, or until it is answered: a server says 202 before it works."""
+
+KEEPALIVE_SECONDS = 3.0
+"""Servers let go of idle connections after five; to meet one in that very moment would lose a request."""
+
+MAX_COMPLAINT = 8 * 1024
+"""Bytes read of an answer that is an error: enough for a sentence."""
+
+
+class _Named(Struct):
+    connection_id: str | None = field(name="connectionId", default=None)
+
+
+class _InitializeResult(Struct):
+    result: _Named
+
+
+_decode_welcome = msgspec.json.Decoder(_InitializeResult).decode
+
+
+class HttpResponse(NamedTuple):
+    """An answer that was read to its end."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+    @property
+    def is_good(self) -> bool:
+        """The server did what it was asked."""
+        return 200 <= self.status < 300
+
+    @property
+    def connection_id(self) -> str | None:
+        """The connection that an answer to `initialize` names: in a header, or in the result as the proposal shows."""
+        try:
+            return self.headers.get(CONNECTION) or _decode_welcome(self.body).result.connection_id
+        except msgspec.MsgspecError:
+            return None
+
+
+class HttpClient:
+    """Talks HTTP to one endpoint; cookies live as long as this object.
+
+    Args:
+        address: Where, and how we show who we are.
+        max_bytes: Longest answer that is read.
+    """
+
+    def __init__(self, address: RemoteEndpoint, max_bytes: int) -> None:
+        self._url = address.url
+        self._max_bytes = max_bytes
+        self._cookies = BoundedCookieJar()
+        # Experimental: where the package for it is installed, and the server agrees behind TLS.
+        speaks_http2 = address.is_secure and find_spec("h2") is not None
+        self._client = self._open(address, speaks_http2)
+        # HTTP/2 puts everything into one connection, and there who waits for events keeps others from being sent.
+        self._streams = self._open(address, speaks_http2) if speaks_http2 else self._client
+
+    def _open(self, address: RemoteEndpoint, speaks_http2: bool) -> httpx2.AsyncClient:
+        return httpx2.AsyncClient(
+            # Compressed answers could not be bounded by what arrives.
+            headers={**address.headers, "Accept-Encoding": "identity"},
+            cookies=self._cookies,
+            # Where nothing is encrypted, nobody is to be believed: reading the system's certificates takes a while.
+            verify=address.tls() if address.is_secure else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT),
+            timeout=httpx2.Timeout(SEND_SECONDS, connect=CONNECT_SECONDS, pool=None),
+            # Every session has a stream that stays open.
+            limits=httpx2.Limits(max_connections=None, keepalive_expiry=KEEPALIVE_SECONDS),
+            follow_redirects=False,
+            http2=speaks_http2,
+        )
+
+    async def ask(
+        self,
+        method: str,
+        headers: Mapping[str, str],
+        content: bytes | None = None,
+        *,
+        seconds: float | None = SEND_SECONDS,
+    ) -> HttpResponse:
+        """Send a request and read its answer.
+
+        Args:
+            method: The verb.
+            headers: Beside those that every request has.
+            content: The body.
+            seconds: How long the server may be silent; None for ever.
+
+        Raises:
+            httpx2.HTTPError: It failed on the way.
+            MessageTooLarge: The answer is over the limit.
+        """
+        timeout = httpx2.Timeout(SEND_SECONDS, connect=CONNECT_SECONDS, pool=None, read=seconds)
+        async with self._client.stream(
+            method, self._url, headers=dict(headers), content=content, timeout=timeout
+        ) as response:
+            return HttpResponse(response.status_code, response.headers, await self._body(response))
+
+    @asynccontextmanager
+    async def events(self, headers: Mapping[str, str], seconds: float | None) -> AsyncGenerator[httpx2.Response]:
+        """An event stream, as long as the block lasts.
+
+        Raises:
+            httpx2.HTTPError: It failed on the way.
+        """
+        timeout = httpx2.Timeout(SEND_SECONDS, connect=CONNECT_SECONDS, pool=None, read=seconds)
+        wanted = {"Accept": "text/event-stream", "Cache-Control": "no-store", **headers}
+        async with self._streams.stream("GET", self._url, headers=wanted, timeout=timeout) as response:
+            yield response
+
+    async def _body(self, response: httpx2.Response) -> bytes:
+        limit = self._max_bytes if response.is_success else MAX_COMPLAINT
+        body = bytearray()
+        async for chunk in response.aiter_raw():
+            body += chunk
+            if len(body) > limit:
+                if response.is_success:
+                    raise MessageTooLarge(f"an answer is over the limit of {limit} bytes")
+                return bytes(body[:limit])
+        return bytes(body)
+
+    async def aclose(self) -> None:
+        """Let go of all connections and forget all cookies."""
+        await self._client.aclose()
+        await self._streams.aclose()
+        self._cookies.clear()
+
+
+def unreachable(url: str, cause: httpx2.HTTPError | HttpResponse) -> ConnectError:
+    """Why a server cannot be used."""
+    if isinstance(cause, HttpResponse):
+        location = cause.headers.get("location")
+        more = f"; it redirects to {location}, which is not followed" if location is not None else ""
+        more = "; does it want a token?" if cause.status == 401 else more
+        return ConnectError(f"{url} refuses us: HTTP {cause.status}{more}", status=cause.status)
+    reason: BaseException | None = cause
+    while reason is not None:
+        if isinstance(reason, ssl.SSLCertVerificationError):
+            return ConnectError(f"{url} cannot prove who it is: {reason.verify_message}")
+        reason = reason.__cause__ or reason.__context__
+    return ConnectError(f"cannot reach {url}: {str(cause) or type(cause).__name__}")
+
+
+def first_error(group: BaseExceptionGroup[E]) -> E:
+    """The first of the errors that were raised side by side: it made the others."""
+    while isinstance(error := group.exceptions[0], BaseExceptionGroup):
+        group = cast("BaseExceptionGroup[E]", error)
+    return error

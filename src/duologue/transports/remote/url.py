@@ -1,0 +1,126 @@
+"""Where a remote agent is and how we show who we are: URL, headers, token and certificates."""
+
+from __future__ import annotations
+
+import ipaddress
+import logging
+import ssl
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal, TypeAlias
+from urllib.parse import SplitResult, parse_qs, urlsplit
+
+from duologue.errors import StartError
+
+__all__ = ["RemoteEndpoint", "TLSVerify", "is_loopback", "is_remote"]
+
+_log = logging.getLogger("duologue.transports")
+
+TLSVerify: TypeAlias = ssl.SSLContext | str | Path | Literal[False] | None
+"""Whom to believe: a context, a file of certificates to trust beside the system's, or `False` for everybody."""
+
+_PLAIN = {"ws": "http", "wss": "https", "http": "http", "https": "https"}
+_SOCKET = {"http": "ws", "https": "wss"}
+
+
+def is_remote(target: str) -> bool:
+    """Whether this is an address rather than a command."""
+    return target.partition("://")[0].lower() in _PLAIN and "://" in target
+
+
+@dataclass(frozen=True)
+class RemoteEndpoint:
+    """One remote agent.
+
+    Attributes:
+        url: Its endpoint as `http` or `https`, without a secret; `/acp` if none was named.
+        headers: Sent with every request, the token among them.
+        trust: Whom to believe that they are this host.
+    """
+
+    url: str
+    headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    trust: TLSVerify = None
+
+    @classmethod
+    def of(
+        cls, url: str, *, headers: Mapping[str, str] | None = None, token: str | None = None, trust: TLSVerify = None
+    ) -> RemoteEndpoint:
+        """An address as people write it; `…#token=…` at its end is how a server prints one ready for use.
+
+        Raises:
+            StartError: It is no address of a server, or it carries a token where every log would keep it.
+        """
+        parts = _split(url)
+        sent = dict(headers or {})
+        if any(character in text for pair in sent.items() for text in pair for character in "\r\n\0"):
+            raise StartError("a header is one line")
+        token = token or next(iter(parse_qs(parts.fragment).get("token", [])), None)
+        if token:
+            sent["Authorization"] = f"Bearer {_sendable(token)}"
+        if "token" in parse_qs(parts.query):
+            raise StartError("a token in the query of an address ends up in logs; write it as `#token=…`")
+        if parts.username is not None or parts.password is not None:
+            raise StartError("a password in an address ends up in logs; send it in a header")
+        plain = _PLAIN[parts.scheme]
+        if "Authorization" in sent and plain == "http" and not is_loopback(parts.hostname or ""):
+            _log.warning(
+                "the token for %s leaves this machine unencrypted; wss:// or https:// would hide it", parts.netloc
+            )
+        return cls(parts._replace(scheme=plain, path=parts.path or "/acp", fragment="").geturl(), sent, trust)
+
+    @property
+    def socket_url(self) -> str:
+        """The same endpoint for a WebSocket."""
+        parts = urlsplit(self.url)
+        return parts._replace(scheme=_SOCKET[parts.scheme]).geturl()
+
+    @property
+    def is_secure(self) -> bool:
+        """Whether the way there is encrypted."""
+        return self.url.startswith("https:")
+
+    def tls(self) -> ssl.SSLContext:
+        """How the other end has to prove who it is.
+
+        Raises:
+            StartError: The file of certificates cannot be read.
+        """
+        if isinstance(self.trust, ssl.SSLContext):
+            return self.trust
+        context = ssl.create_default_context()
+        if self.trust is False:
+            context.check_hostname = False
+            context.verify_mode = ssl.CERT_NONE
+        elif self.trust is not None:
+            try:
+                context.load_verify_locations(cafile=self.trust)
+            except OSError as error:  # what is in it may be wrong, too
+                raise StartError(f"cannot use the certificates in {self.trust}: {error}") from None
+        return context
+
+
+def _split(url: str) -> SplitResult:
+    try:
+        parts = urlsplit(url)
+        _ = parts.port
+    except ValueError as error:
+        raise StartError(f"not an address: {error}") from None
+    if parts.scheme not in _PLAIN or not parts.hostname:
+        raise StartError("the address of an agent begins with ws://, wss://, http:// or https:// and names a host")
+    return parts
+
+
+def _sendable(token: str) -> str:
+    if not token.isascii() or not token.isprintable() or " " in token:
+        raise StartError("a token consists of visible ASCII characters")
+    return token
+
+
+def is_loopback(host: str) -> bool:
+    """Whether that is this very machine, by its address or by the one name that says so."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

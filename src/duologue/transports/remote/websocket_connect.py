@@ -1,0 +1,101 @@
+"""Opening a WebSocket: certificates, proxies, cookies, and clear words when it fails."""
+
+from __future__ import annotations
+
+import ssl
+from typing import Any
+
+from websockets.asyncio.client import connect
+from websockets.exceptions import InvalidStatus, WebSocketException
+
+from duologue.errors import ConnectError
+from duologue.transports.remote.cookies import BoundedCookieJar
+from duologue.transports.remote.url import RemoteEndpoint
+from duologue.transports.remote.websocket_connection import WebSocketConnection
+from duologue.transports.stdio.line_stream import LINGER_SECONDS
+
+__all__ = ["OPEN_SECONDS", "WebSocketConnector"]
+
+OPEN_SECONDS = 10.0
+"""For a server to take a connection, or to take one up again."""
+
+
+class WebSocketConnector:
+    """Opens one WebSocket after the other to the same place; cookies set by one are sent with the next.
+
+    Args:
+        address: Where, and how we show who we are.
+        max_message_bytes: Longest message that is received.
+        write_ahead: Bytes that may wait to be written before there is no more room.
+        output_stall: Seconds without any progress of waiting output after which a connection ends.
+        ping_seconds: Between two signs of life.
+    """
+
+    def __init__(
+        self,
+        address: RemoteEndpoint,
+        *,
+        max_message_bytes: int,
+        write_ahead: int,
+        output_stall: float | None,
+        ping_seconds: float,
+    ) -> None:
+        self.cookies = BoundedCookieJar()
+        self._address = address
+        self._max_message = max_message_bytes
+        self._write_ahead = write_ahead
+        self._output_stall = output_stall
+        self._ping_seconds = ping_seconds
+        self._tls: ssl.SSLContext | None = None
+
+    async def dial(self) -> WebSocketConnection:
+        """A new WebSocket.
+
+        Raises:
+            ConnectError: Nobody answers there, or refuses us.
+        """
+        address = self._address
+        cookies = self.cookies.header_for(address.url)
+        if address.is_secure and self._tls is None:
+            self._tls = address.tls()  # reading the certificates takes a while
+        options: dict[str, Any] = {} if self._tls is None else {"ssl": self._tls}
+        try:
+            inbox = await _Dial(
+                address.socket_url,
+                additional_headers={**address.headers, **({} if cookies is None else {"Cookie": cookies})},
+                compression=None,
+                open_timeout=OPEN_SECONDS,
+                ping_interval=self._ping_seconds,
+                ping_timeout=self._ping_seconds,
+                close_timeout=LINGER_SECONDS,
+                max_size=self._max_message,
+                write_limit=self._write_ahead,
+                create_connection=WebSocketConnection,
+                **options,
+            )
+        except (OSError, WebSocketException, ValueError, ImportError) as error:  # a proxy may need more than is there
+            raise _unreachable(address.socket_url, error) from error
+        assert isinstance(inbox, WebSocketConnection)
+        inbox.stall_seconds = self._output_stall
+        if inbox.response is not None:
+            self.cookies.keep(address.url, inbox.response.headers.get_all("Set-Cookie"))
+        return inbox
+
+
+class _Dial(connect):
+    """Follows nobody anywhere else: a redirect would take the headers along."""
+
+    def process_redirect(self, exc: Exception) -> Exception | str:
+        return exc
+
+
+def _unreachable(url: str, error: Exception) -> ConnectError:
+    if isinstance(error, InvalidStatus):
+        status = error.response.status_code
+        location = error.response.headers.get("Location")
+        more = f"; it redirects to {location}, which is not followed" if location is not None else ""
+        more = "; does it want a token?" if status == 401 else more
+        return ConnectError(f"{url} refuses a WebSocket: HTTP {status}{more}", status=status)
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return ConnectError(f"{url} cannot prove who it is: {error.verify_message}")
+    return ConnectError(f"cannot reach {url}: {str(error) or type(error).__name__}")

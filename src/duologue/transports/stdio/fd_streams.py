@@ -1,0 +1,87 @@
+"""Opens a descriptor in the way its kind needs: the event loop for pipes and sockets, a thread for all else."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import stat
+import sys
+from contextlib import suppress
+
+if sys.platform != "win32":
+    import fcntl
+    import termios
+
+from duologue.transports.stdio.thread_io import ThreadReader, ThreadWriter
+
+__all__ = ["enlarge_pipe", "is_same_socket", "open_duplex", "open_reader", "open_writer", "read_rest"]
+
+READ_SIZE = 64 * 1024
+"""What a pipe holds on Linux. asyncio asks for four times as much, and glibc maps and unmaps a buffer of that size for
+every single read, which takes longer than all else in a small answer."""
+
+PIPE_SIZE = 256 * 1024
+"""Room for a pipe that carries much: four times fewer switches between the two processes than Linux's default. A user
+may have 64 MiB of such room in all pipes together, so not more."""
+
+
+def enlarge_pipe(fd: int) -> None:
+    """Give the pipe behind `fd` more room, where that can be had."""
+    if sys.platform == "linux":
+        with suppress(OSError):
+            fcntl.fcntl(fd, fcntl.F_SETPIPE_SZ, PIPE_SIZE)
+
+
+async def open_reader(fd: int, protocol: asyncio.Protocol) -> asyncio.ReadTransport:
+    """Read `fd`, which now belongs to the returned transport, and tell `protocol`."""
+    if _is_pipe(fd):
+        transport, _ = await asyncio.get_running_loop().connect_read_pipe(lambda: protocol, os.fdopen(fd, "rb", 0))
+        with suppress(AttributeError):  # event loops other than asyncio's own have no such thing
+            transport.max_size = READ_SIZE  # type: ignore[attr-defined]
+        return transport
+    if _is_stream_socket(fd):
+        return await open_duplex(fd, protocol)
+    return ThreadReader(fd, protocol)
+
+
+async def open_writer(fd: int, protocol: asyncio.Protocol) -> asyncio.WriteTransport:
+    """Write to `fd`, which now belongs to the returned transport, and tell `protocol` how it goes."""
+    if _is_pipe(fd):
+        transport, _ = await asyncio.get_running_loop().connect_write_pipe(lambda: protocol, os.fdopen(fd, "wb", 0))
+        return transport
+    if _is_stream_socket(fd):
+        return await open_duplex(fd, protocol)
+    return ThreadWriter(fd, protocol)
+
+
+async def open_duplex(fd: int, protocol: asyncio.Protocol) -> asyncio.Transport:
+    """Read and write a stream socket."""
+    transport, _ = await asyncio.get_running_loop().create_connection(lambda: protocol, sock=socket.socket(fileno=fd))
+    return transport
+
+
+def read_rest(reader: asyncio.ReadTransport) -> bytes:
+    """What a pipe holds at this moment, and no more, whoever still writes into it; at most its size in the kernel."""
+    pipe = reader.get_extra_info("pipe")
+    if pipe is None or reader.is_closing():
+        return b""
+    size = bytearray(4)
+    fcntl.ioctl(pipe.fileno(), termios.FIONREAD, size)
+    return os.read(pipe.fileno(), int.from_bytes(size, sys.byteorder))
+
+
+def is_same_socket(one: int, other: int) -> bool:
+    """Whether two descriptors are one stream socket, as under inetd, socat or systemd."""
+    return _is_stream_socket(one) and os.path.samestat(os.fstat(one), os.fstat(other))
+
+
+def _is_pipe(fd: int) -> bool:
+    return sys.platform != "win32" and stat.S_ISFIFO(os.fstat(fd).st_mode)
+
+
+def _is_stream_socket(fd: int) -> bool:
+    if sys.platform == "win32" or not stat.S_ISSOCK(os.fstat(fd).st_mode):
+        return False
+    with socket.socket(fileno=os.dup(fd)) as probe:
+        return probe.type == socket.SOCK_STREAM

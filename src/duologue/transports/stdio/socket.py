@@ -1,0 +1,37 @@
+"""A connected stream socket as a connection, one frame per line."""
+
+from __future__ import annotations
+
+import socket
+from typing import Self
+
+from duologue.jsonrpc.framing import MAX_MESSAGE_BYTES
+from duologue.transports.stdio.fd_streams import open_duplex
+from duologue.transports.stdio.line_stream import MAX_QUEUED_BYTES, InputAndOutput, LineStreamTransport
+
+__all__ = ["OUTPUT_STALL_SECONDS", "SocketTransport"]
+
+OUTPUT_STALL_SECONDS = 60.0
+"""A peer across a network that reads nothing for a minute is gone, whatever the network says."""
+
+
+class SocketTransport(LineStreamTransport):
+    """Frames over a connected stream socket, which belongs to this transport from now on."""
+
+    def __init__(
+        self,
+        sock: socket.socket,
+        *,
+        max_message_bytes: int = MAX_MESSAGE_BYTES,
+        max_queued_bytes: int = MAX_QUEUED_BYTES,
+        output_stall: float | None = OUTPUT_STALL_SECONDS,
+    ) -> None:
+        super().__init__(
+            max_message_bytes=max_message_bytes, max_queued_bytes=max_queued_bytes, output_stall=output_stall
+        )
+        self._socket = sock
+
+    async def __aenter__(self) -> Self:
+        both = await open_duplex(self._socket.detach(), InputAndOutput(self))
+        self._attach(both, both)
+        return self

@@ -1,0 +1,155 @@
+"""Agents out of plain functions and classes."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from duologue.agent.hosting.function_agent import as_agent
+from duologue.agent.session import Session
+from duologue.agent.settings import Settings
+from duologue.agent.turn import Turn
+from duologue.conversation.content import ImageContent
+from duologue.errors import InternalError
+from duologue.schema import v1
+from tests.agent.wire_client import agent_with, editor_for
+
+
+async def generator(prompt: str) -> AsyncIterator[str | ImageContent]:
+    yield "You said: "
+    yield prompt
+    yield ImageContent("aGk=", "image/png")
+
+
+async def whole(prompt: str) -> str:
+    return f"You said: {prompt}"
+
+
+async def silent(prompt: str) -> None:
+    return None
+
+
+async def with_turn(turn: Turn[Settings]) -> None:
+    await turn.say(f"You said: {turn.text}")
+
+
+async def annotated(it: Turn[Any]) -> str:
+    return f"You said: {it.text}"
+
+
+class Counting:
+    """Made once per session."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    async def prompt(self, prompt: str) -> str:
+        self.count += 1
+        return f"{self.count}: {prompt}"
+
+
+class Knowing:
+    def __init__(self, session: Session[Settings]) -> None:
+        self.session = session
+
+    async def prompt(self, prompt: str) -> AsyncIterator[str]:
+        yield str(self.session.cwd)
+
+
+@pytest.mark.parametrize(
+    ("target", "said"),
+    [
+        (generator, "You said: hi"),
+        (whole, "You said: hi"),
+        (silent, ""),
+        (with_turn, "You said: hi"),
+        (annotated, "You said: hi"),
+        (Counting, "1: hi"),
+    ],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+async def test_a_function_or_a_class_is_an_agent(tmp_path: Path, target: Any, said: str) -> None:
+    agent = as_agent(target)
+    async with asyncio.timeout(5), editor_for(agent, tmp_path, judged=True) as editor:
+        assert editor.hello.agent_capabilities.load_session
+        assert editor.hello.agent_info is not None
+        assert editor.hello.agent_info.name == target.__name__.lower().replace("_", "-")
+        session = await editor.new()
+        assert (await editor.prompt(session, "hi")).stop_reason == "end_turn"
+        assert editor.text == said
+
+
+async def test_an_instance_belongs_to_its_session_and_goes_with_it(tmp_path: Path) -> None:
+    agent = as_agent(Counting, name="counting")
+    async with asyncio.timeout(5), editor_for(agent, tmp_path) as editor:
+        one, two = await editor.new(), await editor.new()
+        for session in (one, one, two):
+            await editor.prompt(session, "x")
+        assert editor.text == "1: x2: x1: x"
+        await editor.close(one)
+        gc.collect()
+        assert len([each for each in gc.get_objects() if isinstance(each, Counting)]) == 1
+
+
+class Working:
+    def __init__(self, session: Session[Settings]) -> None:
+        self.session = session
+
+    async def prompt(self, turn: Turn[Settings]) -> str:
+        return f"{self.session.cwd} {turn.text}"
+
+
+async def test_a_class_may_ask_for_its_session_and_its_method_for_the_turn(tmp_path: Path) -> None:
+    async with asyncio.timeout(5), editor_for(as_agent(Knowing), tmp_path) as editor:
+        await editor.prompt(await editor.new(), "x")
+        assert editor.text == str(tmp_path)
+    async with asyncio.timeout(5), editor_for(as_agent(Working), tmp_path) as editor:
+        await editor.prompt(await editor.new(), "x")
+        assert editor.text == f"{tmp_path} x"
+
+
+async def test_a_cancelled_generator_cleans_up_inside_its_turn(tmp_path: Path) -> None:
+    cleaned: list[str] = []
+
+    async def endless(prompt: str) -> AsyncIterator[str]:
+        try:
+            while True:
+                yield "x"
+                await asyncio.sleep(0)
+        finally:
+            cleaned.append(prompt)
+
+    async with asyncio.timeout(5), editor_for(as_agent(endless), tmp_path) as editor:
+        session = await editor.new()
+        turn = asyncio.ensure_future(editor.prompt(session, "go"))
+        await editor.until_told(v1.AgentMessageChunk)
+        await editor.cancel(session)
+        assert (await turn).stop_reason == "cancelled"
+        assert cleaned == ["go"]
+
+
+async def test_what_is_no_coroutine_function_is_refused_in_plain_words(tmp_path: Path) -> None:
+    def plain(prompt: str) -> str:
+        return prompt
+
+    async def nothing() -> str:
+        return ""
+
+    targets: list[Any] = [plain, nothing]
+    for target in targets:
+        agent = as_agent(target)
+        agent.debug = True
+        async with asyncio.timeout(5), editor_for(agent, tmp_path) as editor:
+            with pytest.raises(InternalError, match=r"async generator|takes no prompt"):
+                await editor.prompt(await editor.new(), "x")
+
+
+def test_an_agent_is_itself() -> None:
+    agent = agent_with()
+
+    assert as_agent(agent) is agent

@@ -1,0 +1,335 @@
+"""One place per session, turns that were cut off, and disks that are slow, full or damaged."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from duologue.agent.session import Session
+from duologue.agent.settings import Settings
+from duologue.agent.turn import Turn
+from duologue.conversation.updates import ToolCallUpdate
+from duologue.errors import InternalError, InvalidRequest, StoreError, StoreFull
+from duologue.schema import v1
+from duologue.store.memory import MemoryStore
+from duologue.store.session_log import SessionLog
+from duologue.store.sqlite.store import SqliteStore
+from tests.agent.persistent_agent import TOLD, keeping_agent, without_ids
+from tests.agent.wire_client import agent_with, editor_for
+
+
+@pytest.mark.fault("LIF-07")
+async def test_a_session_is_open_in_one_place(tmp_path: Path) -> None:
+    """In the wild, agents 4: `session/load` with the same id from two connections."""
+    agent = keeping_agent(unstable={"archive"})
+    async with asyncio.timeout(5), editor_for(agent, tmp_path) as mine, editor_for(agent, tmp_path) as other:
+        session = await mine.new()
+        await mine.prompt(session, "hi")
+        for attempt in (other.load(session), other.resume(session), other.delete(session)):
+            with pytest.raises(InvalidRequest, match="in use") as caught:
+                await attempt
+            assert caught.value.data == {"sessionId": session}
+        with pytest.raises(InvalidRequest, match="in use"):
+            await other.connection.request(v1.SESSION_ARCHIVE, v1.ArchiveSessionRequest(session_id=session))
+        assert other.updates == []
+
+        await mine.close(session)
+        await other.load(session)
+        assert without_ids(other.updates) == TOLD
+
+
+@pytest.mark.fault("LIF-07")
+async def test_loading_twice_at_once_tells_it_once_and_refuses_the_second(tmp_path: Path) -> None:
+    agent = keeping_agent()
+    is_slow, may_open = False, asyncio.Event()
+
+    @agent.on_open
+    async def wait(session: Session[Settings]) -> None:
+        if is_slow:
+            await may_open.wait()
+
+    async with asyncio.timeout(5), editor_for(agent, tmp_path, judged=True) as editor:
+        session = await editor.new()
+        await editor.prompt(session, "hi")
+        await editor.close(session)
+        editor.updates.clear()
+        is_slow = True
+        first = asyncio.ensure_future(editor.load(session))
+        await editor.until_told(v1.ToolCall)
+        with pytest.raises(InvalidRequest, match="in use"):
+            await editor.load(session)
+        may_open.set()
+        await first
+
+        assert without_ids(editor.updates) == TOLD
+
+
+@pytest.mark.fault("STO-16")
+@pytest.mark.parametrize("kind", ["memory", "sqlite"])
+async def test_a_turn_cut_off_by_the_end_of_its_client_is_kept_and_marked(tmp_path: Path, kind: str) -> None:
+    """In the wild, agents 2: the stream closed in mid-turn."""
+    store = MemoryStore() if kind == "memory" else SqliteStore(tmp_path / "kept")
+    logs: list[SessionLog] = []
+
+    async def work(turn: Turn[Settings]) -> None:
+        await turn.say("working")
+        await turn.update(ToolCallUpdate(is_new=True, tool_call_id="t", title="Work", status="in_progress"))
+        if turn.text == "cut":
+            await asyncio.Event().wait()
+
+    agent = agent_with(work)
+    agent.persist_sessions(store)
+    async with asyncio.timeout(10):
+        async with editor_for(agent, tmp_path) as editor:
+            session = await editor.new()
+            turn = asyncio.ensure_future(editor.prompt(session, "cut"))
+            await editor.until_told(v1.ToolCall)
+        with pytest.raises(Exception, match="closed"):
+            await turn
+        logs.append(await store.open(session))
+        assert logs[0].is_interrupted
+        await logs[0].aclose()
+
+        async with editor_for(agent, tmp_path) as editor:
+            await editor.load(session)
+            assert [type(update) for update in editor.updates] == [
+                v1.UserMessageChunk,
+                v1.AgentMessageChunk,
+                v1.ToolCall,
+            ]
+            assert editor.of(v1.ToolCall)[0].status == "failed"
+            assert (await editor.prompt(session, "go on")).stop_reason == "end_turn"
+    await store.aclose()
+
+
+async def test_the_next_client_need_not_wait_for_the_last_to_be_cleared_away(tmp_path: Path) -> None:
+    """`session in use` unless the first connection is gone."""
+    agent = keeping_agent()
+    cleaning, may_end = asyncio.Event(), asyncio.Event()
+
+    async def work(turn: Turn[Settings]) -> None:
+        if turn.text == "wait":
+            await turn.say("x")
+            try:
+                await asyncio.Event().wait()
+            finally:
+                cleaning.set()
+                await may_end.wait()
+
+    agent.on_prompt(work)
+    async with asyncio.timeout(10), editor_for(agent, tmp_path) as second:
+        async with editor_for(agent, tmp_path) as first:
+            session = await first.new()
+            turn = asyncio.ensure_future(first.prompt(session, "wait"))
+            await first.until_told(v1.AgentMessageChunk)
+            await first.connection.aclose()
+            await cleaning.wait()
+            may_end.set()
+            await second.load(session)
+            assert (await second.prompt(session, "go on")).stop_reason == "end_turn"
+            with pytest.raises(Exception, match="closed"):
+                await turn
+
+
+@pytest.mark.parametrize("method", ["load", "resume"])
+async def test_a_session_that_another_process_has_open_is_in_use(tmp_path: Path, method: str) -> None:
+    store = MemoryStore()
+    async with asyncio.timeout(5), editor_for(keeping_agent(store), tmp_path) as editor:
+        session = await editor.new()
+        await editor.close(session)
+        async with await store.open(session):
+            with pytest.raises(InvalidRequest, match="in use"):
+                await getattr(editor, method)(session)
+            with pytest.raises(InvalidRequest, match="in use"):
+                await editor.delete(session)
+        await getattr(editor, method)(session)
+
+
+async def test_a_client_that_leaves_while_its_session_is_being_opened_leaves_none(tmp_path: Path) -> None:
+    agent = keeping_agent()
+    opening, go_on = asyncio.Event(), asyncio.Event()
+
+    @agent.on_open
+    async def wait(session: Session[Settings]) -> None:
+        opening.set()
+        while not go_on.is_set():
+            try:
+                await go_on.wait()
+            except asyncio.CancelledError:
+                go_on.set()
+
+    async with asyncio.timeout(5):
+        async with editor_for(agent, tmp_path) as editor:
+            attempt = asyncio.ensure_future(editor.new())
+            await opening.wait()
+        with pytest.raises(Exception, match="closed"):
+            await attempt
+        assert agent.open_sessions == {}
+        async with editor_for(agent, tmp_path) as editor:
+            for info in (await editor.sessions_page()).sessions:
+                await editor.load(info.session_id)  # nobody holds on to it
+
+
+class ForgetfulStore(MemoryStore):
+    """Its list is damaged, and so is what was kept beside the updates."""
+
+    async def info(self, session_id: str) -> Any:
+        raise StoreError("the entry is damaged")
+
+
+async def test_a_damaged_entry_costs_the_entry_and_not_the_session(tmp_path: Path) -> None:
+    store = ForgetfulStore()
+    async with asyncio.timeout(5), editor_for(keeping_agent(store), tmp_path) as editor:
+        session = await editor.new()
+        await editor.prompt(session, "hi")
+        await editor.close(session)
+        async with await store.open(session) as log:
+            log.save_state("duologue", b"not what was written")
+        editor.updates.clear()
+        await editor.load(session)
+        assert without_ids(editor.updates) == TOLD
+
+
+class SlowStore(MemoryStore):
+    """A disk that writes nothing until it is told to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.waiting: list[asyncio.Future[None]] = []
+        self.is_slow = False
+
+    async def acquire(self, session_id: str, *, new: Any = None) -> Any:
+        shelf: Any = await super().acquire(session_id, new=new)
+        write = shelf.write
+
+        def write_later(batch: Any) -> asyncio.Future[None]:
+            written: asyncio.Future[None] = write(batch)
+            if not self.is_slow:
+                return written
+            self.waiting.append(asyncio.get_running_loop().create_future())
+            return self.waiting[-1]
+
+        shelf.write = write_later
+        return shelf
+
+    def finish(self) -> None:
+        for future in self.waiting:
+            future.set_result(None)
+        self.waiting.clear()
+
+
+async def test_a_question_the_end_of_a_tool_call_and_the_answer_wait_until_all_before_them_is_safe(
+    tmp_path: Path,
+) -> None:
+    async def work(turn: Turn[Settings]) -> None:
+        await turn.say("not yet safe")
+        async with turn.tool("Work") as tool:
+            await tool.request_permission()
+
+    store = SlowStore()
+    agent = agent_with(work)
+    agent.persist_sessions(store)
+    async with asyncio.timeout(5), editor_for(agent, tmp_path, judged=True) as editor:
+        editor.answer_permission()
+        session = await editor.new()
+        store.is_slow = True
+        turn = asyncio.ensure_future(editor.prompt(session, "go"))
+        written = ["agent_message_chunk", "tool_call"]
+        for step in (
+            ["session/request_permission", "tool_call_update"],
+            ["tool_call_update"],
+            ["answer to session/prompt"],
+        ):
+            while not store.waiting:  # noqa: ASYNC110
+                await asyncio.sleep(0)
+            for _ in range(20):
+                await asyncio.sleep(0)
+            assert editor.judge.order()[2:] == written
+            store.finish()
+            written += step
+        await turn
+        assert editor.judge.order()[2:] == written
+        store.is_slow = False
+
+
+async def test_what_a_cancelled_turn_still_says_is_kept_and_comes_before_its_answer(tmp_path: Path) -> None:
+    async def work(turn: Turn[Settings]) -> None:
+        async with turn.tool("One"), turn.tool("Two"):
+            await asyncio.Event().wait()
+
+    store = SqliteStore(tmp_path / "kept")
+    agent = agent_with(work)
+    agent.persist_sessions(store)
+    async with asyncio.timeout(10), editor_for(agent, tmp_path, judged=True) as editor:
+        session = await editor.new()
+        for _ in range(10):
+            turn = asyncio.ensure_future(editor.prompt(session, "go"))
+            count = len(editor.of(v1.ToolCall))
+            await editor.until_told(v1.ToolCall, count + 2)
+            await editor.cancel(session)
+            assert (await turn).stop_reason == "cancelled"
+            assert editor.judge.order()[-3:] == ["tool_call_update"] * 2 + ["answer to session/prompt"]
+        editor.updates.clear()
+        await editor.load(session)
+        assert [call.status for call in editor.of(v1.ToolCall)] == ["failed"] * 20
+    await store.aclose()
+
+
+class FullStore(MemoryStore):
+    """A disk that fills up when told."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_full = False
+
+    async def acquire(self, session_id: str, *, new: Any = None) -> Any:
+        shelf: Any = await super().acquire(session_id, new=new)
+        write = shelf.write
+
+        def write_if_room(batch: Any) -> asyncio.Future[None]:
+            if not self.is_full:
+                return write(batch)  # type: ignore[no-any-return]  # the store has its own type for it
+            failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            failed.set_exception(StoreFull("no space left"))
+            return failed
+
+        shelf.write = write_if_room
+        return shelf
+
+
+async def test_a_turn_that_cannot_be_kept_says_so_unless_it_was_cancelled_and_saving_resumes(tmp_path: Path) -> None:
+    store = FullStore()
+    async with asyncio.timeout(10), editor_for(keeping_agent(store), tmp_path) as editor:
+        session = await editor.new()
+        store.is_full = True
+        with pytest.raises(InternalError, match=r"could not be kept.*no space left"):
+            await editor.prompt(session, "hi")
+        turn = asyncio.ensure_future(editor.prompt(session, "wait"))
+        await editor.until(lambda: editor.of(v1.ToolCall)[-1].title == "Wait")
+        await editor.cancel(session)
+        assert (await turn).stop_reason == "cancelled"
+
+        store.is_full = False
+        assert (await editor.prompt(session, "hi")).stop_reason == "end_turn"
+        editor.updates.clear()
+        await editor.load(session)
+        assert [update.content.text for update in editor.of(v1.UserMessageChunk)] == ["hi", "wait", "hi"]
+
+
+async def test_state_that_is_no_json_fails_its_turn_and_nothing_else(tmp_path: Path) -> None:
+    async def answer(turn: Turn[Settings]) -> None:
+        turn.session.state["bad"] = object() if turn.text == "bad" else 1
+
+    agent = agent_with(answer)
+    agent.persist_sessions(MemoryStore())
+    async with asyncio.timeout(5), editor_for(agent, tmp_path) as editor:
+        session = await editor.new()
+        with pytest.raises(InternalError, match="could not be kept"):
+            await editor.prompt(session, "bad")
+        assert (await editor.prompt(session, "good")).stop_reason == "end_turn"
+        with pytest.raises(InternalError):
+            await editor.prompt(session, "bad")
+        await editor.close(session)

@@ -1,0 +1,42 @@
+"""The judge of these tests can say no."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.agent.wire_validator import Judge
+
+FINE = b'{"jsonrpc":"2.0","id":1,"result":{"stopReason":"end_turn"}}'
+UPDATE = b'{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"plan"%s}}}'
+
+
+def judged(*frames: bytes) -> Judge:
+    judge = Judge()
+    judge("out", b'{"jsonrpc":"2.0","id":1,"method":"session/prompt","params":{}}')
+    for frame in frames:
+        judge("in", frame)
+    return judge
+
+
+def test_what_the_schema_allows_is_fine() -> None:
+    assert judged(UPDATE % b',"entries":[]', FINE).complaints == []
+
+
+@pytest.mark.parametrize(
+    "frames",
+    [
+        [b"printed"],
+        [b"\xff"],
+        [FINE, FINE],
+        [FINE.replace(b"1,", b'"1",')],
+        [FINE.replace(b"2.0", b"1.0")],
+        [FINE.replace(b"end_turn", b"tired")],
+        [FINE.replace(b'"stop', b'"extra":1,"stop')],
+        [FINE.replace(b'"result"', b'"error":{},"result"')],
+        [UPDATE % b""],
+        [UPDATE.replace(b"session/update", b"session/nonsense")],
+        [UPDATE.replace(b'"method"', b'"id":1,"method"') % b',"entries":[]'],
+    ],
+)
+def test_what_breaks_a_rule_is_noted(frames: list[bytes]) -> None:
+    assert len(judged(*frames).complaints) == 1

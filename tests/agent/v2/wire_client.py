@@ -1,0 +1,225 @@
+"""A client made of nothing but messages of version 2; all that the agent writes is held against the official schema."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager, suppress
+from typing import Any, TypeAlias
+
+from duologue.agent.agent import Agent
+from duologue.errors import ConnectionLost
+from duologue.runtime.tasks import TaskScope
+from duologue.transports.memory import MemoryTransport, memory_pair
+from duologue.transports.stdio.line_stream import MAX_QUEUED_BYTES
+from tests.agent.wire_validator import V2, Judge
+
+__all__ = ["EVERYTHING", "Json", "WireClient", "both", "chosen", "wire_client"]
+
+Json: TypeAlias = dict[str, Any]
+
+EVERYTHING: Json = {"auth": {"terminal": {}}, "elicitation": {"form": {}, "url": {}}}
+"""All that a client of version 2 can advertise."""
+
+
+def chosen(kind: str) -> Callable[[Json], Json | None]:
+    """Answers permission questions with the first option of this kind."""
+
+    def answer(params: Json) -> Json | None:
+        option = next(option for option in params["options"] if option["kind"] == kind)
+        return {"result": {"outcome": {"outcome": "selected", "optionId": option["optionId"]}}}
+
+    return answer
+
+
+class WireClient:
+    """Writes what it wants, and keeps what it reads.
+
+    Attributes:
+        judge: Every message in both directions.
+        answers: What to say to the agent's requests by method; `None` says nothing yet.
+        asked: The requests of the agent, whole.
+        reads: Cleared, the client takes nothing more.
+    """
+
+    def __init__(self, wire: MemoryTransport) -> None:
+        self.judge = Judge(V2)
+        self.answers: dict[str, Callable[[Json], Json | None]] = {}
+        self.asked: list[Json] = []
+        self._wire = wire
+        self._ids = itertools.count(1)
+        self._waiting: dict[Any, asyncio.Future[Json]] = {}
+        self._news = asyncio.Event()
+        self.reads = asyncio.Event()
+        self.reads.set()
+
+    async def read(self) -> None:
+        """Until the agent leaves."""
+        with suppress(ConnectionLost):
+            while True:
+                await self.reads.wait()
+                frames = await self._wire.receive()
+                if not frames:
+                    return
+                for frame in frames:
+                    self.judge("in", frame)
+                    self._take(json.loads(frame))
+                self._news.set()
+
+    def _take(self, message: Json) -> None:
+        if "method" not in message:
+            waiting = self._waiting.pop(message["id"], None)
+            if waiting is not None:
+                waiting.set_result(message)
+        elif "id" in message:
+            self.asked.append(message)
+            answer = self.answers.get(message["method"])
+            said = None if answer is None else answer(message["params"])
+            if said is not None:
+                self.write(id=message["id"], **said)
+
+    # --- writing
+
+    def write(self, **members: Any) -> None:
+        """One message."""
+        frame = json.dumps({"jsonrpc": "2.0", **members}).encode()
+        self.judge("out", frame)
+        self._wire.send(frame)
+
+    def write_nonsense(self, text: str) -> None:
+        """One line that is no message, or should not be one."""
+        self._wire.send(text.encode())
+
+    def start(self, method: str, **params: Any) -> asyncio.Future[Json]:
+        """A request; its answer comes later."""
+        return self.start_as(next(self._ids), method, **params)
+
+    def start_as(self, id: int | str, method: str, **params: Any) -> asyncio.Future[Json]:
+        """A request with this id."""
+        self._waiting[id] = asyncio.get_running_loop().create_future()
+        self.write(id=id, method=method, params=params)
+        return self._waiting[id]
+
+    async def ask(self, method: str, **params: Any) -> Json:
+        """The result of a request."""
+        answer = await self.start(method, **params)
+        assert "result" in answer, answer
+        result: Json = answer["result"]
+        return result
+
+    async def refused(self, method: str, **params: Any) -> Json:
+        """The error of a request."""
+        answer = await self.start(method, **params)
+        assert "error" in answer, answer
+        error: Json = answer["error"]
+        return error
+
+    def tell(self, method: str, **params: Any) -> None:
+        """A notification."""
+        self.write(method=method, params=params)
+
+    async def hang_up(self) -> None:
+        """Leave without a word."""
+        await self._wire.aclose()
+
+    # --- the usual
+
+    async def initialize(self, version: int = 2, **capabilities: Any) -> Json:
+        """The first exchange."""
+        us = {"name": "tested", "version": "1"}
+        return await self.ask("initialize", protocolVersion=version, info=us, capabilities=capabilities)
+
+    async def new(self, cwd: object = "/tmp") -> str:
+        """A session."""
+        return str((await self.ask("session/new", cwd=str(cwd)))["sessionId"])
+
+    def prompt(self, session: str, text: str) -> asyncio.Future[Json]:
+        """A prompt that is on its way."""
+        return self.start("session/prompt", sessionId=session, prompt=[{"type": "text", "text": text}])
+
+    async def turn(self, session: str, text: str) -> Json:
+        """A turn from its prompt to the state that ends it."""
+        before = len(self.ends())
+        answer = await self.prompt(session, text)
+        assert "result" in answer, answer
+        await self.until(lambda: len(self.ends()) > before)
+        return self.ends()[-1]
+
+    # --- what came
+
+    async def until_more(self) -> None:
+        """Until something comes."""
+        self._news.clear()
+        await self._news.wait()
+
+    async def until(self, is_so: Callable[[], object]) -> None:
+        """Looked at whenever something came."""
+        while not is_so():
+            await self.until_more()
+
+    async def until_asked(self, method: str) -> Json:
+        """The next question of the agent that has no answer yet."""
+        await self.until(lambda: any(request["method"] == method for request in self.asked))
+        return next(request for request in self.asked if request["method"] == method)
+
+    @property
+    def updates(self) -> list[Json]:
+        """Every update, in order."""
+        return [message["params"]["update"] for message in self.judge.calls("session/update")]
+
+    def of(self, kind: str) -> list[Json]:
+        """The updates of one kind."""
+        return [update for update in self.updates if update["sessionUpdate"] == kind]
+
+    def ends(self) -> list[Json]:
+        """The states that ended a turn."""
+        return [state for state in self.of("state_update") if "stopReason" in state]
+
+    @property
+    def states(self) -> list[str]:
+        """What the session did, in words: `running`, `idle end_turn`, …"""
+        return [" ".join(filter(None, (each["state"], each.get("stopReason")))) for each in self.of("state_update")]
+
+    @property
+    def text(self) -> str:
+        """All the agent said."""
+        return "".join(chunk["content"].get("text", "") for chunk in self.of("agent_message_chunk"))
+
+
+def both(handler: Any = None, **options: Any) -> Agent[Any]:
+    """An agent of both versions that does this with prompts; without a handler it says what it was told."""
+
+    async def echo(turn: Any) -> None:
+        await turn.say(turn.text)
+
+    options.setdefault("versions", (1, 2))
+    agent: Agent[Any] = Agent("tested", version="1.0", **options)
+    agent.on_prompt(handler or echo)
+    return agent
+
+
+@asynccontextmanager
+async def wire_client(
+    agent: Agent[Any],
+    *,
+    capabilities: Json | None = None,
+    is_introduced: bool = True,
+    seconds: float = 10,
+    bound: int = MAX_QUEUED_BYTES,
+) -> AsyncGenerator[WireClient]:
+    """A client that has been through the first exchange, unless it shall not; the judge has the last word."""
+    near, far = memory_pair(bound)
+    tasks = TaskScope()
+    serving = tasks.start(agent.serve(far))
+    client = WireClient(near)
+    async with asyncio.timeout(seconds):
+        async with near:
+            reading = tasks.start(client.read())
+            if is_introduced:
+                await client.initialize(**(EVERYTHING if capabilities is None else capabilities))
+            yield client
+        await serving
+        await reading
+    assert client.judge.complaints == []

@@ -1,0 +1,92 @@
+"""Logging in, and agents that are lost or silent, as a person and as a script sees them."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cli.program import duologue, terminal
+
+AGENTS = Path(__file__).parents[1] / "client"
+LOCKED = [sys.executable, str(AGENTS / "locked_agent.py")]
+MORTAL = [sys.executable, str(AGENTS / "exiting_agent.py")]
+
+
+@pytest.mark.rule(38)
+@pytest.mark.parametrize("command", ["run", "chat"])
+def test_a_person_chooses_a_method_and_logs_in_on_the_terminal(tmp_path: Path, command: str) -> None:
+    prompt = ["hello"] if command == "run" else []
+    with terminal(tmp_path, command, *prompt, "--", *LOCKED, str(tmp_path), TERM="dumb") as person:
+        listed = person.until("Your choice")
+        person.type("1\n")
+        person.until("Your name? ")
+        person.type("Ada\n")
+        if command == "chat":
+            person.until("Ctrl-D leaves.")
+            person.type("hello\n")
+        person.until("welcome")
+        person.until("(end_turn")
+        if command == "chat":
+            person.type("\x04")
+
+        assert person.wait() == 0
+    assert "1. Shell (in a terminal)" in listed
+    assert "2. Older (in a terminal: tool login)" in listed
+    assert "3. Key (by the environment: LOCKED_KEY)" in listed
+
+
+@pytest.mark.parametrize(
+    ("choice", "told"),
+    [
+        ("\n", "--login shell: Shell (in a terminal)"),
+        ("3\n", "set LOCKED_KEY in the environment first"),
+        ("2\n", "cannot run 'tool'"),
+        ("1\nBob\n", "ended with 3"),
+    ],
+)
+def test_a_login_that_did_not_happen_has_its_own_code(tmp_path: Path, choice: str, told: str) -> None:
+    with terminal(tmp_path, "run", "hello", "--", *LOCKED, str(tmp_path)) as person:
+        person.until("Your choice")
+        for line in choice.splitlines(keepends=True):
+            person.type(line)
+            if line == "1\n":
+                person.until("Your name? ")
+        person.until(told)
+
+        assert person.wait() == 7
+
+
+def test_off_a_terminal_the_methods_are_listed_and_a_terminal_is_missed(tmp_path: Path) -> None:
+    refused = duologue(tmp_path, "run", "hello", "--", *LOCKED, str(tmp_path))
+    alone = duologue(tmp_path, "run", "hello", "--login", "shell", "--", *LOCKED, str(tmp_path))
+    by_key = duologue(tmp_path, "run", "hello", "--login", "key", "--", *LOCKED, str(tmp_path), LOCKED_KEY="secret")
+
+    assert (refused.returncode, refused.stdout) == (7, "")
+    assert "the agent wants a login first: who are you?\n  --login shell: Shell (in a terminal)\n" in refused.stderr
+    assert (alone.returncode, alone.stdout) == (7, "")
+    assert "this login needs a terminal, and there is none here" in alone.stderr
+    assert (by_key.returncode, by_key.stdout) == (0, "welcome")
+
+
+def test_a_chat_goes_on_after_its_agent_has_crashed(tmp_path: Path) -> None:
+    with terminal(tmp_path, "chat", TERM="dumb") as person:
+        person.until("Ctrl-D leaves.")
+        person.type("/crash 3\n")
+        person.until("exited with code 3")
+        person.until("started again with your next line")
+        person.type("/echo still here\n")
+        person.until("You said: still here")
+        person.until("(end_turn")
+        person.type("\x04")
+
+        assert person.wait() == 0
+
+
+def test_a_silent_agent_is_told_and_given_up(tmp_path: Path) -> None:
+    ended = duologue(tmp_path, "run", "wait", "--stall-timeout", "0.3", "--", *MORTAL, str(tmp_path))
+
+    assert ended.returncode == 6
+    assert "no sign of life for 0.3 s\n" in ended.stderr
+    assert "no sign of life for 0.6 s; the turn was cancelled" in ended.stderr

@@ -1,0 +1,107 @@
+"""What a person sees of each kind of event, and of changes to files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from duologue.cli.console.chat_commands import mentioned_files
+from duologue.cli.console.diff import diff_lines
+from duologue.cli.console.form_prompt import read_value
+from duologue.conversation.updates import FileChange
+from tests.cli.program import duologue
+
+SAID_AND_SHOWN = {
+    "/notice warning": "warning: This is a notice: It is no part of the conversation.\n",
+    "/compact": "shortening the context: completed\n",
+    "/subagent": "subagent Scout: idle\n",
+    "/image": "[image/png, ",
+    "/unknown-update": "an update this version does not know]\n",
+    "/user-message good day": "> good day\n",
+    "/mode code": "mode: code\n",
+    "/named-plan": "    1. Exist\n",
+}
+
+
+def test_every_kind_of_event_is_shown_on_stderr(tmp_path: Path) -> None:
+    ended = duologue(tmp_path, "chat", said="\n".join(SAID_AND_SHOWN))
+
+    assert ended.returncode == 0
+    assert [said for said, shown in SAID_AND_SHOWN.items() if shown not in ended.stderr] == []
+    assert [said for said, shown in SAID_AND_SHOWN.items() if shown in ended.stdout] == []
+
+
+def test_a_place_is_told_when_it_is_another(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("word\nword\n")
+    ended = duologue(tmp_path, "run", "/search word")
+
+    assert [line for line in ended.stderr.splitlines() if line.startswith("  at ")] == ["  at a.txt:1", "  at a.txt:2"]
+
+
+@pytest.mark.parametrize(
+    ("change", "lines"),
+    [
+        (
+            FileChange("/w/a", old_text="one\n", new_text="two\n"),
+            ["--- a/a", "+++ b/a", "@@ -1 +1 @@", "-one", "+two"],
+        ),
+        (
+            FileChange("/w/a", old_text="one\n", new_text="one"),
+            ["--- a/a", "+++ b/a", "@@ -1 +1 @@", "-one", "+one", "\\ No newline at end of file"],
+        ),
+        (FileChange("/w/a", old_text=None, new_text="x\n"), ["--- /dev/null", "+++ b/a", "@@ -0,0 +1 @@", "+x"]),
+        (FileChange("/w/a", old_text="x\n", new_text=None), ["--- a/a", "+++ /dev/null", "@@ -1 +0,0 @@", "-x"]),
+        (
+            FileChange("/else/b", old_text="x\n", new_text="y\n", old_path="/w/a"),
+            ["--- a/a", "+++ /else/b", "@@ -1 +1 @@", "-x", "+y"],
+        ),
+        (
+            FileChange("/w/a", old_text="a\rb\x0c\n", new_text="a\rc\x0c\n"),
+            ["--- a/a", "+++ b/a", "@@ -1 +1 @@", "-a\rb\x0c", "+a\rc\x0c"],
+        ),
+        (FileChange("/w/a", operation="delete"), ["delete a"]),
+        (FileChange("/w/a", patch="--- a\n+++ b\n"), ["--- a", "+++ b"]),
+    ],
+)
+def test_a_change_is_a_real_unified_diff(change: FileChange, lines: list[str]) -> None:
+    assert diff_lines(change, Path("/w")) == lines
+
+
+def test_files_are_mentioned_with_an_at_sign(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").touch()
+    (tmp_path / "b").mkdir()
+
+    assert mentioned_files("@a.txt and (see @b). me@a.txt @a.txt, @nobody @", tmp_path) == ["a.txt", "b"]
+
+
+@pytest.mark.parametrize(
+    ("field", "text", "value"),
+    [
+        ({"type": "string"}, "words", "words"),
+        ({"type": "string", "enum": ["a", "b"]}, "b", "b"),
+        ({"type": "integer"}, "3", 3),
+        ({"type": "number"}, "0.5", 0.5),
+        ({"type": "boolean"}, "Yes", True),
+        ({"type": "boolean"}, "no", False),
+        ({"type": "array", "items": {"anyOf": [{"const": "x"}, {"const": "y"}]}}, "x, y", ["x", "y"]),
+    ],
+)
+def test_a_field_of_a_form_is_read_as_it_wants_to_be(field: dict[str, object], text: str, value: object) -> None:
+    assert read_value(field, text) == value
+
+
+@pytest.mark.parametrize(
+    ("field", "text", "told"),
+    [
+        ({"type": "string", "oneOf": [{"const": "a"}]}, "b", "one of: a"),
+        ({"type": "string"}, "", "needed"),
+        ({"type": "integer"}, "3.5", "a whole number"),
+        ({"type": "number"}, "much", "a number"),
+        ({"type": "boolean"}, "perhaps", "yes or no"),
+        ({"type": "array", "items": {"enum": ["x"]}}, "x, z", "z is none of: x"),
+    ],
+)
+def test_what_does_not_fit_a_field_is_refused(field: dict[str, object], text: str, told: str) -> None:
+    with pytest.raises(ValueError, match=told):
+        read_value(field, text)

@@ -1,0 +1,90 @@
+"""An agent that dies when it is told to. Speaks raw lines, and imports nothing of ours.
+
+    exiting_agent.py DIRECTORY [FEATURE…]
+
+Everything it hears is written to DIRECTORY/heard, its process ids to DIRECTORY/pids, and what it is to say before it
+dies at its next start is read from DIRECTORY/fatal. While there is a DIRECTORY/slow it does not listen.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+PLACE = Path(sys.argv[1])
+FEATURES = sys.argv[2:]
+MODES = {"currentModeId": "ask", "availableModes": [{"id": "ask", "name": "Ask"}, {"id": "code", "name": "Code"}]}
+
+
+def send(**message: Any) -> None:
+    sys.stdout.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
+    sys.stdout.flush()
+
+
+def say(session_id: str, text: str, kind: str = "agent_message_chunk") -> None:
+    update = {"sessionUpdate": kind, "content": {"type": "text", "text": text}}
+    send(method="session/update", params={"sessionId": session_id, "update": update})
+
+
+def die(words: str) -> None:
+    sys.stderr.write(words)
+    sys.stderr.flush()
+    os._exit(3)
+
+
+def prompt(session_id: str, text: str) -> dict[str, Any]:
+    say(session_id, f"{text};")
+    if text == "die":
+        die("out of memory")
+    if text == "hang":
+        sys.stdin.read()
+    if text == "wait":
+        while "session/cancel" not in sys.stdin.readline():
+            pass
+        return {"stopReason": "cancelled"}
+    return {"stopReason": "end_turn"}
+
+
+def answer(method: str, params: dict[str, Any]) -> dict[str, Any]:
+    match method:
+        case "initialize":
+            sessions: dict[str, Any] = {name: {} for name in FEATURES if name in ("resume", "close", "list")}
+            capabilities = {"loadSession": "load" in FEATURES, "sessionCapabilities": sessions}
+            return {"protocolVersion": 1, "agentCapabilities": capabilities}
+        case "session/new":
+            return {"sessionId": f"s{os.getpid()}", "modes": MODES}
+        case "session/load":
+            say(params["sessionId"], "die", "user_message_chunk")
+            say(params["sessionId"], "die;")
+            return {"modes": MODES}
+        case "session/resume":
+            return {"modes": MODES}
+        case "session/list":
+            return {"sessions": []}
+        case "session/prompt":
+            return prompt(params["sessionId"], params["prompt"][0]["text"])
+        case _:
+            return {}
+
+
+def main() -> None:
+    with (PLACE / "pids").open("a") as pids:
+        pids.write(f"{os.getpid()}\n")
+    if (PLACE / "fatal").exists():
+        die((PLACE / "fatal").read_text())
+    while (PLACE / "slow").exists():
+        time.sleep(0.01)
+    for line in sys.stdin:
+        with (PLACE / "heard").open("a") as heard:
+            heard.write(line)
+        message = json.loads(line)
+        if "id" in message:
+            send(id=message["id"], result=answer(message["method"], message["params"]))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,100 @@
+"""Questions and acts for the tests of permissions, as short as they can be said."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any
+
+from duologue.client.permissions.policy import PermissionRequest, Permissions
+from duologue.conversation.items import ToolCall
+from duologue.conversation.updates import FileChange, Location
+from duologue.errors import InvalidRequest
+from duologue.protocol.values import PermissionOption
+
+KINDS = ("allow_once", "allow_always", "reject_once", "reject_always")
+
+
+def option(kind: str, option_id: str | None = None, name: str = "") -> PermissionOption:
+    return PermissionOption(option_id=option_id or kind, name=name or kind, kind=kind)
+
+
+ALL = [option(kind) for kind in KINDS]
+
+
+def question(
+    cwd: object = "/",
+    *,
+    kind: str = "edit",
+    paths: Sequence[object] = (),
+    changes: Sequence[object] = (),
+    command: object = None,
+    options: Sequence[PermissionOption] = tuple(ALL),
+    session_id: str = "s",
+    title: str = "a title",
+    raw_input: Mapping[str, Any] | None = None,
+) -> PermissionRequest:
+    """What an agent asks."""
+    given = {**(raw_input or {}), **({} if command is None else {"command": command})}
+    tool = ToolCall(
+        tool_call_id="call",
+        title=title,
+        kind=kind,
+        locations=[Location(str(path)) for path in paths],
+        content=[FileChange(path=str(path), old_text="a", new_text="b") for path in changes],
+        raw_input=given,
+    )
+    return PermissionRequest(session_id=session_id, cwd=str(cwd), tool=tool, options=list(options), raw=b"{}")
+
+
+class User:
+    """Somebody who is asked, and remembers what; says the same each time."""
+
+    def __init__(self, answer: Callable[[PermissionRequest], object] = lambda asked: None) -> None:
+        self.asked: list[PermissionRequest] = []
+        self._answer = answer
+
+    async def __call__(self, asked: PermissionRequest) -> object:
+        self.asked.append(asked)
+        return self._answer(asked)
+
+
+def says(answer: object) -> User:
+    return User(lambda asked: answer)
+
+
+def says_yes() -> User:
+    return User(lambda asked: asked.allow())
+
+
+def says_no() -> User:
+    return User(lambda asked: asked.reject())
+
+
+async def is_permitted(check: Awaitable[None]) -> bool:
+    """Whether an act passes; what does not is refused in these words and no others."""
+    try:
+        await check
+    except InvalidRequest as refused:
+        assert refused.message == "not permitted by the client's rules"
+        return False
+    return True
+
+
+async def writes(permissions: Permissions, cwd: object, path: object, session_id: str = "s") -> bool:
+    return await is_permitted(permissions.check_write(session_id, str(cwd), str(path)))
+
+
+async def reads(permissions: Permissions, cwd: object, path: object, session_id: str = "s") -> bool:
+    return await is_permitted(permissions.check_read(session_id, str(cwd), str(path)))
+
+
+async def runs(
+    permissions: Permissions,
+    cwd: object,
+    *argv: str,
+    place: object = None,
+    env: Mapping[str, str] | None = None,
+    session_id: str = "s",
+) -> bool:
+    where = str(cwd if place is None else place)
+    return await is_permitted(permissions.check_command(session_id, str(cwd), argv, where, env=env))

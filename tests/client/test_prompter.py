@@ -1,0 +1,198 @@
+"""Asking the user: whatever goes wrong is a refusal, and no answer is never a yes."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from duologue.client.permissions.actions import Action, ActionContext
+from duologue.client.permissions.policy import PermissionRequest, Permissions
+from duologue.client.permissions.rules import Rules, Verdict
+from duologue.protocol.values import PermissionOption
+from tests.client.permission_requests import ALL, User, question, says, writes
+
+pytestmark = pytest.mark.timeout(30)
+
+# --- no answer is never a yes
+
+
+async def _raises(asked: PermissionRequest) -> object:
+    raise RuntimeError("the screen is on fire")
+
+
+def _is_no_coroutine(asked: PermissionRequest) -> bool:
+    return True
+
+
+def _takes_nothing() -> bool:
+    return True
+
+
+@pytest.mark.fault("PRM-01")
+@pytest.mark.parametrize(
+    "on_request",
+    [
+        None,
+        _raises,
+        *map(says, (None, 0, 1, "yes", "Allow", "allow_once", object(), b"allow")),
+        User(lambda asked: PermissionOption(option_id="allow_once", name="made up", kind="allow_once")),
+        User(lambda asked: asked.choose("no such option")),
+        _is_no_coroutine,
+        _takes_nothing,
+        42,
+    ],
+)
+async def test_whatever_goes_wrong_while_asking_is_a_refusal(on_request: Any, tmp_path: Path) -> None:
+    permissions = Permissions(on_request=on_request)
+
+    assert await permissions.decide(question(tmp_path)) == "reject_once"
+    assert not await writes(permissions, tmp_path, tmp_path / "a")
+
+
+@pytest.mark.fault("PRM-01")
+async def test_no_answer_in_time_is_a_refusal_and_a_late_one_does_not_count() -> None:
+    kept: list[PermissionRequest] = []
+
+    async def never(asked: PermissionRequest) -> None:
+        kept.append(asked)
+        await asyncio.Event().wait()
+
+    assert await Permissions(on_request=never, timeout=0.01).decide(question()) == "reject_once"
+    assert not kept[0].allow()
+
+
+@pytest.mark.fault("PRM-01")
+async def test_a_function_that_ignores_its_end_does_not_hold_up_the_answer(caplog: pytest.LogCaptureFixture) -> None:
+    over = asyncio.Event()
+
+    async def stubborn(asked: PermissionRequest) -> None:
+        while not over.is_set():
+            try:
+                await over.wait()
+            except asyncio.CancelledError:
+                continue
+
+    assert await Permissions(on_request=stubborn, timeout=0.01).decide(question()) == "reject_once"
+    assert "ignores cancellation" in caplog.text
+    over.set()
+
+
+@pytest.mark.fault("PRM-01")
+async def test_a_user_interface_that_goes_away_has_said_no() -> None:
+    permissions = Permissions()
+    first, second = question(), question()
+
+    with permissions.questions() as questions:
+        waiting = [asyncio.ensure_future(permissions.decide(each)) for each in (first, second)]
+        assert await anext(questions) is first
+    assert [await each for each in waiting] == ["reject_once", "reject_once"]
+    assert await permissions.decide(question()) == "reject_once"
+
+
+@pytest.mark.fault("PRM-01")
+async def test_a_user_interface_whose_loop_has_died_is_gone() -> None:
+    permissions = Permissions()
+
+    async def listen_and_die() -> None:
+        permissions.questions().__enter__()
+
+    await asyncio.to_thread(asyncio.run, listen_and_die())
+    assert await permissions.decide(question()) == "reject_once"
+
+
+@pytest.mark.fault("PRM-01")
+async def test_a_judgement_that_fails_is_a_refusal(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    class Broken(Rules):
+        def evaluate(self, effect: Action, scene: ActionContext) -> Verdict | None:
+            raise ZeroDivisionError
+
+    permissions = Permissions.allow_everything(rules=[Broken({})])
+    assert await permissions.decide(question(tmp_path, paths=[tmp_path / "a"])) == "reject_once"
+    assert not await writes(permissions, tmp_path, tmp_path / "a")
+    assert "a decision failed" in caplog.text
+
+
+async def test_questions_are_answered_by_another_thread_with_its_own_loop() -> None:
+    permissions = Permissions()
+    is_listening = threading.Event()
+
+    async def listen() -> None:
+        with permissions.questions() as questions:
+            is_listening.set()
+            async for asked in questions:
+                asked.allow()
+                if asked.title == "last":
+                    return
+
+    thread = threading.Thread(target=lambda: asyncio.run(listen()))
+    thread.start()
+    await asyncio.to_thread(is_listening.wait)
+    assert await permissions.decide(question(title="first")) == "allow_once"
+    assert await permissions.decide(question(title="last")) == "allow_once"
+    await asyncio.to_thread(thread.join)
+    assert await permissions.decide(question()) == "reject_once"
+
+
+async def test_a_question_is_a_value_that_any_thread_answers_later() -> None:
+    async def hand_over(asked: PermissionRequest) -> None:
+        threading.Thread(target=asked.allow).start()
+        await asked.answered()
+
+    assert await Permissions(on_request=hand_over).decide(question()) == "allow_once"
+
+
+@pytest.mark.parametrize("yes", [True, "allow", ALL[0]])
+@pytest.mark.parametrize("no", [False, "reject", ALL[2]])
+async def test_a_function_may_return_its_answer(yes: object, no: object) -> None:
+    assert await Permissions(on_request=User(lambda asked: yes)).decide(question()) == "allow_once"
+    assert await Permissions(on_request=User(lambda asked: no)).decide(question()) == "reject_once"
+
+
+# --- many questions
+
+
+@pytest.mark.fault("PRM-11")
+async def test_a_thousand_questions_are_limited_and_can_be_refused_at_once() -> None:
+    shown: list[PermissionRequest] = []
+    first = asyncio.Event()
+
+    async def slow(asked: PermissionRequest) -> None:
+        shown.append(asked)
+        first.set()
+        await asyncio.Event().wait()
+
+    permissions = Permissions(on_request=slow, max_pending=50)
+    deciding = [asyncio.ensure_future(permissions.decide(question())) for _ in range(1000)]
+    await first.wait()
+    # Those beyond the limit are refused at once, one is shown, and the others wait in line.
+    async with asyncio.timeout(10):
+        await asyncio.wait(deciding, return_when=asyncio.FIRST_COMPLETED)
+        while sum(each.done() for each in deciding) < 950:
+            await asyncio.wait([each for each in deciding if not each.done()], return_when=asyncio.FIRST_COMPLETED)
+    assert len(shown) == 1
+    permissions.reject_all()
+    assert {await each for each in deciding} == {"reject_once"}
+    assert len(shown) == 1
+
+
+@pytest.mark.fault("PRM-11")
+async def test_a_key_held_down_approves_nothing() -> None:
+    counted: list[bool] = []
+
+    def hold_down(asked: PermissionRequest) -> None:
+        counted.extend([asked.allow(), asked.choose("allow_always"), asked.reject(), asked.allow()])
+
+    assert await Permissions(on_request=User(hold_down), accept_delay=3600).decide(question()) == "reject_once"
+    assert counted == [False, False, True, False]
+
+    permissions = Permissions(accept_delay=3600)
+    with permissions.questions() as questions:
+        deciding = asyncio.ensure_future(permissions.decide(question()))
+        asked = await anext(questions)
+        assert not asked.allow()
+        assert asked.reject()
+        assert await deciding == "reject_once"

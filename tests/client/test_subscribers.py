@@ -1,0 +1,62 @@
+"""Those who come for the events of a session when they like."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from duologue.client.subscribers import EventSubscribers
+from duologue.errors import EventBufferOverflow
+from duologue.events import Event, Text
+
+
+async def test_a_reader_gets_every_event_and_then_the_end() -> None:
+    audience = EventSubscribers()
+    async with asyncio.timeout(5), asyncio.TaskGroup() as group:
+        heard = group.create_task(read(audience))
+        await asyncio.sleep(0)
+        for number in range(3):
+            audience.publish(Text(text=str(number)))
+        audience.close()
+    assert heard.result() == ["0", "1", "2"]
+
+
+async def test_a_reader_who_is_too_far_behind_is_told_after_what_was_kept() -> None:
+    audience = EventSubscribers(max_unread=2)
+    events = audience.events()
+    async with asyncio.timeout(5):
+        first = asyncio.ensure_future(anext(events))
+        await asyncio.sleep(0)
+        audience.publish(Text(text="first"))
+        assert await first == Text(text="first")
+        for number in range(3):
+            audience.publish(Text(text=str(number)))
+        assert await anext(events) == Text(text="0")
+        audience.publish(Text(text="behind the gap"))
+        assert await anext(events) == Text(text="1")
+        with pytest.raises(EventBufferOverflow, match="more than 2 events"):
+            await anext(events)
+
+
+async def read(audience: EventSubscribers) -> list[str]:
+    return [event.text async for event in audience.events() if isinstance(event, Text)]
+
+
+@pytest.mark.fault("PRC-23")
+async def test_a_reader_holds_no_more_bytes_than_may_wait() -> None:
+    audience = EventSubscribers()
+    events = audience.events()
+    async with asyncio.timeout(5):
+        first = asyncio.ensure_future(anext(events))
+        await asyncio.sleep(0)
+        audience.publish(Text(text="first"))
+        await first
+        for number in range(100):
+            audience.publish(Text(text=str(number), raw=bytes(1024 * 1024)))
+        audience.publish(Text(text="behind the gap"))
+        kept: list[Event] = []
+        with pytest.raises(EventBufferOverflow, match="16777216 bytes"):
+            while True:
+                kept.append(await anext(events))
+    assert [event.text for event in kept if isinstance(event, Text)] == [str(number) for number in range(17)]

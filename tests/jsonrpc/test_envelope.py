@@ -1,0 +1,124 @@
+"""What is told of a frame without reading it."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from msgspec import UNSET
+
+from duologue.jsonrpc.envelope import MAX_MEMBERS, Ambiguous, PendingRequests, check_names, read_envelope
+
+
+def test_a_request_has_an_id_a_method_and_perhaps_a_session() -> None:
+    shape = read_envelope(b'{"jsonrpc":"2.0","id":"1","method":"x","params":{"a":{"sessionId":"no"},"sessionId":"s"}}')
+
+    assert shape is not None
+    assert (shape.id, shape.method, shape.session, shape.made_session) == ("1", "x", "s", None)
+
+
+def test_a_response_may_make_a_session_or_fail() -> None:
+    made = read_envelope(b'{"jsonrpc":"2.0","id":1,"result":{"sessionId":"s"}}')
+    empty = read_envelope(b'{"jsonrpc":"2.0","id":1,"result":null}')
+    failed = read_envelope(b'{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":""}}')
+
+    assert made is not None
+    assert (made.method, made.made_session, made.is_error) == (UNSET, "s", False)
+    assert empty is not None
+    assert (empty.made_session, empty.is_error) == (None, False)
+    assert failed is not None
+    assert failed.is_error
+
+
+@pytest.mark.parametrize("params", ["[1]", '"text"', '{"sessionId":1}', "null", "{}"])
+def test_parameters_without_a_session_hide_nothing_else(params: str) -> None:
+    shape = read_envelope(b'{"jsonrpc":"2.0","id":1,"method":"x","params":%b}' % params.encode())
+
+    assert shape is not None
+    assert (shape.id, shape.method, shape.session) == (1, "x", None)
+
+
+def test_a_lone_surrogate_hides_nothing() -> None:
+    shape = read_envelope(b'{"id":1,"method":"x","params":{"sessionId":"s","text":"\\ud800"}}')
+
+    assert shape is not None
+    assert (shape.id, shape.method, shape.session) == (1, "x", "s")
+
+
+@pytest.mark.parametrize(
+    "frame", [b"", b"[]", b"1", b"nonsense", b'{"id":1.5}', b'{"id":{}}', b'{"method":1}', b"[" * 5000]
+)
+def test_what_has_no_envelope_has_no_outline(frame: bytes) -> None:
+    assert read_envelope(frame) is None
+
+
+@pytest.mark.parametrize(
+    ("frame", "name"),
+    [
+        ('{"id":1,"id":1}', "id"),
+        ('{"method":"x","id":1,"method":"x"}', "method"),
+        ('{"params":{"sessionId":"a","sessionId":"b"}}', "sessionId"),
+        ('{"params":{"sessionId":"mine"},"id":1,"params":{"sessionId":"yours"}}', "params"),
+        ('{"params":null,"params":[]}', "params"),
+        ('{"id":1,"result":{},"result":{}}', "result"),
+        ('{"id":1,"error":{},"error":{}}', "error"),
+        ('{"jsonrpc":"1.0","jsonrpc":"2.0"}', "jsonrpc"),
+        ('{"id":1,"\\u0069d":2}', "id"),
+        ('{"params":{"sessionI\\u0064":"a","sessionId":"b"}}', "sessionId"),
+        ('{"id":1,"id":2,"text":"\\ud800"}', "id"),
+        ('{"params":{"sessionId":"a","sessionId":"b","text":"\\\\\\udc00 \\ud800\\ud800"}}', "sessionId"),
+    ],
+)
+def test_a_name_that_routes_a_frame_is_found_if_it_is_there_twice(frame: str, name: str) -> None:
+    with pytest.raises(Ambiguous, match=f"'{name}' is there twice"):
+        check_names(frame.encode())
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        '{"id":1,"method":"x"}',
+        '{"id":1,"params":{"id":1,"a":[{"id":1},{"id":2}]}}',
+        '{"id":1,"params":{"id":1,"a":{"id":1,"id":2,"sessionId":"a","sessionId":"b"}}}',
+        '{"sessionId":1,"sessionId":2}',
+        '{"text":"\\u00e9"}',
+        '{"x":1,"x":2}',
+        '{"id":1,"text":"\\"id\\""}',
+        '["id","id"]',
+        '{"id":1,"a":"id","b":"id","c":' + "[" * 100_000,
+    ],
+)
+def test_all_other_frames_pass_whatever_is_there_twice(frame: str) -> None:
+    check_names(frame.encode())
+
+
+@pytest.mark.fault("JSN-18")
+def test_an_object_of_too_many_names_is_refused_where_one_of_them_is_looked_for() -> None:
+    many = ",".join(f'"{number}":0' for number in range(MAX_MEMBERS + 1))
+    with pytest.raises(Ambiguous, match="more than 10000 names"):
+        check_names(f'{{"id":1,"x":"id","params":{{{many}}},"y":"\\u0000"}}'.encode())
+
+
+def test_requests_are_remembered_until_they_are_answered() -> None:
+    requests: PendingRequests[str] = PendingRequests()
+    requests.add(1, "one")
+    requests.add("1", "another")
+    requests.add(2, "two")
+
+    assert len(requests) == 3
+    assert requests.get("1") == "another"
+    assert requests.answered(1) == "one"
+    assert requests.answered(1) is None
+    assert requests.get(1) is None
+    assert requests.items() == [("1", "another"), (2, "two")]
+    assert requests.values() == ["another", "two"]
+    requests.clear()
+    assert not requests
+
+
+def test_what_json_says_is_what_is_outlined() -> None:
+    message = {"jsonrpc": "2.0", "id": 2**60, "method": "é", "params": {"sessionId": "\ud83d\ude00"}}
+    shape = read_envelope(json.dumps(message).encode())
+
+    assert shape is not None
+    assert (shape.id, shape.method, shape.session) == (2**60, "é", "😀")

@@ -1,0 +1,176 @@
+"""Servers that ask the user something while a tool of theirs runs: through an agent, at its client."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from duologue import Agent, Turn
+from duologue.conversation.session_setup import StdioMcpServer
+from duologue.mcp.servers import McpServers
+from duologue.protocol.values import Elicitation, ElicitationAnswer
+from duologue.runtime.handlers import Context
+from duologue.schema import v1
+from tests.agent.wire_client import Editor, agent_with, editor_for
+from tests.mcp.server_processes import real, small
+
+FORM = v1.ElicitationFormCapabilities()
+URL = v1.ElicitationUrlCapabilities()
+BOTH = v1.ElicitationCapabilities(form=FORM, url=URL)
+
+TEA = {"message": "Which tea?", "requestedSchema": {"type": "object", "properties": {"kind": {"type": "string"}}}}
+SECRET = {"message": "Who?", "requestedSchema": {"type": "object", "properties": {"password": {"type": "string"}}}}
+BILL = {"mode": "url", "message": "Pay here", "url": "https://example.com/pay", "elicitationId": "bill"}
+
+
+def agent_that_calls() -> Agent[Any]:
+    """An agent that calls the tool it is told with what it is told, and says the answer."""
+
+    async def call(turn: Turn[Any]) -> None:
+        server, tool, arguments = turn.text.split(" ", 2)
+        await turn.say((await turn.mcp.call(server, tool, json.loads(arguments))).text)
+
+    return agent_with(call, mcp=True)
+
+
+async def open_with(editor: Editor, server: StdioMcpServer) -> str:
+    named = v1.McpServerStdio(name=server.name, command=server.command, args=server.args, env=[])
+    return await editor.new(mcp_servers=[named])
+
+
+def said(editor: Editor) -> str:
+    chunks = [update.content for update in editor.updates if isinstance(update, v1.AgentMessageChunk)]
+    return "".join(block.text for block in chunks if isinstance(block, v1.TextContent))
+
+
+def answer_with(editor: Editor, answer: v1.CreateElicitationResponse) -> list[Any]:
+    """Have every question answered so; what was asked."""
+    asked: list[Any] = []
+
+    @editor.handlers.on(v1.ELICITATION_CREATE)
+    async def elicit(context: Context, params: v1.CreateElicitationRequest) -> v1.CreateElicitationResponse:
+        asked.append(params)
+        return answer
+
+    return asked
+
+
+async def test_a_question_that_is_part_of_an_answer_reaches_the_user(tmp_path: Path) -> None:
+    """MCP 2026-07-28: the call is answered with what is missing, and made again with it."""
+    async with asyncio.timeout(30), editor_for(agent_that_calls(), tmp_path, judged=True, elicitation=BOTH) as editor:
+        asked = answer_with(editor, v1.ElicitationAcceptAction(content={"kind": "oolong", "sugar": True}))
+        session = await open_with(editor, real())
+        await editor.prompt(session, "real order {}")
+
+        assert said(editor) == "oolong"
+        [question] = asked
+        assert (question.message, question.session_id) == ("real: Which tea?", session)
+        assert set(question.requested_schema.properties) == {"kind", "sugar"}
+
+
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [
+        (v1.ElicitationAcceptAction(content={"kind": "mint"}), {"action": "accept", "content": {"kind": "mint"}}),
+        (v1.ElicitationDeclineAction(), {"action": "decline"}),
+        (v1.ElicitationCancelAction(), {"action": "cancel"}),
+    ],
+)
+async def test_a_question_in_the_middle_of_a_call_reaches_the_user(
+    answer: v1.CreateElicitationResponse, told: dict[str, Any], tmp_path: Path
+) -> None:
+    """MCP 2025-11-25: the server sends a request of its own."""
+    async with asyncio.timeout(30), editor_for(agent_that_calls(), tmp_path, judged=True, elicitation=BOTH) as editor:
+        asked = answer_with(editor, answer)
+        await editor.prompt(await open_with(editor, small()), f"small ask {json.dumps(TEA)}")
+
+        assert json.loads(said(editor)) == told
+        assert [question.message for question in asked] == ["small: Which tea?"]
+
+
+async def test_an_address_gets_an_id_of_our_own_by_which_its_end_is_told(tmp_path: Path) -> None:
+    async with asyncio.timeout(30), editor_for(agent_that_calls(), tmp_path, judged=True, elicitation=BOTH) as editor:
+        done: asyncio.Queue[str] = asyncio.Queue()
+
+        @editor.handlers.on(v1.ELICITATION_COMPLETE)
+        async def complete(context: Context, params: v1.CompleteElicitationNotification) -> None:
+            done.put_nowait(params.elicitation_id)
+
+        asked = answer_with(editor, v1.ElicitationAcceptAction())
+        await editor.prompt(await open_with(editor, small()), f"small ask {json.dumps(BILL)}")
+
+        [question] = asked
+        assert question.url == BILL["url"]
+        assert question.elicitation_id != "bill"
+        assert await done.get() == question.elicitation_id
+        assert json.loads(said(editor)) == {"action": "accept"}
+
+
+@pytest.mark.rule(127, 129, 135)
+@pytest.mark.parametrize(
+    ("capabilities", "question", "why"),
+    [
+        (v1.ElicitationCapabilities(url=URL), TEA, "no forms"),
+        (v1.ElicitationCapabilities(form=FORM), BILL, "cannot open addresses"),
+        (BOTH, SECRET, "never asks for a secret"),
+        (BOTH, {**BILL, "url": "https://me:word@example.com/"}, "no name and no password"),
+        (None, TEA, "Elicitation not supported"),
+    ],
+)
+async def test_what_the_agent_may_not_ask_its_servers_may_not_either(
+    capabilities: v1.ElicitationCapabilities | None, question: dict[str, Any], why: str, tmp_path: Path
+) -> None:
+    agent = agent_that_calls()
+    async with asyncio.timeout(30), editor_for(agent, tmp_path, judged=True, elicitation=capabilities) as editor:
+        asked = answer_with(editor, v1.ElicitationAcceptAction(content={"password": "x"}))
+        await editor.prompt(await open_with(editor, small()), f"small ask {json.dumps(question)}")
+
+        assert asked == []
+        assert why in json.loads(said(editor))["message"]
+
+
+async def test_a_question_ends_with_its_turn(tmp_path: Path) -> None:
+    async with asyncio.timeout(30), editor_for(agent_that_calls(), tmp_path, judged=True, elicitation=BOTH) as editor:
+        asked, withdrawn = asyncio.Event(), asyncio.Event()
+
+        @editor.handlers.on(v1.ELICITATION_CREATE)
+        async def think(context: Context, params: v1.CreateElicitationRequest) -> v1.CreateElicitationResponse:
+            asked.set()
+            try:
+                return await asyncio.Future()
+            finally:
+                withdrawn.set()
+
+        session = await open_with(editor, small())
+        async with asyncio.TaskGroup() as group:
+            turn = group.create_task(editor.prompt(session, f"small ask {json.dumps(TEA)}"))
+            await asked.wait()
+            await editor.cancel(session)
+
+        assert turn.result().stop_reason == "cancelled"
+        await withdrawn.wait()
+
+
+class Nobody:
+    """A user who must not be asked."""
+
+    async def ask(self, question: Elicitation) -> ElicitationAnswer:
+        raise AssertionError("nobody called a tool")
+
+    async def completed(self, elicitation_id: str) -> None:
+        raise AssertionError("nothing was asked")
+
+
+async def test_a_server_that_nobody_has_called_asks_nobody() -> None:
+    """The server dies of the answer, and its last words are what it was told."""
+    changed: asyncio.Queue[str] = asyncio.Queue()
+    curious = McpServers([small("curious")], user=Nobody(), restart_pauses=(), on_change=changed.put_nowait)
+    async with asyncio.timeout(30), curious as servers:
+        while not servers.errors:
+            await changed.get()
+
+        assert "a question belongs to a call" in servers.errors["small"]

@@ -1,0 +1,163 @@
+"""Meaning to the wire of version 1 and back loses nothing: every golden vector survives the round trip."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import msgspec
+import pytest
+
+from duologue.conversation.content import TextContent
+from duologue.conversation.settings import ConfigOption
+from duologue.conversation.updates import (
+    CompactionUpdate,
+    MessageUpdate,
+    PlanEntry,
+    PlanUpdate,
+    StateUpdate,
+    TerminalOutputChunk,
+    TerminalPart,
+    TerminalUpdate,
+    ToolCallUpdate,
+    ToolContentChunk,
+    UnrecognizedUpdate,
+    Update,
+    UsageUpdate,
+    decode_update,
+    encode_update,
+)
+from duologue.protocol.v1 import content, updates
+from duologue.protocol.v1 import session_setup as setup
+from duologue.protocol.v1.settings import modes_from_wire, modes_to_wire, setting_from_wire, setting_to_wire
+from duologue.schema import v1
+from duologue.schema.codec import decode, encode
+from tests.wire.vectors import vectors
+
+
+def wires(definition: str) -> list[Any]:
+    return [json.loads(bytes(vector.wire)) for _, vector in vectors("v1") if vector.definition == definition]
+
+
+def canonical(value: Any) -> Any:
+    return msgspec.json.decode(encode(value))
+
+
+@pytest.mark.parametrize("wire", wires("SessionNotification"), ids=lambda wire: wire["update"]["sessionUpdate"])
+def test_every_update_means_the_same_after_the_round_trip(wire: Any) -> None:
+    read = decode(v1.SessionNotification, msgspec.json.encode(wire)).update
+    meaning = updates.update_from_wire(read)
+
+    assert canonical(updates.update_to_wire(meaning)) == canonical(read)
+
+
+@pytest.mark.parametrize("wire", wires("SessionNotification"), ids=lambda wire: wire["update"]["sessionUpdate"])
+def test_every_update_can_be_kept_in_a_store(wire: Any) -> None:
+    meaning = updates.update_from_wire(decode(v1.SessionNotification, msgspec.json.encode(wire)).update)
+
+    assert decode_update(encode_update(meaning)) == meaning
+
+
+def test_an_unknown_update_is_written_back_unchanged() -> None:
+    wire = {"sessionUpdate": "from_the_future", "answer": [1, {"a": None}]}
+    frame = msgspec.json.encode({"sessionId": "s", "update": wire})
+    meaning = updates.update_from_wire(decode(v1.SessionNotification, frame).update)
+
+    assert meaning == UnrecognizedUpdate(tag="from_the_future", fields=wire)
+    assert canonical(updates.update_to_wire(meaning)) == wire
+
+
+@pytest.mark.parametrize("wire", wires("ContentBlock"), ids=lambda wire: str(wire.get("type")))
+def test_every_block_means_the_same_after_the_round_trip(wire: Any) -> None:
+    frame = msgspec.json.encode({"sessionId": "s", "prompt": [wire]})
+    (block,) = decode(v1.PromptRequest, frame).prompt
+
+    assert canonical(content.to_wire(content.from_wire(block))) == canonical(block)
+
+
+@pytest.mark.parametrize("definition", ["NewSessionRequest", "LoadSessionRequest", "ForkSessionRequest"])
+def test_the_set_up_of_a_session_means_the_same_after_the_round_trip(definition: str) -> None:
+    for wire in wires(definition):
+        request = decode(getattr(v1, definition), msgspec.json.encode(wire))
+        meaning = setup.setup_from_wire(request)
+
+        assert canonical(setup.servers_to_wire(meaning.mcp_servers)) == canonical(request.mcp_servers)
+        prompt = setup.system_prompt_to_wire(meaning.system_prompt)
+        assert canonical(prompt) == canonical(request.system_prompt)
+
+
+def test_capabilities_mean_the_same_after_the_round_trip() -> None:
+    for wire in wires("InitializeRequest"):
+        caps = decode(v1.InitializeRequest, msgspec.json.encode(wire)).client_capabilities
+        meaning = setup.client_features_from_wire(caps)
+        assert setup.client_features_from_wire(setup.client_features_to_wire(meaning)) == meaning
+    for wire in wires("InitializeResponse"):
+        answer = decode(v1.InitializeResponse, msgspec.json.encode(wire))
+        features = setup.agent_features_from_wire(answer.agent_capabilities)
+        assert setup.agent_features_from_wire(setup.agent_features_to_wire(features)) == features
+        methods = [setup.login_to_wire(setup.login_from_wire(method)) for method in answer.auth_methods]
+        assert canonical(methods) == canonical(answer.auth_methods)
+
+
+def test_modes_and_options_mean_the_same_after_the_round_trip() -> None:
+    seen = 0
+    for wire in wires("NewSessionResponse"):
+        answer = decode(v1.NewSessionResponse, msgspec.json.encode(wire))
+        assert canonical(modes_to_wire(modes_from_wire(answer.modes))) == canonical(answer.modes)
+        for option in answer.config_options or []:
+            assert canonical(setting_to_wire(setting_from_wire(option))) == canonical(option)
+            seen += 1
+    assert seen
+
+
+@pytest.mark.parametrize(
+    ("update", "wire"),
+    [
+        (StateUpdate(state="idle", stop_reason="end_turn"), None),
+        (TerminalUpdate(terminal_id="x", output=b"hi"), None),
+        (TerminalOutputChunk(terminal_id="x", data=b"hi"), None),
+        (MessageUpdate(role="agent", message_id="m", content=[TextContent("hi")]), None),
+        (
+            ToolContentChunk(tool_call_id="t", content=[TerminalPart("x")]),
+            {
+                "sessionUpdate": "tool_call_update",
+                "toolCallId": "t",
+                "content": [{"type": "terminal", "terminalId": "x"}],
+            },
+        ),
+        (
+            ToolCallUpdate(tool_call_id="t", status="paused", can_cancel=True),
+            {"sessionUpdate": "tool_call_update", "toolCallId": "t", "status": "in_progress"},
+        ),
+        (
+            ToolCallUpdate(tool_call_id="t", status="cancelled"),
+            {"sessionUpdate": "tool_call_update", "toolCallId": "t", "status": "failed"},
+        ),
+        (
+            PlanUpdate(entries=[PlanEntry("a"), PlanEntry("b", "cancelled")]),
+            {"sessionUpdate": "plan", "entries": [{"content": "a", "priority": "medium", "status": "pending"}]},
+        ),
+        (UsageUpdate(used=1, size=2), {"sessionUpdate": "usage_update", "used": 1, "size": 2}),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_what_version_2_adds_has_the_best_form_there_is_or_none(update: Update, wire: Any) -> None:
+    told = updates.update_to_wire(update)
+
+    assert (None if told is None else canonical(told)) == wire
+
+
+def test_what_is_attached_to_a_compaction_replaces_what_was() -> None:
+    wire = {"sessionUpdate": "compaction_update", "compactionId": "c", "status": "completed", "_meta": {"k": 1}}
+    frame = msgspec.json.encode({"sessionId": "s", "update": wire})
+    meaning = updates.update_from_wire(decode(v1.SessionNotification, frame).update)
+
+    assert meaning == CompactionUpdate(compaction_id="c", status="completed", meta={"k": 1}, replaces_meta=True)
+
+
+def test_an_unknown_setting_that_came_by_version_2_has_the_id_this_one_asks_for() -> None:
+    setting = ConfigOption(
+        setting_id="h", name="Heat", kind="_dial", other={"type": "_dial", "configId": "h", "name": "H"}
+    )
+
+    assert canonical(setting_to_wire(setting)) == {"type": "_dial", "name": "H", "id": "h"}

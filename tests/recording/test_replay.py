@@ -1,0 +1,85 @@
+"""A recording is enough to play the other side again."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import msgspec
+import pytest
+from msgspec import Raw
+
+from duologue.builtin.agent import builtin_agent
+from duologue.client.connect import Target, connect
+from duologue.client.permissions.policy import Permissions
+from duologue.client.services.workspace import Workspace
+from duologue.conversation.session_setup import StdioMcpServer
+from duologue.recording.reader import Entry, read_recording
+from duologue.recording.redaction import MASK, redact
+from duologue.transports.base import Transport
+
+SECRET = StdioMcpServer(name="keyed", command="/no/such/server", env={"KEY": "a-secret"})
+
+
+class Replay:
+    """An agent that says what a recording says it said, each time when it said it.
+
+    Attributes:
+        heard: What the client said this time.
+    """
+
+    def __init__(self, entries: list[Entry]) -> None:
+        self._entries = entries
+        self.heard: list[bytes] = []
+
+    async def serve(self, transport: Transport) -> None:
+        waiting: list[bytes] = []
+        async with transport:
+            for entry in self._entries:
+                assert isinstance(entry.frame, Raw)
+                if entry.dir == "in":
+                    transport.send(bytes(entry.frame))
+                    continue
+                while not waiting:
+                    waiting += await transport.receive()
+                self.heard.append(waiting.pop(0))
+
+
+async def _converse(target: Target, cwd: Path, record: Path) -> None:
+    (cwd / "notes.md").write_text("Remember the milk — ünïcode.\n", "utf-8")
+    rules = Permissions(read="allow", edit="allow")
+    async with (
+        asyncio.timeout(20),
+        connect(target, permissions=rules, workspace=Workspace(cwd), record=record) as agent,
+        agent.session(cwd, mcp_servers=[SECRET]) as session,
+    ):
+        for prompt in ("hello", "/read notes.md", "/write notes.md the bread", "/plan", "/permission 3"):
+            await session.prompt(prompt)
+        await session.set_mode("code")
+
+
+@pytest.mark.fault("LOG-05")
+async def test_a_replay_brings_the_client_to_say_the_same_byte_for_byte(tmp_path: Path) -> None:
+    cwd = tmp_path / "work"
+    cwd.mkdir()
+    await _converse(builtin_agent(), cwd, tmp_path / "first.acp")
+    first = list(read_recording(tmp_path / "first.acp"))
+    replay = Replay(first)
+    await _converse(replay, cwd, tmp_path / "second.acp")
+    second = list(read_recording(tmp_path / "second.acp"))
+
+    recorded = [bytes(entry.frame) for entry in first if entry.dir == "out" and isinstance(entry.frame, Raw)]
+    assert len(recorded) >= 10
+    assert len(recorded) == len(replay.heard)
+    for said, kept in zip(replay.heard, recorded, strict=True):
+        if MASK.encode() in kept:
+            assert msgspec.json.encode(redact(msgspec.json.decode(said))) == kept
+        else:
+            assert said == kept
+    assert sum(MASK.encode() in kept for kept in recorded) == 1
+    for direction in ("in", "out"):
+        assert _said(second, direction) == _said(first, direction)
+
+
+def _said(entries: list[Entry], direction: str) -> list[object]:
+    return [entry.frame for entry in entries if entry.dir == direction]

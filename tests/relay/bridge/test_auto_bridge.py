@@ -1,0 +1,174 @@
+"""An agent in the version that is wished for: untouched if it speaks that, across a bridge if not."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from duologue.errors import CommandNotFound, ConnectionLost
+from duologue.relay.bridge.auto_bridge import AutoBridge
+from duologue.transports.base import Servable, Transport
+from duologue.transports.memory import memory_pair
+from tests.client.scripted_agent import Json, ScriptedAgent, result
+from tests.relay.bridge.spans import BOTH_WAYS, SECONDS, LeftAlone, Near, NewerAgent, introduce, opened, speaking
+
+
+@asynccontextmanager
+async def interpreted(agent: Servable, version: int) -> AsyncGenerator[tuple[LeftAlone, Near, AutoBridge]]:
+    """A client before an interpreter; it leaves at the end, and nothing stays behind."""
+    way = Near(agent)
+    near, far = memory_pair()
+    client, interpreter = LeftAlone(near, version), AutoBridge(way.open, version)
+    async with asyncio.timeout(SECONDS):
+        serving = [way.tasks.start(interpreter.serve(far)), way.tasks.start(client.read())]
+        yield client, way, interpreter
+        await client.hang_up()
+        await asyncio.gather(*serving)
+        await way.tasks.settle()
+    assert client.judge.complaints == []
+
+
+class Keeper:
+    """Keeps the bytes it is sent, and answers with strange ones."""
+
+    def __init__(self, version: int) -> None:
+        self.frames: list[bytes] = []
+        self._version = version
+
+    async def serve(self, transport: Transport) -> None:
+        async with transport:
+            while frames := await transport.receive():
+                self.frames += frames
+                for frame in frames:
+                    id = json.dumps(json.loads(frame)["id"]).encode()
+                    version = str(self._version).encode()
+                    answer = b'{"result" : {"protocolVersion":%s, "\\u0061":1e400}, "id": %s,"jsonrpc":"2.0"}'
+                    transport.send(answer % (version, id))
+
+
+@pytest.mark.parametrize("version", [1, 2])
+async def test_an_agent_that_speaks_the_version_gets_and_gives_every_byte(version: int) -> None:
+    keeper = Keeper(version)
+    first = b'{ "jsonrpc":"2.0", "id":"one","method":"initialize","params":{"protocolVersion":%d,"x":1e400}}' % version
+    second = b'{"jsonrpc":"2.0","id":2,"method":"session/unheard_of","params":{"a":1,"a":2}}'
+    near, far = memory_pair()
+    way = Near(keeper)
+    async with asyncio.timeout(SECONDS):
+        serving = way.tasks.start(AutoBridge(way.open, version).serve(far))
+        near.send(first)
+        near.send(second)
+        received: list[bytes] = []
+        while len(received) < 2:
+            received += await near.receive()
+        await near.aclose()
+        await serving
+        await way.tasks.settle()
+
+    assert keeper.frames == [first, second]
+    assert [json.loads(frame)["id"] for frame in received] == ["one", 2]
+    assert all(b'"\\u0061":1e400' in frame for frame in received)
+    assert len(way.lines) == 1
+
+
+@pytest.mark.parametrize(("version", "agent_version"), BOTH_WAYS)
+async def test_an_agent_of_the_other_version_is_bridged(version: int, agent_version: int) -> None:
+    async with interpreted(speaking(agent_version), version) as (client, way, _):
+        welcome = await introduce(client, version)
+        more: Json = {"mcpServers": []} if version == 1 else {}
+        session = (await client.ask("session/new", cwd="/tmp", **more))["sessionId"]
+        client.prompt(session, "hi")
+        await client.until(lambda: client.text == "You said hi.")
+
+        assert welcome["protocolVersion"] == version
+        assert len(way.lines) == 2  # asked in the one version, then spoken to in the other
+
+
+async def test_an_agent_that_speaks_both_is_left_alone() -> None:
+    agent = speaking(2)
+    agent.versions = (1, 2)
+    for version in (1, 2):
+        async with interpreted(agent, version) as (client, way, _):
+            assert (await introduce(client, version))["protocolVersion"] == version
+            assert len(way.lines) == 1
+
+
+async def test_what_an_editor_sends_while_the_agent_is_asked_is_not_lost() -> None:
+    async with interpreted(speaking(2), 1) as (client, _, _):
+        welcome = client.start("initialize", protocolVersion=1)
+        new = client.start("session/new", cwd="/tmp", mcpServers=[])
+        told = client.start("_unheard/of")
+
+        assert (await welcome)["result"]["protocolVersion"] == 1
+        assert "sessionId" in (await new)["result"]
+        assert (await told)["error"]["code"] == -32601
+
+
+async def test_an_editor_that_leaves_while_the_agent_is_asked_ends_it() -> None:
+    agent, is_over = ScriptedAgent(), asyncio.Event()
+
+    async def never(params: Json) -> Json:
+        await is_over.wait()
+        return result()
+
+    agent.answers["initialize"] = never
+    async with interpreted(agent, 1) as (client, _, _):
+        client.start("initialize", protocolVersion=1)
+        await agent.until("initialize")
+        await client.hang_up()
+        is_over.set()
+
+    assert len(agent.calls("initialize")) == 1
+
+
+async def test_an_editor_that_says_nothing_starts_nothing() -> None:
+    async with interpreted(ScriptedAgent(), 1) as (client, way, _):
+        await client.hang_up()
+    assert way.lines == []
+
+
+async def test_something_else_than_the_first_exchange_is_refused() -> None:
+    async with interpreted(NewerAgent(), 1) as (client, way, _):
+        refused = await client.refused("session/new", cwd="/tmp", mcpServers=[])
+        client.write_nonsense("{")
+        await client.until(lambda: any(each.get("id", 1) is None for each in client.judge.received))
+        client.judge.complaints.clear()
+
+    assert refused["code"] == -32600
+    assert way.lines == []
+
+
+@pytest.mark.parametrize("version", [1, 2])
+async def test_an_agent_that_is_not_there_is_an_error_of_the_first_exchange(version: int) -> None:
+    def open_nothing() -> Transport:
+        raise CommandNotFound("no such command: far")
+
+    near, far = memory_pair()
+    way = Near(ScriptedAgent())
+    client, interpreter = LeftAlone(near, version), AutoBridge(open_nothing, version)
+    async with asyncio.timeout(SECONDS):
+        serving = way.tasks.start(interpreter.serve(far))
+        way.tasks.start(client.read())
+        refused = await client.refused("initialize", protocolVersion=version, info={"name": "n", "version": "1"})
+        await serving
+
+    assert "no such command: far" in refused["message"]
+    assert isinstance(interpreter.failure, CommandNotFound)
+
+
+async def test_an_agent_that_is_lost_after_it_was_left_alone_is_told() -> None:
+    agent = ScriptedAgent()
+    async with interpreted(agent, 1) as (client, _, interpreter):
+        await opened(client, 1)
+        await agent.transport.aclose()
+        await client.ended.wait()
+
+    assert isinstance(interpreter.failure, ConnectionLost)
+
+
+def test_there_are_two_versions() -> None:
+    with pytest.raises(ValueError, match="versions"):
+        AutoBridge(lambda: memory_pair()[0], 3)

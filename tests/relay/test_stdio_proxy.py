@@ -1,0 +1,164 @@
+"""A remote agent as a local command: the same frames at both ends, and answers whatever happens."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from duologue.errors import ConnectionLost, StartError
+from duologue.relay.stdio_proxy import StdioProxy
+from duologue.transports.base import Transport
+from duologue.transports.memory import MemoryTransport, memory_pair
+from tests.transports.waiting import until
+
+ODD = [
+    b'{"jsonrpc":"2.0","id":1,"method":"a","params":{"n":12345678901234567890.10,"n":2}}',
+    b' {"id" : "x" ,\t"jsonrpc":"2.0","method":"b"} ',
+    '{"jsonrpc":"2.0","method":"ü","params":["🎈",null]}'.encode(),
+    b"not even JSON",
+    b"[]",
+]
+
+
+class Far:
+    """What the extension reaches, and the other end of it."""
+
+    def __init__(self) -> None:
+        self.near, self.far = memory_pair()
+
+    def open(self) -> Transport:
+        return self.near
+
+
+@asynccontextmanager
+async def extended(extension: StdioProxy) -> AsyncGenerator[MemoryTransport]:
+    """The editor's end of the wire."""
+    editor, ours = memory_pair()
+    async with asyncio.timeout(10), asyncio.TaskGroup() as group:
+        serving = group.create_task(extension.serve(ours))
+        yield editor
+        await serving
+
+
+async def take(transport: Transport, count: int) -> list[bytes]:
+    frames: list[bytes] = []
+    while len(frames) < count:
+        frames += await transport.receive()
+    return frames
+
+
+async def test_what_goes_in_comes_out_byte_for_byte_both_ways() -> None:
+    far = Far()
+    async with extended(StdioProxy(far.open)) as editor:
+        for frame in ODD:
+            editor.send(frame)
+        assert await take(far.far, len(ODD)) == ODD
+        for frame in ODD:
+            far.far.send(frame)
+        assert await take(editor, len(ODD)) == ODD
+        far.far.send(b'{"jsonrpc":"2.0","id":1,"result":{}}')
+        far.far.send(b'{"jsonrpc":"2.0","id":"x","result":{}}')
+        await take(editor, 2)
+        await editor.aclose()
+    assert await far.far.receive() == []
+
+
+async def test_line_ends_inside_a_message_do_not_cut_it_in_two_for_the_editor() -> None:
+    far = Far()
+    async with extended(StdioProxy(far.open)) as editor:
+        far.far.send(b'{\n "jsonrpc": "2.0",\r\n "method": "a"\n}')
+        [frame] = await take(editor, 1)
+        assert b"\n" not in frame
+        assert json.loads(frame) == {"jsonrpc": "2.0", "method": "a"}
+        await editor.aclose()
+
+
+async def test_an_editor_that_leaves_still_gets_what_is_being_answered() -> None:
+    far = Far()
+    extension = StdioProxy(far.open)
+    async with extended(extension) as editor:
+        editor.send(b'{"jsonrpc":"2.0","id":1,"method":"initialize","params":{}}')
+        await take(far.far, 1)
+        far.far.send(b'{"jsonrpc":"2.0","id":1,"result":{}}')
+        assert len(await take(editor, 1)) == 1
+        await editor.aclose()
+    assert extension.failure is None
+
+
+@pytest.mark.fault("REC-12")
+async def test_an_agent_that_is_lost_leaves_no_request_unanswered() -> None:
+    far = Far()
+    extension = StdioProxy(far.open)
+    async with extended(extension) as editor:
+        editor.send(b'{"jsonrpc":"2.0","id":1,"method":"a"}')
+        editor.send(b'{"jsonrpc":"2.0","id":"two","method":"b"}')
+        editor.send(b'{"jsonrpc":"2.0","method":"c"}')
+        await take(far.far, 3)
+        far.far.send(b'{"jsonrpc":"2.0","id":1,"result":{}}')
+        await far.far.aclose()
+        answers = [json.loads(frame) for frame in await take(editor, 2)]
+    assert answers[0] == {"jsonrpc": "2.0", "id": 1, "result": {}}
+    assert (answers[1]["id"], answers[1]["error"]["code"]) == ("two", -32603)
+    assert "the agent is lost" in answers[1]["error"]["message"]
+    assert isinstance(extension.failure, ConnectionLost)
+
+
+async def test_an_agent_that_cannot_be_reached_is_told_in_the_answer_to_the_first_request() -> None:
+    def fail() -> Transport:
+        raise StartError("nobody there")
+
+    extension = StdioProxy(fail)
+    async with extended(extension) as editor:
+        editor.send(b'{"jsonrpc":"2.0","method":"hello"}')
+        editor.send(b'{"jsonrpc":"2.0","id":1,"method":"initialize"}')
+        [answer] = await take(editor, 1)
+    assert json.loads(answer)["error"]["message"] == "nobody there"
+    assert str(extension.failure) == "nobody there"
+
+
+async def test_an_editor_that_reads_no_more_has_left() -> None:
+    far = Far()
+    extension = StdioProxy(far.open)
+    editor, ours = memory_pair()
+    async with asyncio.timeout(5), asyncio.TaskGroup() as group:
+        serving = group.create_task(extension.serve(ours))
+        editor.send(b'{"jsonrpc":"2.0","method":"a"}')
+        await take(far.far, 1)
+        far.far.send(b'{"jsonrpc":"2.0","method":"b"}')
+        await editor.aclose()
+        await serving
+    assert extension.failure is None
+
+
+async def test_neither_side_is_flooded_by_the_other() -> None:
+    near, far = memory_pair(bound=1000)
+    extension = StdioProxy(lambda: near)
+    editor, ours = memory_pair(bound=1000)
+    frame = b'{"jsonrpc":"2.0","method":"%s"}' % (b"x" * 900)
+    async with asyncio.timeout(10), asyncio.TaskGroup() as group:
+        serving = group.create_task(extension.serve(ours))
+        for sender, receiver in ((editor, far), (far, editor)):
+            for _ in range(20):
+                sender.send(frame)
+                if sender.is_congested:
+                    drained = group.create_task(sender.drain())
+                    await take(receiver, 1)
+                    await drained
+        await editor.aclose()
+        await serving
+
+
+async def test_a_remote_side_that_breaks_while_the_editor_waits_for_room_is_a_failure_and_no_crash() -> None:
+    near, far = memory_pair(bound=100)
+    extension = StdioProxy(lambda: near)
+    async with extended(extension) as editor:
+        editor.send(b'{"jsonrpc":"2.0","id":1,"method":"%s"}' % (b"x" * 200))
+        await until(lambda: near.is_congested)
+        await far.aclose()
+        [answer] = await take(editor, 1)
+        assert json.loads(answer)["error"]["code"] == -32603
+    assert isinstance(extension.failure, ConnectionLost)

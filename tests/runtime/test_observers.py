@@ -1,0 +1,41 @@
+"""Observers of frames see everything and change nothing."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from duologue.runtime.connection import Connection
+from duologue.runtime.handlers import Context, Handlers
+from duologue.transports.memory import memory_pair
+from tests.runtime.messages import PING, UPDATE, Ping, Update, frame
+
+
+async def test_an_observer_sees_every_frame_of_both_directions_good_or_bad(caplog: pytest.LogCaptureFixture) -> None:
+    agent_side = Handlers()
+    seen: list[tuple[str, bytes]] = []
+
+    def watch(direction: str, frame: bytes) -> None:
+        seen.append((direction, frame))
+
+    def fail(direction: str, frame: bytes) -> None:
+        raise ValueError("an observer that breaks")
+
+    @agent_side.on(PING)
+    async def ping(context: Context, params: Ping) -> Ping:
+        await context.connection.notify(UPDATE, Update(session_id="s", text=""))
+        return params
+
+    arrivals = [frame(id=1, method="ping", params={"text": "a"}), b"not json", frame(method="unknown")]
+    near, far = memory_pair()
+    departed: list[bytes] = []
+    async with asyncio.timeout(5), Connection(far, agent_side, observers=(fail, watch)), near:
+        for arrival in arrivals:
+            near.send(arrival)
+        while len(departed) < 3:
+            departed += await near.receive()
+    assert [frame for direction, frame in seen if direction == "in"] == arrivals
+    assert [frame for direction, frame in seen if direction == "out"] == departed
+    assert departed[-1] == b'{"jsonrpc":"2.0","id":1,"result":{"text":"a"}}'
+    assert caplog.text.count("an observer of frames failed") == len(seen)

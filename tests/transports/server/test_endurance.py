@@ -1,0 +1,566 @@
+"""Clients that are slow, silent, hostile or many, and a server that is told to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+import os
+import socket as sockets
+import struct
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from websockets.exceptions import InvalidStatus
+
+from duologue.builtin.agent import builtin_agent
+from duologue.transports.base import Transport
+from duologue.transports.server import uvicorn_protocols as guarded
+from duologue.transports.server.limits import Limits
+from tests.transports.server.servers import (
+    SECONDS,
+    TOKEN,
+    WISH,
+    Echo,
+    Json,
+    Site,
+    Socket,
+    poster_to,
+    raw,
+    site,
+    socket_to,
+)
+
+INITIALIZE = b'{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":1}}'
+UPGRADE = (
+    "GET /acp HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+    "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n"
+    f"Authorization: Bearer {TOKEN}\r\n%s\r\n"
+)
+
+
+class Waiting(Echo):
+    """Answers `wait` when it is told to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.may_answer = asyncio.Event()
+        self.waits = asyncio.Event()
+
+    async def serve(self, transport: Transport) -> None:
+        waits: list[asyncio.Task[None]] = []
+        async with transport, asyncio.TaskGroup() as group:
+            while frames := await transport.receive():
+                for frame in frames:
+                    message: Json = json.loads(frame)
+                    if message.get("method") == "wait":
+                        self.waits.set()
+                        waits.append(group.create_task(self._answer_later(transport, message)))
+                    else:
+                        self.answer(transport, message)
+            for task in waits:
+                task.cancel()
+        self.ended.set()
+
+    async def _answer_later(self, transport: Transport, message: Json) -> None:
+        await self.may_answer.wait()
+        self.answer(transport, message)
+
+
+# --- slow and hostile clients
+
+
+@pytest.mark.fault("HTT-11")
+@pytest.mark.parametrize("begin", [b"", b"GET /health HTTP/1.1\r\nHost: local", b"POST"])
+async def test_slow_headers_are_not_waited_for_and_harm_nobody(
+    begin: bytes, monkeypatch: pytest.MonkeyPatch, chaos_factor: int, record_property: Any
+) -> None:
+    monkeypatch.setattr(guarded, "HEADER_SECONDS", 0.2)
+    count = min(20 * chaos_factor, 2000)
+    async with site(Echo()) as place, poster_to(place) as good:
+        slow = [await asyncio.open_connection("127.0.0.1", place.port) for _ in range(count)]
+        for _, writer in slow:
+            writer.write(begin)
+        async with asyncio.timeout(1):
+            await good.initialize()
+        for reader, writer in slow:
+            async with asyncio.timeout(SECONDS):
+                try:
+                    assert await reader.read() == b""
+                except ConnectionResetError:
+                    pass
+            writer.close()
+    record_property("count", count)
+
+
+@pytest.mark.fault("HTT-11")
+async def test_slow_headers_of_a_second_request_are_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(guarded, "HEADER_SECONDS", 0.1)
+    async with site(Echo()) as place, asyncio.timeout(SECONDS):
+        reader, writer = await asyncio.open_connection("127.0.0.1", place.port)
+        writer.write(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        first = await reader.readuntil(b"ok\n")
+        writer.write(b"GET /hea")
+        try:
+            rest = await reader.read()
+        except ConnectionResetError:
+            rest = b""
+        writer.close()
+
+    assert first.startswith(b"HTTP/1.1 200 ")
+    assert rest == b""
+
+
+async def _ends_within(reader: asyncio.StreamReader, seconds: float) -> bool:
+    try:
+        async with asyncio.timeout(seconds):
+            return await reader.read(1) == b""
+    except TimeoutError:
+        return False
+    except ConnectionResetError:
+        return True
+
+
+@pytest.mark.fault("HTT-11")
+async def test_headers_that_trickle_gain_no_time_with_each_byte(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(guarded, "HEADER_SECONDS", 0.5)
+    async with site(Echo()) as place, asyncio.timeout(SECONDS):
+        reader, writer = await asyncio.open_connection("127.0.0.1", place.port)
+        writer.write(b"GET /health HTTP/1.1\r\nHost: localhost\r\nX-Slow: ")
+        trickled = 0
+        while not await _ends_within(reader, 0.05):
+            writer.write(b"x")
+            trickled += 1
+        writer.close()
+
+    assert trickled <= 10
+
+
+@pytest.mark.fault("HTT-11")
+async def test_the_time_for_headers_is_not_that_of_the_body(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(guarded, "HEADER_SECONDS", 0.1)
+    body = b'{"jsonrpc":"2.0","id":0,"method":"initialize","params":{}}'
+    head = f"POST /acp HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {TOKEN}\r\nContent-Length: {len(body)}"
+    async with site(Echo()) as place, asyncio.timeout(SECONDS):
+        reader, writer = await asyncio.open_connection("127.0.0.1", place.port)
+        writer.write(f"{head}\r\nContent-Type: application/json\r\n\r\n".encode() + body[:10])
+        assert not await _ends_within(reader, 0.5)
+        writer.write(body[10:])
+        assert (await reader.readuntil(b"\r\n")).startswith(b"HTTP/1.1 200 ")
+        writer.close()
+
+
+def test_the_time_for_headers_is_the_one_that_the_page_on_limits_names() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "topics" / "limits.md").read_text("utf-8")
+
+    assert f"Headers have {guarded.HEADER_SECONDS:g} s;" in page
+
+
+@pytest.mark.fault("HTT-11")
+async def test_events_that_are_not_taken_are_not_offered_for_ever() -> None:
+    class Flooding(Echo):
+        def answer(self, transport: Transport, message: Json) -> None:
+            super().answer(transport, message)
+            if message.get("method") == "flood":
+                for _ in range(32):
+                    transport.send(b'{"jsonrpc":"2.0","method":"x","params":"%b"}' % (b"x" * 1024 * 1024))
+
+    async with site(Flooding(), Limits(stall_seconds=0.2)) as place, poster_to(place) as poster:
+        await poster.initialize()
+        reader, writer = await asyncio.open_connection("127.0.0.1", place.port)
+        head = (
+            f"GET /acp HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {TOKEN}\r\nAcp-Connection-Id: {poster.id}"
+        )
+        writer.write(f"{head}\r\nAccept: text/event-stream\r\n\r\n".encode())
+        await reader.readuntil(b"\r\n\r\n")
+        [held] = place.app.connections.all()
+        await poster.post({"jsonrpc": "2.0", "method": "flood"})
+        await _until(lambda: held.pending_bytes <= 5 * 1024 * 1024 and not held.is_congested)
+        writer.transport.abort()
+
+
+@pytest.mark.fault("HTT-12")
+@pytest.mark.parametrize(
+    "lines",
+    [
+        "Content-Length: 5\r\nContent-Length: 6",
+        "Content-Length: 5\r\nTransfer-Encoding: chunked",
+        "Content-Length: 5, 6",
+        "Content-Length: +5",
+        "Content-Length : 5",
+        "Transfer-Encoding: chunked, identity",
+        "Transfer-Encoding: xchunked",
+        "X: a\nContent-Length: 5",
+        "X: a\x00b",
+    ],
+)
+async def test_a_request_that_two_servers_would_read_differently_is_refused(lines: str) -> None:
+    echo = Echo()
+    async with site(echo) as place:
+        head = (
+            f"POST /acp HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {TOKEN}\r\nContent-Type: application/json"
+        )
+        answer = await raw(
+            place, f"{head}\r\n{lines}\r\n\r\n0\r\n\r\nGET /health HTTP/1.1\r\nHost: localhost\r\n\r\n".encode()
+        )
+
+    assert answer.startswith((b"HTTP/1.1 400 ", b"HTTP/1.1 501 "))
+    assert answer.count(b"HTTP/1.1 ") == 1
+    assert echo.frames == []
+
+
+@asynccontextmanager
+async def raw_socket(place: Site, more: str = "") -> AsyncGenerator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+    """A WebSocket whose frames a test writes byte by byte."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", place.port)
+    writer.write((UPGRADE % more).encode())
+    async with asyncio.timeout(SECONDS):
+        head = await reader.readuntil(b"\r\n\r\n")
+        assert head.startswith(b"HTTP/1.1 101"), head
+        assert b"extensions" not in head.lower()
+        writer.write(frame(1, INITIALIZE))
+        assert (await read_frame(reader))[0] == 1
+        try:
+            yield reader, writer
+        finally:
+            writer.transport.abort()
+
+
+def frame(opcode: int, data: bytes, *, is_last: bool = True, reserved: int = 0) -> bytes:
+    """As a client writes it; the mask is all zero."""
+    head = bytes([(0x80 if is_last else 0) | reserved | opcode])
+    if len(data) < 126:
+        size = bytes([0x80 | len(data)])
+    elif len(data) < 65536:
+        size = bytes([0x80 | 126]) + struct.pack("!H", len(data))
+    else:
+        size = bytes([0x80 | 127]) + struct.pack("!Q", len(data))
+    return head + size + bytes(4) + data
+
+
+async def read_frame(reader: asyncio.StreamReader) -> tuple[int, bytes]:
+    """The opcode and the data of the next frame."""
+    async with asyncio.timeout(SECONDS):
+        first, size = await reader.readexactly(2)
+        if size == 126:
+            (size,) = struct.unpack("!H", await reader.readexactly(2))
+        elif size == 127:
+            (size,) = struct.unpack("!Q", await reader.readexactly(8))
+        return first & 15, await reader.readexactly(size)
+
+
+async def closing_code(reader: asyncio.StreamReader) -> int:
+    while (read := await read_frame(reader))[0] != 8:
+        pass
+    return int.from_bytes(read[1][:2], "big") if read[1] else 1005
+
+
+@pytest.mark.fault("WSK-06", "WSK-10")
+@pytest.mark.parametrize(
+    ("frames", "code"),
+    [
+        ([frame(1, b"\xff\xfe")], 1007),
+        ([frame(1, b"\xed\xa0\x80")], 1007),
+        ([frame(1, b"a", is_last=False), frame(0, b"\xc3")], 1007),
+        ([frame(3, b"")], 1002),
+        ([frame(1, b"x", reserved=0x40)], 1002),
+        ([frame(0, b"x")], 1002),
+        ([frame(9, b"x" * 126)], 1002),
+        ([frame(9, b"x", is_last=False)], 1002),
+        ([frame(8, b"\x00")], 1002),
+        ([frame(8, struct.pack("!H", 999))], 1002),
+        ([frame(8, struct.pack("!H", 1005))], 1002),
+        ([frame(8, struct.pack("!H", 1000) + b"\xff")], 1007),
+        ([frame(1, b"{", is_last=False), frame(8, struct.pack("!H", 1000))], 1002),
+        ([frame(8, struct.pack("!H", 1000) + b"x" * 124)], 1002),
+        ([frame(8, b"")], 1005),
+    ],
+)
+async def test_a_broken_frame_ends_the_connection_with_its_reason(frames: list[bytes], code: int) -> None:
+    echo = Echo()
+    async with site(echo) as place, raw_socket(place) as (reader, writer):
+        writer.write(b"".join(frames))
+
+        assert await closing_code(reader) == code
+    assert len(echo.frames) == 1
+
+
+@pytest.mark.fault("WSK-07")
+async def test_compression_is_not_offered() -> None:
+    async with site(Echo()) as place:
+        more = "Sec-WebSocket-Extensions: permessage-deflate; client_max_window_bits\r\n"
+        async with raw_socket(place, more) as (reader, writer):
+            writer.write(frame(1, b"\x00" * 100, reserved=0x40))
+
+            assert await closing_code(reader) == 1002
+
+
+@pytest.mark.fault("WSK-08")
+async def test_pings_are_answered_as_long_as_somebody_reads_the_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(guarded, "MAX_UNREAD", 100_000)
+    async with site(Echo()) as place:
+        async with raw_socket(place) as (reader, writer):
+            writer.write(frame(9, b"are you there") + frame(10, b"nobody asked"))
+
+            assert await read_frame(reader) == (10, b"are you there")
+        async with raw_socket(place) as (_, writer):
+            flood = frame(9, b"x" * 125) * 1000
+            with pytest.raises(ConnectionError):
+                for _ in range(1000):
+                    writer.write(flood)
+                    async with asyncio.timeout(SECONDS):
+                        await writer.drain()
+
+
+@pytest.mark.fault("WSK-08", "WSK-09")
+async def test_a_peer_that_does_not_answer_pings_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    from duologue.transports.server import run as running
+
+    monkeypatch.setattr(running, "PING_SECONDS", 0.1)
+    paced = Waiting()
+    async with site(paced) as place, raw_socket(place):
+        async with asyncio.timeout(SECONDS):
+            await paced.ended.wait()
+
+
+@pytest.mark.fault("WSK-04")
+async def test_a_message_in_very_many_pieces_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(guarded, "MAX_FRAGMENTS", 1000)
+    async with site(Echo()) as place, raw_socket(place) as (reader, writer):
+        writer.write(frame(1, b"", is_last=False) + frame(0, b"", is_last=False) * 2000)
+
+        assert await reader.read() == b""
+
+
+@pytest.mark.fault("WSK-13")
+async def test_a_client_that_does_not_read_slows_nobody_down() -> None:
+    """The others ask a hundred questions in less than twice the time it takes without it."""
+
+    class Talkative(Echo):
+        async def serve(self, transport: Transport) -> None:
+            async with transport:
+                while frames := await transport.receive():
+                    for frame in frames:
+                        message: Json = json.loads(frame)
+                        self.answer(transport, message)
+                        while message.get("method") == "flood":
+                            transport.send(b'{"jsonrpc":"2.0","method":"x","params":"%b"}' % (b"x" * 65536))
+                            if transport.is_congested:
+                                await transport.drain()
+
+    async def ask_all(socket: Socket) -> float:
+        began = asyncio.get_running_loop().time()
+        for number in range(100):
+            await socket.ask(number, "x", {})
+        return asyncio.get_running_loop().time() - began
+
+    async with site(Talkative()) as place, socket_to(place) as other, raw_socket(place) as (_, writer):
+        await other.initialize()
+        alone = min([await ask_all(other) for _ in range(3)])
+        writer.write(frame(1, b'{"jsonrpc":"2.0","method":"flood"}'))
+        await _until(lambda: any(held.is_congested for held in place.app.connections.all()))
+        beside = min([await ask_all(other) for _ in range(3)])
+
+    assert beside < 2 * alone + 0.05
+
+
+# --- idle, many, and the end
+
+
+@pytest.mark.fault("GWY-11")
+async def test_what_rests_is_ended_and_what_works_is_not() -> None:
+    waiting = Waiting()
+    async with site(waiting, Limits(idle_seconds=0.2)) as place, socket_to(place) as idle, socket_to(place) as busy:
+        await idle.initialize()
+        await busy.initialize()
+        await busy.send({"jsonrpc": "2.0", "id": 1, "method": "wait"})
+
+        assert await idle.closed() == 1001
+        async with socket_to(place) as later:  # by its end the busy one has been silent for as long, and more
+            await later.initialize()
+            assert await later.closed() == 1001
+        assert place.app.connections.gauges == {"connections": 1, "requests_running": 1}
+        waiting.may_answer.set()
+        assert (await busy.next())["id"] == 1
+        assert await busy.closed() == 1001
+
+
+@pytest.mark.fault("GWY-13")
+async def test_a_server_that_is_told_to_stop_lets_work_end_and_takes_nothing_new() -> None:
+    waiting = Waiting()
+    async with site(waiting) as place, socket_to(place) as busy, socket_to(place) as idle, poster_to(place) as poster:
+        await busy.initialize()
+        await idle.initialize()
+        await busy.send({"jsonrpc": "2.0", "id": 1, "method": "wait"})
+        await waiting.waits.wait()
+        async with asyncio.TaskGroup() as group:
+            draining = group.create_task(place.app.connections.drain(SECONDS))
+            await _until(lambda: place.app.connections.is_draining)
+            refused = await busy.ask(2, "session/new", {})
+            with pytest.raises(InvalidStatus) as closed:
+                async with socket_to(place):
+                    pass
+            over_http = await poster.post(INITIALIZE)
+            health = await poster.client.get(f"{place.base}/health")
+            assert not draining.done()
+            waiting.may_answer.set()
+            answer = await busy.next()
+
+        assert refused["error"]["code"] == -32603
+        assert "connect again" in refused["error"]["message"]
+        assert (closed.value.response.status_code, over_http.status_code, health.status_code) == (503, 503, 503)
+        assert answer["id"] == 1
+        assert (await busy.closed(), await idle.closed()) == (1001, 1001)
+
+
+@pytest.mark.fault("GWY-13")
+async def test_work_that_does_not_end_is_interrupted_in_time() -> None:
+    agent = builtin_agent()
+    async with site(agent) as place, socket_to(place) as socket:
+        await socket.initialize()
+        session = (await socket.ask(1, "session/new", {"cwd": "/", "mcpServers": []}))["result"]["sessionId"]
+        prompt = [{"type": "text", "text": "/cancel-me"}]
+        await socket.send(
+            {"jsonrpc": "2.0", "id": 2, "method": "session/prompt", "params": {"sessionId": session, "prompt": prompt}}
+        )
+        await socket.next()
+        async with asyncio.timeout(5):
+            await place.app.connections.drain(0.1)
+
+        assert place.app.connections.gauges == {"connections": 0, "requests_running": 0}
+        assert agent.open_sessions == {}
+        socket.cut()
+
+
+@pytest.mark.fault("REC-10")
+@pytest.mark.timeout(200)
+async def test_everybody_comes_back_at_once(chaos_factor: int, record_property: Any) -> None:
+    count = min(50 * chaos_factor, 5000)
+    async with site(Echo(), seconds=180) as place:
+        ids: list[str] = []
+        async with AsyncExitStack() as stack:
+            for _ in range(count):
+                socket = await stack.enter_async_context(socket_to(place))
+                await socket.initialize(WISH)
+                ids.append(socket.id)
+                socket.cut()
+
+        async def come_back(id: str) -> str:
+            async with socket_to(place, open_timeout=30) as socket:
+                params = {"connectionId": id, "received": 0}
+                await socket.send({"jsonrpc": "2.0", "method": "_duologue/resume", "params": params})
+                method: str = (await socket.next())["method"]
+                return method
+
+        async with asyncio.timeout(30):
+            words = await asyncio.gather(*map(come_back, ids))
+
+    assert set(words) == {"_duologue/resumed"}
+    record_property("count", count)
+
+
+@pytest.mark.fault("WSK-11")
+async def test_idle_connections_are_cheap(chaos_factor: int, record_property: Any) -> None:
+    """The clients are bare sockets, which take next to nothing of the same process."""
+    count = 500 if chaos_factor == 1 else 5000
+    async with site(builtin_agent()) as place:
+        clients = [await bare_socket(place) for _ in range(20)]
+        gc.collect()
+        before = _resident()
+        clients += [await bare_socket(place) for _ in range(count)]
+        gc.collect()
+        each = (_resident() - before) / count
+        for client in clients:
+            client.close()
+    record_property("count", count)
+
+    assert each <= 64 * 1024
+
+
+async def bare_socket(place: Site) -> sockets.socket:
+    """A WebSocket that has said `initialize` and heard the answer."""
+    loop = asyncio.get_running_loop()
+    client = sockets.socket()
+    client.setblocking(False)
+    async with asyncio.timeout(SECONDS):
+        await loop.sock_connect(client, ("127.0.0.1", place.port))
+        await loop.sock_sendall(client, (UPGRADE % "").encode())
+        assert (await loop.sock_recv(client, 4096)).startswith(b"HTTP/1.1 101")
+        await loop.sock_sendall(client, frame(1, INITIALIZE))
+        assert await loop.sock_recv(client, 65536)
+    return client
+
+
+def _resident() -> int:
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+@pytest.mark.fault("HTT-16")
+async def test_a_question_that_nobody_can_hear_is_a_no_in_the_end() -> None:
+    agent = builtin_agent()
+    agent.permission_timeout = 0.2
+    async with site(agent) as place, poster_to(place) as poster:
+        await poster.initialize()
+        async with poster.listen() as events:
+            await poster.post(
+                {"jsonrpc": "2.0", "id": 1, "method": "session/new", "params": {"cwd": "/", "mcpServers": []}}
+            )
+            session = (await events.next())["result"]["sessionId"]
+        prompt = [{"type": "text", "text": "/ask"}]
+        params = {"sessionId": session, "prompt": prompt}
+        await poster.post({"jsonrpc": "2.0", "id": 2, "method": "session/prompt", "params": params}, session)
+        await _until(lambda: place.app.connections.gauges["requests_running"] == 0)
+
+
+@pytest.mark.fault("REC-11")
+async def test_who_missed_too_much_loads_the_session_and_finds_all_of_it_once() -> None:
+    agent = builtin_agent()
+    async with site(agent) as place:
+        async with socket_to(place) as socket:
+            await socket.initialize(WISH)
+            session = (await socket.ask(1, "session/new", {"cwd": "/", "mcpServers": []}))["result"]["sessionId"]
+            prompt = [{"type": "text", "text": "/stream 50"}]
+            params = {"sessionId": session, "prompt": prompt}
+            await socket.send({"jsonrpc": "2.0", "id": 2, "method": "session/prompt", "params": params})
+            await socket.next()
+            socket.cut()
+        await _until(lambda: place.app.connections.gauges["requests_running"] == 0)
+        async with socket_to(place) as back:
+            params = {"connectionId": socket.id, "received": 1000}
+            await back.send({"jsonrpc": "2.0", "method": "_duologue/resume", "params": params})
+            assert (await back.next())["method"] == "_duologue/lost"
+        async with socket_to(place) as again:
+            await again.initialize(WISH)
+            told = await _load(again, session)
+
+        async with socket_to(place) as uncut:
+            await uncut.initialize()
+            other = (await uncut.ask(1, "session/new", {"cwd": "/", "mcpServers": []}))["result"]["sessionId"]
+            await uncut.ask(2, "session/prompt", {"sessionId": other, "prompt": prompt})
+        async with socket_to(place) as reader:
+            await reader.initialize()
+            whole = await _load(reader, other)
+
+    assert told == whole
+    assert len(told) > 50
+
+
+async def _load(socket: Socket, session: str) -> str:
+    """All that is said in a session."""
+    params: Json = {"sessionId": session, "cwd": "/", "mcpServers": []}
+    await socket.send({"jsonrpc": "2.0", "id": 9, "method": "session/load", "params": params})
+    said = ""
+    while "result" not in (message := await socket.next()):
+        update = message["params"]["update"]
+        said += update.get("content", {}).get("text", "") if update["sessionUpdate"] == "agent_message_chunk" else ""
+    return said
+
+
+async def _until(is_so: Any) -> None:
+    async with asyncio.timeout(SECONDS):
+        while not is_so():  # noqa: ASYNC110
+            await asyncio.sleep(0.01)

@@ -1,0 +1,394 @@
+"""Connections that outlive their network: nothing is lost, nothing comes twice, and a gap is always told."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from duologue import connect
+from duologue.builtin.agent import builtin_agent
+from duologue.errors import ResumeFailed
+from duologue.transports.base import Transport
+from duologue.transports.server.http_streams import HttpServerConnection
+from duologue.transports.server.limits import Limits
+from duologue.transports.server.replay_buffer import ReplayBuffer
+from duologue.transports.server.websocket import WebSocketServerConnection
+from tests.transports.server.servers import TOKEN, WISH, Counting, Echo, Json, Site, Socket, poster_to, site, socket_to
+
+
+def coming_back(id: str, received: Any) -> Json:
+    return {"jsonrpc": "2.0", "method": "_duologue/resume", "params": {"connectionId": id, "received": received}}
+
+
+@asynccontextmanager
+async def returned(place: Site, id: str, received: Any) -> AsyncGenerator[tuple[Socket, Json]]:
+    """A new socket for an old connection, and what the server says to that."""
+    async with socket_to(place) as socket:
+        await socket.send(coming_back(id, received))
+        yield socket, await socket.next()
+
+
+class Paced(Echo):
+    """Tells numbers one at a time, whoever listens, and answers at the end; `ask` asks back first."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.told: list[tuple[int, int]] = []
+        """Each number with the request that it is for, in the order in which they were sent."""
+
+    async def serve(self, transport: Transport) -> None:
+        async with transport, asyncio.TaskGroup() as group:
+            while frames := await transport.receive():
+                for frame in frames:
+                    self.frames.append(frame)
+                    message: Json = json.loads(frame)
+                    if message.get("method") == "count":
+                        group.create_task(self.count(transport, message))
+                    elif message.get("method") == "ask":
+                        transport.send(b'{"jsonrpc":"2.0","id":"q","method":"question"}')
+                    else:
+                        self.answer(transport, message)
+        self.ended.set()
+
+    async def count(self, transport: Transport, message: Json) -> None:
+        for number in range(message["params"]["to"]):
+            of = message["id"]
+            self.told.append((of, number))
+            transport.send(b'{"jsonrpc":"2.0","method":"number","params":{"n":%d,"of":%d}}' % (number, of))
+            await asyncio.sleep(0)
+        self.answer(transport, message)
+
+
+@pytest.mark.fault("REC-01", "REC-02", "REC-05")
+async def test_every_event_comes_once_and_in_order_however_often_the_network_is_cut(
+    record_property: Any, chaos_factor: int
+) -> None:
+    cuts = [1, 7, 40, 200] if chaos_factor == 1 else range(1, 201)
+    for every in cuts:
+        most = 20 if chaos_factor == 1 and every == 1 else 200
+        async with site(Paced()) as place:
+            heard = await _count_with_cuts(place, most, every)
+
+        assert heard == list(range(most))
+    record_property("count", len(cuts))
+
+
+async def _count_with_cuts(place: Site, to: int, every: int) -> list[int]:
+    """The numbers as one client hears them that loses its socket after every so many."""
+    heard: list[int] = []
+    received = 0
+    async with socket_to(place) as socket:
+        await socket.initialize(WISH)
+        id = socket.id
+        await socket.send({"jsonrpc": "2.0", "id": 1, "method": "count", "params": {"to": to}})
+        for _ in range(every):
+            heard.append((await socket.next())["params"]["n"])
+            received += 1
+        socket.cut()
+    while True:
+        async with returned(place, id, received) as (socket, told):
+            assert told == {"jsonrpc": "2.0", "method": "_duologue/resumed", "params": {"received": 1}}
+            for _ in range(every):
+                message = await socket.next()
+                received += 1
+                if "result" in message:
+                    return heard
+                heard.append(message["params"]["n"])
+            socket.cut()
+
+
+@pytest.mark.fault("REC-08")
+async def test_a_turn_cut_a_thousand_times_reads_like_one_that_was_not(record_property: Any, chaos_factor: int) -> None:
+    cuts = 10 * chaos_factor
+    chance = random.Random(8)
+    async with site(paced := Paced(), Limits(window_frames=50 * cuts), seconds=600) as place:
+        heard: list[tuple[int, int]] = []
+        received = sent = 0
+        async with socket_to(place) as socket:
+            await socket.initialize(WISH)
+            id = socket.id
+            socket.cut()
+        for _ in range(cuts):
+            async with returned(place, id, received) as (socket, told):
+                assert told["params"]["received"] <= sent
+                for again in range(told["params"]["received"], sent):
+                    await socket.send(_count(again))
+                await socket.send(_count(sent))
+                sent += 1
+                for _ in range(min(21 * sent - received, chance.randrange(45))):
+                    message = await socket.next()
+                    received += 1
+                    if "method" in message:
+                        heard.append((message["params"]["of"], message["params"]["n"]))
+                socket.cut()
+        async with returned(place, id, received) as (socket, told):
+            for again in range(told["params"]["received"], sent):
+                await socket.send(_count(again))
+            while len(heard) < 20 * sent:
+                message = await socket.next()
+                if "method" in message:
+                    heard.append((message["params"]["of"], message["params"]["n"]))
+
+    assert heard == paced.told
+    assert sorted(heard) == [(request, number) for request in range(1, sent + 1) for number in range(20)]
+    record_property("count", cuts)
+
+
+def _count(id: int) -> Json:
+    return {"jsonrpc": "2.0", "id": id + 1, "method": "count", "params": {"to": 20}}
+
+
+@pytest.mark.fault("REC-03")
+@pytest.mark.parametrize("received", [-1, 10_000, "3", 2.5, None, True, [], "unknown"])
+async def test_a_position_that_makes_no_sense_is_history_lost(received: Any) -> None:
+    async with site(Counting()) as place:
+        async with socket_to(place) as socket:
+            await socket.initialize(WISH)
+            await socket.ask(1, "count", {"to": 5})
+            socket.cut()
+        id = "unknown" if received == "unknown" else socket.id
+        async with returned(place, id, received) as (socket, told):
+            assert told["method"] == "_duologue/lost"
+            assert "load the session" in told["params"]["reason"]
+            assert await socket.closed() == 4410
+
+
+@pytest.mark.fault("REC-03")
+async def test_what_fell_out_of_the_window_is_told_as_lost() -> None:
+    paced = Paced()
+    async with site(paced, Limits(window_frames=10)) as place:
+        async with socket_to(place) as socket:
+            await socket.initialize(WISH)
+            id = socket.id
+            await socket.send({"jsonrpc": "2.0", "id": 1, "method": "count", "params": {"to": 100}})
+            await socket.next()
+            socket.cut()
+        await _until(lambda: place.app.connections.gauges["requests_running"] == 0)
+        async with returned(place, id, 1) as (socket, told):
+            assert told["method"] == "_duologue/lost"
+        async with asyncio.timeout(5):
+            await paced.ended.wait()
+
+
+@pytest.mark.parametrize("transport", ["ws", "http"])
+async def test_an_agent_that_can_wait_waits_for_who_comes_back_and_nothing_is_lost(transport: str) -> None:
+    """Many more updates than the window holds, while nobody is there."""
+    # Over HTTP nobody says what has arrived, so the window has to hold all that is on its way.
+    async with site(builtin_agent(), Limits(window_frames=500 if transport == "ws" else 5000)) as place:
+        async with connect(getattr(place, transport), token=TOKEN) as agent:
+            turn = (await agent.new_session("/")).prompt("/stream 3000")
+            heard = 0
+            async for _ in turn:
+                heard += 1
+                if heard % 500 == 0:
+                    _cut_all(place)
+            text = (await turn).text
+
+    assert text.split() == [str(number) for number in range(3000)]
+
+
+@pytest.mark.fault("REC-04")
+async def test_a_question_is_asked_again_after_a_cut_and_answered_once() -> None:
+    paced = Paced()
+    async with site(paced) as place:
+        async with socket_to(place) as socket:
+            await socket.initialize(WISH)
+            await socket.send({"jsonrpc": "2.0", "method": "ask"})
+            first = await socket.next()
+            socket.cut()
+        async with returned(place, socket.id, 0) as (back, _):
+            again = await back.next()
+            await back.send({"jsonrpc": "2.0", "id": "q", "result": "yes"})
+            await back.ask(1, "x", {})
+
+    assert first == again
+    assert [json.loads(frame).get("result") for frame in paced.frames].count("yes") == 1
+
+
+@pytest.mark.fault("REC-07")
+async def test_of_two_that_come_back_at_once_the_newer_wins_and_the_other_is_told() -> None:
+    async with site(Counting()) as place, socket_to(place) as first:
+        await first.initialize(WISH)
+        async with returned(place, first.id, 0) as (second, _), returned(place, first.id, 0) as (third, _):
+            assert (await first.closed(), await second.closed()) == (4409, 4409)
+            assert "result" in await third.ask(1, "count", {"to": 3})
+
+
+@pytest.mark.fault("WSK-09")
+async def test_a_connection_that_is_cut_keeps_its_agent_and_its_turn_for_a_while() -> None:
+    paced = Paced()
+    async with site(paced, Limits(grace_seconds=0.1)) as place, socket_to(place) as socket:
+        await socket.initialize(WISH)
+        await socket.send({"jsonrpc": "2.0", "id": 1, "method": "count", "params": {"to": 20}})
+        socket.cut()
+        await _until(lambda: place.app.connections.gauges == {"connections": 1, "requests_running": 0})
+        async with asyncio.timeout(5):
+            await paced.ended.wait()
+
+
+async def test_a_client_that_says_good_bye_is_not_waited_for() -> None:
+    echo = Echo()
+    async with site(echo) as place:
+        async with socket_to(place) as socket:
+            await socket.initialize(WISH)
+        async with asyncio.timeout(5):
+            await echo.ended.wait()
+
+
+async def test_the_server_says_what_it_has_and_forgets_what_the_client_has() -> None:
+    async with site(Counting(), Limits(acknowledge_frames=3)) as place, socket_to(place) as socket:
+        await socket.initialize(WISH)
+        for number in range(7):
+            await socket.ask(number + 1, "x", {})
+        await socket.send({"jsonrpc": "2.0", "method": "_duologue/received", "params": {"count": 5}})
+        await socket.ask(99, "x", {})
+        socket.cut()
+        async with returned(place, socket.id, 4) as (_, told):
+            assert told["method"] == "_duologue/lost"
+
+    assert [message["params"]["count"] for message in socket.control] == [3, 6]
+
+
+async def test_the_server_says_what_it_has_after_a_while_anyway() -> None:
+    async with site(Echo(), Limits(acknowledge_seconds=0.0, stall_seconds=0.1)) as place, socket_to(place) as socket:
+        await socket.initialize(WISH)
+        await socket.send({"jsonrpc": "2.0", "method": "x"})
+        async with asyncio.timeout(5):
+            said = json.loads(await socket.connection.recv())
+
+    assert said == {"jsonrpc": "2.0", "method": "_duologue/received", "params": {"count": 1}}
+
+
+async def test_a_client_that_never_asked_for_it_cannot_come_back() -> None:
+    async with site(Echo()) as place, socket_to(place) as socket:
+        await socket.initialize()
+        for received in (0, 1):
+            async with returned(place, socket.id, received) as (back, told):
+                assert told["method"] == "_duologue/lost"
+                assert await back.closed() == 4410
+        assert (await socket.ask(1, "x", {}))["id"] == 1  # nor can anybody end it
+
+
+async def test_words_about_the_connection_reach_the_agent_of_who_does_not_know_them() -> None:
+    echo = Echo()
+    async with site(echo) as place, socket_to(place) as socket:
+        await socket.initialize()
+        await socket.send({"jsonrpc": "2.0", "method": "_duologue/received", "params": {"count": 5}})
+        await socket.ask(1, "x", {})
+
+    assert b"_duologue/received" in echo.frames[1]
+
+
+async def test_our_client_tells_one_whole_story_through_many_cuts() -> None:
+    texts: list[str] = []
+    for cut_every in (1000, 40):
+        async with site(builtin_agent()) as place, connect(place.ws, token=TOKEN) as agent:
+            turn = (await agent.new_session("/")).prompt("/stream 400")
+            heard = 0
+            async for _ in turn:
+                heard += 1
+                if heard % cut_every == 0:
+                    _cut_all(place)
+            texts.append((await turn).text)
+
+    assert texts[0] == texts[1] != ""
+
+
+def _cut_all(place: Site) -> None:
+    for held in place.app.connections.all():
+        if isinstance(held, WebSocketServerConnection) and held.carrier is not None:
+            held.carrier.abort()
+        if isinstance(held, HttpServerConnection):
+            held.cut()
+
+
+async def test_our_client_is_told_when_it_comes_back_too_late() -> None:
+    async with site(builtin_agent()) as place, connect(place.ws, token=TOKEN) as agent:
+        [held] = place.app.connections.all()
+        _cut_all(place)
+        assert isinstance(held, WebSocketServerConnection)
+        await _until(lambda: held.carrier is None)
+        held.end()
+        with pytest.raises(ResumeFailed):
+            await agent.new_session("/")
+
+
+@pytest.mark.fault("REC-01", "REC-03")
+async def test_over_http_events_are_numbered_and_a_gap_is_told() -> None:
+    async with site(Counting(), Limits(window_frames=20)) as place, poster_to(place) as poster:
+        await poster.initialize(WISH)
+        await poster.post({"jsonrpc": "2.0", "id": 1, "method": "count", "params": {"to": 10}})
+        heard: list[int] = []
+        last = 0
+        while len(heard) < 10:
+            async with poster.listen(last=last) as events:
+                heard.append((await events.next())["params"]["n"])
+                last = events.last
+        statuses: dict[str, int] = {}
+        for position in ("12", "-1", "x", "1.0", "", "1_0", "1" * 30):
+            async with poster.listen(last=position) as events:
+                statuses[position] = events.status
+
+    assert heard == list(range(10))
+    assert set(statuses.values()) == {410}
+
+
+async def test_over_http_a_connection_that_nobody_reads_is_kept_for_a_while() -> None:
+    echo = Echo()
+    async with site(echo, Limits(grace_seconds=0.1)) as place, poster_to(place) as poster:
+        await poster.initialize(WISH)
+        async with poster.listen() as events:
+            await poster.post({"jsonrpc": "2.0", "id": 1, "method": "x"})
+            await events.next()
+            assert not echo.ended.is_set()
+        async with asyncio.timeout(5):
+            await echo.ended.wait()
+
+
+async def _until(is_so: Any) -> None:
+    async with asyncio.timeout(10):
+        while not is_so():  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+
+
+def test_a_window_tells_what_it_kept_and_what_not() -> None:
+    window = ReplayBuffer(100, 5, keeps=True)
+    for number in range(1, 9):
+        window.append(b"%d" % number)
+    taken = [window.take() for _ in range(8)]
+
+    assert taken == [b"%d" % number for number in range(1, 9)]
+    assert window.take() is None
+    assert not window.rewind(2)
+    assert not window.rewind(9)
+    assert window.rewind(3)
+    assert (window.take(), window.last_taken) == (b"4", 4)
+    window.acknowledge(3)
+    assert window.rewind(3)
+    assert window.take() == b"4"
+    window.acknowledge(4)
+    assert window.rewind(4)
+    assert not window.rewind(3)
+
+
+def test_a_window_keeps_what_was_never_sent_as_long_as_it_can() -> None:
+    window = ReplayBuffer(100, 3, keeps=True)
+    for number in range(1, 4):
+        window.append(b"%d" % number)
+    window.take()
+    window.trim()
+
+    assert (window.has_gap, window.rewind(0)) == (False, True)
+    window.take()
+    for number in range(4, 7):
+        window.append(b"%d" % number)
+    window.trim()
+    assert (window.has_gap, window.rewind(1), window.rewind(3), window.kept_bytes) == (True, False, True, 3)
+    window.forget()
+    assert (window.kept_bytes, window.last_taken, window.has_gap) == (0, 6, False)

@@ -1,0 +1,318 @@
+"""WebSocket, with a client that only knows the proposal."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+from websockets.exceptions import InvalidStatus
+
+from duologue.builtin.agent import builtin_agent
+from duologue.transports.base import Transport
+from duologue.transports.server.limits import Limits
+from tests.transports.server.servers import TOKEN, WISH, Counting, Echo, Json, bearer, site, socket_to
+
+INITIALIZE = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {"protocolVersion": 1}}
+
+
+async def test_an_agent_object_answers_a_plain_client() -> None:
+    async with site(builtin_agent()) as place, socket_to(place) as socket:
+        welcome = await socket.initialize()
+        made = await socket.ask(1, "session/new", {"cwd": "/", "mcpServers": []})
+        prompt = [{"type": "text", "text": "hello"}]
+        answer = await socket.ask(2, "session/prompt", {"sessionId": made["result"]["sessionId"], "prompt": prompt})
+
+    assert welcome["protocolVersion"] == 1
+    assert "_meta" not in welcome
+    assert answer["result"]["stopReason"] == "end_turn"
+
+
+async def test_the_upgrade_names_the_connection_by_an_id_nobody_can_guess() -> None:
+    async with site(Echo()) as place, socket_to(place) as one, socket_to(place) as other:
+        ids = {one.id, other.id}
+
+    assert len(ids) == 2
+    assert all(len(id) >= 43 for id in ids)
+
+
+async def test_frames_reach_the_agent_as_they_were_written() -> None:
+    echo = Echo()
+    texts = [
+        '{"jsonrpc":"2.0", "method":"x",\n "params":{"n":12345678901234567890,"n":2,"é":"\\u00e9 \\ud83d\\ude00"}}'
+    ]
+    async with site(echo) as place, socket_to(place) as socket:
+        await socket.initialize()
+        for text in texts:
+            await socket.send(text)
+        await socket.ask(1, "last", {})
+
+    assert [frame.decode() for frame in echo.frames[1:-1]] == texts
+
+
+@pytest.mark.fault("WSK-05")
+async def test_binary_frames_are_ignored() -> None:
+    echo = Echo()
+    async with site(echo) as place, socket_to(place) as socket:
+        await socket.initialize()
+        await socket.connection.send(json.dumps(INITIALIZE).encode())
+        await socket.connection.send(b"\x00\xff")
+        await socket.ask(1, "last", {})
+
+    assert len(echo.frames) == 2
+
+
+async def test_the_first_message_must_be_initialize() -> None:
+    async with site(Echo()) as place, socket_to(place) as socket:
+        await socket.send({"jsonrpc": "2.0", "id": 1, "method": "session/new", "params": {}})
+
+        assert await socket.closed() == 1002
+
+
+@pytest.mark.parametrize(("text", "code"), [("nonsense", -32700), ("[]", -32600)])
+async def test_what_is_no_message_is_answered_before_and_after_initialize(text: str, code: int) -> None:
+    async with site(builtin_agent()) as place, socket_to(place) as socket:
+        await socket.send(text)
+        before = await socket.next()
+        await socket.initialize()
+        await socket.send(text)
+        after = await socket.next()
+
+    assert (before["error"]["code"], before["id"]) == (after["error"]["code"], after["id"]) == (code, None)
+
+
+@pytest.mark.fault("WSK-12")
+async def test_who_never_says_initialize_is_shown_out() -> None:
+    async with site(Echo(), Limits(init_seconds=0.05)) as place, socket_to(place) as socket:
+        assert await socket.closed() == 1002
+
+
+@pytest.mark.fault("WSK-04")
+@pytest.mark.parametrize("pieces", [1, 1000])
+async def test_a_message_over_the_limit_ends_the_connection(pieces: int) -> None:
+    async with site(Echo(), Limits(message_bytes=10_000)) as place, socket_to(place) as socket:
+        await socket.initialize()
+        await socket.connection.send(["x" * (20_000 // pieces)] * pieces if pieces > 1 else "x" * 20_000)
+
+        assert await socket.closed() == 1009
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"jsonrpc":"2.0","id":1,"id":2,"method":"x"}',
+        '{"jsonrpc":"2.0","id":1,"method":"x","m\\u0065thod":"y"}',
+        '{"jsonrpc":"2.0","id":1,"method":"x","params":{"sessionId":"a","sessionId":"b"}}',
+    ],
+)
+async def test_a_message_that_two_readers_would_read_differently_is_refused(text: str) -> None:
+    echo = Echo()
+    async with site(echo) as place, socket_to(place) as socket:
+        await socket.initialize()
+        await socket.send(text)
+        answer = await socket.next()
+
+    assert (answer["id"], answer["error"]["code"]) == (None, -32600)
+    assert len(echo.frames) == 1
+
+
+async def test_the_agent_ends_with_the_client_that_knows_no_better() -> None:
+    echo = Echo()
+    async with site(echo) as place, socket_to(place) as socket:
+        await socket.initialize()
+        socket.cut()
+        async with asyncio.timeout(5):
+            await echo.ended.wait()
+
+
+async def test_an_agent_that_fails_ends_the_connection_and_only_that(caplog: pytest.LogCaptureFixture) -> None:
+    class Failing(Echo):
+        def answer(self, transport: Transport, message: Json) -> None:
+            if message.get("method") == "fail":
+                raise RuntimeError("as asked")
+            super().answer(transport, message)
+
+    async with site(Failing()) as place, socket_to(place) as one, socket_to(place) as other:
+        await one.initialize()
+        await other.initialize()
+        await one.send({"jsonrpc": "2.0", "id": 1, "method": "fail"})
+
+        assert await one.closed() == 1011
+        assert (await other.ask(1, "x", {}))["result"] == {}
+    assert "as asked" in caplog.text
+
+
+async def test_an_agent_may_end_the_conversation() -> None:
+    class Leaving(Echo):
+        async def serve(self, transport: Transport) -> None:
+            async with transport:
+                await transport.receive()
+                transport.send(b'{"jsonrpc":"2.0","id":0,"result":{}}')
+                transport.send(b'{"jsonrpc":"2.0","method":"bye"}')
+
+    async with site(Leaving()) as place, socket_to(place) as socket:
+        await socket.initialize()
+
+        assert (await socket.next())["method"] == "bye"
+        assert await socket.closed() == 1000
+
+
+@pytest.mark.fault("WSK-13")
+async def test_a_client_that_does_not_read_is_cut_off_and_disturbs_nobody() -> None:
+    class Flooding(Echo):
+        most = 0
+
+        async def serve(self, transport: Transport) -> None:
+            async with transport:
+                while frames := await transport.receive():
+                    for frame in frames:
+                        message = json.loads(frame)
+                        if message["method"] != "flood":
+                            self.answer(transport, message)
+                            continue
+                        for _ in range(1024):
+                            transport.send(b'{"jsonrpc":"2.0","method":"x","params":"%b"}' % (b"x" * 1024 * 1024))
+                            self.most = max(self.most, transport.pending_bytes)
+                            if transport.is_congested:
+                                await transport.drain()
+
+    flooding = Flooding()
+    async with (
+        site(flooding, Limits(stall_seconds=0.2)) as place,
+        socket_to(place, max_queue=1) as deaf,
+        socket_to(place) as other,
+    ):
+        await deaf.initialize()
+        await other.initialize()
+        await deaf.send({"jsonrpc": "2.0", "method": "flood"})
+        for number in range(100):
+            await other.ask(number, "x", {})
+        await _until(lambda: place.app.connections.gauges["connections"] == 1)
+        deaf.cut()
+
+    assert flooding.most < 64 * 1024 * 1024
+
+
+async def test_an_agent_that_cannot_wait_for_a_deaf_client_loses_it_at_the_limit() -> None:
+    class Rude(Echo):
+        def answer(self, transport: Transport, message: Json) -> None:
+            if message["method"] == "flood":
+                for _ in range(1024):
+                    transport.send(b'{"jsonrpc":"2.0","method":"x","params":"%b"}' % (b"x" * 1024 * 1024))
+            super().answer(transport, message)
+
+    async with site(Rude(), Limits(queued_bytes=16 * 1024 * 1024)) as place, socket_to(place, max_queue=1) as deaf:
+        await deaf.initialize()
+        await deaf.send({"jsonrpc": "2.0", "method": "flood"})
+        await _until(lambda: place.app.connections.gauges["connections"] == 0)
+        deaf.cut()
+
+
+async def _until(is_so: Any) -> None:
+    async with asyncio.timeout(10):
+        while not is_so():  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+
+
+async def test_a_client_that_asks_for_resuming_is_told_how_and_the_agent_sees_nothing_of_it() -> None:
+    echo = Echo()
+    async with site(echo) as place, socket_to(place) as socket:
+        welcome = await socket.initialize(WISH)
+        other = await socket.ask(1, "x", {})
+
+    assert welcome["_meta"]["duologue/resume"] == {
+        "version": 1,
+        "connectionId": socket.id,
+        "windowBytes": 4 * 1024 * 1024,
+        "graceSeconds": 120,
+    }
+    assert "_meta" not in json.loads(echo.frames[0])["params"]
+    assert "_meta" not in other["result"]
+
+
+async def test_a_browser_brings_its_token_as_a_subprotocol_that_is_never_echoed() -> None:
+    token = "abc.DEF-123"
+    async with site(Echo(), authenticate=lambda given: "page" if given == token else None) as place:
+        names = ["acp", f"duologue.token.{token}"]
+        async with socket_to(place, additional_headers={}, subprotocols=names, origin=place.base) as socket:
+            await socket.initialize()
+
+            assert socket.connection.subprotocol == "acp"
+            assert token not in str(socket.connection.response and socket.connection.response.headers)
+
+
+async def test_many_numbers_arrive_in_order() -> None:
+    async with site(Counting()) as place, socket_to(place) as socket:
+        await socket.initialize()
+        await socket.send({"jsonrpc": "2.0", "id": 1, "method": "count", "params": {"to": 2000}})
+        numbers = [(await socket.next())["params"]["n"] for _ in range(2000)]
+
+    assert numbers == list(range(2000))
+
+
+async def test_more_connections_than_the_limit_are_sent_away() -> None:
+    async with site(Echo(), Limits(connections=1)) as place, socket_to(place) as one, socket_to(place) as other:
+        await one.initialize()
+        await other.send(INITIALIZE)
+
+        assert await other.closed() == 1013
+
+
+async def test_an_unknown_path_has_no_sockets() -> None:
+    async with site(Echo()) as place:
+        place_elsewhere = f"{place.ws}/elsewhere"
+        with pytest.raises(InvalidStatus) as refusal:
+            from websockets.asyncio.client import connect
+
+            await connect(place_elsewhere, additional_headers=bearer(TOKEN), proxy=None)
+
+    assert refusal.value.response.status_code == 404
+
+
+@pytest.mark.parametrize("size", [0, 1, 60, 61, 62, 63, 125, 126, 127, 65_400, 65_535, 65_536, 1_000_000])
+async def test_messages_of_every_length_arrive_whole(size: int) -> None:
+    """The length of a message is written in one of three ways."""
+
+    class Telling(Echo):
+        def answer(self, transport: Transport, message: Json) -> None:
+            if message["method"] == "tell":
+                for sign in (b"x", "é".encode()):
+                    transport.send(b'{"jsonrpc":"2.0","method":"told","params":"%b"}' % (sign * size))
+            super().answer(transport, message)
+
+    async with site(Telling()) as place, socket_to(place) as socket:
+        await socket.initialize()
+        await socket.send({"jsonrpc": "2.0", "method": "tell"})
+        told = [(await socket.next())["params"] for _ in range(2)]
+
+    assert told == ["x" * size, "é" * size]
+
+
+async def test_what_an_agent_writes_that_is_no_text_arrives_as_text() -> None:
+    class Careless(Echo):
+        def answer(self, transport: Transport, message: Json) -> None:
+            if message["method"] == "tell":
+                transport.send(b'{"jsonrpc":"2.0","method":"told","params":"\xff"}')
+            super().answer(transport, message)
+
+    async with site(Careless()) as place, socket_to(place) as socket:
+        await socket.initialize()
+        await socket.send({"jsonrpc": "2.0", "method": "tell"})
+
+        assert (await socket.next())["params"] == "\ufffd"
+
+
+async def test_an_answer_that_looks_like_an_update_still_is_one() -> None:
+    """Whether a request is answered decides what is idle, and when a server may stop."""
+
+    class Odd(Echo):
+        def answer(self, transport: Transport, message: Json) -> None:
+            transport.send(b'{"jsonrpc":"2.0","method":"told","params":{"text":"\\"id\\":"}}')
+            transport.send(b'{"jsonrpc":"2.0","result":{},"id":%d}' % message["id"])
+
+    async with site(Odd()) as place, socket_to(place) as socket:
+        await socket.initialize()
+        await socket.ask(1, "x", {})
+
+        assert place.app.connections.gauges == {"connections": 1, "requests_running": 0}

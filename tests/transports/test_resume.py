@@ -1,0 +1,189 @@
+"""What both ends count, keep and say so that a broken connection can be taken up again."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from duologue.transports.resume import (
+    ACKNOWLEDGE_BYTES,
+    ACKNOWLEDGE_FRAMES,
+    WINDOW_BYTES,
+    WINDOW_FRAMES,
+    AckCounter,
+    ResumeGrant,
+    ResumeNegotiation,
+    RetryPolicy,
+    SentFrames,
+    control,
+    read_control,
+)
+
+INITIALIZE = b'{"jsonrpc":"2.0","id":7,"method":"initialize","params":{"protocolVersion":1}}'
+GRANTED = b'{"version":1,"connectionId":"c","windowBytes":5,"graceSeconds":2.5}'
+
+
+def answer(meta: bytes = b"", id: bytes = b"7") -> bytes:
+    return b'{"jsonrpc":"2.0","id":' + id + b',"result":{"protocolVersion":1' + meta + b"}}"
+
+
+def granting(word: bytes) -> bytes:
+    return b',"_meta":{"duologue/resume":' + word + b"}"
+
+
+def test_the_first_exchange_asks_for_the_right_to_return_and_hears_the_terms() -> None:
+    greeting = ResumeNegotiation()
+    asked = json.loads(greeting.outgoing(INITIALIZE))
+
+    assert asked["params"] == {"protocolVersion": 1, "_meta": {"duologue/resume": {"version": 1}}}
+    assert (greeting.is_asked, greeting.is_over) == (True, False)
+    assert greeting.incoming(answer(granting(GRANTED))) == answer()
+    assert greeting.is_over
+    assert greeting.terms == ResumeGrant(version=1, connection_id="c", window_bytes=5, grace_seconds=2.5)
+
+
+@pytest.mark.parametrize("word", [b'{"version":2,"connectionId":"c"}', b'{"version":1}', b"null", b'"yes"', b"[]"])
+def test_terms_that_nobody_understands_are_none_and_are_not_passed_on(word: bytes) -> None:
+    greeting = ResumeNegotiation()
+    greeting.outgoing(INITIALIZE)
+
+    assert greeting.incoming(answer(granting(word))) == answer()
+    assert (greeting.is_over, greeting.terms) == (True, None)
+
+
+def test_a_server_that_knows_nothing_of_it_is_left_alone() -> None:
+    greeting = ResumeNegotiation()
+    greeting.outgoing(INITIALIZE)
+    theirs = answer(b',"_meta":{"theirs":1}')
+
+    assert greeting.incoming(theirs) == theirs
+    assert (greeting.is_over, greeting.terms) == (True, None)
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        b'{"jsonrpc":"2.0","method":"initialize","params":{}}',
+        b'{"jsonrpc":"2.0","id":null,"method":"initialize","params":{}}',
+        b'{"jsonrpc":"2.0","id":1,"method":"session/new","params":{}}',
+        b'{"jsonrpc":"2.0","id":1,"method":"initialize","params":[]}',
+        *(b"[]", b"not JSON", b"\xff", b""),
+    ],
+)
+def test_every_other_message_leaves_as_it_came(frame: bytes) -> None:
+    greeting = ResumeNegotiation()
+
+    assert greeting.outgoing(frame) == frame
+    assert not greeting.is_asked
+
+
+@pytest.mark.parametrize(
+    "frame", [answer(granting(GRANTED), b"8"), b'{"jsonrpc":"2.0","id":7,"method":"x"}', b"7", b"{", b"\xff"]
+)
+def test_nothing_but_the_answer_ends_the_first_exchange(frame: bytes) -> None:
+    greeting = ResumeNegotiation()
+    greeting.outgoing(INITIALIZE)
+
+    assert greeting.incoming(frame) == frame
+    assert not greeting.is_over
+
+
+def test_a_refused_attempt_may_be_followed_by_another() -> None:
+    greeting = ResumeNegotiation()
+    greeting.outgoing(INITIALIZE)
+    refusal = b'{"jsonrpc":"2.0","id":7,"error":{"code":-32022,"message":"no"}}'
+
+    assert greeting.incoming(refusal) == refusal
+    assert not greeting.is_over
+    greeting.outgoing(INITIALIZE.replace(b"7", b"8", 1))
+    greeting.incoming(answer(granting(GRANTED), b"8"))
+    assert greeting.terms is not None
+
+
+@pytest.mark.parametrize(
+    ("frame", "word"),
+    [
+        (control("received", count=5), "received"),
+        (control("resume", connectionId="c", received=0), "resume"),
+        (b' { "method" : "_duologue/lost" , "params" : {"reason":"old"}, "jsonrpc":"2.0" } ', "lost"),
+    ],
+)
+def test_words_about_the_connection_are_read(frame: bytes, word: str) -> None:
+    said = read_control(frame)
+
+    assert said is not None
+    assert said[0] == word
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        b'{"jsonrpc":"2.0","method":"session/update","params":{"text":"\\"_duologue/received"}}',
+        b'{"jsonrpc":"2.0","id":1,"method":"_duologue/received","params":{"count":1}}',
+        b'{"jsonrpc":"2.0","method":"_duologue/received"}',
+        b'{"jsonrpc":"2.0","method":"_duologue/received","params":{"count":"many"}}',
+        b'{"jsonrpc":"2.0","method":"_duologue/received","params":{"count":1},"x":"' + b"x" * 3000 + b'"}',
+        b'{"method":"_duologue/',
+    ],
+)
+def test_everything_else_is_for_the_layers_above(frame: bytes) -> None:
+    assert read_control(frame) is None
+
+
+@given(st.lists(st.one_of(st.binary(max_size=9), st.integers(0, 12))))
+def test_a_window_holds_exactly_what_was_sent_and_not_acknowledged(steps: list[bytes | int]) -> None:
+    window, sent, known = SentFrames(), list[bytes](), 0
+    for step in steps:
+        if isinstance(step, bytes):
+            window.put(step)
+            sent.append(step)
+        else:
+            is_possible = known <= step <= len(sent)
+            assert window.forget(step) is is_possible
+            known = step if is_possible else known
+        assert (window.count, window.acknowledged) == (len(sent), known)
+        assert window.after(known) == sent[known:]
+        assert window.size == sum(map(len, sent[known:]))
+
+
+def test_a_window_is_full_by_bytes_or_by_frames() -> None:
+    large, many = SentFrames(), SentFrames()
+    was_full: list[bool] = []
+    for frame in (b"x" * WINDOW_BYTES, b"x"):
+        large.put(frame)
+        was_full.append(large.is_full)
+    for _ in range(WINDOW_FRAMES + 1):
+        was_full.append(many.is_full)
+        many.put(b"")
+    assert was_full == [False, True] + [False] * (WINDOW_FRAMES + 1)
+    assert many.is_full
+
+
+def test_what_arrives_is_acknowledged_by_frames_or_by_bytes() -> None:
+    receipts = AckCounter()
+    due: list[bool] = []
+    for _ in range(ACKNOWLEDGE_FRAMES):
+        receipts.take(b"x")
+        due.append(receipts.is_due)
+
+    assert due == [False] * (ACKNOWLEDGE_FRAMES - 1) + [True]
+    assert receipts.is_owed
+    assert receipts.settle() == ACKNOWLEDGE_FRAMES
+    assert [receipts.is_due, receipts.is_owed] == [False] * 2
+    receipts.take(b"x" * ACKNOWLEDGE_BYTES)
+    assert [receipts.is_due, receipts.settle()] == [True, ACKNOWLEDGE_FRAMES + 1]
+
+
+def test_attempts_come_at_random_ever_more_rarely_and_not_for_ever() -> None:
+    patience = RetryPolicy(first=0.1, longest=10.0, limit=120.0)
+    pauses = patience.pauses_within(1000.0)
+    bounds = [0.1 * 2**number for number in range(7)] + [10.0] * 10
+    taken = [next(pauses) for _ in bounds]
+
+    assert all(0 <= pause <= bound for pause, bound in zip(taken, bounds, strict=True))
+    assert len(set(taken)) > 10
+    assert list(patience.pauses_within(0.0)) == []
+    assert list(RetryPolicy(limit=0.0).pauses_within(100.0)) == []

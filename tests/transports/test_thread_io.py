@@ -1,0 +1,187 @@
+"""Reading and writing by threads, where the event loop cannot."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import fcntl
+import os
+import sys
+
+import pytest
+
+from duologue.transports.stdio.thread_io import CHUNK, ThreadReader, ThreadWriter
+from tests.transports.waiting import until
+
+
+class Ear(asyncio.Protocol):
+    """Remembers what it was told."""
+
+    def __init__(self) -> None:
+        self.data = b""
+        self.told: list[str] = []
+        self.error: Exception | None = None
+        self.is_gone = asyncio.Event()
+
+    def data_received(self, data: bytes) -> None:
+        self.data += data
+
+    def eof_received(self) -> None:
+        self.told.append("end")
+
+    def pause_writing(self) -> None:
+        self.told.append("pause")
+
+    def resume_writing(self) -> None:
+        self.told.append("resume")
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.error = exc
+        self.is_gone.set()
+
+
+async def test_a_reader_delivers_all_and_then_the_end() -> None:
+    read_end, write_end = os.pipe()
+    ear = Ear()
+    reader = ThreadReader(read_end, ear)
+    assert reader.is_reading()
+    os.write(write_end, b"some")
+    await until(lambda: ear.data == b"some")
+    os.write(write_end, b" more")
+    os.close(write_end)
+    async with asyncio.timeout(5):
+        await ear.is_gone.wait()
+    assert (ear.data, ear.told, ear.error) == (b"some more", ["end"], None)
+    assert reader.is_closing()
+    reader.close()
+
+
+async def test_a_paused_reader_takes_one_chunk_at_most() -> None:
+    read_end, write_end = os.pipe()
+    fcntl.fcntl(write_end, fcntl.F_SETPIPE_SZ, 4 * CHUNK)
+    os.write(write_end, b"x" * (4 * CHUNK))
+    ear = Ear()
+    reader = ThreadReader(read_end, ear)
+    reader.pause_reading()
+    await until(lambda: len(ear.data) == CHUNK)
+    assert not reader.is_reading()
+    reader.resume_reading()
+    await until(lambda: len(ear.data) == 4 * CHUNK)
+    reader.close()
+    async with asyncio.timeout(5):
+        await ear.is_gone.wait()
+    os.close(write_end)
+
+
+async def test_closing_a_reader_wakes_its_thread() -> None:
+    read_end, write_end = os.pipe()
+    ear = Ear()
+    reader = ThreadReader(read_end, ear)
+    reader.close()
+    reader.close()
+    async with asyncio.timeout(5):
+        await ear.is_gone.wait()
+    os.close(write_end)
+    assert ear.told == []
+
+
+async def test_a_reader_that_is_paused_and_closed_while_it_reads_ends_whoever_comes_first() -> None:
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)  # so that the two threads meet in every order
+    try:
+        for _ in range(300):
+            read_end, write_end = os.pipe()
+            os.write(write_end, b"some")
+            ear = Ear()
+            reader = ThreadReader(read_end, ear)
+            reader.pause_reading()
+            reader.close()
+            async with asyncio.timeout(5):
+                await ear.is_gone.wait()
+            os.close(write_end)
+    finally:
+        sys.setswitchinterval(interval)
+
+
+async def test_a_reader_reports_what_broke() -> None:
+    read_end, write_end = os.pipe()
+    ear = Ear()
+    ThreadReader(os.dup(write_end), ear)
+    os.write(write_end, b"x")
+    os.close(read_end)
+    async with asyncio.timeout(5):
+        await ear.is_gone.wait()
+    assert isinstance(ear.error, OSError)
+    assert ear.error.errno == errno.EBADF
+    os.close(write_end)
+
+
+async def test_a_writer_that_nobody_reads_says_so_and_goes_on_when_somebody_does() -> None:
+    read_end, write_end = os.pipe()
+    ear = Ear()
+    writer = ThreadWriter(write_end, ear)
+    writer.set_write_buffer_limits(high=CHUNK)
+    data = os.urandom(8 * CHUNK)
+    writer.write(data)
+    assert ear.told == ["pause"]
+    assert writer.get_write_buffer_size() > CHUNK
+    received = b""
+    while len(received) < len(data):
+        received += os.read(read_end, CHUNK)
+    await until(lambda: ear.told == ["pause", "resume"])
+    assert received == data
+    writer.write(b"last")
+    writer.close()
+    writer.write(b"too late")
+    async with asyncio.timeout(5):
+        await ear.is_gone.wait()
+    assert os.read(read_end, 100) == b"last"
+    assert os.read(read_end, 100) == b""
+    os.close(read_end)
+
+
+async def test_a_writer_whose_reader_is_gone_reports_it() -> None:
+    read_end, write_end = os.pipe()
+    os.close(read_end)
+    ear = Ear()
+    writer = ThreadWriter(write_end, ear)
+    writer.write(b"x")
+    async with asyncio.timeout(5):
+        await ear.is_gone.wait()
+    assert isinstance(ear.error, BrokenPipeError)
+    assert writer.is_closing()
+
+
+async def test_aborting_a_writer_does_not_wait_for_a_blocked_write() -> None:
+    read_end, write_end = os.pipe()
+    ear = Ear()
+    writer = ThreadWriter(write_end, ear)
+    writer.write(b"x" * (4 * CHUNK))
+    writer.abort()
+    async with asyncio.timeout(5):
+        await ear.is_gone.wait()
+    assert writer.get_write_buffer_size() == 0
+    os.close(read_end)
+    await until(lambda: not writer._thread.is_alive())
+
+
+@pytest.mark.parametrize("kind", [ThreadReader, ThreadWriter])
+def test_a_closed_event_loop_ends_the_thread(kind: type[ThreadReader | ThreadWriter]) -> None:
+    read_end, write_end = os.pipe()
+
+    async def start() -> ThreadReader | ThreadWriter:
+        if kind is ThreadReader:
+            return ThreadReader(read_end, Ear())
+        return ThreadWriter(write_end, Ear())
+
+    transport = asyncio.run(start())
+    if isinstance(transport, ThreadReader):
+        os.write(write_end, b"x")
+        os.close(write_end)
+    else:
+        transport.write(b"x")
+        os.close(read_end)
+    transport._thread.join(5)
+    assert not transport._thread.is_alive()
+    if isinstance(transport, ThreadReader):
+        os.close(transport._wake_write)

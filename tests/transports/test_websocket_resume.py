@@ -1,0 +1,352 @@
+"""A WebSocket that breaks: each frame arrives once and in order, or somebody is told."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import json
+from collections.abc import AsyncGenerator
+from typing import Any
+
+import pytest
+from websockets.asyncio.server import ServerConnection
+from websockets.datastructures import Headers
+from websockets.http11 import Request, Response
+
+from duologue.errors import ConnectionLost, OutputLimitExceeded, ResumeFailed
+from duologue.transports.remote.url import RemoteEndpoint
+from duologue.transports.remote.websocket import WebSocketTransport
+from duologue.transports.resume import RetryPolicy, control
+from tests.transports.waiting import until
+from tests.transports.wsserver import Json, Play, hear, say, serving
+
+QUICK = RetryPolicy(first=0.01, longest=0.05, limit=5.0)
+INITIALIZE = b'{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":1}}'
+TERMS = {"version": 1, "connectionId": "c-1", "windowBytes": 1000, "graceSeconds": 60}
+
+
+async def welcome(socket: ServerConnection, **terms: Any) -> None:
+    """The first exchange, with the right to return."""
+    asked = await hear(socket)
+    assert asked["params"].pop("_meta") == {"duologue/resume": {"version": 1}}
+    result = {"protocolVersion": 1, "_meta": {"duologue/resume": {**TERMS, **terms}}}
+    await say(socket, id=asked["id"], result=result)
+
+
+@contextlib.asynccontextmanager
+async def introduced(
+    address: RemoteEndpoint, patience: RetryPolicy = QUICK, **options: Any
+) -> AsyncGenerator[WebSocketTransport]:
+    """A transport after its first exchange."""
+    async with asyncio.timeout(20), WebSocketTransport(address, patience=patience, **options) as transport:
+        transport.send(INITIALIZE)
+        [answer] = await transport.receive()
+        assert answer == b'{"jsonrpc": "2.0", "id": 0, "result": {"protocolVersion": 1}}'
+        yield transport
+
+
+def taking_turns(*plays: Play) -> Play:
+    """Each WebSocket has its own play; the last one's is played again and again."""
+    turns = iter(itertools.chain(plays, itertools.repeat(plays[-1])))
+
+    async def play(socket: ServerConnection) -> None:
+        await next(turns)(socket)
+
+    return play
+
+
+async def numbers(transport: WebSocketTransport, wanted: int) -> list[int]:
+    got: list[int] = []
+    while len(got) < wanted:
+        got += [json.loads(frame)["n"] for frame in await transport.receive()]
+    return got
+
+
+def expect_resume(said: Json, received: int) -> None:
+    assert said["method"] == "_duologue/resume"
+    assert said["params"] == {"connectionId": "c-1", "received": received}
+
+
+async def test_both_ends_go_on_exactly_where_they_were() -> None:
+    heard: list[int] = []
+
+    async def first(socket: ServerConnection) -> None:
+        await welcome(socket)
+        heard.append((await hear(socket))["n"])
+        await say(socket, n=1)
+        await say(socket, n=2)
+        await (await socket.ping())  # the client has both
+        socket.transport.abort()
+
+    async def second(socket: ServerConnection) -> None:
+        expect_resume(await hear(socket), received=2)
+        await socket.send(control("resumed", received=1).decode())
+        await say(socket, n=3)
+        heard.extend([(await hear(socket))["n"] for _ in range(2)])
+        await say(socket, n=4)
+
+    async with serving(taking_turns(first, second)) as address, introduced(address) as transport:
+        for number in (1, 2, 3):
+            transport.send(b'{"n":%d}' % number)
+        assert await numbers(transport, 4) == [1, 2, 3, 4]
+        assert transport.reconnects == 1
+    assert heard == [1, 2, 3]
+
+
+async def test_what_is_sent_while_the_connection_is_broken_waits_for_it() -> None:
+    is_back = asyncio.Event()
+    heard: list[int] = []
+
+    async def first(socket: ServerConnection) -> None:
+        await welcome(socket)
+        socket.transport.abort()
+
+    async def second(socket: ServerConnection) -> None:
+        await is_back.wait()
+        expect_resume(await hear(socket), received=0)
+        await socket.send(control("resumed", received=0).decode())
+        heard.extend([(await hear(socket))["n"] for _ in range(100)])
+
+    async with serving(taking_turns(first, second)) as address, introduced(address) as transport:
+        for number in range(100):
+            transport.send(b'{"n":%d}' % number)
+            await asyncio.sleep(0)
+        is_back.set()
+        await until(lambda: len(heard) == 100)
+    assert heard == list(range(100))
+
+
+async def test_what_arrived_is_acknowledged_now_and_then_and_what_was_is_forgotten() -> None:
+    said: list[Json] = []
+
+    async def play(socket: ServerConnection) -> None:
+        await welcome(socket)
+        said.append(await hear(socket))
+        for number in range(200):
+            await say(socket, n=number)
+        said.extend([await hear(socket) for _ in range(3)])
+        await socket.send(control("received", count=1).decode())
+        await socket.send(control("received", count=99).decode())  # more than there were: nonsense
+        await say(socket, n=200)
+
+    async with serving(play) as address, introduced(address) as transport:
+        transport.send(b'{"n":1}')
+        assert await numbers(transport, 201) == list(range(201))
+        assert transport._window.size == 0
+    counts = [each["params"]["count"] for each in said if each.get("method") == "_duologue/received"]
+    assert counts == [64, 128, 192]
+
+
+async def test_a_server_that_acknowledges_nothing_congests_the_sender() -> None:
+    async def play(socket: ServerConnection) -> None:
+        await welcome(socket)
+        async for message in socket:
+            if "drain" in str(message)[:20]:
+                await socket.send(control("received", count=6).decode())
+
+    async with serving(play) as address, introduced(address, max_queued_bytes=2_000_000) as transport:
+        for _ in range(5):
+            assert not transport.is_congested
+            transport.send(b'"' + b"x" * 1_000_000 + b'"')
+        assert transport.is_congested
+        transport.send(b'"drain"')
+        await transport.drain()
+        with pytest.raises(OutputLimitExceeded):
+            for _ in range(20):
+                transport.send(b'"' + b"x" * 1_000_000 + b'"')
+
+
+@pytest.mark.parametrize("code", [1001, 1012, 1013])
+async def test_a_server_that_restarts_is_taken_at_its_word(code: int) -> None:
+    async def first(socket: ServerConnection) -> None:
+        await welcome(socket)
+        await socket.close(code, "back in a moment")
+
+    async def second(socket: ServerConnection) -> None:
+        expect_resume(await hear(socket), received=0)
+        await socket.send(control("resumed", received=0).decode())
+        await say(socket, n=1)
+
+    async with serving(taking_turns(first, second)) as address, introduced(address) as transport:
+        assert await numbers(transport, 1) == [1]
+
+
+@pytest.mark.parametrize("code", [1002, 1003, 1008, 1011, 4000, 4409])
+async def test_a_server_that_closes_with_a_complaint_is_not_bothered_again(code: int) -> None:
+    visits = 0
+
+    async def play(socket: ServerConnection) -> None:
+        nonlocal visits
+        visits += 1
+        await welcome(socket)
+        await socket.close(code)
+
+    async with serving(play) as address, introduced(address) as transport:
+        with pytest.raises(ConnectionLost):
+            await transport.receive()
+    assert visits == 1
+
+
+@pytest.mark.fault("REC-03")
+@pytest.mark.parametrize(
+    "answer",
+    [
+        control("lost", reason="older than what is kept"),
+        control("resumed", received=17),
+        control("resumed", received=-1),
+        b'{"jsonrpc":"2.0","method":"_duologue/resumed","params":{"received":"all"}}',
+        b'{"jsonrpc":"2.0","id":0,"result":{}}',
+    ],
+)
+async def test_lost_history_is_told_and_never_a_silent_gap(answer: bytes) -> None:
+    async def first(socket: ServerConnection) -> None:
+        await welcome(socket)
+        socket.transport.abort()
+
+    async def second(socket: ServerConnection) -> None:
+        await hear(socket)
+        await socket.send(answer.decode())
+        await socket.close(4410)
+
+    async with serving(taking_turns(first, second)) as address, introduced(address) as transport:
+        with pytest.raises(ResumeFailed, match="load the session"):
+            await transport.receive()
+        with pytest.raises(ResumeFailed):
+            transport.send(b"{}")
+
+
+async def test_a_server_that_only_closes_as_unknown_is_understood_too() -> None:
+    async def first(socket: ServerConnection) -> None:
+        await welcome(socket)
+        socket.transport.abort()
+
+    async def second(socket: ServerConnection) -> None:
+        await socket.close(4410, "who are you?")
+
+    async with serving(taking_turns(first, second)) as address, introduced(address) as transport:
+        with pytest.raises(ResumeFailed, match="who are you"):
+            await transport.receive()
+
+
+async def test_a_new_connection_that_breaks_at_once_is_no_reason_to_give_up() -> None:
+    async def first(socket: ServerConnection) -> None:
+        await welcome(socket)
+        socket.transport.abort()
+
+    async def flaky(socket: ServerConnection) -> None:
+        socket.transport.abort()
+
+    async def good(socket: ServerConnection) -> None:
+        await hear(socket)
+        await socket.send(control("resumed", received=0).decode())
+        await say(socket, n=1)
+
+    play = taking_turns(first, flaky, flaky, flaky, good)
+    async with serving(play) as address, introduced(address) as transport:
+        assert await numbers(transport, 1) == [1]
+
+
+@pytest.mark.fault("REC-12")
+async def test_a_server_that_stays_away_is_reported_when_patience_ends() -> None:
+    async def play(socket: ServerConnection) -> None:
+        await welcome(socket)
+        await hear(socket)
+
+    server = contextlib.AsyncExitStack()
+    address = await server.enter_async_context(serving(play))
+    async with introduced(address, RetryPolicy(first=0.01, longest=0.05, limit=0.5)) as transport:
+        transport.send(b"{}")
+        await server.aclose()
+        async with asyncio.timeout(5):
+            with pytest.raises(ConnectionLost, match="could not be taken up again"):
+                await transport.receive()
+        with pytest.raises(ConnectionLost):
+            transport.send(b"{}")
+
+
+@pytest.mark.fault("REC-12")
+async def test_nobody_waits_longer_than_the_server_remembers() -> None:
+    visits = 0
+
+    async def play(socket: ServerConnection) -> None:
+        await welcome(socket, graceSeconds=0.2)
+        socket.transport.abort()
+
+    def refuse(connection: ServerConnection, request: Request) -> Response | None:
+        nonlocal visits
+        visits += 1
+        return Response(503, "Busy", Headers({"Content-Length": "0"})) if visits > 1 else None
+
+    async with serving(play, process_request=refuse) as address, introduced(address) as transport:
+        async with asyncio.timeout(3):
+            with pytest.raises(ConnectionLost, match="503"):
+                await transport.receive()
+    assert visits > 2
+
+
+@pytest.mark.parametrize("status", [401, 403, 404])
+async def test_a_refused_return_is_not_tried_again(status: int) -> None:
+    visits = 0
+
+    async def play(socket: ServerConnection) -> None:
+        await welcome(socket)
+        socket.transport.abort()
+
+    def refuse(connection: ServerConnection, request: Request) -> Response | None:
+        nonlocal visits
+        visits += 1
+        return Response(status, "No", Headers({"Content-Length": "0"})) if visits > 1 else None
+
+    async with serving(play, process_request=refuse) as address, introduced(address) as transport:
+        with pytest.raises(ConnectionLost, match=f"HTTP {status}"):
+            await transport.receive()
+    assert visits == 2
+
+
+async def test_a_break_before_the_terms_are_known_is_the_end() -> None:
+    async def play(socket: ServerConnection) -> None:
+        await hear(socket)
+        socket.transport.abort()
+
+    async with serving(play) as address, WebSocketTransport(address, patience=QUICK) as transport:
+        transport.send(INITIALIZE)
+        with pytest.raises(ConnectionLost, match="broke"):
+            await transport.receive()
+
+
+async def test_cookies_are_returned_with_every_new_connection_and_forgotten_at_the_end() -> None:
+    seen: list[str | None] = []
+
+    def route(connection: ServerConnection, request: Request, response: Response) -> None:
+        seen.append(request.headers.get("Cookie"))
+        response.headers["Set-Cookie"] = "node=7; Path=/"
+        response.headers["Set-Cookie"] = "big=" + "x" * 5000
+
+    async def first(socket: ServerConnection) -> None:
+        await welcome(socket)
+        socket.transport.abort()
+
+    async def second(socket: ServerConnection) -> None:
+        await hear(socket)
+        await socket.send(control("resumed", received=0).decode())
+        await say(socket, n=1)
+
+    async with serving(taking_turns(first, second), process_response=route) as address:
+        async with introduced(address) as transport:
+            assert await numbers(transport, 1) == [1]
+    assert seen == [None, "node=7"]
+    assert len(transport._dialer.cookies) == 0
+
+
+async def test_leaving_while_the_connection_is_broken_takes_no_time() -> None:
+    async def play(socket: ServerConnection) -> None:
+        await welcome(socket)
+        socket.transport.abort()
+
+    patience = RetryPolicy(first=100.0, longest=100.0)
+    async with serving(play) as address, introduced(address, patience) as transport:
+        await until(lambda: transport._socket is None)
+        async with asyncio.timeout(1):
+            await transport.aclose()
+        assert await transport.receive() == []
