@@ -6,8 +6,7 @@ import asyncio
 import sys
 
 from duologue import Agent, Settings, Turn, connect
-from duologue.relay.bridge.bridge import Bridge
-from duologue.transports.process.transport import ProcessTransport
+from duologue.lowlevel import Bridge, ProcessTransport
 
 agent: Agent[Settings] = Agent("newer", versions=(2,))
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 import asyncio
 import tempfile
 
-from duologue import Agent, Turn, connect
-from duologue.agent.settings import Settings
-from duologue.agent.stop_reasons import ToolCancelled
+from duologue import Agent, Settings, Turn, connect
 from duologue.events import Terminal, Text, ToolCall
+from duologue.types import ToolCancelled
 
 agent: Agent[Settings] = Agent("both", versions=(1, 2))
 

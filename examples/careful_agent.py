@@ -2,7 +2,7 @@
 
 from duologue import Agent, Settings, Turn, choice
 from duologue.errors import RequestError
-from duologue.protocol.values import PermissionOption
+from duologue.types import PermissionOption
 
 LEAVE_PLANNING = [
     PermissionOption(option_id="work", name="Yes, start working", kind="allow_once"),

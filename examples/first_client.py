@@ -6,8 +6,8 @@ import tempfile
 from pathlib import Path
 
 from duologue import Permissions, Terminals, Workspace, connect
-from duologue.client.permissions.policy import PermissionRequest
 from duologue.events import Plan, Text, ToolCall
+from duologue.types import PermissionRequest
 
 AGENT = [sys.executable, "-m", "duologue.cli.main", "agent"]  # or "gemini --acp", or any other command
 

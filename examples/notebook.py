@@ -4,17 +4,17 @@
 # %%
 import os
 
-from duologue.client.blocking import client as blocking
+from duologue import sync
 from duologue.events import Text, ToolCall
 
 URL = os.environ["AGENT_URL"]  # what `duologue serve` printed, or "wss://…" and token="…" below
 
 # %% One question.
-print(blocking.ask(URL, "/echo hello from a notebook"))
+print(sync.ask(URL, "/echo hello from a notebook"))
 
 # %% A conversation that lives as long as the notebook.
-agent = blocking.start(URL)
-session = agent.session(".")
+agent = sync.open(URL)
+session = agent.new_session(".")
 
 # %% Each prompt is a cell of its own; stop the cell to cancel the turn.
 for event in session.prompt("/plan"):

@@ -3,8 +3,7 @@
 from collections.abc import AsyncIterator
 
 from duologue import Agent, Session, Settings, Turn
-from duologue.conversation.content import text_of
-from duologue.conversation.updates import MessageChunk
+from duologue.types import MessageChunk, text_of
 
 agent = Agent("remembering", version="1.0", settings=Settings)
 agent.persist_sessions("~/.local/share/remembering")  # load, list, resume, close and delete work from here on

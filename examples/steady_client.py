@@ -5,9 +5,8 @@ import sys
 import tempfile
 
 from duologue import connect
-from duologue.client.supervisor import Restart
 from duologue.errors import AgentExited
-from duologue.protocol.values import AuthMethod
+from duologue.types import AuthMethod, Restart
 
 AGENT = [sys.executable, "-m", "duologue.cli.main", "agent", "--login"]  # or any other command
 

@@ -1,15 +1,13 @@
 """The two ends of a conversation over a real pipe: the built-in agent as a child process, and a client made of the
-typed methods of version 1. What `make run` shows."""
+typed methods of version 1."""
 
 import asyncio
 import sys
 import tempfile
 from pathlib import Path
 
-from duologue.runtime.connection import Connection
-from duologue.runtime.handlers import Context, Handlers
+from duologue.lowlevel import Connection, Context, Handlers, ProcessTransport
 from duologue.schema import v1
-from duologue.transports.process.transport import ProcessTransport
 
 client = Handlers()
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 PACKAGE = "duologue"
 
-FOUNDATION = {"errors", "sanitize", "private_files"}
+FOUNDATION = {"errors", "sanitize", "private_files", "lazy_exports"}
 BELOW_THE_SIDES = {
     *FOUNDATION,
     *("events", "jsonrpc", "schema", "transports", "runtime", "conversation", "protocol"),
@@ -28,6 +28,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
     "sanitize": set(),
     "private_files": set(),
+    "lazy_exports": set(),
     "jsonrpc": FOUNDATION,
     "schema": FOUNDATION,
     "conversation": FOUNDATION,
@@ -46,9 +47,12 @@ MAY_IMPORT: dict[str, set[str]] = {
     "config": {*BELOW_THE_SIDES, "client"},
     "builtin": {*BELOW_THE_SIDES, "agent", PACKAGE},
     "integrations": {*BELOW_THE_SIDES, "agent", "client"},
-    "testing": {*BELOW_THE_SIDES, "agent", "client"},
+    "testing": {*BELOW_THE_SIDES, "agent", "client", "builtin"},
     "cli": BELOW_APPLICATIONS,
     PACKAGE: BELOW_APPLICATIONS,
+    "types": BELOW_APPLICATIONS,
+    "sync": BELOW_APPLICATIONS,
+    "lowlevel": BELOW_APPLICATIONS,
 }
 
 

@@ -154,6 +154,10 @@ def stray_tasks(tree: ast.AST) -> list[int]:
 PACKAGES = [module for module in HAND_WRITTEN if module.is_package and module.name != PACKAGE]
 
 
+# Packages that users import from: they re-export their public names and define nothing of their own.
+PUBLIC_PACKAGES = {"recording", "testing"}
+
+
 @pytest.mark.parametrize("package", PACKAGES, ids=lambda package: package.name)
 def test_a_package_describes_itself_in_three_sentences_and_defines_nothing(package: Module) -> None:
     docstring = ast.get_docstring(package.tree) or ""
@@ -162,6 +166,8 @@ def test_a_package_describes_itself_in_three_sentences_and_defines_nothing(packa
     ]
 
     assert len(re.findall(r"[.](?:\s|$)", docstring)) >= 3
+    if package.name in PUBLIC_PACKAGES:
+        names = [node for node in names if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)]
     assert names == []
 
 

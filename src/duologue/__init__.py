@@ -1,73 +1,49 @@
 """duologue: the Agent Client Protocol in Python, both sides, every transport.
 
-This is the front door; each name is loaded when it is first used, so that importing it costs nothing. What is not
-listed here is imported from its own module, whose path is the path of its file. Inside the package only programs use
-it.
+Each name is loaded when it is first used, so that importing the package costs nothing. Further public modules:
+`duologue.types` (classes to annotate with or to construct), `duologue.events`, `duologue.errors`, `duologue.sync`,
+`duologue.testing`, `duologue.recording`, `duologue.integrations`; for work on the wire `duologue.schema` and
+`duologue.lowlevel`. Inside the package only programs import from here.
 """
 
 from __future__ import annotations
 
 import logging
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from duologue.agent.agent import Agent
-    from duologue.agent.hosting.function_agent import run
-    from duologue.agent.session import Session
-    from duologue.agent.settings import Settings, choice, toggle
-    from duologue.agent.turn import Turn
-    from duologue.client.blocking.client import ask
-    from duologue.client.connect import connect
-    from duologue.client.permissions.policy import Permissions
-    from duologue.client.services.terminals import Terminals
-    from duologue.client.services.workspace import Workspace
+from duologue.lazy_exports import lazy_exports
 
 __version__ = "0.1.0"
 
-_HOME = {
-    "Agent": "duologue.agent.agent",
-    "Permissions": "duologue.client.permissions.policy",
-    "Session": "duologue.agent.session",
-    "Settings": "duologue.agent.settings",
-    "Terminals": "duologue.client.services.terminals",
-    "Turn": "duologue.agent.turn",
-    "Workspace": "duologue.client.services.workspace",
-    "ask": "duologue.client.blocking.client",
-    "choice": "duologue.agent.settings",
-    "connect": "duologue.client.connect",
-    "run": "duologue.agent.hosting.function_agent",
-    "toggle": "duologue.agent.settings",
-}
+if TYPE_CHECKING:
+    from duologue.agent.agent import Agent as Agent
+    from duologue.agent.hosting.function_agent import run as run
+    from duologue.agent.session import Session as Session
+    from duologue.agent.settings import Settings as Settings
+    from duologue.agent.settings import choice as choice
+    from duologue.agent.settings import toggle as toggle
+    from duologue.agent.turn import Turn as Turn
+    from duologue.client.blocking.client import ask as ask
+    from duologue.client.connect import connect as connect
+    from duologue.client.permissions.policy import Permissions as Permissions
+    from duologue.client.services.terminals import Terminals as Terminals
+    from duologue.client.services.workspace import Workspace as Workspace
+else:
+    __all__, __getattr__, __dir__ = lazy_exports(
+        __name__,
+        {
+            "duologue.agent.agent": "Agent",
+            "duologue.agent.hosting.function_agent": "run",
+            "duologue.agent.session": "Session",
+            "duologue.agent.settings": "Settings choice toggle",
+            "duologue.agent.turn": "Turn",
+            "duologue.client.blocking.client": "ask",
+            "duologue.client.connect": "connect",
+            "duologue.client.permissions.policy": "Permissions",
+            "duologue.client.services.terminals": "Terminals",
+            "duologue.client.services.workspace": "Workspace",
+        },
+    )
 
-__all__ = [
-    "Agent",
-    "Permissions",
-    "Session",
-    "Settings",
-    "Terminals",
-    "Turn",
-    "Workspace",
-    "__version__",
-    "ask",
-    "choice",
-    "connect",
-    "run",
-    "toggle",
-]
-
-# A library is quiet until somebody asks it to speak.
+# A library logs nothing until the program configures logging.
 logging.getLogger("duologue").addHandler(logging.NullHandler())
-
-
-def __getattr__(name: str) -> Any:
-    home = _HOME.get(name)
-    if home is None:
-        raise AttributeError(f"module 'duologue' has no attribute {name!r}")
-    value = getattr(import_module(home), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOME})

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from duologue.client.blocking import client as blocking
+from duologue import sync
 from duologue.client.connect import connect
 from duologue.client.session import ClientSession
 from duologue.client.turn import ClientTurn
@@ -211,7 +211,7 @@ async def test_turns_that_are_begun_and_not_read_yet_are_not_left(tmp_path: Path
 def test_a_blocking_loop_that_was_left_is_cancelled_by_the_next_prompt_of_its_thread(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with blocking.connect(Endless()) as agent, agent.session(tmp_path) as session:
+    with sync.connect(Endless()) as agent, agent.new_session(tmp_path) as session:
         turn = session.prompt("talk")
         kept = iter(turn)
         next(kept)
@@ -225,7 +225,7 @@ def test_a_blocking_loop_is_not_cancelled_by_the_prompt_of_another_thread(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     answers: list[str] = []
-    with blocking.connect(Endless()) as agent, agent.session(tmp_path) as session:
+    with sync.connect(Endless()) as agent, agent.new_session(tmp_path) as session:
         other = threading.Thread(target=lambda: answers.append(session.ask("two")))
         texts: list[str] = []
         for event in session.prompt("one"):

@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
+from duologue import sync
 from duologue.client.auth import AuthOptions, LoginProgram
-from duologue.client.blocking import client as blocking
 from duologue.client.connect import connect
 from duologue.client.supervisor import Restart
 from duologue.errors import AuthenticationRequired, InvalidParams, RequestError, SessionLost
@@ -287,8 +287,8 @@ def test_the_same_works_without_an_event_loop(tmp_path: Path) -> None:
         return await process.wait()
 
     with (
-        blocking.connect(locked(tmp_path), login=AuthOptions("shell", run)) as agent,
-        agent.session(tmp_path) as session,
+        sync.connect(locked(tmp_path), login=AuthOptions("shell", run)) as agent,
+        agent.new_session(tmp_path) as session,
     ):
         assert session.ask("hello") == "welcome"
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from duologue import sync
 from duologue.builtin.agent import builtin_agent
 from duologue.client.agent import RemoteAgent
-from duologue.client.blocking import client as blocking
 from duologue.client.session import ClientSession
 from duologue.client.turn import ClientTurn
 from duologue.errors import CommandNotFound, ConnectionLost, RequestError
@@ -24,11 +24,11 @@ BUILTIN = [sys.executable, "-m", "duologue.cli.main", "agent"]
 def test_one_call_asks_an_agent_and_gets_a_string(tmp_path: Path) -> None:
     command = [*BUILTIN, "--sessions", str(tmp_path / "kept")]
 
-    assert blocking.ask(command, "hello", cwd=tmp_path).startswith("Hello!")
+    assert sync.ask(command, "hello", cwd=tmp_path).startswith("Hello!")
 
 
 def test_turns_are_iterated_waited_for_and_left_early(tmp_path: Path) -> None:
-    with blocking.connect(builtin_agent()) as agent, agent.session(tmp_path) as session:
+    with sync.connect(builtin_agent()) as agent, agent.new_session(tmp_path) as session:
         texts = [event.text for event in session.prompt("/stream 5") if isinstance(event, Text)]
         assert texts == ["0 ", "1 ", "2 ", "3 ", "4 "]
         turn = session.prompt("/slow")
@@ -46,17 +46,17 @@ def test_turns_are_iterated_waited_for_and_left_early(tmp_path: Path) -> None:
 
 async def test_it_works_where_a_loop_is_already_running(tmp_path: Path) -> None:
     """A notebook runs one; each call still waits, on another thread."""
-    with blocking.connect(builtin_agent()) as agent, agent.session(tmp_path) as session:
+    with sync.connect(builtin_agent()) as agent, agent.new_session(tmp_path) as session:
         assert session.ask("/echo from a notebook").startswith("You said: from a notebook")
 
 
 def test_an_agent_that_cannot_be_started_is_an_error_here() -> None:
-    with pytest.raises(CommandNotFound), blocking.connect("no-such-agent-anywhere"):
+    with pytest.raises(CommandNotFound), sync.connect("no-such-agent-anywhere"):
         pass
 
 
 ASYNC_ONLY = {
-    RemoteAgent: {"connection", "fork_session", "new_session"},
+    RemoteAgent: {"connection", "fork_session", "session"},
     ClientSession: {"aclose", "is_cancelling", "is_reached", "last_message_text", "model_was_set"},
     ClientTurn: set[str](),
 }
@@ -65,9 +65,9 @@ ASYNC_ONLY = {
 
 INTERRUPTED = """
 import sys
-from duologue.client.blocking import client as blocking
+from duologue import sync
 print("starting", flush=True)
-with blocking.connect(["sh", "-c", f"echo $$ > {sys.argv[1]}; kill -INT $PPID; exec sleep 1000"]):
+with sync.connect(["sh", "-c", f"echo $$ > {sys.argv[1]}; kill -INT $PPID; exec sleep 1000"]):
     pass
 """
 
@@ -87,8 +87,8 @@ from concurrent.futures import Future
 from duologue.client.blocking.loop_thread import LoopThread, wait_for
 thread = LoopThread()
 signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])  # another thread takes it, and no wait here is interrupted
-thread.call(lambda: os.kill(os.getpid(), signal.SIGINT))
 try:
+    thread.call(lambda: os.kill(os.getpid(), signal.SIGINT))
     wait_for(Future())
 except KeyboardInterrupt:
     print("interrupted", flush=True)
@@ -104,8 +104,8 @@ def test_ctrl_c_that_interrupts_no_wait_ends_it_all_the_same() -> None:
 
 
 def test_an_agent_that_was_started_stays_until_it_is_closed(tmp_path: Path) -> None:
-    agent = blocking.start([*BUILTIN, "--sessions", str(tmp_path / "kept")])
-    session = agent.session(tmp_path)
+    agent = sync.open([*BUILTIN, "--sessions", str(tmp_path / "kept")])
+    session = agent.new_session(tmp_path)
     assert session.ask("/echo one").startswith("You said: one")
     assert session.ask("/echo two").startswith("You said: two")
     agent.close()
@@ -115,11 +115,11 @@ def test_an_agent_that_was_started_stays_until_it_is_closed(tmp_path: Path) -> N
     with pytest.raises(ConnectionLost, match="the connection is closed"):
         session.ask("/echo three")
     with pytest.raises(CommandNotFound):
-        blocking.start("no-such-agent-anywhere")
+        sync.open("no-such-agent-anywhere")
 
 
 def test_how_a_turn_failed_and_how_a_session_stands_can_be_read(tmp_path: Path) -> None:
-    with blocking.connect(builtin_agent()) as agent, agent.session(tmp_path) as session:
+    with sync.connect(builtin_agent()) as agent, agent.new_session(tmp_path) as session:
         assert agent.capabilities is agent.capabilities
         turn = session.prompt("/error")
         with pytest.raises(RequestError):
@@ -133,9 +133,9 @@ def test_how_a_turn_failed_and_how_a_session_stands_can_be_read(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("original", "facade"),
     [
-        (RemoteAgent, blocking.BlockingAgent),
-        (ClientSession, blocking.BlockingSession),
-        (ClientTurn, blocking.BlockingTurn),
+        (RemoteAgent, sync.BlockingAgent),
+        (ClientSession, sync.BlockingSession),
+        (ClientTurn, sync.BlockingTurn),
     ],
 )
 def test_nothing_of_the_asynchronous_side_is_missing(original: type, facade: type) -> None:
@@ -146,8 +146,8 @@ def test_nothing_of_the_asynchronous_side_is_missing(original: type, facade: typ
 
 def test_what_is_known_of_a_session_can_be_read(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("word\n")
-    with blocking.connect(builtin_agent(unstable=True), unstable=True) as agent:
-        with agent.session(tmp_path, additional_directories=[tmp_path]) as session:
+    with sync.connect(builtin_agent(unstable=True), unstable=True) as agent:
+        with agent.new_session(tmp_path, additional_directories=[tmp_path]) as session:
             heard = session.events()
             turn = session.prompt("/search word").wait()
             assert turn.is_over

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from duologue.client.blocking import client as blocking
+from duologue import sync
 from duologue.client.connect import connect
 from duologue.client.permissions.policy import PermissionRequest, Permissions
 from duologue.client.services.terminals import Terminals
@@ -167,8 +167,8 @@ async def test_the_built_in_agent_goes_on_after_a_crash_in_either_version(tmp_pa
 
 
 def test_a_lost_agent_comes_back_without_an_event_loop_too(tmp_path: Path) -> None:
-    with blocking.connect(mortal(tmp_path, "resume"), restart=QUICK, stall_timeout=60) as agent:
-        with agent.session(tmp_path) as session:
+    with sync.connect(mortal(tmp_path, "resume"), restart=QUICK, stall_timeout=60) as agent:
+        with agent.new_session(tmp_path) as session:
             with pytest.raises(AgentExited, match="out of memory"):
                 session.prompt("die").wait()
             assert session.ask("go on") == "go on;"

@@ -14,9 +14,9 @@ from typing import Any
 import httpx2
 import pytest
 
+from duologue import sync
 from duologue.builtin.agent import builtin_agent
 from duologue.client.agent import RemoteAgent
-from duologue.client.blocking import client as blocking
 from duologue.client.connect import connect
 from duologue.client.permissions.policy import Permissions
 from duologue.client.services.tool_server import offered_tool_server
@@ -126,8 +126,8 @@ async def test_what_cannot_be_a_tool_is_refused_before_anything_is_started(wrong
 
 def test_a_program_without_an_event_loop_lends_tools_too(tmp_path: Path) -> None:
     with (
-        blocking.connect(builtin_agent(unstable=True), tools=[where_am_i], permissions=YES, unstable=True) as agent,
-        agent.session(tmp_path) as session,
+        sync.connect(builtin_agent(unstable=True), tools=[where_am_i], permissions=YES, unstable=True) as agent,
+        agent.new_session(tmp_path) as session,
     ):
         assert f"process {os.getpid()}" in session.ask("/mcp editor where_am_i")
 

@@ -1,4 +1,12 @@
 """Recordings: every frame of a conversation in a file, secrets removed while it is written.
 
-What frames mean does not belong here. The client's side and programs import it.
+The meaning of frames does not belong here. The client side and programs import it.
 """
+
+from __future__ import annotations
+
+from duologue.recording.reader import Entry, read_recording
+from duologue.recording.recorder import Recorder
+from duologue.recording.redaction import redact
+
+__all__ = ["Entry", "Recorder", "read_recording", "redact"]

@@ -1,6 +1,6 @@
 """The client's side without an event loop: for scripts, and for notebooks that already run one.
 
-    with blocking.connect("gemini --acp") as agent, agent.session("/repo") as session:
+    with blocking.connect("gemini --acp") as agent, agent.new_session("/repo") as session:
         for event in session.prompt("Fix the flaky test"):
             ...
 
@@ -38,7 +38,7 @@ from duologue.protocol.values import AgentCapabilities, AuthMethod, AuthStatus, 
 
 T = TypeVar("T")
 
-__all__ = ["BlockingAgent", "BlockingSession", "BlockingTurn", "ask", "connect", "start"]
+__all__ = ["BlockingAgent", "BlockingSession", "BlockingTurn", "ask", "connect", "open"]
 
 
 class BlockingSession:
@@ -186,10 +186,10 @@ class BlockingAgent:
         self._connection = ExitStack()
 
     def close(self) -> None:
-        """End what `start` has begun. A second call does nothing."""
+        """Close the connection that `open` made. A second call does nothing."""
         self._connection.close()
 
-    def session(self, cwd: str | Path = ".", **options: Any) -> BlockingSession:
+    def new_session(self, cwd: str | Path = ".", **options: Any) -> BlockingSession:
         """A new session with the options of `RemoteAgent.session`; use it in a `with`, or close it yourself."""
         return BlockingSession(self._thread, self._thread.run(self._agent.new_session(cwd, **options)))
 
@@ -283,7 +283,7 @@ def connect(target: Target, **options: Any) -> Generator[BlockingAgent]:
         thread.close()
 
 
-def start(target: Target, **options: Any) -> BlockingAgent:
+def open(target: Target, **options: Any) -> BlockingAgent:
     """As `connect`, for notebooks, where no block lasts from one cell to the next: it ends with `agent.close()`."""
     with ExitStack() as stack:
         agent = stack.enter_context(connect(target, **options))
@@ -296,7 +296,7 @@ def ask(target: Target, prompt: str, *, cwd: str | Path = ".", permissions: Perm
 
     It works in `cwd` and may do there what `permissions` allow: without them, what it has to ask for is refused.
     """
-    with connect(target, permissions=permissions) as agent, agent.session(cwd) as session:
+    with connect(target, permissions=permissions) as agent, agent.new_session(cwd) as session:
         return session.ask(prompt)
 
 

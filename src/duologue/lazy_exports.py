@@ -1,0 +1,34 @@
+"""Modules that offer names from elsewhere and load each of them when it is first used."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from typing import Any
+
+__all__ = ["lazy_exports"]
+
+
+def lazy_exports(
+    module: str, names: Mapping[str, str]
+) -> tuple[list[str], Callable[[str], Any], Callable[[], list[str]]]:
+    """Return `__all__`, `__getattr__` and `__dir__` for a module that re-exports names lazily.
+
+    Args:
+        module: The `__name__` of the re-exporting module.
+        names: For each module that defines names, these names, separated by spaces.
+    """
+    homes = {name: home for home, listed in names.items() for name in listed.split()}
+
+    def load(name: str) -> Any:
+        if name not in homes:
+            raise AttributeError(f"module {module!r} has no attribute {name!r}")
+        value = getattr(import_module(homes[name]), name)
+        setattr(sys.modules[module], name, value)
+        return value
+
+    def listing() -> list[str]:
+        return sorted({*vars(sys.modules[module]), *homes})
+
+    return sorted(homes), load, listing
