@@ -1,17 +1,26 @@
-r"""Make text of a peer safe to show: on a terminal, in one line beside a button, or in a log.
+r"""Make text of a peer safe to show, log, send or store.
 
-`sanitize` removes what acts on a terminal, `strip_terminal_controls` does so and keeps colours, `escape_line` and
-`escape_bytes` spell such characters out (`\x1b`) so that they are seen.
+`sanitize` removes what acts on a terminal, `strip_terminal_controls` does so and keeps colours. `escape_line`,
+`escape_bytes` and `quote` spell such characters out (`\x1b`) so that they are seen. `shorten` cuts.
 """
 
 from __future__ import annotations
 
 import re
 
-__all__ = ["MOST_CHARACTERS", "escape_bytes", "escape_line", "sanitize", "strip_terminal_controls"]
+__all__ = [
+    "MOST_CHARACTERS",
+    "escape_bytes",
+    "escape_line",
+    "quote",
+    "replace_lone_surrogates",
+    "sanitize",
+    "shorten",
+    "strip_terminal_controls",
+]
 
 MOST_CHARACTERS = 200
-"""As much of a text as fits into a line beside a question."""
+"""Characters of a text that fit into one line of a prompt or a log."""
 
 # Each alternative is a whole sequence of ECMA-48, in its 7-bit and 8-bit form. One that has no end loses only the
 # character that would start it, so that nothing can hide what follows.
@@ -39,6 +48,7 @@ _ACTING = re.compile(
     """,
     re.VERBOSE,
 )
+_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 _ESCAPED = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
@@ -73,3 +83,19 @@ def escape_bytes(data: bytes) -> str:
     """Decode UTF-8; spell out invalid bytes, control codes and marks that change the reading order."""
     text = data.decode("utf-8", "backslashreplace").replace("\r\n", "\n")
     return _ESCAPED.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+
+
+def shorten(text: str, limit: int) -> str:
+    """Return the text, cut after `limit` characters and ended with `…` if it is longer."""
+    return text if len(text) <= limit else f"{text[:limit]}…"
+
+
+def quote(value: object, limit: int = MOST_CHARACTERS) -> str:
+    """Return a peer's value in ASCII for a log line: escaped, so that it cannot forge another line, and cut."""
+    text = ascii(value if value is None or isinstance(value, (str, bytes, int)) else str(value))
+    return shorten(text, limit)
+
+
+def replace_lone_surrogates(text: str) -> str:
+    """Replace each half of a surrogate pair by U+FFFD: it has no UTF-8 and can be neither sent nor stored."""
+    return _LONE_SURROGATE.sub("\ufffd", text)

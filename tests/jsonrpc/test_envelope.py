@@ -8,6 +8,7 @@ import pytest
 from msgspec import UNSET
 
 from duologue.jsonrpc.envelope import MAX_MEMBERS, Ambiguous, PendingRequests, check_names, read_envelope
+from duologue.jsonrpc.messages import Id
 
 
 def test_a_request_has_an_id_a_method_and_perhaps_a_session() -> None:
@@ -122,3 +123,26 @@ def test_what_json_says_is_what_is_outlined() -> None:
 
     assert shape is not None
     assert (shape.id, shape.method, shape.session) == (2**60, "é", "😀")
+
+
+@pytest.mark.parametrize(
+    ("frame", "request_id", "response_id", "is_notification"),
+    [
+        ('{"id":1,"method":"a"}', 1, None, False),
+        ('{"id":"","method":"a"}', "", None, False),
+        ('{"method":"a"}', None, None, True),
+        ('{"id":null,"method":"a"}', None, None, True),
+        ('{"id":0,"result":{}}', None, 0, False),
+        ('{"id":null,"error":{}}', None, None, False),
+        ("{}", None, None, False),
+    ],
+)
+def test_an_envelope_is_a_request_a_response_a_notification_or_neither(
+    frame: str, request_id: Id | None, response_id: Id | None, is_notification: bool
+) -> None:
+    envelope = read_envelope(frame.encode())
+
+    assert envelope is not None
+    assert (envelope.request_id, envelope.is_request) == (request_id, request_id is not None)
+    assert (envelope.response_id, envelope.is_response) == (response_id, response_id is not None)
+    assert envelope.is_notification is is_notification

@@ -11,7 +11,8 @@ import pytest
 
 from duologue.runtime.connection import Connection
 from duologue.runtime.handlers import Context, Handlers
-from duologue.runtime.log import FrameLog, shorten
+from duologue.runtime.log import FrameLog
+from duologue.sanitize import quote
 from duologue.transports.memory import memory_pair
 from tests.runtime.messages import PING, UPDATE, Ping, Update, frame, talk
 
@@ -144,7 +145,7 @@ async def test_no_name_a_peer_makes_up_can_forge_a_line(caplog: pytest.LogCaptur
     ],
 )
 def test_peer_data_is_shown_escaped_and_cut(value: object, shown: str) -> None:
-    assert shorten(value) == shown
+    assert quote(value) == shown
 
 
 def test_the_start_of_a_request_is_not_remembered_for_ever(caplog: pytest.LogCaptureFixture) -> None:

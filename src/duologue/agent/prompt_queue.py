@@ -12,8 +12,9 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, cast
 
-from duologue.agent.stop_reasons import STOP_REASONS, StopTurn
+from duologue.agent.stop_reasons import StopTurn
 from duologue.agent.turn import Turn
+from duologue.conversation.work_state import STOP_REASONS
 from duologue.errors import CommandNotFound, InternalError, StoreError
 from duologue.runtime.tasks import TaskScope
 

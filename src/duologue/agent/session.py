@@ -28,7 +28,7 @@ from duologue.conversation.updates import (
     ToolCallUpdate,
     Update,
 )
-from duologue.conversation.work_state import BackgroundWork
+from duologue.conversation.work_state import FINAL_STATUSES, BackgroundWork
 from duologue.errors import ConnectionLost, EncodeError, StoreError
 from duologue.local.files import Roots
 from duologue.protocol.interfaces import ClientProxy
@@ -45,7 +45,6 @@ _log = logging.getLogger("duologue.agent")
 
 S = TypeVar("S", bound=Settings)
 
-FINAL = ("completed", "failed", "cancelled")
 """What a tool call ends with."""
 
 TITLE_CHARACTERS = 80
@@ -178,7 +177,7 @@ class Session(Generic[S]):
             self.title = self._own_title = update.title
             self.save()
         self._persistence.append(update)
-        if isinstance(update, ToolCallUpdate) and update.status in FINAL:
+        if isinstance(update, ToolCallUpdate) and update.status in FINAL_STATUSES:
             await self._persistence.commit()
         await self._send(update)
 

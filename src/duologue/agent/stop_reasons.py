@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["STOP_REASONS", "StopTurn", "ToolCancelled"]
-
-STOP_REASONS = ("end_turn", "max_tokens", "max_turn_requests", "refusal", "cancelled")
+__all__ = ["StopTurn", "ToolCancelled"]
 
 
 class StopTurn(Exception):

@@ -23,6 +23,7 @@ from duologue.conversation.updates import (
     ToolContent,
     UnknownPart,
 )
+from duologue.conversation.work_state import FINAL_STATUSES
 from duologue.protocol.values import PermissionOption
 
 if TYPE_CHECKING:
@@ -112,7 +113,7 @@ class ToolCallHandle:
         await self._end(error)
 
     async def _end(self, error: BaseException | None) -> None:
-        if self.status in ("completed", "failed", "cancelled"):
+        if self.status in FINAL_STATUSES:
             return
         if error is None:
             await self.update(status="cancelled" if self.is_cancelled else "completed")

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 from duologue.agent.elicitation import ask_elicitation, ask_form, form_schema
 from duologue.agent.permissions import _PendingPermission
 from duologue.agent.settings import Settings
-from duologue.agent.stop_reasons import STOP_REASONS, StopTurn
+from duologue.agent.stop_reasons import StopTurn
 from duologue.agent.terminal import TerminalHandle, open_terminal
 from duologue.agent.tool_call import ToolCallHandle
 from duologue.agent.workspace import OUTPUT_LIMIT, CommandResult, Files, run_command
@@ -36,6 +36,7 @@ from duologue.conversation.updates import (
     UsageUpdate,
 )
 from duologue.conversation.urls import host_of
+from duologue.conversation.work_state import STOP_REASONS
 from duologue.errors import InvalidParams, ProtocolViolation, RequestError
 from duologue.protocol.values import ClientCapabilities, Elicitation, PermissionOption, TokenUsage
 

@@ -41,8 +41,8 @@ from duologue.errors import (
 from duologue.protocol.interfaces import AgentProxy
 from duologue.protocol.values import InitializeResult
 from duologue.runtime.connection import Connection
-from duologue.runtime.log import shorten
 from duologue.runtime.tasks import TaskScope
+from duologue.sanitize import quote
 
 if TYPE_CHECKING:
     from duologue.client.session import ClientSession
@@ -181,9 +181,7 @@ class AgentSupervisor:
             except (ConnectionLost, InitializeTimeout) as error:
                 self._cause = error
                 continue
-            _log.warning(
-                "the agent was lost and is there again: %s", shorten(self._cause or "it closed the connection")
-            )
+            _log.warning("the agent was lost and is there again: %s", quote(self._cause or "it closed the connection"))
             return
 
     async def _backoff(self, seconds: float) -> None:

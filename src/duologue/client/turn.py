@@ -23,8 +23,8 @@ from duologue.errors import ConnectionLost, DuologueError, EventBufferOverflow, 
 from duologue.events import Event, Plan, ToolCall
 from duologue.protocol.interfaces import AgentProxy
 from duologue.protocol.values import PromptResult, TokenUsage
-from duologue.runtime.log import shorten
 from duologue.runtime.unread_bytes import UnreadBytes, size_of
+from duologue.sanitize import quote
 
 if TYPE_CHECKING:
     from duologue.client.session import ClientSession
@@ -172,7 +172,7 @@ class ClientTurn:
         _log.warning(
             "the events of a turn in session %s were not read to the end, so the turn was cancelled; "
             "use `async with session.prompt(...) as turn:` to leave it where you like",
-            shorten(self.session.id),
+            quote(self.session.id),
         )
         return self._cancel(self.session._cancel_running)
 
@@ -225,7 +225,7 @@ class ClientTurn:
         if self._has_reader and not self._is_entered and not self._is_awaited and self.session._has_queued_prompt:
             self._has_missed = True
             self._stop_reading()
-            _log.warning("events of a turn in session %s were dropped: they were not read", shorten(self.session.id))
+            _log.warning("events of a turn in session %s were dropped: they were not read", quote(self.session.id))
 
     # --- within
 

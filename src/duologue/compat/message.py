@@ -9,6 +9,7 @@ from typing import Generic, Literal, TypeAlias, TypeVar
 import msgspec
 
 from duologue.compat.json_access import JsonObject, JsonValue, as_object, objects
+from duologue.conversation.content import merge_neighbours
 from duologue.jsonrpc.messages import Id
 
 __all__ = ["LRU", "NOT_ASKED", "CredentialsFor", "OpenMessage", "Part", "PeerContext", "Place", "Request", "TurnText"]
@@ -94,30 +95,25 @@ class TurnText:
 
     def blocks(self) -> list[JsonObject]:
         """All of it, with neighbouring pieces of plain text joined."""
-        return _joined(self._blocks)
+        return _merged(self._blocks)
 
     def repeats(self, blocks: list[JsonObject]) -> bool:
         """Whether these blocks say again what was streamed, blank edges aside."""
         return self.is_whole and bool(self._blocks) and _essence(self._blocks) == _essence(blocks)
 
 
-def _joined(blocks: list[JsonObject]) -> list[JsonObject]:
-    joined: list[JsonObject] = []
-    pieces: list[str] = []
-    for block in [*blocks, {}]:
-        if block.keys() == {"type", "text"} and isinstance(block["text"], str):
-            pieces.append(block["text"])
-            continue
-        if pieces:
-            joined.append({"type": "text", "text": "".join(pieces)})
-            pieces = []
-        if block:
-            joined.append(block)
-    return joined
+def _merged(blocks: list[JsonObject]) -> list[JsonObject]:
+    def is_plain(block: JsonObject) -> bool | None:
+        return True if block.keys() == {"type", "text"} and isinstance(block["text"], str) else None
+
+    def merge(run: list[JsonObject]) -> JsonObject:
+        return {"type": "text", "text": "".join(block["text"] for block in run)}
+
+    return merge_neighbours(blocks, is_plain, merge)
 
 
 def _essence(blocks: list[JsonObject]) -> list[JsonObject]:
-    texts = [(block, block.get("text")) for block in _joined(blocks)]
+    texts = [(block, block.get("text")) for block in _merged(blocks)]
     parts = [{**block, "text": text.strip()} if isinstance(text, str) else block for block, text in texts]
     return [part for part in parts if part.get("text") != ""]
 

@@ -11,13 +11,13 @@ from typing import Any, TypeVar
 
 from msgspec import UNSET, UnsetType, structs
 
-from duologue.conversation.content import Content, JsonObject, TextContent
+from duologue.conversation.content import Content, JsonObject, TextContent, merge_text
 from duologue.conversation.items import Message, Terminal
 from duologue.conversation.memory_size import memory_size
 from duologue.conversation.tool_content import ToolContent
 from duologue.conversation.updates import MessageChunk, MessageUpdate, Role, TerminalUpdate
 
-__all__ = ["TERMINAL_BYTES", "MessageBuilder", "TerminalBuffer", "cut_content", "joined", "patched_meta", "size_of"]
+__all__ = ["TERMINAL_BYTES", "MessageBuilder", "TerminalBuffer", "cut_content", "patched_meta", "size_of"]
 
 C = TypeVar("C", Content, ToolContent)
 
@@ -72,7 +72,7 @@ class MessageBuilder:
             pieces = deque(self._fresh)
             self._fresh = []
             while pieces:  # in groups, so that it is never here twice
-                self._fresh += joined([pieces.popleft() for _ in range(min(GROUP, len(pieces)))])
+                self._fresh += merge_text([pieces.popleft() for _ in range(min(GROUP, len(pieces)))])
         self._weight = memory_size(self._blocks) + memory_size(self._fresh) + memory_size(self._meta)
         return self._weight
 
@@ -87,7 +87,7 @@ class MessageBuilder:
     def message(self) -> Message:
         """All of it so far."""
         if self._message is None:
-            self._blocks = joined([*self._blocks, *self._fresh])
+            self._blocks = merge_text([*self._blocks, *self._fresh])
             self._fresh = []
             self._message = Message(
                 role=self.role,
@@ -156,32 +156,6 @@ def patched_meta(before: JsonObject | None, patch: JsonObject | None | UnsetType
     if patch is None:
         return None
     return {key: value for key, value in {**(before or {}), **patch}.items() if value is not None}
-
-
-def joined(blocks: list[Content]) -> list[Content]:
-    """Text goes on where text ended; everything else is a block of its own."""
-    joined: list[Content] = []
-    texts: list[str] = []
-
-    def close_text() -> None:
-        last = joined[-1] if joined else None
-        if len(texts) > 1 and isinstance(last, TextContent):
-            joined[-1] = structs.replace(last, text="".join(texts))
-        texts.clear()
-
-    for block in blocks:
-        last = joined[-1] if joined else None
-        if isinstance(block, TextContent):
-            if texts and isinstance(last, TextContent) and last.annotations == block.annotations:
-                texts.append(block.text)
-                continue
-            close_text()
-            texts.append(block.text)
-        else:
-            close_text()
-        joined.append(block)
-    close_text()
-    return joined
 
 
 def cut_content(parts: list[C], keep: int) -> list[C]:

@@ -5,9 +5,11 @@ The fields are those both versions of the protocol agree on; `meta` carries what
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from collections.abc import Callable, Iterable
+from itertools import groupby
+from typing import Any, TypeAlias, TypeVar
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 __all__ = [
     "Annotations",
@@ -21,10 +23,14 @@ __all__ = [
     "TextContent",
     "UnknownContent",
     "as_content",
+    "merge_neighbours",
+    "merge_text",
     "text_of",
 ]
 
 JsonObject: TypeAlias = dict[str, Any]
+
+B = TypeVar("B")
 
 
 class Annotations(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -125,3 +131,28 @@ def as_content(value: str | Content) -> Content:
 def text_of(content: list[Content] | tuple[Content, ...]) -> str:
     """The text blocks run together; everything else is left out."""
     return "".join(block.text for block in content if isinstance(block, TextContent))
+
+
+def merge_neighbours(blocks: Iterable[B], key: Callable[[B], object | None], merge: Callable[[list[B]], B]) -> list[B]:
+    """Replace each run of neighbouring blocks with the same key by one block; blocks with the key `None` stay."""
+    merged: list[B] = []
+    for found, group in groupby(blocks, key):
+        run = list(group)
+        if found is None or len(run) == 1:
+            merged += run
+        else:
+            merged.append(merge(run))
+    return merged
+
+
+def _annotated_text(block: Content) -> object | None:
+    return (block.annotations or ()) if isinstance(block, TextContent) else None
+
+
+def _one_text(run: list[Content]) -> Content:
+    return structs.replace(run[0], text=text_of(run))
+
+
+def merge_text(content: Iterable[Content], key: Callable[[Content], object | None] = _annotated_text) -> list[Content]:
+    """Merge neighbouring text blocks with the same annotations (or the same `key`) into one block."""
+    return merge_neighbours(content, key, _one_text)

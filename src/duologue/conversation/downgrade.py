@@ -15,8 +15,7 @@ from __future__ import annotations
 import msgspec
 from msgspec import UNSET
 
-from duologue.conversation.builders import joined
-from duologue.conversation.content import Content, TextContent
+from duologue.conversation.content import Content, TextContent, merge_text
 from duologue.conversation.transcript import Transcript
 from duologue.conversation.updates import (
     MessageChunk,
@@ -76,7 +75,7 @@ class V1Downgrader:
         before = self.sent.message(change.role, message_id)
         if change.content is UNSET or before is None:
             return chunks_of(change, message_id)
-        content = joined(change.content or [])
+        content = merge_text(change.content or [])
         rest = _rest(before.content, content)
         if rest is None:
             rest = content

@@ -13,10 +13,9 @@ from duologue.conversation.content import Content, JsonObject, TextContent, text
 from duologue.conversation.raw_output import text_of_raw_output
 from duologue.conversation.tool_content import ContentPart, FileChange, Location, TerminalPart, ToolContent
 from duologue.conversation.updates import PlanEntry, Role
-from duologue.conversation.work_state import TerminalExit, TerminalSize
+from duologue.conversation.work_state import FINAL_STATUSES, TerminalExit, TerminalSize
 
 __all__ = [
-    "FINAL_STATUSES",
     "Compaction",
     "Item",
     "Message",
@@ -27,9 +26,6 @@ __all__ = [
     "ToolCall",
     "Usage",
 ]
-
-FINAL_STATUSES = ("completed", "failed", "cancelled")
-"""A tool call in one of these never leaves it, whatever an agent says later."""
 
 
 class Message(Struct, frozen=True, kw_only=True):
@@ -74,6 +70,7 @@ class ToolCall(Struct, frozen=True, kw_only=True):
 
     @property
     def is_over(self) -> bool:
+        """Whether the call has ended: completed, failed or cancelled."""
         return self.status in FINAL_STATUSES
 
     @property

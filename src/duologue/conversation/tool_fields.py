@@ -6,9 +6,10 @@ from typing import Any
 
 from msgspec import UNSET
 
-from duologue.conversation.items import FINAL_STATUSES, Subagent, ToolCall
+from duologue.conversation.items import Subagent, ToolCall
 from duologue.conversation.tool_content import FileChange, ToolContent
 from duologue.conversation.updates import SubagentUpdate, ToolCallUpdate
+from duologue.conversation.work_state import FINAL_STATUSES
 
 __all__ = ["patched_fields", "tool_fields"]
 

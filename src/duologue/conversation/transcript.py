@@ -13,7 +13,8 @@ from typing import Any, TypeVar
 
 from msgspec import UNSET, UnsetType, structs
 
-from duologue.conversation.builders import MessageBuilder, TerminalBuffer, joined, patched_meta, size_of
+from duologue.conversation.builders import MessageBuilder, TerminalBuffer, patched_meta, size_of
+from duologue.conversation.content import merge_text
 from duologue.conversation.item_index import ITEM_BYTES, ItemIndex, Key, drop_oldest
 from duologue.conversation.items import (
     Compaction,
@@ -322,7 +323,7 @@ class Transcript:
         key = ("compaction", change.compaction_id)
         before = self._kept(key, Compaction(compaction_id=change.compaction_id, status="in_progress"))
         if isinstance(change, CompactionChunk):
-            return self._put(key, before, summary=joined([*before.summary, change.content]))
+            return self._put(key, before, summary=merge_text([*before.summary, change.content]))
         return self._put(
             key,
             before,
@@ -336,7 +337,7 @@ class Transcript:
         key = ("session message", change.message_id)
         before = self._kept(key, SessionMessage(message_id=change.message_id))
         if isinstance(change, SessionMessageChunk):
-            return self._put(key, before, content=joined([*before.content, change.content]))
+            return self._put(key, before, content=merge_text([*before.content, change.content]))
         return self._put(
             key,
             before,

@@ -8,7 +8,21 @@ from msgspec import Struct
 
 from duologue.conversation.content import JsonObject
 
-__all__ = ["BackgroundWork", "Failure", "TerminalExit", "TerminalSize", "TokenUsage"]
+__all__ = [
+    "FINAL_STATUSES",
+    "STOP_REASONS",
+    "BackgroundWork",
+    "Failure",
+    "TerminalExit",
+    "TerminalSize",
+    "TokenUsage",
+]
+
+FINAL_STATUSES = ("completed", "failed", "cancelled")
+"""The statuses in which a tool call or a compaction has ended; it never leaves them, whatever an agent sends later."""
+
+STOP_REASONS = ("end_turn", "max_tokens", "max_turn_requests", "refusal", "cancelled")
+"""How a turn ends, by the protocol."""
 
 
 class TokenUsage(Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -35,6 +35,7 @@ from duologue.agent.agent import Agent
 from duologue.agent.tool_call import ToolCallHandle
 from duologue.agent.turn import Turn
 from duologue.conversation.content import AudioContent, Content, ImageContent, Resource, ResourceLink, TextContent
+from duologue.conversation.work_state import FINAL_STATUSES
 from duologue.integrations.tool_kind import guess_tool_kind
 from duologue.protocol.feature_filter import Unstable
 from duologue.store.memory import MemoryStore
@@ -187,7 +188,7 @@ class _Run:
 
     async def _result(self, message: ToolMessage) -> None:
         tool = self._tools.get(message.tool_call_id)
-        if tool is None or tool.status in ("completed", "failed"):
+        if tool is None or tool.status in FINAL_STATUSES:
             return
         text = message.content if isinstance(message.content, str) else str(message.content)
         if message.status == "error":

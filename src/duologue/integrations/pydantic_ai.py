@@ -42,6 +42,7 @@ from duologue.agent.agent import Agent
 from duologue.agent.tool_call import ToolCallHandle
 from duologue.agent.turn import Turn
 from duologue.conversation.content import AudioContent, Content, ImageContent, Resource, ResourceLink, TextContent
+from duologue.conversation.work_state import FINAL_STATUSES
 from duologue.errors import RequestError
 from duologue.integrations.tool_kind import guess_tool_kind
 from duologue.protocol.feature_filter import Unstable
@@ -203,7 +204,7 @@ class _Run:
     async def _result(self, event: FunctionToolResultEvent) -> None:
         part = event.part
         tool = self._tools.get(part.tool_call_id)
-        if tool is None or tool.status in ("completed", "failed"):
+        if tool is None or tool.status in FINAL_STATUSES:
             return
         if part.outcome != "success":
             await tool.fail(part.model_response_str())

@@ -18,6 +18,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 from duologue.errors import EncodeError, InvalidRequest, ParseError, RequestError
 from duologue.jsonrpc.messages import Id, JsonRpcMessage
 from duologue.jsonrpc.nesting import is_nested_deeper, outside_strings
+from duologue.sanitize import replace_lone_surrogates
 
 __all__ = [
     "MAX_DEPTH",
@@ -68,7 +69,6 @@ _decode_raw = msgspec.json.Decoder(Raw).decode
 _encode = msgspec.json.Encoder().encode
 
 _LONG_NUMBER = re.compile(rb"(?<![0-9.eE+-])[0-9.eE+-]{%d}" % (MAX_NUMBER_CHARS + 1))
-_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 _SURROGATE = re.compile(rb"\\u[dD](?:[89abAB][0-9a-fA-F]{2}(\\u[dD][c-fC-F][0-9a-fA-F]{2})?|[c-fC-F][0-9a-fA-F]{2})")
 """A surrogate escape, and the second half (1) if it is a pair. It begins with a literal, which is searched quickly."""
 _ID_BOUND: int = 10**MAX_NUMBER_CHARS
@@ -335,7 +335,7 @@ def _raw_to_builtins(value: Any) -> Any:
 
 def _mend_text(value: Any) -> Any:
     if isinstance(value, str):
-        return _LONE_SURROGATE.sub("\ufffd", value)
+        return replace_lone_surrogates(value)
     if isinstance(value, (list, tuple)):
         return [_mend_text(item) for item in cast("list[Any]", value)]
     if isinstance(value, dict):

@@ -28,6 +28,31 @@ class Envelope(Struct, gc=False):
     result: _Named | None | UnsetType = UNSET
 
     @property
+    def request_id(self) -> Id | None:
+        """The id if this is a request, else None."""
+        return None if self.method is UNSET or self.id is UNSET else self.id
+
+    @property
+    def response_id(self) -> Id | None:
+        """The id if this is a response to a request, else None."""
+        return self.id if self.method is UNSET and self.id is not UNSET else None
+
+    @property
+    def is_request(self) -> bool:
+        """Whether this is a request: it has a method and an id."""
+        return self.request_id is not None
+
+    @property
+    def is_response(self) -> bool:
+        """Whether this is a response to a request: it has an id and no method."""
+        return self.response_id is not None
+
+    @property
+    def is_notification(self) -> bool:
+        """Whether this is a notification: it has a method and no id."""
+        return self.method is not UNSET and self.request_id is None
+
+    @property
     def is_error(self) -> bool:
         """Whether a response says that something failed."""
         return self.result is UNSET

@@ -42,7 +42,7 @@ from duologue.mcp.results import McpResult, read_result
 from duologue.mcp.stdio_streams import Incoming, Outgoing, Watched, whole_result
 from duologue.mcp.tools import OnProgress
 from duologue.mcp.transports import open_streams
-from duologue.runtime.log import shorten
+from duologue.sanitize import quote
 
 __all__ = ["McpConnection", "connect", "explain"]
 
@@ -123,7 +123,7 @@ class McpConnection:
         try:
             self.tools = await self.list_tools()
         except Exception as error:
-            log.warning("MCP server %r does not list its tools again: %s", self._name, shorten(explain(error)))
+            log.warning("MCP server %r does not list its tools again: %s", self._name, quote(explain(error)))
         return self.tools != before
 
     async def call(
@@ -167,7 +167,7 @@ class McpConnection:
                     async for _ in events:
                         self._note_change()
             except (MCPError, SubscriptionLost) as error:
-                log.debug("MCP server %r tells no more of its tools: %s", self._name, shorten(error))
+                log.debug("MCP server %r tells no more of its tools: %s", self._name, quote(error))
                 if isinstance(error, MCPError) and error.code == METHOD_NOT_FOUND:
                     return
             await asyncio.sleep(LISTEN_AGAIN_SECONDS)
@@ -198,7 +198,7 @@ class McpConnection:
         try:
             session.adopt(DiscoverResult.model_validate(await session.send_discover(LATEST_MODERN_VERSION)))
         except (MCPError, ValidationError, RuntimeError) as refusal:
-            log.debug("MCP server %r does not say what it can: %s", self._name, shorten(refusal))
+            log.debug("MCP server %r does not say what it can: %s", self._name, quote(refusal))
 
     async def _hear(self, message: IncomingMessage) -> None:
         if isinstance(message, ToolListChangedNotification):

@@ -55,8 +55,8 @@ class _DrainedTransport(Transport):
             frames = await self._transport.receive()
             for frame in frames:
                 shape = read_envelope(frame)
-                if shape is not None and isinstance(shape.method, str) and isinstance(shape.id, (int, str)):
-                    self._unanswered.add(shape.id, shape)
+                if shape is not None and (id := shape.request_id) is not None:
+                    self._unanswered.add(id, shape)
             if frames:
                 return frames
             self._deadline = asyncio.get_running_loop().time() + self._seconds
@@ -81,8 +81,8 @@ class _DrainedTransport(Transport):
         self._transport.send(frame)
         self.is_congested = self._transport.is_congested
         shape = read_envelope(frame) if b'"id"' in frame else None
-        if shape is not None and not isinstance(shape.method, str) and isinstance(shape.id, (int, str)):
-            self._unanswered.answered(shape.id)
+        if shape is not None and (id := shape.response_id) is not None:
+            self._unanswered.answered(id)
             self._answered.set()
 
     async def drain(self) -> None:

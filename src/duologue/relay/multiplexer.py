@@ -10,7 +10,7 @@ import logging
 from dataclasses import dataclass, field
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import UNSET, Raw, Struct
 from msgspec import field as named
 
 from duologue.errors import ConnectionLost, InternalError, RequestError, ResourceNotFound
@@ -108,12 +108,12 @@ class Multiplexer:
     def from_member(self, member: AttachedClient, frame: bytes) -> None:
         """Pass on what a client says, or answer it here."""
         shape = read_envelope(frame)
-        if shape is None or (not isinstance(shape.method, str) and not isinstance(shape.id, (int, str))):
+        if shape is None or not (shape.is_request or shape.is_response or shape.is_notification):
             self._refuse_malformed(member, frame)
-        elif not isinstance(shape.method, str):
-            self._answer_agent(member, shape, frame)
-        elif isinstance(shape.id, (int, str)):
-            self._request(member, shape.id, shape.method, shape.session, frame)
+        elif (id := shape.response_id) is not None:
+            self._answer_agent(member, id, frame)
+        elif (id := shape.request_id) is not None:
+            self._request(member, id, str(shape.method), shape.session, frame)
         elif shape.method == CANCEL:
             self._cancel(member, frame)
         elif shape.session is None or self._owners.get(shape.session) is member:
@@ -126,10 +126,9 @@ class Multiplexer:
         except Malformed as malformed:
             member.tell(serialize_error(malformed.id, malformed.error))
 
-    def _answer_agent(self, member: AttachedClient, shape: Envelope, frame: bytes) -> None:
-        assert isinstance(shape.id, (int, str))
-        if self._asked.get(shape.id) is member:
-            self._asked.answered(shape.id)
+    def _answer_agent(self, member: AttachedClient, id: Id, frame: bytes) -> None:
+        if self._asked.get(id) is member:
+            self._asked.answered(id)
             self._agent.send(strip_newlines(frame))
 
     def _request(self, member: AttachedClient, id: Id, method: str, session: str | None, frame: bytes) -> None:
@@ -175,12 +174,12 @@ class Multiplexer:
         shape = read_envelope(frame)
         if shape is None:
             _log.warning("a shared agent said something that is no message")
-        elif not isinstance(shape.method, str):
+        elif shape.method is UNSET:
             self._answer(shape, frame)
         elif shape.session is not None:
             self._about_session(shape, shape.session, frame)
-        elif isinstance(shape.id, (int, str)):
-            self._ask(shape.id, next(iter(self.members)) if len(self.members) == 1 else None, frame)
+        elif (id := shape.request_id) is not None:
+            self._ask(id, next(iter(self.members)) if len(self.members) == 1 else None, frame)
         elif shape.method == CANCEL:
             self._cancelled_by_agent(frame)
         else:
@@ -189,8 +188,8 @@ class Multiplexer:
 
     def _about_session(self, shape: Envelope, session: str, frame: bytes) -> None:
         owner = self._owners.get(session)
-        if isinstance(shape.id, (int, str)):
-            self._ask(shape.id, owner, frame)
+        if (id := shape.request_id) is not None:
+            self._ask(id, owner, frame)
         elif owner is not None:
             owner.tell(frame)
         elif self._makes_sessions() and self._early_bytes + len(frame) <= MAX_EARLY_BYTES:
@@ -216,7 +215,8 @@ class Multiplexer:
             member.tell(frame)
 
     def _answer(self, shape: Envelope, frame: bytes) -> None:
-        call = self._calls.answered(shape.id) if isinstance(shape.id, (int, str)) else None
+        id = shape.response_id
+        call = None if id is None else self._calls.answered(id)
         if call is None:
             return
         call.member.calls.pop(call.id, None)

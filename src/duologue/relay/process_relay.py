@@ -76,8 +76,8 @@ async def _pass_on(transport: Transport, process: Transport, unanswered: Pending
         while frames := await transport.receive():
             for frame in frames:
                 shape = await examine(read_envelope, frame)
-                if shape is not None and isinstance(shape.method, str) and isinstance(shape.id, (int, str)):
-                    unanswered.add(shape.id, None)
+                if shape is not None and (id := shape.request_id) is not None:
+                    unanswered.add(id, None)
                 process.send(strip_newlines(frame))
             if process.is_congested:
                 await process.drain()
@@ -99,8 +99,8 @@ async def _pass_back(
         try:
             for frame in frames:
                 shape = read_envelope(frame)
-                if shape is not None and not isinstance(shape.method, str) and isinstance(shape.id, (int, str)):
-                    unanswered.answered(shape.id)
+                if shape is not None and (id := shape.response_id) is not None:
+                    unanswered.answered(id)
                 transport.send(frame)
             if transport.is_congested:
                 await transport.drain()
@@ -128,8 +128,8 @@ async def reject_first_request(transport: Transport, error: RequestError) -> Non
     while frames := await transport.receive():
         for frame in frames:
             shape = read_envelope(frame)
-            if shape is not None and isinstance(shape.method, str) and isinstance(shape.id, (int, str)):
-                transport.send(serialize_error(shape.id, error))
+            if shape is not None and (id := shape.request_id) is not None:
+                transport.send(serialize_error(id, error))
                 return
 
 

@@ -67,8 +67,8 @@ class StdioProxy:
     async def _forward(self, frames: list[bytes], remote: Transport) -> None:
         for frame in frames:
             shape = read_envelope(frame)
-            if shape is not None and isinstance(shape.method, str) and isinstance(shape.id, (int, str)):
-                self._unanswered.add(shape.id, None)
+            if shape is not None and (id := shape.request_id) is not None:
+                self._unanswered.add(id, None)
             remote.send(frame)
         if remote.is_congested:
             await remote.drain()
@@ -91,8 +91,8 @@ class StdioProxy:
         for frame in frames:
             transport.send(strip_newlines(frame))
             shape = read_envelope(frame)
-            if shape is not None and not isinstance(shape.method, str) and isinstance(shape.id, (int, str)):
-                self._unanswered.answered(shape.id)
+            if shape is not None and (id := shape.response_id) is not None:
+                self._unanswered.answered(id)
         if transport.is_congested:
             await transport.drain()
 

@@ -20,7 +20,6 @@ from duologue.jsonrpc.peer import Event, Peer
 from duologue.runtime.fast_path import LONG_BYTES, PLAIN_NOTIFICATION, NotificationFastPath
 from duologue.runtime.handlers import Context, Handlers, NotificationEntry, NotificationHandler
 from duologue.runtime.incoming_requests import IncomingRequests
-from duologue.runtime.log import shorten
 from duologue.runtime.outgoing_requests import OutgoingRequests, read_object
 from duologue.runtime.pending_sessions import PendingSessions
 from duologue.runtime.queue_positions import QueuePosition
@@ -28,6 +27,7 @@ from duologue.runtime.session_queues import SessionQueues
 from duologue.runtime.tasks import TaskScope, is_current
 from duologue.runtime.unread_bytes import UnreadBytes
 from duologue.runtime.writer import FrameWriter
+from duologue.sanitize import quote
 
 if TYPE_CHECKING:
     from duologue.runtime.connection import Connection
@@ -140,7 +140,7 @@ class Dispatcher:
         """How much was read that is not the protocol, and how it began; empty if nothing."""
         lines = self._peer.noise_lines
         how_many = "1 line that is" if lines == 1 else f"{lines} lines that are"
-        return f"{how_many} not the protocol, beginning with {shorten(self._peer.first_noise)}" if lines else ""
+        return f"{how_many} not the protocol, beginning with {quote(self._peer.first_noise)}" if lines else ""
 
     def _on_notification(self, message: JsonRpcMessage, frame: bytes) -> None:
         name: str = message.method  # type: ignore[assignment]  # the peer checked it
@@ -153,7 +153,7 @@ class Dispatcher:
         try:
             params = read_object(entry[0].params, message.params)
         except InvalidParams as bad:
-            _log.warning("%s dropped: %s", shorten(name), shorten(bad.message))
+            _log.warning("%s dropped: %s", quote(name), quote(bad.message))
             return
         except Exception as error:  # raised by the type itself: it costs this message, not the connection
             self._requests.report(name, error)
@@ -204,7 +204,7 @@ class Dispatcher:
                 self._take_place(None, None, context, message.params)
                 self._requests.start(context, id, None, other, message.params)
             else:
-                self._refuse(id, MethodNotFound(f"no such method: {shorten(name)}", data={"method": name}))
+                self._refuse(id, MethodNotFound(f"no such method: {quote(name)}", data={"method": name}))
             return
         method, handler = entry
         try:

@@ -25,10 +25,10 @@ from duologue.jsonrpc.codec import decoded_bytes
 from duologue.jsonrpc.messages import Id
 from duologue.jsonrpc.peer import Peer
 from duologue.runtime.handlers import Context
-from duologue.runtime.log import shorten
 from duologue.runtime.pending_sessions import PendingSessions
 from duologue.runtime.queue_positions import release_position
 from duologue.runtime.tasks import TaskScope, is_current
+from duologue.sanitize import quote
 from duologue.schema.base import Method
 
 __all__ = ["MAX_REQUEST_BYTES", "IncomingRequests", "report"]
@@ -175,7 +175,7 @@ class IncomingRequests:
             if frame is not None:
                 await self._send(frame)
         except Exception as lost:
-            _log.debug("the answer to %s was not sent: %s", shorten(running.context.method), shorten(lost))
+            _log.debug("the answer to %s was not sent: %s", quote(running.context.method), quote(lost))
         finally:
             self._finish(running, result, is_success)
             # Taken in any case: what is to follow often refers to its context, a circle the collector does not see.
@@ -225,9 +225,9 @@ def report(method: str, error: BaseException, *, is_lost: bool) -> str:
     """
     mark = os.urandom(4).hex()  # the module for such things takes 5 ms to import
     if is_lost and _comes_of_loss(error):
-        _log.info("handling %s ended with the connection, reference %s", shorten(method), mark)
+        _log.info("handling %s ended with the connection, reference %s", quote(method), mark)
     else:
-        _log.error("handling %s failed, reference %s", shorten(method), mark, exc_info=error)
+        _log.error("handling %s failed, reference %s", quote(method), mark, exc_info=error)
     return mark
 
 

@@ -10,7 +10,9 @@ from typing import TypeAlias
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
-__all__ = ["FrameLog", "is_wanted", "shorten"]
+from duologue.sanitize import quote
+
+__all__ = ["FrameLog", "is_wanted"]
 
 _log = logging.getLogger("duologue.wire")
 _KEPT = 4096
@@ -34,12 +36,6 @@ def is_wanted() -> bool:
     return _log.isEnabledFor(logging.DEBUG)
 
 
-def shorten(value: object, limit: int = 200) -> str:
-    """Peer data for a log line: escaped, so that it cannot forge another line, and cut."""
-    text = ascii(value if value is None or isinstance(value, (str, bytes, int)) else str(value))
-    return text if len(text) <= limit else text[:limit] + "…"
-
-
 class FrameLog:
     """An observer of frames that writes one DEBUG line for each."""
 
@@ -56,13 +52,13 @@ class FrameLog:
         if outline.method is not UNSET:
             if outline.id is not UNSET:
                 self._remember((direction, outline.id))
-            id = "" if outline.id is UNSET else f" id={shorten(outline.id)}"
-            _log.debug("%s %s%s, %d bytes", arrow, shorten(outline.method), id, len(frame))
+            id = "" if outline.id is UNSET else f" id={quote(outline.id)}"
+            _log.debug("%s %s%s, %d bytes", arrow, quote(outline.method), id, len(frame))
             return
         started = self._started.pop(("in" if direction == "out" else "out", outline.id), None)
         took = "" if started is None else f", {(time.monotonic() - started) * 1000:.1f} ms"
         kind = "result" if outline.error is UNSET else "error"
-        _log.debug("%s %s id=%s, %d bytes%s", arrow, kind, shorten(outline.id), len(frame), took)
+        _log.debug("%s %s id=%s, %d bytes%s", arrow, kind, quote(outline.id), len(frame), took)
 
     def _remember(self, key: _Request) -> None:
         self._started[key] = time.monotonic()

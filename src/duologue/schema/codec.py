@@ -18,6 +18,7 @@ import msgspec.inspect
 from msgspec import DecodeError, Raw, UnsetType, ValidationError
 
 from duologue.errors import EncodeError, InvalidParams
+from duologue.sanitize import replace_lone_surrogates
 from duologue.schema.base import JsonValue, Model
 from duologue.schema.lenient import UnknownType, reader_for
 from duologue.schema.lenient_errors import Defaulted, Rejected, is_array, is_object
@@ -232,7 +233,7 @@ def _parse_with_repairs(raw: Source, problem: str) -> JsonValue:
 
 def _repaired(value: JsonValue) -> JsonValue:
     if isinstance(value, str):
-        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        return replace_lone_surrogates(value)
     if is_array(value):
         return [_repaired(item) for item in value]
     if is_object(value):

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeAlias, TypeGuard
 
+from duologue.sanitize import shorten
 from duologue.schema.base import JsonObject, JsonValue
 
 __all__ = [
     "JSON_NAMES",
+    "MAX_KEY",
     "Defaulted",
     "Path",
     "Reader",
@@ -19,7 +21,6 @@ __all__ = [
     "json_object",
     "mismatch",
     "path_text",
-    "shortened",
 ]
 
 Path: TypeAlias = tuple[Any, ...] | None
@@ -50,7 +51,8 @@ class Rejected(Exception):
 
 
 JSON_NAMES = {str: "str", int: "int", float: "float", bool: "bool", dict: "object", list: "array", type(None): "null"}
-_LONGEST = 64  # a path goes into an error message; a hostile key must not
+MAX_KEY = 64
+"""Characters of a key or value from outside that an error message may contain."""
 
 
 def path_text(path: Path) -> str:
@@ -60,16 +62,11 @@ def path_text(path: Path) -> str:
         path, key = path
         if isinstance(key, int):
             parts.append(f"[{key}]")
-        elif key.isidentifier() and len(key) <= _LONGEST:
+        elif key.isidentifier() and len(key) <= MAX_KEY:
             parts.append(f".{key}")
         else:
-            parts.append(f"[{shortened(key)!r}]")
+            parts.append(f"[{shorten(key, MAX_KEY)!r}]")
     return "$" + "".join(reversed(parts))
-
-
-def shortened(text: str) -> str:
-    """Text from outside, cut to what an error message may carry."""
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
 
 
 def mismatch(expected: str, value: JsonValue) -> str:

@@ -7,8 +7,9 @@ from typing import Any
 
 from msgspec import inspect
 
+from duologue.sanitize import shorten
 from duologue.schema.base import JsonValue
-from duologue.schema.lenient_errors import JSON_NAMES, Defaulted, Path, Reader, Rejected, mismatch, shortened
+from duologue.schema.lenient_errors import JSON_NAMES, MAX_KEY, Defaulted, Path, Reader, Rejected, mismatch
 
 __all__ = ["exact", "literal", "number", "string"]
 
@@ -67,7 +68,7 @@ def literal(values: tuple[Any, ...]) -> Reader:
         if not isinstance(value, str):
             raise Rejected(path, mismatch("str", value))
         if value not in known:
-            raise Rejected(path, f"expected {expected}, got {shortened(value)!r}")
+            raise Rejected(path, f"expected {expected}, got {shorten(value, MAX_KEY)!r}")
         return known[value]  # the very object that msgspec compares defaults with
 
     return read

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ from msgspec import UNSET, Struct, UnsetType
 from duologue.conversation.content import Content
 from duologue.conversation.updates import Update
 from duologue.errors import EncodeError
+from duologue.sanitize import replace_lone_surrogates
 
 __all__ = [
     "Batch",
@@ -127,7 +127,6 @@ class SessionRecords(ABC):
 
 
 _encode = msgspec.json.Encoder().encode
-_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def encode_body(value: Update | TurnBegan | TurnEnded) -> bytes:
@@ -140,6 +139,6 @@ def encode_body(value: Update | TurnBegan | TurnEnded) -> bytes:
         return _encode(value)
     except UnicodeEncodeError:
         text = json.dumps(msgspec.to_builtins(value), ensure_ascii=False)
-        return _LONE_SURROGATE.sub("\ufffd", text).encode()
+        return replace_lone_surrogates(text).encode()
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
         raise EncodeError(f"cannot be kept as JSON: {error}") from error

@@ -11,14 +11,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import TypeGuard, TypeVar
 
 import msgspec
 from msgspec import UNSET
 
 from duologue.conversation.builders import TerminalBuffer, patched_meta
-from duologue.conversation.content import Content, TextContent
+from duologue.conversation.content import Content, TextContent, merge_text
 from duologue.conversation.updates import (
     CommandsUpdate,
     CompactionChunk,
@@ -39,6 +39,7 @@ from duologue.conversation.updates import (
     Update,
     UsageUpdate,
 )
+from duologue.conversation.work_state import FINAL_STATUSES
 
 __all__ = ["MERGED_CHARACTERS", "ChunkMerger", "UpdateMerger", "as_interrupted", "entity_of", "shows_at_start"]
 
@@ -62,8 +63,6 @@ _THE_ONLY_ONE: dict[type, str] = {
     InfoUpdate: "info",
     UsageUpdate: "usage",
 }
-
-_FINAL = {"completed", "failed", "cancelled"}
 
 
 def entity_of(update: Update) -> str | None:
@@ -94,9 +93,9 @@ def shows_at_start(entity: str) -> bool:
 
 def as_interrupted(update: Update) -> Update:
     """What became of something when its turn was cut off: work that had not ended failed."""
-    if isinstance(update, ToolCallUpdate) and update.status not in _FINAL:
+    if isinstance(update, ToolCallUpdate) and update.status not in FINAL_STATUSES:
         return msgspec.structs.replace(update, status="failed")
-    if isinstance(update, CompactionUpdate) and update.status not in _FINAL:
+    if isinstance(update, CompactionUpdate) and update.status not in FINAL_STATUSES:
         return msgspec.structs.replace(update, status="failed", error="interrupted")
     return update
 
@@ -153,10 +152,10 @@ class UpdateMerger:
             case CompactionUpdate() as compaction:
                 # A summary belongs to a compaction that was completed; half of one is worth nothing.
                 is_told = compaction.status == "completed" and self._content
-                summary = list(_joined(self._content)) if is_told else UNSET
+                summary = merge_text(self._content, _plain_text) if is_told else UNSET
                 return msgspec.structs.replace(compaction, summary=summary)
             case SessionMessageUpdate() as message:
-                return msgspec.structs.replace(message, content=list(_joined(self._content)) or UNSET)
+                return msgspec.structs.replace(message, content=merge_text(self._content, _plain_text) or UNSET)
             case TerminalUpdate() as terminal:
                 return msgspec.structs.replace(terminal, output=self._printed.terminal.output or UNSET)
             case whole:
@@ -211,20 +210,9 @@ def _replaced(content: list[Content], replacement: list[Content] | None | msgspe
     return content if isinstance(replacement, msgspec.UnsetType) else [*(replacement or ())]
 
 
-def _joined(content: Sequence[Content]) -> Iterator[Content]:
-    """The same content with neighbouring plain texts made one."""
-    texts: list[str] = []
-    for block in content:
-        if _is_plain(block):
-            texts.append(block.text)
-            continue
-        if texts:
-            yield TextContent("".join(texts))
-            texts = []
-        yield block
-    if texts:
-        yield TextContent("".join(texts))
-
-
 def _is_plain(content: Content) -> TypeGuard[TextContent]:
     return isinstance(content, TextContent) and content.annotations is None and content.meta is None
+
+
+def _plain_text(content: Content) -> bool | None:
+    return True if _is_plain(content) else None

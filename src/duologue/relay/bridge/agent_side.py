@@ -10,6 +10,7 @@ from duologue.conversation.content import AudioContent, Content, ImageContent, J
 from duologue.conversation.session_setup import Implementation, SessionInfo, SessionParams
 from duologue.conversation.settings import ConfigOption
 from duologue.conversation.updates import Update
+from duologue.conversation.work_state import STOP_REASONS
 from duologue.errors import ConnectionLost, InvalidParams, MethodNotFound, RequestError, ResourceNotFound
 from duologue.protocol.interfaces import AgentProxy, ClientProxy
 from duologue.protocol.meta import RequestMeta
@@ -27,7 +28,6 @@ from duologue.relay.bridge.state import BridgeState
 
 __all__ = ["BridgeAgentHandler"]
 
-STOP_REASONS = ("end_turn", "max_tokens", "max_turn_requests", "refusal", "cancelled")
 """What version 1 has words for."""
 
 

@@ -81,7 +81,7 @@ class AutoBridge:
     async def _agent_for(self, editor: _Begun, first: bytes) -> _Begun | None:
         """An agent that has answered the editor in its version, if it does."""
         shape = read_envelope(first)
-        if shape is None or shape.method != "initialize" or not isinstance(shape.id, (int, str)):
+        if shape is None or shape.method != "initialize" or (id := shape.request_id) is None:
             return None
         try:
             agent = _Begun(self._open_agent(), [])
@@ -90,7 +90,7 @@ class AutoBridge:
             return None  # the bridge says what is wrong, in an answer
         try:
             agent.send(strip_newlines(first))
-            is_right = await self._is_right(agent, editor, shape.id)
+            is_right = await self._is_right(agent, editor, id)
         except ConnectionLost:
             is_right = False
         except BaseException:
@@ -117,7 +117,7 @@ async def _answer(agent: _Begun, id: Id) -> bytes | None:
         while frames := await agent.receive_more():
             for frame in frames:
                 shape = read_envelope(frame)
-                if shape is not None and not isinstance(shape.method, str) and shape.id == id:
+                if shape is not None and shape.response_id == id:
                     return frame
     return None
 

@@ -24,14 +24,14 @@ class RequestIdMap:
 
     def _note(self, frame: bytes) -> None:
         shape = read_envelope(frame)
-        if shape is None or not isinstance(shape.method, str) or not isinstance(shape.id, (int, str)):
+        if shape is None or (id := shape.request_id) is None:
             return
         try:
             asked = current_request().id
         except LookupError:
             return  # nobody asked us to ask
         if asked is not None:
-            self._known[shape.id] = asked
+            self._known[id] = asked
         if len(self._known) > MOST:
             del self._known[next(iter(self._known))]
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 from msgspec import UNSET, Struct, structs
 
-from duologue.conversation.builders import joined, patched_meta
-from duologue.conversation.content import Content, TextContent
+from duologue.conversation.builders import patched_meta
+from duologue.conversation.content import Content, TextContent, merge_text
 from duologue.conversation.downgrade import V1Downgrader
 from duologue.conversation.items import Compaction, ToolCall
 from duologue.conversation.session_setup import SessionInfo, SessionParams
@@ -134,7 +134,7 @@ class BridgedSession:
         """Whether the editor has said this itself: it would be shown twice."""
         if isinstance(update, MessageChunk):
             return update.message_id in self._echoes or any(update.content in prompt for prompt in self.prompts)
-        is_echo = isinstance(update.content, list) and joined(update.content) in map(joined, self.prompts)
+        is_echo = isinstance(update.content, list) and merge_text(update.content) in map(merge_text, self.prompts)
         if is_echo:
             self._echoes.add(update.message_id)
         return is_echo or update.message_id in self._echoes

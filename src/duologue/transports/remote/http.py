@@ -135,14 +135,12 @@ class HttpTransport(Transport):
         if self._is_ended:
             return
         shape = read_envelope(event.data)
-        if shape is None or not isinstance(shape.id, int | str):
-            self._hand_over(event.data)
-        elif isinstance(shape.method, str):
-            if stream.session is not None:
-                self._asked[shape.id] = stream.session
-            self._hand_over(event.data)
-        else:
-            self._answered(stream, event, shape, self._sent.pop(shape.id, None))
+        if shape is not None and (id := shape.response_id) is not None:
+            self._answered(stream, event, shape, self._sent.pop(id, None))
+            return
+        if shape is not None and (id := shape.request_id) is not None and stream.session is not None:
+            self._asked[id] = stream.session
+        self._hand_over(event.data)
 
     def _answered(self, stream: EventStream, event: Event, shape: Envelope, request: Envelope | None) -> None:
         if shape.made_session is not None:
@@ -235,8 +233,8 @@ class HttpTransport(Transport):
                 self._refuse(shape, NO_SUCH_SESSION, refusal)
                 return
             headers[SESSION] = session
-            if isinstance(shape.id, int | str) and isinstance(shape.method, str):
-                self._sent[shape.id] = shape
+            if (id := shape.request_id) is not None:
+                self._sent[id] = shape
         reply = await self._deliver(frame, headers)
         if not reply.is_good:
             self._refused(shape, session, reply)
@@ -253,7 +251,7 @@ class HttpTransport(Transport):
         except httpx2.HTTPError as error:
             raise unreachable(self.address.url, error) from error
         answer = read_envelope(reply.body)
-        if answer is None or answer.id != shape.id or isinstance(answer.method, str):
+        if answer is None or not answer.is_response or answer.id != shape.id:
             raise unreachable(self.address.url, reply)
         body = self._greeting.incoming(reply.body)
         if reply.is_good and self._greeting.is_over:
@@ -264,9 +262,8 @@ class HttpTransport(Transport):
         self._hand_over(body)
 
     def _session_of(self, shape: Envelope) -> str | None:
-        if isinstance(shape.method, str):
-            return shape.session
-        return self._asked.pop(shape.id, None) if isinstance(shape.id, int | str) else None
+        id = shape.response_id
+        return shape.session if id is None else self._asked.pop(id, None)
 
     async def _prepare(self, session: str) -> str | None:
         """Listen to a session before we speak in it; returns why that cannot be."""
@@ -351,10 +348,10 @@ class HttpTransport(Transport):
 
     def _refuse(self, shape: Envelope, code: int, message: str, data: Any = None) -> None:
         """Answer a request of ours in place of the server."""
-        if isinstance(shape.id, int | str) and isinstance(shape.method, str):
+        if (id := shape.request_id) is not None:
             error = {"code": code, "message": message} | ({} if data is None else {"data": data})
-            self._hand_over(msgspec.json.encode({"jsonrpc": "2.0", "id": shape.id, "error": error}))
-        elif isinstance(shape.method, str):
+            self._hand_over(msgspec.json.encode({"jsonrpc": "2.0", "id": id, "error": error}))
+        elif shape.is_notification:
             _log.warning("the server did not take %s: %a", shape.method, message)
         else:
             raise ConnectionLost(f"the server did not take our answer: {message}")

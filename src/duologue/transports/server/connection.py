@@ -84,8 +84,8 @@ class ServerConnection(Transport):
         shape = read_envelope(frame)
         self.last_active = self._loop.time()
         self.numbers.sent(len(frame))
-        if shape is not None and not isinstance(shape.method, str) and isinstance(shape.id, (int, str)):
-            self._is_answer(frame, shape, shape.id)
+        if shape is not None and (id := shape.response_id) is not None:
+            self._is_answer(frame, shape, id)
         else:
             self.route(frame, shape)
         self.check_limit()
@@ -134,13 +134,13 @@ class ServerConnection(Transport):
         self.numbers.received(len(frame))
         if self.is_over:
             return
-        if shape is not None and isinstance(shape.method, str) and isinstance(shape.id, (int, str)):
-            if (error := self._objection(shape.id, shape.method, shape.session)) is not None:
+        if shape is not None and (id := shape.request_id) is not None:
+            if (error := self._objection(id, str(shape.method), shape.session)) is not None:
                 self.refuse(shape, error)
                 return
             if self._first_id is None:
-                self._first_id = shape.id
-            self.running.add(shape.id, shape)
+                self._first_id = id
+            self.running.add(id, shape)
         if self.on_frames is not None and not self._arrived and self.on_frames([frame]):
             return
         self._arrived.append(frame)
@@ -159,7 +159,7 @@ class ServerConnection(Transport):
 
     def refuse(self, request: Envelope | None, error: RequestError) -> None:
         """Answer a message of the client that the agent does not get."""
-        id = request.id if request is not None and isinstance(request.id, (int, str)) else None
+        id = None if request is None else request.request_id
         id = id if id is None or is_legal_id(id) else None
         frame = serialize_error(id, error)
         self.numbers.sent(len(frame))

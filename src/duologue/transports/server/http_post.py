@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+from msgspec import UNSET
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
@@ -106,7 +107,7 @@ class HttpRequestHandler:
             raise RequestRejected(408, "the message took too long to arrive") from None
 
     async def _initialize(self, frame: bytes, shape: Envelope) -> Response:
-        if not isinstance(shape.id, (int, str)):
+        if (id := shape.request_id) is None:
             raise _invalid(400, "initialize is a request, and has an id")
         if not self._connections.can_open:
             raise RequestRejected(503, "no more connections at the moment", {"Retry-After": "5"})
@@ -119,10 +120,10 @@ class HttpRequestHandler:
                 answer = await held.welcome()
         except TimeoutError:
             held.end()
-            error = serialize_error(shape.id, InternalError("the agent did not answer in time"))
+            error = serialize_error(id, InternalError("the agent did not answer in time"))
             raise RequestRejected(504, "the agent did not answer in time", body=error) from None
         if answer is None:
-            error = serialize_error(shape.id, InternalError("the agent ended before it answered"))
+            error = serialize_error(id, InternalError("the agent ended before it answered"))
             raise RequestRejected(500, "the agent ended before it answered", body=error)
         reply = read_envelope(answer)
         if reply is None or reply.is_error:
@@ -137,11 +138,11 @@ class HttpRequestHandler:
             Refusal: It does not.
         """
         said = self._one(SESSION)
-        if isinstance(shape.method, str):
+        if shape.method is not UNSET:
             meant = shape.session
             is_free = shape.method in NEED_NO_OPEN_SESSION
         else:
-            meant = held.answers(shape.id) if isinstance(shape.id, (int, str)) else None
+            meant = None if (id := shape.response_id) is None else held.answers(id)
             is_free = True
         if meant is None:
             return
@@ -171,8 +172,8 @@ class HttpRequestHandler:
                 raise _invalid(400, "Duologue-Message counts from 1")
             if not held.is_new(int(number)):
                 return
-        if not isinstance(shape.method, str) and isinstance(shape.id, (int, str)):
-            held.asked.answered(shape.id)
+        if (id := shape.response_id) is not None:
+            held.asked.answered(id)
         held.deliver(frame, shape)
 
     # --- GET and DELETE

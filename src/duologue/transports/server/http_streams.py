@@ -94,8 +94,8 @@ class HttpServerConnection(ServerConnection):
 
     def route(self, frame: bytes, shape: Envelope | None) -> None:
         session = None if shape is None else shape.session
-        if shape is not None and isinstance(shape.method, str) and isinstance(shape.id, (int, str)):
-            self.asked.add(shape.id, session)
+        if shape is not None and (id := shape.request_id) is not None:
+            self.asked.add(id, session)
         self._append(session, frame)
 
     def route_answer(self, frame: bytes, shape: Envelope, request: Envelope | None) -> None:
