@@ -1,7 +1,7 @@
-"""Tools for testing agents and clients: the pytest plugin, and scripted peers that play a scenario.
+"""Tools for testing agents and clients: the pytest fixture `acp`, and scripted agents that play a scenario.
 
-Scenarios speak raw frames, so that they can also send what no correct implementation would. The built-in agent and both
-sides do not import this package; programs and tests do.
+Importing this package loads neither pytest nor the modules below. The built-in agent and both sides do not import it;
+programs and tests do.
 """
 
 from __future__ import annotations
@@ -12,10 +12,19 @@ from duologue.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from duologue.builtin.agent import builtin_agent as builtin_agent
+    from duologue.testing.agent_tester import AgentTester as AgentTester
     from duologue.testing.scenario import Scenario as Scenario
     from duologue.testing.scenario import ScenarioFailed as ScenarioFailed
+    from duologue.testing.scenario import play as play
+    from duologue.testing.script import Script as Script
+    from duologue.testing.script import Step as Step
 else:
     __all__, __getattr__, __dir__ = lazy_exports(
         __name__,
-        {"duologue.builtin.agent": "builtin_agent", "duologue.testing.scenario": "Scenario ScenarioFailed"},
+        {
+            "duologue.builtin.agent": "builtin_agent",
+            "duologue.testing.agent_tester": "AgentTester",
+            "duologue.testing.scenario": "Scenario ScenarioFailed play",
+            "duologue.testing.script": "Script Step",
+        },
     )

@@ -1,0 +1,218 @@
+"""The pytest plugin as a project of its own would use it: every test here runs pytest in a directory elsewhere."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+AGENT = """\
+import asyncio, os, sys
+from pathlib import Path
+import pytest
+from duologue import Agent, Turn
+
+class Watched(Agent):
+    is_served = False
+
+    async def serve(self, transport, **options):
+        self.is_served = True
+        try:
+            await super().serve(transport, **options)
+        finally:
+            self.is_served = False
+
+agent = Watched("watched")
+
+@agent.on_prompt
+async def answer(turn: Turn):
+    await turn.say(turn.text.upper())
+
+async def echo(prompt):
+    yield prompt
+"""
+
+ASYNCIO_STRICT = "[pytest]\nasyncio_mode = strict\nasyncio_default_fixture_loop_scope = function\n"
+ASYNCIO_AUTO = ASYNCIO_STRICT.replace("strict", "auto")
+
+
+def run_pytest(folder: Path, tests: str, ini: str = ASYNCIO_AUTO, *arguments: str) -> tuple[int, str]:
+    """Run tests outside the repository; return the exit code and what pytest printed."""
+    (folder / "pytest.ini").write_text(ini)
+    (folder / "test_it.py").write_text(tests)
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:langsmith_plugin", *arguments]
+    ended = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=100, check=False)
+    return ended.returncode, ended.stdout + ended.stderr
+
+
+def test_an_agent_and_a_function_are_tested_in_memory(tmp_path: Path) -> None:
+    tests = (
+        AGENT
+        + """
+async def test_agent(acp, tmp_path):
+    session = await acp.new_session(agent)
+    turn = await session.prompt("hello")
+    assert (turn.stop_reason, turn.text) == ("end_turn", "HELLO")
+    assert Path(session.cwd) == tmp_path
+
+class TestFunction:
+    async def test_function(self, acp):
+        assert await (await acp.new_session(echo)).ask("hello") == "hello"
+
+def test_the_agent_was_closed_after_its_test():
+    assert not agent.is_served
+"""
+    )
+    code, output = run_pytest(tmp_path, tests)
+
+    assert (code, "3 passed" in output) == (0, True), output
+
+
+def test_an_agent_is_closed_when_the_test_fails(tmp_path: Path) -> None:
+    tests = (
+        AGENT
+        + """
+async def test_it(acp):
+    session = await acp.new_session(agent)
+    assert agent.is_served
+    async with session.prompt("hello"):
+        assert False, "planted"
+
+def test_the_agent_was_closed_after_its_test():
+    assert not agent.is_served
+"""
+    )
+    code, output = run_pytest(tmp_path, tests)
+
+    assert (code, "1 failed, 1 passed" in output) == (1, True), output
+    assert "AssertionError: planted" in output
+
+
+def test_a_fixture_of_a_project_may_open_the_session(tmp_path: Path) -> None:
+    tests = (
+        AGENT
+        + """
+import pytest_asyncio
+
+@pytest_asyncio.fixture
+async def session(acp):
+    return await acp.new_session(agent)
+
+@pytest.mark.asyncio
+async def test_async(session):
+    assert await session.ask("hello") == "HELLO"
+
+def test_sync(session):
+    assert agent.is_served
+
+def test_the_agent_was_closed_after_its_test():
+    assert not agent.is_served
+"""
+    )
+    code, output = run_pytest(tmp_path, tests, ASYNCIO_STRICT)
+
+    assert (code, "3 passed" in output) == (0, True), output
+
+
+def test_anyio_runs_the_tests_just_as_well(tmp_path: Path) -> None:
+    tests = (
+        AGENT
+        + """
+pytestmark = pytest.mark.anyio
+
+@pytest.fixture
+def anyio_backend():
+    return "asyncio"
+
+@pytest.fixture
+async def session(acp):
+    return await acp.new_session(agent)
+
+async def test_fixture(session):
+    assert await session.ask("hello") == "HELLO"
+
+async def test_direct(acp):
+    assert await (await acp.new_session(echo)).ask("hello") == "hello"
+
+def test_the_agent_was_closed_after_its_test():
+    assert not agent.is_served
+"""
+    )
+    code, output = run_pytest(tmp_path, tests, "", "-p", "no:asyncio")
+
+    assert (code, "3 passed" in output) == (0, True), output
+
+
+def test_a_command_is_stopped_at_the_end_of_the_test(tmp_path: Path) -> None:
+    (tmp_path / "agent.py").write_text(
+        "import os, duologue\nasync def answer(prompt: str):\n    yield str(os.getpid())\nduologue.run(answer)\n"
+    )
+    tests = (
+        AGENT
+        + """
+pids = []
+
+async def test_command(acp):
+    session = await acp.new_session([sys.executable, "agent.py"])
+    pids.append(int(await session.ask("which process?")))
+    os.kill(pids[0], 0)
+
+def test_it_was_stopped():
+    with pytest.raises(ProcessLookupError):
+        os.kill(pids[0], 0)
+"""
+    )
+    code, output = run_pytest(tmp_path, tests)
+
+    assert (code, "2 passed" in output) == (0, True), output
+
+
+def test_a_scenario_and_several_sessions_can_be_connected_to(tmp_path: Path) -> None:
+    tests = (
+        AGENT
+        + """
+from duologue.testing import Scenario, Script, Step
+
+async def test_scenario(acp):
+    script = Script(step=[Step(expect="session/prompt"), Step(reply={"result": {"stopReason": "max_tokens"}})])
+    session = await acp.new_session(Scenario(script))
+    assert (await session.prompt("hello")).stop_reason == "max_tokens"
+
+async def test_sessions(acp, tmp_path):
+    remote = await acp.connect(agent)
+    sessions = [await remote.new_session(tmp_path) for _ in range(2)]
+    assert [await session.ask(word) for session, word in zip(sessions, "ab")] == ["A", "B"]
+"""
+    )
+    code, output = run_pytest(tmp_path, tests)
+
+    assert (code, "2 passed" in output) == (0, True), output
+
+
+def test_a_suite_that_does_not_use_the_plugin_loads_nothing_for_it(tmp_path: Path) -> None:
+    tests = """
+import sys
+
+def test_nothing_is_loaded():
+    loaded = {name for name in sys.modules if name.startswith(("duologue", "msgspec"))}
+    assert loaded == {"duologue", "duologue.lazy_exports", "duologue.testing", "duologue.testing.plugin"}
+"""
+    code, output = run_pytest(tmp_path, tests)
+
+    assert (code, "1 passed" in output) == (0, True), output
+
+
+def test_importing_the_package_imports_no_pytest() -> None:
+    code = "import sys; from duologue.testing import Scenario, AgentTester; assert 'pytest' not in sys.modules"
+
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+def test_the_example_passes(tmp_path: Path) -> None:
+    tests = (EXAMPLES / "test_an_agent.py").read_text("utf-8")
+
+    code, output = run_pytest(tmp_path, tests, ASYNCIO_STRICT)
+
+    assert (code, "3 passed" in output) == (0, True), output
