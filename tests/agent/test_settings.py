@@ -207,5 +207,5 @@ def test_a_declaration_that_makes_no_sense_is_refused_when_it_is_written() -> No
         choice("a", default="b")
     knobs = Knobs({"mode": "act", "model": "gone", "nope": "x", "web": "yes"})
     assert knobs.values == {"mode": "act", "model": "large", "effort": "low", "web": True}
-    with pytest.raises(AttributeError, match=r"turn\.set\(mode"):
+    with pytest.raises(AttributeError, match=r"turn\.set_option\(mode"):
         knobs.mode = "plan"
