@@ -1,4 +1,4 @@
-"""An agent on the official Python SDK: reads a note, asks before it changes it. `agent.py` is the same with duologue."""
+"""An agent on the official Python SDK: reads a note, asks before it changes it. `agent.py` is its duologue version."""
 
 # pyright: basic, reportMissingImports=false
 # mypy: ignore-errors
