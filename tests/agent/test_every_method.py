@@ -13,7 +13,7 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from duologue.protocol.v1.settings import setting_from_wire
+from duologue.protocol.v1.settings import config_option_from_wire
 from duologue.schema import legacy, v1
 from duologue.schema.base import Method
 from tests.agent.complete import Desk, StatsQuery, complete_agent
@@ -83,7 +83,7 @@ async def test_an_agent_answers_session_set_config_option(request_: Any, tmp_pat
         params = request_(session_id=await editor.new(), config_id=key, value=value)
         result = await editor.connection.request(v1.SESSION_SET_CONFIG_OPTION, params)
 
-        options = [setting_from_wire(option) for option in result.config_options]
+        options = [config_option_from_wire(option) for option in result.config_options]
         assert [option.setting_id for option in options if option.value == value] == [key]
 
 

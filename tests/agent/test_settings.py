@@ -12,7 +12,7 @@ from duologue.agent.settings import Settings, choice, toggle
 from duologue.agent.turn import Turn
 from duologue.conversation.settings import Option
 from duologue.errors import InvalidParams
-from duologue.protocol.v1.settings import setting_from_wire
+from duologue.protocol.v1.settings import config_option_from_wire
 from duologue.schema import legacy, v1
 from tests.agent.wire_client import Editor, agent_with, editor_for
 
@@ -36,7 +36,7 @@ class Knobs(Base):
 
 
 def values(options: list[v1.SessionConfigOption] | None) -> dict[str, Any]:
-    settings = [setting_from_wire(option) for option in options or []]
+    settings = [config_option_from_wire(option) for option in options or []]
     return {setting.setting_id: setting.value for setting in settings}
 
 

@@ -10,7 +10,7 @@ import pytest
 from duologue.agent.settings import Settings, choice, toggle
 from duologue.agent.turn import Turn
 from duologue.errors import InternalError, RequestError
-from duologue.protocol.v1.settings import setting_from_wire
+from duologue.protocol.v1.settings import config_option_from_wire
 from duologue.runtime.handlers import Context
 from duologue.schema import v1
 from tests.agent.wire_client import agent_with, editor_for
@@ -221,7 +221,10 @@ async def test_modes_and_options_come_from_one_declaration_and_stay_in_step(tmp_
         opened = await editor.connection.request(v1.SESSION_NEW, request)
         assert opened.modes is not None
         assert opened.modes.current_mode_id == "ask"
-        assert [setting_from_wire(option).setting_id for option in opened.config_options or []] == ["mode", "deep"]
+        assert [config_option_from_wire(option).setting_id for option in opened.config_options or []] == [
+            "mode",
+            "deep",
+        ]
 
         session = opened.session_id
         await editor.connection.request(
@@ -237,7 +240,7 @@ async def test_modes_and_options_come_from_one_declaration_and_stay_in_step(tmp_
             v1.SESSION_SET_CONFIG_OPTION,
             v1.SetSessionConfigOptionBoolean(session_id=session, config_id="deep", value=False),
         )
-        assert [setting_from_wire(option).value for option in answered.config_options] == ["ask", False]
+        assert [config_option_from_wire(option).value for option in answered.config_options] == ["ask", False]
         for bad in (
             v1.SetSessionConfigOptionId(session_id=session, config_id="mode", value="nope"),
             v1.SetSessionConfigOptionId(session_id=session, config_id="nope", value="ask"),

@@ -27,9 +27,10 @@ from duologue.conversation.updates import (
     decode_update,
     encode_update,
 )
+from duologue.protocol.shared.session_setup import session_params_from_wire, session_params_to_wire
 from duologue.protocol.v1 import content, updates
 from duologue.protocol.v1 import session_setup as setup
-from duologue.protocol.v1.settings import modes_from_wire, modes_to_wire, setting_from_wire, setting_to_wire
+from duologue.protocol.v1.settings import config_option_from_wire, config_option_to_wire, modes_from_wire, modes_to_wire
 from duologue.schema import v1
 from duologue.schema.codec import decode, encode
 from tests.wire.vectors import vectors
@@ -79,23 +80,25 @@ def test_every_block_means_the_same_after_the_round_trip(wire: Any) -> None:
 def test_the_set_up_of_a_session_means_the_same_after_the_round_trip(definition: str) -> None:
     for wire in wires(definition):
         request = decode(getattr(v1, definition), msgspec.json.encode(wire))
-        meaning = setup.setup_from_wire(request)
+        meaning = session_params_from_wire(v1, request, content.blocks_from_wire)
+        written = session_params_to_wire(v1, meaning, content.blocks_to_wire)
 
-        assert canonical(setup.servers_to_wire(meaning.mcp_servers)) == canonical(request.mcp_servers)
-        prompt = setup.system_prompt_to_wire(meaning.system_prompt)
-        assert canonical(prompt) == canonical(request.system_prompt)
+        assert written["cwd"] == request.cwd
+        assert written["additional_directories"] == request.additional_directories
+        assert canonical(written["mcp_servers"]) == canonical(request.mcp_servers)
+        assert canonical(written["system_prompt"]) == canonical(request.system_prompt)
 
 
 def test_capabilities_mean_the_same_after_the_round_trip() -> None:
     for wire in wires("InitializeRequest"):
         caps = decode(v1.InitializeRequest, msgspec.json.encode(wire)).client_capabilities
-        meaning = setup.client_features_from_wire(caps)
-        assert setup.client_features_from_wire(setup.client_features_to_wire(meaning)) == meaning
+        meaning = setup.client_capabilities_from_wire(caps)
+        assert setup.client_capabilities_from_wire(setup.client_capabilities_to_wire(meaning)) == meaning
     for wire in wires("InitializeResponse"):
         answer = decode(v1.InitializeResponse, msgspec.json.encode(wire))
-        features = setup.agent_features_from_wire(answer.agent_capabilities)
-        assert setup.agent_features_from_wire(setup.agent_features_to_wire(features)) == features
-        methods = [setup.login_to_wire(setup.login_from_wire(method)) for method in answer.auth_methods]
+        features = setup.agent_capabilities_from_wire(answer.agent_capabilities)
+        assert setup.agent_capabilities_from_wire(setup.agent_capabilities_to_wire(features)) == features
+        methods = [setup.auth_method_to_wire(setup.auth_method_from_wire(method)) for method in answer.auth_methods]
         assert canonical(methods) == canonical(answer.auth_methods)
 
 
@@ -105,7 +108,7 @@ def test_modes_and_options_mean_the_same_after_the_round_trip() -> None:
         answer = decode(v1.NewSessionResponse, msgspec.json.encode(wire))
         assert canonical(modes_to_wire(modes_from_wire(answer.modes))) == canonical(answer.modes)
         for option in answer.config_options or []:
-            assert canonical(setting_to_wire(setting_from_wire(option))) == canonical(option)
+            assert canonical(config_option_to_wire(config_option_from_wire(option))) == canonical(option)
             seen += 1
     assert seen
 
@@ -160,4 +163,4 @@ def test_an_unknown_setting_that_came_by_version_2_has_the_id_this_one_asks_for(
         setting_id="h", name="Heat", kind="_dial", other={"type": "_dial", "configId": "h", "name": "H"}
     )
 
-    assert canonical(setting_to_wire(setting)) == {"type": "_dial", "name": "H", "id": "h"}
+    assert canonical(config_option_to_wire(setting)) == {"type": "_dial", "name": "H", "id": "h"}

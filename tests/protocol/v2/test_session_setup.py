@@ -11,6 +11,14 @@ import pytest
 from duologue.conversation import session_setup as s
 from duologue.conversation.content import Annotations, Icon, ResourceLink, TextContent
 from duologue.conversation.settings import ConfigOption, Mode, Modes, Option, OptionGroup
+from duologue.protocol.shared.session_setup import (
+    implementation_from_wire,
+    servers_to_wire,
+    session_info_from_wire,
+    session_info_to_wire,
+    session_params_from_wire,
+    session_params_to_wire,
+)
 from duologue.protocol.v2 import content
 from duologue.protocol.v2 import session_setup as setup
 from duologue.protocol.v2 import settings as configuration
@@ -77,53 +85,53 @@ def test_what_version_1_allows_of_content_is_written_as_it_can_be() -> None:
 def test_who_does_not_say_who_it_is_is_unknown() -> None:
     party = s.Implementation("a", "1", "A", {"k": 1})
 
-    assert setup.party_from_wire(setup.party_to_wire(party)) == party
-    assert setup.party_to_wire(None) == v2.Implementation(name="unknown", version="unknown")
+    assert implementation_from_wire(setup.implementation_to_wire(party)) == party
+    assert setup.implementation_to_wire(None) == v2.Implementation(name="unknown", version="unknown")
 
 
 def test_what_the_two_ends_can_do_means_the_same_after_the_round_trip() -> None:
     for wire in golden("InitializeRequest") + generated("InitializeRequest"):
-        features = setup.client_features_from_wire(read("InitializeRequest", wire).capabilities)
-        assert setup.client_features_from_wire(setup.client_features_to_wire(features)) == features
+        features = setup.client_capabilities_from_wire(read("InitializeRequest", wire).capabilities)
+        assert setup.client_capabilities_from_wire(setup.client_capabilities_to_wire(features)) == features
     for wire in golden("InitializeResponse") + generated("InitializeResponse"):
         answer = read("InitializeResponse", wire)
         if answer.capabilities.session is None:
             continue
-        offered = setup.agent_features_from_wire(answer.capabilities, has_logins=True)
+        offered = setup.agent_capabilities_from_wire(answer.capabilities, has_logins=True)
         assert offered.logout
-        again = setup.agent_features_from_wire(setup.agent_features_to_wire(offered), has_logins=True)
+        again = setup.agent_capabilities_from_wire(setup.agent_capabilities_to_wire(offered), has_logins=True)
         assert again == offered
 
 
 @pytest.mark.rule(140)
 def test_sessions_come_with_all_that_belongs_to_them() -> None:
-    offered = setup.agent_features_to_wire(AgentCapabilities(mcp_stdio=False))
+    offered = setup.agent_capabilities_to_wire(AgentCapabilities(mcp_stdio=False))
     assert canonical(offered) == {"session": {}}
-    features = setup.agent_features_from_wire(offered)
+    features = setup.agent_capabilities_from_wire(offered)
     assert (features.load, features.resume, features.list, features.close, features.logout) == (True,) * 4 + (False,)
-    nothing = setup.agent_features_from_wire(v2.AgentCapabilities())
+    nothing = setup.agent_capabilities_from_wire(v2.AgentCapabilities())
     assert nothing == AgentCapabilities(mcp_stdio=False)
 
 
 def test_a_client_is_taken_to_know_what_everybody_knows_here() -> None:
-    features = setup.client_features_from_wire(v2.ClientCapabilities())
+    features = setup.client_capabilities_from_wire(v2.ClientCapabilities())
 
     assert features == ClientCapabilities(
         boolean_settings=True, notices=True, compaction=True, named_plans=True, subagents=True, shows_terminals=True
     )
-    assert canonical(setup.client_features_to_wire(features)) == {}
+    assert canonical(setup.client_capabilities_to_wire(features)) == {}
 
 
 def test_ways_to_log_in_mean_the_same_after_the_round_trip() -> None:
     for wire in golden("InitializeResponse") + generated("InitializeResponse"):
         methods = read("InitializeResponse", wire).auth_methods
-        written = [setup.login_to_wire(setup.login_from_wire(method)) for method in methods]
+        written = [setup.auth_method_to_wire(setup.auth_method_from_wire(method)) for method in methods]
         assert canonical(written) == with_maps(canonical(methods))
 
 
 def test_a_terminal_login_and_one_of_tomorrow_are_written_as_they_are() -> None:
     method = AuthMethod(method_id="t", name="T", is_terminal=True, args=["login"], env={"A": "1"})
-    assert canonical(setup.login_to_wire(method)) == {
+    assert canonical(setup.auth_method_to_wire(method)) == {
         "type": "terminal",
         "methodId": "t",
         "name": "T",
@@ -131,7 +139,7 @@ def test_a_terminal_login_and_one_of_tomorrow_are_written_as_they_are() -> None:
         "env": [{"name": "A", "value": "1"}],
     }
     wire = {"type": "_sso", "methodId": "x", "name": "X", "realm": 1}
-    unknown = setup.login_from_wire(read("AuthMethod", wire))
+    unknown = setup.auth_method_from_wire(read("AuthMethod", wire))
     assert unknown == AuthMethod(method_id="x", name="X", other=wire)
 
 
@@ -142,18 +150,18 @@ def test_a_terminal_login_and_one_of_tomorrow_are_written_as_they_are() -> None:
 def test_the_set_up_of_a_session_means_the_same_after_the_round_trip(definition: str) -> None:
     for wire in golden(definition) + generated(definition):
         request = read(definition, wire)
-        meaning = setup.setup_from_wire(request)
+        meaning = session_params_from_wire(v2, request, content.blocks_from_wire)
+        written = session_params_to_wire(v2, meaning, content.blocks_to_wire)
 
         assert (meaning.cwd, meaning.additional_directories) == (request.cwd, request.additional_directories)
         servers = with_maps(canonical(request.mcp_servers))
-        assert canonical(setup.servers_to_wire(meaning.mcp_servers)) == servers
-        prompt = setup.system_prompt_to_wire(meaning.system_prompt)
-        assert canonical(prompt) == canonical(request.system_prompt)
+        assert canonical(written["mcp_servers"]) == servers
+        assert canonical(written["system_prompt"]) == canonical(request.system_prompt)
 
 
 def test_a_server_behind_a_transport_that_is_no_more_is_still_told_of() -> None:
     server = s.SseMcpServer(name="old", url="https://x", headers={"A": "1"}, meta={"k": 1})
-    wire = canonical(setup.servers_to_wire([server, s.SseMcpServer(name="o", url="u")]))
+    wire = canonical(servers_to_wire(v2, [server, s.SseMcpServer(name="o", url="u")]))
 
     assert wire == [
         {"type": "sse", "name": "old", "url": "https://x", "headers": [{"name": "A", "value": "1"}], "_meta": {"k": 1}},
@@ -164,8 +172,8 @@ def test_a_server_behind_a_transport_that_is_no_more_is_still_told_of() -> None:
 def test_a_listed_session_means_the_same_after_the_round_trip() -> None:
     for wire in golden("ListSessionsResponse") + generated("ListSessionsResponse"):
         for info in read("ListSessionsResponse", wire).sessions:
-            meaning = setup.info_from_wire(info)
-            assert setup.info_from_wire(setup.info_to_wire(meaning)) == meaning
+            meaning = session_info_from_wire(info)
+            assert session_info_from_wire(session_info_to_wire(v2, meaning)) == meaning
             assert meaning.session_id == info.session_id
 
 
@@ -176,17 +184,16 @@ def test_settings_mean_the_same_after_the_round_trip() -> None:
     seen: set[str] = set()
     for wire in golden("NewSessionResponse") + generated("NewSessionResponse"):
         for option in read("NewSessionResponse", wire).config_options:
-            setting = configuration.setting_from_wire(option)
-            assert canonical(configuration.setting_to_wire(setting)) == canonical(option)
+            setting = configuration.config_option_from_wire(option)
+            assert canonical(configuration.config_option_to_wire(setting)) == canonical(option)
             seen.add(setting.kind)
     assert seen >= {"select", "boolean", "_unknown"}
 
 
 def test_modes_are_a_setting_of_their_category_and_back() -> None:
     modes = Modes("ask", [Mode("ask", "Ask", "Asks first", {"k": 1}), Mode("code", "Code")], {"k": 2})
-    wire = configuration.modes_to_wire(modes)
+    wire = configuration.config_option_to_wire(configuration.mode_setting(modes))
 
-    assert wire is not None
     assert canonical(wire) == {
         "type": "select",
         "configId": "mode",
@@ -199,9 +206,7 @@ def test_modes_are_a_setting_of_their_category_and_back() -> None:
         ],
         "_meta": {"k": 2},
     }
-    assert configuration.modes_from_wire([wire]) == modes
-    assert configuration.modes_to_wire(None) is None
-    assert configuration.modes_from_wire([]) is None
+    assert configuration.config_option_from_wire(wire) == configuration.mode_setting(modes)
 
 
 def test_modes_stand_first_unless_a_setting_is_about_them_already() -> None:
@@ -214,20 +219,12 @@ def test_modes_stand_first_unless_a_setting_is_about_them_already() -> None:
     assert configuration.with_modes([other], None) == [other]
 
 
-def test_models_are_the_setting_of_their_category() -> None:
-    setting = ConfigOption(setting_id="m", name="Model", category="model", value="a", options=[Option("a", "A")])
-    options = [configuration.setting_to_wire(setting)]
-
-    assert configuration.models_from_wire(options) == setting
-    assert configuration.models_from_wire([]) is None
-
-
 def test_a_choice_without_choices_has_at_least_the_one_that_is_set() -> None:
     empty = ConfigOption(setting_id="e", name="E", value="x", groups=[OptionGroup("g", "G", [])])
     unset = ConfigOption(setting_id="u", name="U")
 
-    assert canonical(configuration.setting_to_wire(empty))["options"] == [{"value": "x", "name": "x"}]
-    assert canonical(configuration.setting_to_wire(unset))["currentValue"] == ""
+    assert canonical(configuration.config_option_to_wire(empty))["options"] == [{"value": "x", "name": "x"}]
+    assert canonical(configuration.config_option_to_wire(unset))["currentValue"] == ""
 
 
 def test_an_unknown_setting_that_came_by_version_1_has_the_id_this_one_asks_for() -> None:
@@ -235,4 +232,4 @@ def test_an_unknown_setting_that_came_by_version_1_has_the_id_this_one_asks_for(
         setting_id="h", name="Heat", kind="_dial", other={"type": "_dial", "id": "h", "name": "Heat"}
     )
 
-    assert canonical(configuration.setting_to_wire(setting)) == {"type": "_dial", "name": "Heat", "configId": "h"}
+    assert canonical(configuration.config_option_to_wire(setting)) == {"type": "_dial", "name": "Heat", "configId": "h"}

@@ -7,14 +7,20 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any, ClassVar, TypeAlias
 
-from duologue.errors import MethodNotFound
+from duologue.conversation.session_setup import SessionParams
+from duologue.conversation.settings import ConfigOption
+from duologue.conversation.updates import CommandsUpdate
+from duologue.errors import ConnectionLost, MethodNotFound
 from duologue.protocol.feature_filter import FeatureFilter
-from duologue.protocol.interfaces import AgentHandler
+from duologue.protocol.interfaces import AgentHandler, ClientProxy
 from duologue.protocol.meta import request_context, with_meta
-from duologue.protocol.shared.client_proxy import accounts_to_wire
-from duologue.protocol.values import AgentCapabilities
+from duologue.protocol.shared.client_proxy import auth_status_to_wire
+from duologue.protocol.shared.fields import convert_fields
+from duologue.protocol.shared.session_setup import session_info_to_wire
+from duologue.protocol.values import AgentCapabilities, Provider, SessionOpened
 from duologue.runtime.handlers import Context, Handlers
 from duologue.runtime.tasks import TaskScope
 from duologue.schema.base import Method, Notification, Other
@@ -42,6 +48,11 @@ class AgentMethods(ABC):
 
     schema: ClassVar[Any]
     """The package of this version's shapes. Those used here have the same fields in every version."""
+    settings: ClassVar[Any]
+    """The module that converts config options."""
+
+    _client: ClientProxy
+    """Set by `_initialize`, before which no other request is handled."""
 
     def __init__(self, core: AgentHandler, handlers: Handlers, gate: FeatureFilter) -> None:
         self._core = core
@@ -71,7 +82,10 @@ class AgentMethods(ABC):
     def _common_rows(self) -> list[Route]:
         schema = self.schema
         return [
+            (None, schema.SESSION_NEW, self._new),
             (None, schema.SESSION_CANCEL, self._cancel),
+            (None, schema.SESSION_SET_CONFIG_OPTION, self._set_option),
+            ("fork", schema.SESSION_FORK, self._fork),
             ("delete", schema.SESSION_DELETE, self._delete),
             ("archive", schema.SESSION_ARCHIVE, self._archive),
             ("archive", schema.SESSION_UNARCHIVE, self._unarchive),
@@ -122,6 +136,60 @@ class AgentMethods(ABC):
 
     # --- sessions
 
+    @abstractmethod
+    def _setup(self, params: Any) -> SessionParams:
+        """Read what a session is opened with.
+
+        Raises:
+            InvalidParams: It names an MCP server of a type that this agent does not support.
+        """
+
+    @abstractmethod
+    def _opened(self, context: Context, name: str, opened: SessionOpened, **fields: Any) -> Any:
+        """Build the answer that opens a session, and announce the session once that was sent.
+
+        Args:
+            context: Of the request.
+            name: The class of the answer.
+            opened: The session.
+            fields: The fields that this answer has and others have not.
+        """
+
+    def _announce(self, context: Context, session_id: str, commands: CommandsUpdate | None = None) -> None:
+        """Tell the agent that the client knows the session, after `commands`, once the answer was sent."""
+
+        async def announce() -> None:
+            with suppress(ConnectionLost):
+                if commands is not None:
+                    await self._client.update(session_id, commands)
+                await self._core.introduced(session_id)
+
+        context.after_response(announce)
+
+    async def _new(self, context: Context, params: Any) -> Any:
+        opened = await self._core.new_session(self._setup(params))
+        return self._opened(context, "NewSessionResponse", opened, session_id=opened.session_id)
+
+    async def _fork(self, context: Context, params: Any) -> Any:
+        opened = await self._core.fork_session(params.session_id, self._setup(params))
+        return self._opened(context, "ForkSessionResponse", opened, session_id=opened.session_id)
+
+    async def _list(self, context: Context, params: Any) -> Any:
+        found, cursor = await self._core.list_sessions(params.cwd, params.cursor, params.archived or "exclude")
+        sessions = [session_info_to_wire(self.schema, info) for info in found]
+        return self.schema.ListSessionsResponse(sessions=sessions, next_cursor=cursor)
+
+    async def _close(self, context: Context, params: Any) -> Any:
+        await self._core.close_session(params.session_id)
+        return self.schema.CloseSessionResponse()
+
+    async def _set_option(self, context: Context, params: Any) -> Any:
+        options = await self._core.set_setting(params.session_id, params.config_id, params.value)
+        return self.schema.SetSessionConfigOptionResponse(config_options=self._options_to_wire(options))
+
+    def _options_to_wire(self, options: list[ConfigOption]) -> list[Any]:
+        return [self.settings.config_option_to_wire(option) for option in options]
+
     async def _cancel(self, context: Context, params: Any) -> None:
         self._core.cancel(params.session_id)
 
@@ -147,27 +215,18 @@ class AgentMethods(ABC):
     # --- login, providers and MCP
 
     async def _login_status(self, context: Context, params: Any) -> Any:
-        status = await self._core.login_status()
-        accounts = accounts_to_wire(self.schema, status)
-        return self.schema.AuthStatusResponse(state=status.state, accounts=accounts, meta=status.meta)
+        return auth_status_to_wire(self.schema, await self._core.login_status(), self.schema.AuthStatusResponse)
 
     async def _list_providers(self, context: Context, params: Any) -> Any:
+        providers = [self._provider_to_wire(provider) for provider in await self._core.list_providers()]
+        return self.schema.ListProvidersResponse(providers=providers)
+
+    def _provider_to_wire(self, provider: Provider) -> Any:
         schema = self.schema
-        providers = [
-            schema.ProviderInfo(
-                provider_id=provider.provider_id,
-                supported=provider.supported,
-                required=provider.required,
-                current=(
-                    None
-                    if provider.api_type is None
-                    else schema.ProviderCurrentConfig(api_type=provider.api_type, base_url=provider.base_url or "")
-                ),
-                meta=provider.meta,
-            )
-            for provider in await self._core.list_providers()
-        ]
-        return schema.ListProvidersResponse(providers=providers)
+        current = None
+        if provider.api_type is not None:
+            current = schema.ProviderCurrentConfig(api_type=provider.api_type, base_url=provider.base_url or "")
+        return convert_fields(provider, schema.ProviderInfo, current=current)
 
     async def _set_provider(self, context: Context, params: Any) -> Any:
         await self._core.set_provider(params.provider_id, params.api_type, params.base_url, params.headers)

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable
 from typing import Any, ClassVar, TypeVar, cast
 
-import msgspec
-
 from duologue.conversation.content import JsonObject
+from duologue.conversation.session_setup import SessionInfo, SessionParams
+from duologue.conversation.settings import ConfigOption
 from duologue.errors import MethodNotFound
 from duologue.protocol.feature_filter import FeatureFilter
 from duologue.protocol.interfaces import AgentProxy
 from duologue.protocol.meta import current_attachment, with_attachment
-from duologue.protocol.values import Account, AuthStatus, Provider
+from duologue.protocol.shared.fields import convert_fields
+from duologue.protocol.shared.session_setup import session_info_from_wire, session_params_to_wire
+from duologue.protocol.values import Account, AuthStatus, Provider, SessionOpened
 from duologue.runtime.connection import Connection
 from duologue.schema.base import Method, Notification
 
@@ -27,6 +30,12 @@ class BaseAgentProxy(AgentProxy):
 
     schema: ClassVar[Any]
     """The package of this version's shapes. Those used here have the same fields in every version."""
+    content: ClassVar[Any]
+    """The module that converts content blocks."""
+    settings: ClassVar[Any]
+    """The module that converts config options."""
+    new_method: ClassVar[Method[Any, Any]]
+    fork_method: ClassVar[Method[Any, Any]]
 
     def __init__(self, connection: Connection, gate: FeatureFilter) -> None:
         self._connection = connection
@@ -64,12 +73,65 @@ class BaseAgentProxy(AgentProxy):
     async def _ask(self, method: Method[Any, Any], params: Any) -> Any:
         return await self._request(method, params)
 
-    # --- login
+    # --- authentication
 
     async def login_status(self) -> AuthStatus:
         return status_from_wire(await self._ask(self.schema.AUTH_STATUS, self.schema.AuthStatusRequest()))
 
     # --- sessions
+
+    async def new_session(
+        self, setup: SessionParams, arrived: Callable[[SessionOpened], None], late: Callable[[SessionOpened], object]
+    ) -> SessionOpened:
+        request = self.schema.NewSessionRequest(**self._setup_fields(setup))
+        return await self._open(self.new_method, request, arrived, late)
+
+    async def fork_session(
+        self,
+        session_id: str,
+        setup: SessionParams,
+        arrived: Callable[[SessionOpened], None],
+        late: Callable[[SessionOpened], object],
+    ) -> SessionOpened:
+        request = self.schema.ForkSessionRequest(session_id=session_id, **self._setup_fields(setup))
+        return await self._open(self.fork_method, request, arrived, late)
+
+    async def _open(
+        self,
+        method: Method[Any, Any],
+        request: Any,
+        arrived: Callable[[SessionOpened], None],
+        late: Callable[[SessionOpened], object],
+    ) -> SessionOpened:
+        def on_arrived(answer: Any) -> None:
+            opened = self._opened(answer)
+            self._on_opened(opened)
+            arrived(opened)
+
+        answer = await self._request(method, request, arrived=on_arrived, late=lambda found: late(self._opened(found)))
+        return self._opened(answer)
+
+    async def _reopen(self, method: Method[Any, Any], request: Any) -> SessionOpened:
+        opened = self._opened(await self._ask(method, request), request.session_id)
+        self._on_opened(opened)
+        return opened
+
+    def _setup_fields(self, setup: SessionParams) -> dict[str, Any]:
+        return session_params_to_wire(self.schema, setup, self.content.blocks_to_wire)
+
+    @abstractmethod
+    def _opened(self, answer: Any, session_id: str = "") -> SessionOpened:
+        """Read an answer that opens a session; the id is in `answer` unless the request named it."""
+
+    def _on_opened(self, opened: SessionOpened) -> None:
+        """Note a session before any update of it is handled."""
+
+    async def list_sessions(
+        self, cwd: str | None, cursor: str | None, archived: str | None
+    ) -> tuple[list[SessionInfo], str | None]:
+        request = self.schema.ListSessionsRequest(cwd=cwd, cursor=cursor, archived=archived)
+        answer = await self._ask(self.schema.SESSION_LIST, request)
+        return [session_info_from_wire(info) for info in answer.sessions], answer.next_cursor
 
     async def close_session(self, session_id: str) -> None:
         await self._ask(self.schema.SESSION_CLOSE, self.schema.CloseSessionRequest(session_id=session_id))
@@ -92,6 +154,13 @@ class BaseAgentProxy(AgentProxy):
         request = self.schema.SetSessionTitleRequest(session_id=session_id, title=title)
         return str((await self._ask(self.schema.SESSION_SET_TITLE, request)).title)
 
+    async def set_setting(self, session_id: str, setting_id: str, value: str | bool) -> list[ConfigOption]:
+        schema = self.schema
+        kind = schema.SetSessionConfigOptionBoolean if isinstance(value, bool) else schema.SetSessionConfigOptionId
+        request = kind(session_id=session_id, config_id=setting_id, value=value)
+        answer = await self._ask(schema.SESSION_SET_CONFIG_OPTION, request)
+        return [self.settings.config_option_from_wire(option) for option in answer.config_options]
+
     # --- what only some versions have
 
     async def set_mode(self, session_id: str, mode_id: str) -> None:
@@ -110,17 +179,7 @@ class BaseAgentProxy(AgentProxy):
 
     async def list_providers(self) -> list[Provider]:
         answer = await self._ask(self.schema.PROVIDERS_LIST, self.schema.ListProvidersRequest())
-        return [
-            Provider(
-                provider_id=provider.provider_id,
-                supported=provider.supported,
-                required=provider.required,
-                api_type=None if provider.current is None else provider.current.api_type,
-                base_url=None if provider.current is None else provider.current.base_url,
-                meta=provider.meta,
-            )
-            for provider in answer.providers
-        ]
+        return [_provider_from_wire(provider) for provider in answer.providers]
 
     async def set_provider(self, provider_id: str, api_type: str, base_url: str, headers: dict[str, str]) -> None:
         request = self.schema.SetProviderRequest(
@@ -152,6 +211,12 @@ class BaseAgentProxy(AgentProxy):
 
 
 def status_from_wire(status: Any) -> AuthStatus:
-    """Who is logged in, as it was read."""
-    accounts = [msgspec.convert(account, Account, from_attributes=True) for account in status.accounts]
-    return AuthStatus(state=status.state, accounts=accounts, meta=status.meta)
+    """Read an authentication status."""
+    return convert_fields(status, AuthStatus, accounts=[convert_fields(each, Account) for each in status.accounts])
+
+
+def _provider_from_wire(provider: Any) -> Provider:
+    current = provider.current
+    if current is None:
+        return convert_fields(provider, Provider)
+    return convert_fields(provider, Provider, api_type=current.api_type, base_url=current.base_url)

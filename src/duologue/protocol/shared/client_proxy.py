@@ -13,12 +13,13 @@ from duologue.errors import MethodNotFound
 from duologue.protocol.feature_filter import FeatureFilter
 from duologue.protocol.interfaces import ClientProxy
 from duologue.protocol.meta import current_attachment, with_attachment
+from duologue.protocol.shared.fields import convert_fields
 from duologue.protocol.values import AuthStatus, ClientCapabilities, Elicitation, ElicitationAnswer
 from duologue.runtime.connection import Connection
 from duologue.schema.base import Method, Notification
 from duologue.schema.codec import decode
 
-__all__ = ["BaseClientProxy", "accounts_to_wire", "nothing"]
+__all__ = ["BaseClientProxy", "auth_status_to_wire", "nothing"]
 
 P = TypeVar("P")
 R = TypeVar("R")
@@ -100,9 +101,8 @@ class BaseClientProxy(ClientProxy):
 
     async def tell_login_status(self, status: AuthStatus) -> None:
         schema = self.schema
-        accounts = accounts_to_wire(schema, status)
-        told = schema.AuthStatusUpdateNotification(state=status.state, accounts=accounts, meta=status.meta)
-        await self._notify(schema.AUTH_STATUS_UPDATE, told)
+        message = auth_status_to_wire(schema, status, schema.AuthStatusUpdateNotification)
+        await self._notify(schema.AUTH_STATUS_UPDATE, message)
 
     async def mcp_message(self, server_id: str, request_id: str, method: str, params: JsonObject | None) -> JsonObject:
         schema = self.schema
@@ -128,16 +128,7 @@ async def nothing() -> None:
     """Nothing is sent."""
 
 
-def accounts_to_wire(schema: Any, status: AuthStatus) -> Any:
-    """The accounts of a login status as they are written."""
-    return [
-        schema.AuthAccount(
-            label=account.label,
-            active=account.active,
-            name=account.name,
-            email=account.email,
-            organization=account.organization,
-            meta=account.meta,
-        )
-        for account in status.accounts
-    ]
+def auth_status_to_wire(schema: Any, status: AuthStatus, kind: Any) -> Any:
+    """Write an authentication status as this kind of message."""
+    accounts = [convert_fields(account, schema.AuthAccount) for account in status.accounts]
+    return convert_fields(status, kind, accounts=accounts)

@@ -12,19 +12,16 @@ from duologue.errors import ConnectionLost, InvalidParams, RequestCancelled, Req
 from duologue.protocol.feature_filter import FeatureFilter
 from duologue.protocol.interfaces import AgentHandler
 from duologue.protocol.shared.agent_methods import AgentMethods, Route
+from duologue.protocol.shared.session_setup import implementation_from_wire, session_params_from_wire
+from duologue.protocol.v2 import settings
 from duologue.protocol.v2.client_proxy import V2ClientProxy
 from duologue.protocol.v2.content import blocks_from_wire
 from duologue.protocol.v2.session_setup import (
-    SetupRequest,
-    agent_features_to_wire,
-    client_features_from_wire,
-    info_to_wire,
-    login_to_wire,
-    party_from_wire,
-    party_to_wire,
-    setup_from_wire,
+    agent_capabilities_to_wire,
+    auth_method_to_wire,
+    client_capabilities_from_wire,
+    implementation_to_wire,
 )
-from duologue.protocol.v2.settings import setting_to_wire
 from duologue.protocol.v2.updates import commands_to_wire
 from duologue.protocol.values import PromptResult, SessionOpened
 from duologue.runtime.handlers import Context, Handlers
@@ -38,8 +35,9 @@ class V2AgentMethods(AgentMethods):
     """Serves one agent core on one connection that speaks version 2."""
 
     schema: ClassVar[Any] = v2
+    settings: ClassVar[Any] = settings
 
-    _client: V2ClientProxy | None = None
+    _client: V2ClientProxy
     _mcp = v2.McpCapabilities()
 
     def __init__(self, core: AgentHandler, handlers: Handlers, gate: FeatureFilter) -> None:
@@ -47,8 +45,8 @@ class V2AgentMethods(AgentMethods):
         self._turns: dict[str, dict[asyncio.Task[PromptResult], _Insertion]] = {}
 
     async def _initialize(self, context: Context, params: v2.InitializeRequest) -> v2.InitializeResponse:
-        client = party_from_wire(params.info)
-        features = client_features_from_wire(params.capabilities, subagents=self._gate.allows("subagents"))
+        client = implementation_from_wire(params.info)
+        features = client_capabilities_from_wire(params.capabilities, subagents=self._gate.allows("subagents"))
         self._client = V2ClientProxy(context.connection, client, features, self._gate)
         welcome = await self._core.initialize(client, features, self._client)
         self.unregister(welcome.capabilities)
@@ -58,33 +56,25 @@ class V2AgentMethods(AgentMethods):
             self._handlers.off(v2.AUTH_LOGOUT)
         # protocol/v2/initialization: until another request comes, a client may start over.
         context.connection.allow_reinitialize()
-        capabilities = self._gate.strip(agent_features_to_wire(welcome.capabilities)) or v2.AgentCapabilities()
+        capabilities = self._gate.strip(agent_capabilities_to_wire(welcome.capabilities)) or v2.AgentCapabilities()
         self._mcp = (capabilities.session or v2.SessionCapabilities()).mcp or v2.McpCapabilities()
         return v2.InitializeResponse(
             protocol_version=2,
-            info=party_to_wire(welcome.info),
+            info=implementation_to_wire(welcome.info),
             capabilities=capabilities,
-            auth_methods=[login_to_wire(method) for method in methods],
+            auth_methods=[auth_method_to_wire(method) for method in methods],
         )
-
-    @property
-    def _editor(self) -> V2ClientProxy:
-        assert self._client is not None, "nothing comes before initialize"
-        return self._client
 
     def _own_rows(self) -> list[Route]:
         return [
             (None, v2.AUTH_LOGIN, self._login),
             (None, v2.AUTH_LOGOUT, self._logout),
-            (None, v2.SESSION_NEW, self._new),
             (None, v2.SESSION_PROMPT, self._prompt),
-            (None, v2.SESSION_SET_CONFIG_OPTION, self._set_option),
             (None, v2.SESSION_RESUME, self._resume),
             (None, v2.SESSION_LIST, self._list),
             (None, v2.SESSION_CLOSE, self._close),
             (None, v2.TOOL_CALL_CANCEL, self._cancel_tool_call),
             (None, v2.TERMINAL_CANCEL, self._cancel_terminal),
-            ("fork", v2.SESSION_FORK, self._fork),
         ]
 
     # --- login
@@ -99,89 +89,70 @@ class V2AgentMethods(AgentMethods):
 
     # --- sessions
 
-    def _setup(self, params: SetupRequest) -> SessionParams:
-        """What a session is to be opened with.
-
-        Raises:
-            InvalidParams: It names an MCP server that is reached in a way this agent does not advertise.
-        """
-        taken = {"stdio": self._mcp.stdio, "http": self._mcp.http, "acp": self._mcp.acp}
+    def _setup(self, params: Any) -> SessionParams:
+        supported = {"stdio": self._mcp.stdio, "http": self._mcp.http, "acp": self._mcp.acp}
         for index, server in enumerate(params.mcp_servers):
             kind = server.tag if isinstance(server, Other) else str(server.__struct_config__.tag)
-            if taken.get(str(kind)) is None:
+            if supported.get(str(kind)) is None:
                 raise InvalidParams(
                     f"$.mcpServers[{index}]: this agent takes no MCP servers of type {str(kind)[:200]!r}; "
                     f"`session.mcp` of its capabilities says which it takes"
                 )
-        return setup_from_wire(params)
+        return session_params_from_wire(v2, params, blocks_from_wire)
 
-    async def _new(self, context: Context, params: v2.NewSessionRequest) -> v2.NewSessionResponse:
-        opened = await self._core.new_session(self._setup(params))
-        self._follow_up(context, opened.session_id)
-        return v2.NewSessionResponse(session_id=opened.session_id, **_state_of(opened))
-
-    async def _resume(self, context: Context, params: v2.ResumeSessionRequest) -> v2.ResumeSessionResponse:
+    async def _resume(self, context: Context, params: v2.ResumeSessionRequest) -> Any:
         if isinstance(params.replay_from, Other):
             raise InvalidParams(f"$.replayFrom: there is no way to replay from {params.replay_from.tag!r}")
         opened = await self._core.open_session(
             params.session_id, self._setup(params), replay=params.replay_from is not None
         )
         # protocol/v2/session-setup: after the replay, before the answer.
-        await self._editor.tell_state(params.session_id)
-        self._follow_up(context, params.session_id)
-        return v2.ResumeSessionResponse(**_state_of(opened))
+        await self._client.tell_state(params.session_id)
+        return self._opened(context, "ResumeSessionResponse", opened)
 
-    async def _fork(self, context: Context, params: v2.ForkSessionRequest) -> v2.ForkSessionResponse:
-        opened = await self._core.fork_session(params.session_id, self._setup(params))
-        self._follow_up(context, opened.session_id)
-        return v2.ForkSessionResponse(session_id=opened.session_id, **_state_of(opened))
-
-    def _follow_up(self, context: Context, session_id: str) -> None:
-        self._editor.opened(session_id)
-
-        async def introduce() -> None:
-            with suppress(ConnectionLost):
-                await self._core.introduced(session_id)
-
-        context.after_response(introduce)
-
-    async def _list(self, context: Context, params: v2.ListSessionsRequest) -> v2.ListSessionsResponse:
-        found, cursor = await self._core.list_sessions(params.cwd, params.cursor, params.archived or "exclude")
-        return v2.ListSessionsResponse(sessions=[info_to_wire(info) for info in found], next_cursor=cursor)
+    def _opened(self, context: Context, name: str, opened: SessionOpened, **fields: Any) -> Any:
+        self._client.opened(opened.session_id)
+        self._announce(context, opened.session_id)
+        return getattr(v2, name)(
+            config_options=self._options_to_wire(opened.settings),
+            available_commands=commands_to_wire(opened.commands),
+            meta=opened.meta,
+            **fields,
+        )
 
     async def _status(self, context: Context, params: v2.SessionStatusRequest) -> v2.SessionStatusResponse:
         status = await self._core.session_status(params.session_id)
-        return v2.SessionStatusResponse(status=status, state=self._editor.state_of(params.session_id))
+        return v2.SessionStatusResponse(status=status, state=self._client.state_of(params.session_id))
 
     async def _close(self, context: Context, params: v2.CloseSessionRequest) -> v2.CloseSessionResponse:
         with suppress(ResourceNotFound):  # what is not open is as good as closed
-            await self._core.close_session(params.session_id)
+            await super()._close(context, params)
         await self._ended(params.session_id)
         return v2.CloseSessionResponse()
 
     async def _delete(self, context: Context, params: v2.DeleteSessionRequest) -> v2.DeleteSessionResponse:
-        await self._core.delete_session(params.session_id)
+        answer: v2.DeleteSessionResponse = await super()._delete(context, params)
         await self._ended(params.session_id)
-        return v2.DeleteSessionResponse()
+        return answer
 
     async def _archive(self, context: Context, params: v2.ArchiveSessionRequest) -> v2.ArchiveSessionResponse:
-        await self._core.archive_session(params.session_id, True)
+        answer: v2.ArchiveSessionResponse = await super()._archive(context, params)
         await self._ended(params.session_id)
-        return v2.ArchiveSessionResponse()
+        return answer
 
     async def _ended(self, session_id: str) -> None:
         """The session is over, and so is every turn of it; that they are is told before anything else."""
         turns = self._turns.get(session_id)
         if turns:
             await asyncio.wait(turns)
-        self._editor.forget(session_id)
+        self._client.forget(session_id)
 
     # --- the turn
 
     async def _prompt(self, context: Context, params: v2.PromptRequest) -> v2.PromptResponse:
         """Answered once the prompt is in the conversation; the turn goes on after that."""
         turns = self._turns.setdefault(params.session_id, {})
-        insertion = _Insertion(self._editor, params.session_id, blocks_from_wire(params.prompt), list(turns))
+        insertion = _Insertion(self._client, params.session_id, blocks_from_wire(params.prompt), list(turns))
         turn = self._tasks.start(self._turn(context, insertion, params.meta))
         turns[turn] = insertion
         turn.add_done_callback(lambda _: self._forget_turn(params.session_id, turn))
@@ -238,13 +209,10 @@ class V2AgentMethods(AgentMethods):
 
     # --- settings
 
-    async def _set_option(
-        self, context: Context, params: v2.SetSessionConfigOptionRequest
-    ) -> v2.SetSessionConfigOptionResponse:
+    async def _set_option(self, context: Context, params: Any) -> Any:
         if isinstance(params, Other):
             raise InvalidParams(f"$.type: no setting has a value of type {params.tag!r}")
-        settings = await self._core.set_setting(params.session_id, params.config_id, params.value)
-        return v2.SetSessionConfigOptionResponse(config_options=[setting_to_wire(setting) for setting in settings])
+        return await super()._set_option(context, params)
 
 
 class _Insertion:
@@ -252,21 +220,21 @@ class _Insertion:
     that it has ended, in this order.
 
     Args:
-        editor: The client.
+        client: The client.
         session_id: Of the conversation.
         prompt: What is to be inserted.
         before: The turns in front of it; that they have ended is told before anything of this one.
     """
 
     def __init__(
-        self, editor: V2ClientProxy, session_id: str, prompt: list[Content], before: list[asyncio.Task[PromptResult]]
+        self, client: V2ClientProxy, session_id: str, prompt: list[Content], before: list[asyncio.Task[PromptResult]]
     ) -> None:
         self.session_id = session_id
         self.prompt = prompt
         self.is_withdrawn = False
         self._before = before
         self.message_id: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        self._editor = editor
+        self._client = client
         self._answered = asyncio.Event()
         self._has_begun = False
 
@@ -292,19 +260,10 @@ class _Insertion:
         """The turn is over."""
         with suppress(ConnectionLost):
             await self._begin()
-            await self._editor.end_turn(self.session_id, ended)
+            await self._client.end_turn(self.session_id, ended)
 
     async def _begin(self) -> None:
         await self._answered.wait()
         if not self._has_begun:
             self._has_begun = True
-            await self._editor.begin_turn(self.session_id, self.message_id.result(), self.prompt)
-
-
-def _state_of(opened: SessionOpened) -> dict[str, Any]:
-    """What every response that opens a session carries."""
-    return {
-        "config_options": [setting_to_wire(setting) for setting in opened.settings],
-        "available_commands": commands_to_wire(opened.commands),
-        "meta": opened.meta,
-    }
+            await self._client.begin_turn(self.session_id, self.message_id.result(), self.prompt)

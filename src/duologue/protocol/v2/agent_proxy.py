@@ -3,30 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from typing import Any, ClassVar
 
 import msgspec
 
 from duologue.conversation.content import Content, JsonObject
-from duologue.conversation.session_setup import Implementation, SessionInfo, SessionParams
+from duologue.conversation.session_setup import Implementation, SessionParams
 from duologue.conversation.settings import ConfigOption
 from duologue.conversation.updates import StateUpdate
 from duologue.errors import DowngradeRequired, ProtocolViolation, error_for_code
 from duologue.protocol.feature_filter import FeatureFilter
 from duologue.protocol.shared.agent_proxy import BaseAgentProxy
-from duologue.protocol.v2.content import blocks_to_wire
+from duologue.protocol.shared.session_setup import implementation_from_wire
+from duologue.protocol.v2 import content, settings
 from duologue.protocol.v2.session_setup import (
-    agent_features_from_wire,
-    client_features_to_wire,
-    info_from_wire,
-    login_from_wire,
-    party_from_wire,
-    party_to_wire,
-    servers_to_wire,
-    system_prompt_to_wire,
+    agent_capabilities_from_wire,
+    auth_method_from_wire,
+    client_capabilities_to_wire,
+    implementation_to_wire,
 )
-from duologue.protocol.v2.settings import setting_from_wire
 from duologue.protocol.v2.updates import commands_from_wire
 from duologue.protocol.values import ClientCapabilities, InitializeResult, PromptResult, SessionOpened
 from duologue.runtime.connection import Connection
@@ -98,6 +93,10 @@ class V2AgentProxy(BaseAgentProxy):
     """Calls of a client to an agent of version 2."""
 
     schema: ClassVar[Any] = v2
+    content: ClassVar[Any] = content
+    settings: ClassVar[Any] = settings
+    new_method: ClassVar[Method[Any, Any]] = v2.SESSION_NEW
+    fork_method: ClassVar[Method[Any, Any]] = v2.SESSION_FORK
     version = 2
 
     def __init__(self, connection: Connection, gate: FeatureFilter) -> None:
@@ -113,8 +112,8 @@ class V2AgentProxy(BaseAgentProxy):
             DowngradeRequired: The agent answers in version 1.
             ProtocolViolation: It answers in no version known here.
         """
-        capabilities = self._gate.strip(client_features_to_wire(features)) or v2.ClientCapabilities()
-        request = v2.InitializeRequest(protocol_version=2, info=party_to_wire(info), capabilities=capabilities)
+        capabilities = self._gate.strip(client_capabilities_to_wire(features)) or v2.ClientCapabilities()
+        request = v2.InitializeRequest(protocol_version=2, info=implementation_to_wire(info), capabilities=capabilities)
         answer = await self._request(_INITIALIZE, request)
         version = answer.get("protocolVersion")
         if version == 1:
@@ -128,9 +127,9 @@ class V2AgentProxy(BaseAgentProxy):
             )
         read = decode(v2.InitializeResponse, msgspec.json.encode(answer))
         return InitializeResult(
-            info=party_from_wire(read.info),
-            capabilities=agent_features_from_wire(read.capabilities, has_logins=bool(read.auth_methods)),
-            login_methods=[login_from_wire(method) for method in read.auth_methods],
+            info=implementation_from_wire(read.info),
+            capabilities=agent_capabilities_from_wire(read.capabilities, has_logins=bool(read.auth_methods)),
+            login_methods=[auth_method_from_wire(method) for method in read.auth_methods],
         )
 
     # --- login
@@ -143,11 +142,6 @@ class V2AgentProxy(BaseAgentProxy):
 
     # --- sessions
 
-    async def new_session(
-        self, setup: SessionParams, arrived: Callable[[SessionOpened], None], late: Callable[[SessionOpened], object]
-    ) -> SessionOpened:
-        return await self._open(v2.SESSION_NEW, v2.NewSessionRequest(**_setup_fields(setup)), arrived, late)
-
     async def load_session(self, session_id: str, setup: SessionParams) -> SessionOpened:
         return await self._resume(session_id, setup, v2.ReplayFromStart())
 
@@ -155,45 +149,23 @@ class V2AgentProxy(BaseAgentProxy):
         return await self._resume(session_id, setup, None)
 
     async def _resume(self, session_id: str, setup: SessionParams, replay: v2.ReplayFromStart | None) -> SessionOpened:
-        request = v2.ResumeSessionRequest(session_id=session_id, replay_from=replay, **_setup_fields(setup))
-        opened = _opened(await self._request(v2.SESSION_RESUME, request), session_id)
-        self.new_mode(session_id, opened.settings)
-        return opened
+        request = v2.ResumeSessionRequest(session_id=session_id, replay_from=replay, **self._setup_fields(setup))
+        return await self._reopen(v2.SESSION_RESUME, request)
 
-    async def fork_session(
-        self,
-        session_id: str,
-        setup: SessionParams,
-        arrived: Callable[[SessionOpened], None],
-        late: Callable[[SessionOpened], object],
-    ) -> SessionOpened:
-        request = v2.ForkSessionRequest(session_id=session_id, **_setup_fields(setup))
-        return await self._open(v2.SESSION_FORK, request, arrived, late)
+    def _opened(self, answer: Any, session_id: str = "") -> SessionOpened:
+        return SessionOpened(
+            session_id=session_id or answer.session_id,
+            settings=[settings.config_option_from_wire(option) for option in answer.config_options],
+            commands=commands_from_wire(answer.available_commands),
+            meta=answer.meta,
+        )
 
-    async def _open(
-        self,
-        method: Method[Any, Any],
-        request: object,
-        arrived: Callable[[SessionOpened], None],
-        late: Callable[[SessionOpened], object],
-    ) -> SessionOpened:
-        def note(found: Any) -> None:
-            opened = _opened(found)
-            self.new_mode(opened.session_id, opened.settings)
-            arrived(opened)
-
-        return _opened(await self._request(method, request, arrived=note, late=lambda found: late(_opened(found))))
+    def _on_opened(self, opened: SessionOpened) -> None:
+        self.new_mode(opened.session_id, opened.settings)
 
     async def close_session(self, session_id: str) -> None:
         self._modes.pop(session_id, None)
         await super().close_session(session_id)
-
-    async def list_sessions(
-        self, cwd: str | None, cursor: str | None, archived: str | None
-    ) -> tuple[list[SessionInfo], str | None]:
-        request = v2.ListSessionsRequest(cwd=cwd, cursor=cursor, archived=archived)
-        answer = await self._request(v2.SESSION_LIST, request)
-        return [info_from_wire(info) for info in answer.sessions], answer.next_cursor
 
     # --- the turn
 
@@ -202,7 +174,7 @@ class V2AgentProxy(BaseAgentProxy):
         waiting = self._turns.setdefault(session_id, [])
         waiting.append(turn)
         try:
-            request = v2.PromptRequest(session_id=session_id, prompt=blocks_to_wire(prompt), meta=meta)
+            request = v2.PromptRequest(session_id=session_id, prompt=content.blocks_to_wire(prompt), meta=meta)
             await self._request(v2.SESSION_PROMPT, request, released=lambda answer: turn.inserted(answer.message_id))
             return _result(await self._end_of(turn))
         finally:
@@ -260,15 +232,9 @@ class V2AgentProxy(BaseAgentProxy):
     # --- settings
 
     async def set_setting(self, session_id: str, setting_id: str, value: str | bool) -> list[ConfigOption]:
-        request: v2.SetSessionConfigOptionRequest
-        if isinstance(value, bool):
-            request = v2.SetSessionConfigOptionBoolean(session_id=session_id, config_id=setting_id, value=value)
-        else:
-            request = v2.SetSessionConfigOptionId(session_id=session_id, config_id=setting_id, value=value)
-        answer = await self._request(v2.SESSION_SET_CONFIG_OPTION, request)
-        settings = [setting_from_wire(option) for option in answer.config_options]
-        self.new_mode(session_id, settings)
-        return settings
+        options = await super().set_setting(session_id, setting_id, value)
+        self.new_mode(session_id, options)
+        return options
 
 
 def _result(state: StateUpdate) -> PromptResult:
@@ -279,22 +245,3 @@ def _result(state: StateUpdate) -> PromptResult:
         raise error_for_code(-32603, "the agent's work ended with an error it does not explain", None)
     meta = state.meta if isinstance(state.meta, dict) else None
     return PromptResult(stop_reason=state.stop_reason or "end_turn", usage=state.usage, meta=meta)
-
-
-def _setup_fields(setup: SessionParams) -> dict[str, Any]:
-    return {
-        "cwd": setup.cwd,
-        "mcp_servers": servers_to_wire(setup.mcp_servers),
-        "additional_directories": setup.additional_directories,
-        "system_prompt": system_prompt_to_wire(setup.system_prompt),
-        "meta": setup.meta,
-    }
-
-
-def _opened(answer: Any, session_id: str = "") -> SessionOpened:
-    return SessionOpened(
-        session_id=session_id or answer.session_id,
-        settings=[setting_from_wire(option) for option in answer.config_options],
-        commands=commands_from_wire(answer.available_commands),
-        meta=answer.meta,
-    )

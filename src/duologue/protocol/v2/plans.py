@@ -6,9 +6,11 @@ Every plan of version 2 has an id; the one plan of a session whose plans have no
 from __future__ import annotations
 
 import msgspec
-from msgspec import UNSET
+from msgspec import structs
 
 from duologue.conversation import updates as u
+from duologue.protocol.shared import updates as shared
+from duologue.protocol.shared.updates import meta_to_wire, plan_content_to_wire
 from duologue.schema import v2
 from duologue.schema.base import Other
 
@@ -17,7 +19,6 @@ __all__ = [
     "commands_from_wire",
     "commands_to_wire",
     "plan_from_wire",
-    "plan_removed_from_wire",
     "plan_to_wire",
 ]
 
@@ -26,32 +27,16 @@ NAMELESS = "plan"
 
 
 def plan_to_wire(update: u.PlanUpdate) -> v2.PlanUpdate:
-    """A plan as it is written."""
-    meta = update.meta if isinstance(update.meta, dict) else None
-    return v2.PlanUpdate(plan=_content_to_wire(update), meta=meta)
+    """Write a plan."""
+    plan_id = NAMELESS if update.plan_id is None else update.plan_id
+    return v2.PlanUpdate(plan=plan_content_to_wire(v2, update, plan_id), meta=meta_to_wire(update.meta))
 
 
 def plan_from_wire(update: v2.PlanUpdate) -> u.PlanUpdate:
-    """A plan as it was read."""
-    meta = UNSET if update.meta is None else update.meta
-    match update.plan:
-        case v2.PlanItems(plan_id=plan_id, entries=entries):
-            steps = [u.PlanEntry(entry.content, entry.status, entry.priority, entry.meta) for entry in entries]
-            return u.PlanUpdate(plan_id=None if plan_id == NAMELESS else plan_id, entries=steps, meta=meta)
-        case v2.PlanFile(plan_id=plan_id, uri=uri):
-            return u.PlanUpdate(plan_id=plan_id, uri=uri, meta=meta)
-        case v2.PlanMarkdown(plan_id=plan_id, content=content):
-            return u.PlanUpdate(plan_id=plan_id, markdown=content, meta=meta)
-        case Other() as other:
-            return u.PlanUpdate(plan_id=str(other.get("planId", "")), other=dict(other), meta=meta)
-
-
-def plan_removed_from_wire(update: v2.PlanRemoved) -> u.PlanRemovedUpdate | u.PlanUpdate:
-    """That a plan is no more; the one without a name is then empty."""
-    meta = UNSET if update.meta is None else update.meta
-    if update.plan_id == NAMELESS:
-        return u.PlanUpdate(entries=[], meta=meta)
-    return u.PlanRemovedUpdate(plan_id=update.plan_id, meta=meta)
+    """Read a plan."""
+    plan = shared.plan_from_wire(v2, update)
+    is_nameless = isinstance(update.plan, v2.PlanItems) and plan.plan_id == NAMELESS
+    return structs.replace(plan, plan_id=None) if is_nameless else plan
 
 
 def commands_to_wire(commands: list[u.AvailableCommand]) -> list[v2.AvailableCommand]:
@@ -62,21 +47,6 @@ def commands_to_wire(commands: list[u.AvailableCommand]) -> list[v2.AvailableCom
 def commands_from_wire(commands: list[v2.AvailableCommand]) -> list[u.AvailableCommand]:
     """The commands on offer, as they were read."""
     return [_command_from_wire(command) for command in commands]
-
-
-def _content_to_wire(update: u.PlanUpdate) -> v2.PlanUpdateContent:
-    plan_id = NAMELESS if update.plan_id is None else update.plan_id
-    if update.other is not None:
-        return Other(update.other.get("type"), update.other)
-    if update.uri is not None:
-        return v2.PlanFile(plan_id=plan_id, uri=update.uri)
-    if update.markdown is not None:
-        return v2.PlanMarkdown(plan_id=plan_id, content=update.markdown)
-    entries = [
-        v2.PlanEntry(content=entry.content, priority=entry.priority, status=entry.status, meta=entry.meta)
-        for entry in update.entries or []
-    ]
-    return v2.PlanItems(plan_id=plan_id, entries=entries)
 
 
 def _command_to_wire(command: u.AvailableCommand) -> v2.AvailableCommand:

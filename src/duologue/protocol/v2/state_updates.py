@@ -4,44 +4,33 @@ from __future__ import annotations
 
 import binascii
 from base64 import b64decode, b64encode
-from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
 from duologue.conversation import updates as u
-from duologue.conversation.work_state import BackgroundWork, Failure, TerminalExit, TerminalSize, TokenUsage
+from duologue.conversation.work_state import BackgroundWork, Failure, TerminalExit, TerminalSize
 from duologue.errors import InvalidParams
+from duologue.protocol.shared.fields import convert_fields
+from duologue.protocol.shared.updates import (
+    meta_from_wire,
+    meta_to_wire,
+    patch,
+    token_usage_from_wire,
+    token_usage_to_wire,
+)
 from duologue.schema import v2
 from duologue.schema.base import JsonObject, Other
 
 __all__ = [
     "output_from_wire",
     "output_to_wire",
-    "patch",
-    "plain",
     "state_from_wire",
     "state_to_wire",
     "terminal_from_wire",
     "terminal_to_wire",
-    "unknown_state_from_wire",
 ]
-
-T = TypeVar("T")
-S = TypeVar("S")
-
-
-def patch(value: T | None | UnsetType, convert: Callable[[T], S]) -> S | None | UnsetType:
-    """Convert a value; absent stays absent, and null stays null."""
-    if value is UNSET or value is None:
-        return value
-    return convert(value)
-
-
-def plain(meta: JsonObject | None | UnsetType) -> JsonObject | None:
-    """What is attached where absent and null are the same."""
-    return None if isinstance(meta, UnsetType) else meta
 
 
 # --- states
@@ -52,13 +41,13 @@ def state_to_wire(update: u.StateUpdate) -> v2.WorkStateUpdate | Other:
     if update.other is not None:
         return Other("state_update", update.other)
     background = update.background
-    error, usage = update.error, update.usage
+    error = update.error
     fields: dict[str, Any] = {
         "background": None if background is None else [_background_to_wire(work) for work in background],
         "stop_reason": update.stop_reason,
-        "error": None if error is None else v2.Error(code=error.code, message=error.message, data=error.data),
-        "usage": None if usage is None else _usage_to_wire(usage),
-        "meta": plain(update.meta),
+        "error": None if error is None else convert_fields(error, v2.Error),
+        "usage": token_usage_to_wire(v2, update.usage),
+        "meta": meta_to_wire(update.meta),
     }
     match update.state:
         case "running" | "idle" | "requires_action" | "unknown" as state:
@@ -70,21 +59,15 @@ def state_to_wire(update: u.StateUpdate) -> v2.WorkStateUpdate | Other:
 
 def state_from_wire(update: v2.WorkStateUpdate) -> u.StateUpdate:
     """A state as it was read."""
-    error, usage, background = update.error, update.usage, update.background
+    error, background = update.error, update.background
     return u.StateUpdate(
         state=update.state,
         stop_reason=update.stop_reason,
-        error=None if error is None else Failure(code=error.code, message=error.message, data=error.data),
-        usage=None if usage is None else _usage_from_wire(usage),
+        error=None if error is None else convert_fields(error, Failure),
+        usage=token_usage_from_wire(update.usage),
         background=None if background is None else [_background_from_wire(work) for work in background],
-        meta=UNSET if update.meta is None else update.meta,
+        meta=meta_from_wire(update.meta),
     )
-
-
-def unknown_state_from_wire(update: Other) -> u.StateUpdate | None:
-    """A state this version does not know is still one, and not idle; nothing if this is no state at all."""
-    state = update.get("state")
-    return u.StateUpdate(state=state, other=dict(update)) if isinstance(state, str) else None
 
 
 def _background_to_wire(work: BackgroundWork) -> v2.BackgroundWork:
@@ -113,66 +96,38 @@ def _background_from_wire(work: v2.BackgroundWork) -> BackgroundWork:
             return BackgroundWork(kind=work.tag or "", other=dict(work))
 
 
-def _usage_to_wire(usage: TokenUsage) -> v2.Usage:
-    return v2.Usage(
-        total_tokens=usage.total,
-        input_tokens=usage.input,
-        output_tokens=usage.output,
-        thought_tokens=usage.thought,
-        cached_read_tokens=usage.cached_read,
-        cached_write_tokens=usage.cached_write,
-        meta=usage.meta,
-    )
-
-
-def _usage_from_wire(usage: v2.Usage) -> TokenUsage:
-    return TokenUsage(
-        total=usage.total_tokens,
-        input=usage.input_tokens,
-        output=usage.output_tokens,
-        thought=usage.thought_tokens,
-        cached_read=usage.cached_read_tokens,
-        cached_write=usage.cached_write_tokens,
-        meta=usage.meta,
-    )
-
-
 # --- terminals
 
 
 def terminal_to_wire(update: u.TerminalUpdate) -> v2.TerminalUpdate:
-    """What changed of a terminal, as it is written."""
-    return v2.TerminalUpdate(
-        terminal_id=update.terminal_id,
-        command=update.command,
-        cwd=update.cwd,
+    """Write what changed of a terminal."""
+    return convert_fields(
+        update,
+        v2.TerminalUpdate,
         output=patch(update.output, lambda output: v2.TerminalOutput(data=_encoded(output))),
-        exit_status=patch(update.exit, _exit_to_wire),
-        size=patch(update.size, lambda size: v2.TerminalSize(cols=size.cols, rows=size.rows, meta=size.meta)),
+        exit_status=patch(update.exit, lambda end: convert_fields(end, v2.TerminalExitStatus)),
+        size=patch(update.size, lambda size: convert_fields(size, v2.TerminalSize)),
         capabilities=patch(update.can_cancel, _cancel_to_wire),
-        meta=update.meta,
     )
 
 
 def terminal_from_wire(update: v2.TerminalUpdate) -> u.TerminalUpdate:
-    """What changed of a terminal, as it was read."""
-    return u.TerminalUpdate(
-        terminal_id=update.terminal_id,
-        command=update.command,
-        cwd=update.cwd,
+    """Read what changed of a terminal."""
+    return convert_fields(
+        update,
+        u.TerminalUpdate,
         output=patch(update.output, _snapshot),
-        exit=patch(
-            update.exit_status, lambda end: TerminalExit(exit_code=end.exit_code, signal=end.signal, meta=end.meta)
-        ),
-        size=patch(update.size, lambda size: TerminalSize(cols=size.cols, rows=size.rows, meta=size.meta)),
+        exit=patch(update.exit_status, lambda end: convert_fields(end, TerminalExit)),
+        size=patch(update.size, lambda size: convert_fields(size, TerminalSize)),
         can_cancel=patch(update.capabilities, lambda capabilities: capabilities.cancel is not None),
-        meta=update.meta,
     )
 
 
 def output_to_wire(chunk: u.TerminalOutputChunk) -> v2.TerminalOutputChunk:
     """More output, as it is written."""
-    return v2.TerminalOutputChunk(terminal_id=chunk.terminal_id, data=_encoded(chunk.data), meta=plain(chunk.meta))
+    return v2.TerminalOutputChunk(
+        terminal_id=chunk.terminal_id, data=_encoded(chunk.data), meta=meta_to_wire(chunk.meta)
+    )
 
 
 def output_from_wire(chunk: v2.TerminalOutputChunk) -> u.TerminalOutputChunk:
@@ -181,7 +136,7 @@ def output_from_wire(chunk: v2.TerminalOutputChunk) -> u.TerminalOutputChunk:
     Raises:
         InvalidParams: It is not base64.
     """
-    meta = UNSET if chunk.meta is None else chunk.meta
+    meta = meta_from_wire(chunk.meta)
     return u.TerminalOutputChunk(terminal_id=chunk.terminal_id, data=_decoded(chunk.data), meta=meta)
 
 
@@ -202,10 +157,6 @@ def _decoded(data: str) -> bytes:
         return b64decode(data, validate=True)
     except (binascii.Error, ValueError) as error:
         raise InvalidParams(f"$.update.data: the output of a terminal is not base64: {error}") from None
-
-
-def _exit_to_wire(end: TerminalExit) -> v2.TerminalExitStatus:
-    return v2.TerminalExitStatus(exit_code=end.exit_code, signal=end.signal, meta=end.meta)
 
 
 def _cancel_to_wire(can_cancel: bool) -> v2.TerminalCapabilities:

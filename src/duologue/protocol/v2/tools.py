@@ -8,7 +8,7 @@ from msgspec import UNSET, structs
 
 from duologue.conversation import updates as u
 from duologue.conversation.content import TextContent
-from duologue.protocol.v2.state_updates import patch, plain
+from duologue.protocol.shared.updates import meta_from_wire, meta_to_wire, patch
 from duologue.protocol.v2.tool_parts import parts_from_wire, parts_to_wire
 from duologue.schema import v2
 
@@ -56,12 +56,12 @@ def tool_content_to_wire(chunk: u.ToolContentChunk) -> v2.ToolCallContentChunk:
     parts = parts_to_wire(chunk.content)
     if len(parts) != 1:
         raise ValueError(f"a chunk of tool content is one part, and here are {len(parts)}")
-    return v2.ToolCallContentChunk(tool_call_id=chunk.tool_call_id, content=parts[0], meta=plain(chunk.meta))
+    return v2.ToolCallContentChunk(tool_call_id=chunk.tool_call_id, content=parts[0], meta=meta_to_wire(chunk.meta))
 
 
 def tool_content_from_wire(chunk: v2.ToolCallContentChunk) -> u.ToolContentChunk:
     """More of what a tool call shows, as it was read."""
-    meta = UNSET if chunk.meta is None else chunk.meta
+    meta = meta_from_wire(chunk.meta)
     return u.ToolContentChunk(tool_call_id=chunk.tool_call_id, content=parts_from_wire([chunk.content]), meta=meta)
 
 
@@ -97,7 +97,7 @@ def permission_tool_from_wire(request: v2.RequestPermissionRequest) -> u.ToolCal
                 kind="execute",
                 content=words or UNSET,
                 raw_input={"command": command.command, "cwd": command.cwd},
-                meta=UNSET if command.meta is None else command.meta,
+                meta=meta_from_wire(command.meta),
                 is_question=True,
             )
         case unknown:

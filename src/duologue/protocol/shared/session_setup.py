@@ -1,0 +1,129 @@
+"""What sessions are opened with and listed as, to the wire and back: the same in every version.
+
+Each function is given the package of one version's shapes, `duologue.schema.v1` or `duologue.schema.v2`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from duologue.conversation import session_setup as s
+from duologue.conversation.content import Content
+from duologue.protocol.shared.fields import convert_fields
+from duologue.schema.base import JsonObject, Other
+
+__all__ = [
+    "implementation_from_wire",
+    "named_values_from_wire",
+    "named_values_to_wire",
+    "servers_from_wire",
+    "servers_to_wire",
+    "session_info_from_wire",
+    "session_info_to_wire",
+    "session_params_from_wire",
+    "session_params_to_wire",
+]
+
+
+def implementation_from_wire(info: Any) -> s.Implementation | None:
+    return None if info is None else convert_fields(info, s.Implementation)
+
+
+def session_params_to_wire(
+    schema: Any, params: s.SessionParams, blocks_to_wire: Callable[[list[Content]], list[Any]]
+) -> dict[str, Any]:
+    """Return the fields of every request that opens a session."""
+    prompt = params.system_prompt
+    return {
+        "cwd": params.cwd,
+        "mcp_servers": servers_to_wire(schema, params.mcp_servers),
+        "additional_directories": params.additional_directories,
+        "system_prompt": (
+            None
+            if prompt is None
+            else convert_fields(prompt, schema.SystemPrompt, content=blocks_to_wire(prompt.content))
+        ),
+        "meta": params.meta,
+    }
+
+
+def session_params_from_wire(
+    schema: Any, request: Any, blocks_from_wire: Callable[[list[Any]], list[Content]]
+) -> s.SessionParams:
+    """Read the fields of every request that opens a session."""
+    prompt = request.system_prompt
+    return s.SessionParams(
+        cwd=request.cwd,
+        additional_directories=request.additional_directories,
+        mcp_servers=servers_from_wire(schema, request.mcp_servers),
+        system_prompt=(
+            None if prompt is None else convert_fields(prompt, s.SystemPrompt, content=blocks_from_wire(prompt.content))
+        ),
+        meta=request.meta,
+    )
+
+
+def servers_from_wire(schema: Any, servers: list[Any]) -> list[s.McpServer]:
+    return [_server_from_wire(schema, server) for server in servers]
+
+
+def servers_to_wire(schema: Any, servers: list[s.McpServer]) -> list[Any]:
+    return [_server_to_wire(schema, server) for server in servers]
+
+
+def _server_from_wire(schema: Any, server: Any) -> s.McpServer:
+    match server:
+        case Other():
+            return s.UnknownMcpServer(name=str(server.get("name", "")), fields=dict(server))
+        case schema.McpServerStdio():
+            return convert_fields(server, s.StdioMcpServer, env=named_values_from_wire(server.env))
+        case schema.McpServerHttp():
+            return convert_fields(server, s.HttpMcpServer, headers=named_values_from_wire(server.headers))
+        case schema.McpServerAcp():
+            return convert_fields(server, s.AcpMcpServer)
+        case _:
+            return convert_fields(server, s.SseMcpServer, headers=named_values_from_wire(server.headers))
+
+
+def _server_to_wire(schema: Any, server: s.McpServer) -> Any:
+    match server:
+        case s.StdioMcpServer():
+            env = named_values_to_wire(schema.EnvVariable, server.env)
+            return convert_fields(server, schema.McpServerStdio, env=env)
+        case s.HttpMcpServer():
+            headers = named_values_to_wire(schema.HttpHeader, server.headers)
+            return convert_fields(server, schema.McpServerHttp, headers=headers)
+        case s.SseMcpServer() if hasattr(schema, "McpServerSse"):
+            headers = named_values_to_wire(schema.HttpHeader, server.headers)
+            return convert_fields(server, schema.McpServerSse, headers=headers)
+        case s.SseMcpServer():
+            return Other("sse", _sse_fields(server))
+        case s.AcpMcpServer():
+            return convert_fields(server, schema.McpServerAcp)
+        case s.UnknownMcpServer():
+            return Other(server.fields.get("type"), server.fields)
+
+
+def _sse_fields(server: s.SseMcpServer) -> JsonObject:
+    """Write SSE, which version 2 removed, as an unknown type, so that the agent can reject it explicitly."""
+    headers = [{"name": name, "value": value} for name, value in server.headers.items()]
+    fields: JsonObject = {"type": "sse", "name": server.name, "url": server.url, "headers": headers}
+    return fields if server.meta is None else {**fields, "_meta": server.meta}
+
+
+def named_values_to_wire(kind: Any, values: dict[str, str]) -> list[Any]:
+    """Write environment variables or headers as the list of name and value that the wire has."""
+    return [kind(name=name, value=value) for name, value in values.items()]
+
+
+def named_values_from_wire(values: list[Any]) -> dict[str, str]:
+    return {each.name: each.value for each in values}
+
+
+def session_info_to_wire(schema: Any, info: s.SessionInfo) -> Any:
+    return convert_fields(info, schema.SessionInfo)
+
+
+def session_info_from_wire(info: Any) -> s.SessionInfo:
+    return convert_fields(info, s.SessionInfo, archived=bool(info.archived))
