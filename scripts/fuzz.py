@@ -61,7 +61,7 @@ def parse_frame(data: bytes) -> None:
 
 def receive_frames(data: bytes) -> None:
     """A peer survives any frames, and whatever it answers is JSON."""
-    end = peer.Peer(first="initialize", skips_noise=bool(data and data[0] & 1))
+    end = peer.Peer(first_method="initialize", ignore_stray_output=bool(data and data[0] & 1))
     pending = [end.request("session/prompt", {}, n)[0] for n in range(3)]
     try:
         for frame in data[1:].split(b"\n"):

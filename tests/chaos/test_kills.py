@@ -173,7 +173,7 @@ async def test_a_flood_of_updates_is_delivered_in_order_and_in_bounded_memory(
         assert params.count == seen
         seen += 1
         if seen % 100 == 0:
-            most = max(most, connection._lanes.queued_bytes)
+            most = max(most, connection._queues.queued_bytes)
             await asyncio.sleep(0.0001)
 
     transport = ProcessTransport(AGENT)

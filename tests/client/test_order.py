@@ -292,9 +292,9 @@ async def test_what_a_reader_has_not_read_pauses_reading_and_ends_nothing(versio
             size = most = 0
             async for event in turn:
                 await is_behind.wait()
-                most = max(most, session.agent.connection.unread.bytes)
+                most = max(most, session.agent.connection.internals.unread.bytes)
                 size += len(event.text) if isinstance(event, Text) else 0
-        assert session.agent.connection.unread.bytes == 0
+        assert session.agent.connection.internals.unread.bytes == 0
     assert size == 40 * 16 * 65536
     assert most < 2.1 * MAX_INCOMING_BYTES  # the bound, and what one read of this transport may bring
 
@@ -327,7 +327,7 @@ async def test_what_was_not_read_of_a_turn_that_ended_counts_no_longer(tmp_path:
                 assert turn._task is not None
                 await asyncio.wait({turn._task})
                 assert turn._events
-                assert session.agent.connection.unread.bytes == 0
+                assert session.agent.connection.internals.unread.bytes == 0
 
 
 # --- a question that waits for its place

@@ -11,7 +11,7 @@ import pytest
 from duologue.errors import ConnectionLost, MessageTooLarge, NotAnAgent
 from duologue.jsonrpc.framing import Oversized
 from duologue.runtime.connection import Connection
-from duologue.runtime.dispatcher import MAX_NOISE_BYTES, MAX_NOISE_LINES
+from duologue.runtime.dispatcher import MAX_STRAY_BYTES, MAX_STRAY_LINES
 from duologue.transports.stdio.socket import SocketTransport
 from tests.faults.ends import ECHO, NOTE, Anything, Side, open_end
 
@@ -39,7 +39,7 @@ async def test_an_over_long_line_that_is_nobodys_ends_the_connection_and_every_c
         await end.take(3)
         end.send(Oversized(b'{"jsonrpc":"2.0","method":"note","params":{"text":"aaa', 10**9))
         for call in calls:
-            with pytest.raises(ConnectionLost, match="does not show whose"):
+            with pytest.raises(ConnectionLost, match="does not show which"):
                 await call
         assert end.connection.cause is not None
         assert isinstance(end.connection.cause.__cause__, MessageTooLarge)
@@ -119,7 +119,7 @@ async def test_banners_before_the_first_message_are_counted_and_shown_and_not_an
 
 @pytest.mark.fault("FRM-15")
 @pytest.mark.parametrize(
-    ("line", "allowed"), [(b"usage: git", MAX_NOISE_LINES), (b"x" * 65536, MAX_NOISE_BYTES // 65536)]
+    ("line", "allowed"), [(b"usage: git", MAX_STRAY_LINES), (b"x" * 65536, MAX_STRAY_BYTES // 65536)]
 )
 async def test_more_noise_than_a_banner_ends_the_start_with_the_noise_quoted(line: bytes, allowed: int) -> None:
     async with open_end("client") as end:
@@ -136,7 +136,7 @@ async def test_more_noise_than_a_banner_ends_the_start_with_the_noise_quoted(lin
 async def test_after_the_first_message_noise_has_no_limit() -> None:
     async with open_end("client") as end:
         await end.probe()
-        assert await end.answers_to(*[b"DEBUG something"] * (MAX_NOISE_LINES + 1)) == []
+        assert await end.answers_to(*[b"DEBUG something"] * (MAX_STRAY_LINES + 1)) == []
 
 
 @pytest.mark.fault("FRM-16")

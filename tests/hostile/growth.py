@@ -191,9 +191,9 @@ async def until_nothing_comes(agent: RemoteAgent) -> None:
     """Wait until no more is read for a second, at most a minute: that is when it may be as much as it ever will."""
     before = -1
     for _ in range(60):
-        if agent.connection.unread.bytes == before:
+        if agent.connection.internals.unread.bytes == before:
             return
-        before = agent.connection.unread.bytes
+        before = agent.connection.internals.unread.bytes
         await asyncio.sleep(1)
 
 

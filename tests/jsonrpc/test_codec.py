@@ -23,8 +23,8 @@ from duologue.jsonrpc.codec import (
     has_long_number,
     is_legal_id,
     is_well_formed,
-    mend_surrogates,
     parse,
+    repair_surrogates,
     serialize_error,
     serialize_notification,
     serialize_request,
@@ -160,8 +160,8 @@ def test_mending_a_surrogate_changes_no_other_byte() -> None:
 def test_a_frame_of_too_many_surrogates_is_left_as_it_is() -> None:
     most, more = (b'"%b"' % (rb"\ud800" * count) for count in (MAX_SURROGATES, MAX_SURROGATES + 1))
 
-    assert mend_surrogates(most) == most.replace(b"d800", b"fffd")
-    assert mend_surrogates(more) is more
+    assert repair_surrogates(most) == most.replace(b"d800", b"fffd")
+    assert repair_surrogates(more) is more
 
 
 def test_another_encoding_is_not_guessed_even_where_it_looks_like_an_escape() -> None:

@@ -71,7 +71,7 @@ def test_what_has_no_envelope_has_no_outline(frame: bytes) -> None:
     ],
 )
 def test_a_name_that_routes_a_frame_is_found_if_it_is_there_twice(frame: str, name: str) -> None:
-    with pytest.raises(Ambiguous, match=f"'{name}' is there twice"):
+    with pytest.raises(Ambiguous, match=f"'{name}' occurs twice"):
         check_names(frame.encode())
 
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from duologue.errors import MessageTooLarge
-from duologue.jsonrpc.framing import GIVE_UP_FACTOR, HEAD_BYTES, LineFramer, Oversized, to_ascii
+from duologue.jsonrpc.framing import ABORT_FACTOR, HEAD_BYTES, LineFramer, Oversized, to_ascii
 
 BOM = b"\xef\xbb\xbf"
 MESSAGE = b'{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"text":"\xc3\xa9\xe2\x82\xac"}}'
@@ -37,8 +37,8 @@ def by_the_rules(stream: bytes, limit: int) -> list[bytes | str]:
     frames: list[bytes | str] = []
     for number, line in enumerate(stream.split(b"\n")):
         size = len(line)
-        if size > GIVE_UP_FACTOR * limit:
-            return [*frames, f"a line of more than {GIVE_UP_FACTOR * limit} bytes; the limit is {limit}"]
+        if size > ABORT_FACTOR * limit:
+            return [*frames, f"a line of more than {ABORT_FACTOR * limit} bytes; the limit is {limit}"]
         text = line.removeprefix(BOM) if number == 0 else line
         if size - line.endswith(b"\r") > limit:
             head = text[:limit].rstrip(b" \t\r}]")
@@ -121,7 +121,7 @@ def test_an_endless_line_is_given_up_in_bounded_memory() -> None:
     chunk = b"x" * 65_536
     tracemalloc.start()
     try:
-        for _ in range(GIVE_UP_FACTOR * limit // len(chunk)):
+        for _ in range(ABORT_FACTOR * limit // len(chunk)):
             assert framer.feed(chunk) == []
         with pytest.raises(MessageTooLarge, match="limit is 1048576"):
             framer.feed(chunk)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from duologue.jsonrpc.codec import MAX_SURROGATES, mend_surrogates
+from duologue.jsonrpc.codec import MAX_SURROGATES, repair_surrogates
 from duologue.jsonrpc.nesting import PIECE, is_nested_deeper, outside_strings
 
 
@@ -67,10 +67,10 @@ def test_lone_surrogates_are_mended_and_no_other_byte_changes(pieces: list[str])
     escape = rb"(\\u[dD][89abAB]..\\u[dD][c-fC-F]..)|\\u[dD][89a-fA-F]..|(\\.)"
     expected = re.sub(escape, lambda found: found[1] or found[2] or b"\\ufffd", text)
 
-    assert mend_surrogates(text) == expected
+    assert repair_surrogates(text) == expected
 
 
 def test_a_text_of_surrogates_without_end_is_left_alone() -> None:
     text = b"\\ud800" * (MAX_SURROGATES + 1)
 
-    assert mend_surrogates(text) is text
+    assert repair_surrogates(text) is text

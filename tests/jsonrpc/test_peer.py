@@ -197,7 +197,7 @@ def test_a_result_that_cannot_be_written_leaves_the_request_open_for_an_error() 
 
 
 def test_before_the_first_request_others_are_refused_and_notifications_ignored() -> None:
-    peer = Peer(first="initialize")
+    peer = Peer(first_method="initialize")
 
     assert peer.receive(request(1)) is None
     assert peer.receive(frame(id=2, method=CANCEL_METHOD)) is None
@@ -208,7 +208,7 @@ def test_before_the_first_request_others_are_refused_and_notifications_ignored()
 
 
 def test_the_first_request_is_taken_once() -> None:
-    peer = Peer(first="initialize")
+    peer = Peer(first_method="initialize")
     peer.receive(request(1, "initialize"))
 
     assert peer.receive(request(2, "initialize")) is None
@@ -219,7 +219,7 @@ def test_the_first_request_is_taken_once() -> None:
 
 
 def test_after_a_failed_first_request_another_may_be_tried() -> None:
-    peer = Peer(first="initialize")
+    peer = Peer(first_method="initialize")
     peer.receive(request(1, "initialize"))
     peer.respond_error(1, InternalError("not yet"))
 
@@ -228,7 +228,7 @@ def test_after_a_failed_first_request_another_may_be_tried() -> None:
 
 
 def test_a_first_request_that_may_come_again_does_until_another_one_comes() -> None:
-    peer = Peer(first="initialize")
+    peer = Peer(first_method="initialize")
     peer.receive(request(1, "initialize"))
     peer.respond(1, {})
     peer.repeats_first = True
@@ -425,22 +425,22 @@ def test_a_cancellation_of_nothing_that_runs_is_ignored(params: object) -> None:
 
 
 def test_lines_that_are_not_json_are_noise_where_noise_is_expected() -> None:
-    peer = Peer(skips_noise=True)
+    peer = Peer(ignore_stray_output=True)
 
     for noise in (b"\x1b[1mWelcome\x1b[0m", b" \tplain", b"1", b'"a"', Oversized(b"x" * 10, 50)):
         assert peer.receive(noise) is None
     assert peer.frames_to_send() == []
-    assert (peer.noise_lines, peer.noise_bytes) == (5, 15 + 7 + 1 + 3 + 50)
-    assert peer.first_noise == b"\x1b[1mWelcome\x1b[0m"
+    assert (peer.stray_lines, peer.stray_bytes) == (5, 15 + 7 + 1 + 3 + 50)
+    assert peer.first_stray_line == b"\x1b[1mWelcome\x1b[0m"
 
 
 @pytest.mark.parametrize("line", [b"{oops", b" [oops", b"{}"])
 def test_a_line_that_begins_like_json_is_never_noise(line: bytes) -> None:
-    peer = Peer(skips_noise=True)
+    peer = Peer(ignore_stray_output=True)
     peer.receive(line)
 
     assert [id for id, _ in refusals(peer)] == [None]
-    assert peer.noise_lines == 0
+    assert peer.stray_lines == 0
 
 
 def test_an_over_long_request_is_refused_by_its_id() -> None:
@@ -492,7 +492,7 @@ def test_an_over_long_line_that_does_not_show_whose_it_is_ends_the_connection(he
     peer = Peer()
     peer.request("m", {}, "call")
 
-    with pytest.raises(MessageTooLarge, match="does not show whose"):
+    with pytest.raises(MessageTooLarge, match="does not show which"):
         peer.receive(Oversized(head, 5000))
     assert peer.pending == 1
 
@@ -501,8 +501,8 @@ def test_an_over_long_line_that_does_not_show_whose_it_is_ends_the_connection(he
 
 
 @given(st.lists(frames() | broken_frames() | st.binary(max_size=30), max_size=8), st.booleans())
-def test_whatever_arrives_is_an_event_or_a_refusal(arrivals: list[bytes], skips_noise: bool) -> None:
-    peer = Peer(first="initialize", skips_noise=skips_noise)
+def test_whatever_arrives_is_an_event_or_a_refusal(arrivals: list[bytes], ignore_stray_output: bool) -> None:
+    peer = Peer(first_method="initialize", ignore_stray_output=ignore_stray_output)
     for arrival in arrivals:
         event = peer.receive(arrival)
         refused = replies(peer)

@@ -31,7 +31,7 @@ async def test_what_waits_behind_a_long_backlog_is_read_again_in_its_turn() -> N
             far.send(frame(method="update", params={"sessionId": "s", "text": f"{number:01000}"}))
         far.send(frame(id=1, method="last"))
         await far.receive()
-        waiting = connection._lanes._lanes["s"].items
+        waiting = connection._queues._queues["s"].items
         kept = [params for _, _, params, _ in waiting if params is not None]
         assert 0 < len(kept) * 1000 <= MAX_READ_BYTES
         assert len(waiting) > 1.5 * len(kept)

@@ -159,14 +159,14 @@ async def test_a_result_that_comes_too_late_is_told_to_the_one_who_has_to_undo_i
     async with asyncio.timeout(5), talk(None, agent_side) as (client, _):
         for text in ("you", "refuse"):
             began.clear()
-            wait = asyncio.ensure_future(client.request(PING, Ping(text=text), late=take))
+            wait = asyncio.ensure_future(client.request(PING, Ping(text=text), on_late_result=take))
             await began.wait()
             wait.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await wait
         assert came_late == []
         release.set()
-        await client.request(PING, Ping(text="quick"), late=take)
+        await client.request(PING, Ping(text="quick"), on_late_result=take)
         assert came_late == [Ping(text="made for you")]
 
 
@@ -175,7 +175,7 @@ async def test_a_result_that_comes_in_the_moment_of_the_cancellation_is_not_lost
     near, far = memory_pair()
     came_late: list[Ping] = []
     async with asyncio.timeout(5), Connection(near) as client, far:
-        wait = asyncio.ensure_future(client.request(PING, Ping(), late=came_late.append))
+        wait = asyncio.ensure_future(client.request(PING, Ping(), on_late_result=came_late.append))
         await far.receive()
         far.send(frame(id=1, result={"text": "made for you"}))
         while client._peer.pending:  # noqa: ASYNC110
@@ -195,7 +195,7 @@ async def test_a_result_that_comes_when_the_caller_was_cancelled_but_has_not_run
         def leave(result: Ping) -> None:
             wait.cancel()
 
-        wait = asyncio.ensure_future(client.request(PING, Ping(), arrived=leave, late=came_late.append))
+        wait = asyncio.ensure_future(client.request(PING, Ping(), on_result=leave, on_late_result=came_late.append))
         await far.receive()
         far.send(frame(id=1, result={"text": "made for you"}))
         with pytest.raises(asyncio.CancelledError):
@@ -214,7 +214,7 @@ async def test_a_result_that_waits_behind_notifications_when_its_caller_leaves_i
         await go_on.wait()
 
     async with asyncio.timeout(5), Connection(near, client_side) as client, far:
-        prompt = client.request(PROMPT, Update(session_id="s", text=""), late=lambda _: seen.set())
+        prompt = client.request(PROMPT, Update(session_id="s", text=""), on_late_result=lambda _: seen.set())
         wait = asyncio.ensure_future(prompt)
         await far.receive()
         far.send(frame(method="update", params={"sessionId": "s", "text": ""}))

@@ -184,7 +184,7 @@ async def test_a_result_that_does_not_fit_is_the_peers_fault() -> None:
         return Ping(text="no session id in here")
 
     async with asyncio.timeout(5), talk(None, agent_side) as (client, _):
-        with pytest.raises(ProtocolViolation, match=r"the result of new does not fit: .*sessionId"):
+        with pytest.raises(ProtocolViolation, match=r"the result of new is invalid: .*sessionId"):
             await client.request(NEW, Nothing())
         await client.request(PING, Ping())
 
@@ -210,7 +210,7 @@ async def test_a_caller_whose_own_code_fails_on_the_arrival_hears_of_it_alone() 
 
     async with asyncio.timeout(5), talk(None, agent_side) as (client, agent):
         with pytest.raises(LookupError, match="fresh"):
-            await client.request(NEW, Nothing(), arrived=arrived)
+            await client.request(NEW, Nothing(), on_result=arrived)
         await client.request(PING, Ping())
         await agent.notify(UPDATE, Update(session_id="fresh", text=""))
 
@@ -237,7 +237,7 @@ async def test_a_failure_of_what_follows_the_answer_is_logged_and_changes_nothin
         await client.request(NEW, Nothing())
         await client.request(PING, Ping())
     assert followed == ["second"]
-    assert "what was to follow the answer to new' failed" in caplog.text
+    assert "an action after the response to new' failed" in caplog.text
 
 
 @pytest.mark.fault("RPC-20")

@@ -50,7 +50,7 @@ async def test_a_slow_consumer_pauses_reading_and_loses_nothing() -> None:
             nonlocal handled, most
             await asyncio.sleep(0)
             handled += 1
-            most = max(most, client._lanes.queued_bytes)
+            most = max(most, client._queues.queued_bytes)
 
         await client.request(PROMPT, Update(session_id="s", text=""))
         assert handled == 2000
@@ -66,7 +66,7 @@ async def test_what_waits_for_readers_pauses_reading_although_no_handler_is_behi
         handled.put_nowait(params.text)
 
     async with asyncio.timeout(5), talk(client_side, max_incoming_bytes=10_000) as (client, agent):
-        client.unread.add("s", ["unread"], 20_000, lambda: None)
+        client.internals.unread.add("s", ["unread"], 20_000, lambda: None)
         for text in ("on its way", "behind"):
             await agent.notify(UPDATE, Update(session_id="s", text=text))
             for _ in range(100):
@@ -74,7 +74,7 @@ async def test_what_waits_for_readers_pauses_reading_although_no_handler_is_behi
         assert client.is_paused
         assert handled.get_nowait() == "on its way"
         assert handled.empty()
-        client.unread.remove("s", 20_000)
+        client.internals.unread.remove("s", 20_000)
         assert await handled.get() == "behind"
 
 
@@ -172,7 +172,7 @@ async def test_updates_held_back_for_an_unanswered_new_session_are_bounded() -> 
 
     @agent_side.on(NEW)
     async def new(context: Context, params: Nothing) -> Scoped:
-        with pytest.raises(Deadlock, match="return that answer first"):
+        with pytest.raises(Deadlock, match="return from that handler first"):
             for _ in range(100):
                 await context.connection.notify(UPDATE, Update(session_id="fresh", text=BIG))
         return Scoped(session_id="fresh")

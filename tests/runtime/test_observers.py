@@ -38,4 +38,4 @@ async def test_an_observer_sees_every_frame_of_both_directions_good_or_bad(caplo
     assert [frame for direction, frame in seen if direction == "in"] == arrivals
     assert [frame for direction, frame in seen if direction == "out"] == departed
     assert departed[-1] == b'{"jsonrpc":"2.0","id":1,"result":{"text":"a"}}'
-    assert caplog.text.count("an observer of frames failed") == len(seen)
+    assert caplog.text.count("a frame observer failed") == len(seen)

@@ -11,7 +11,7 @@ import pytest
 
 from duologue.errors import NotAnAgent
 from duologue.runtime.connection import Connection
-from duologue.runtime.dispatcher import MAX_NOISE_LINES
+from duologue.runtime.dispatcher import MAX_STRAY_LINES
 from duologue.runtime.handlers import Context, Handlers
 from duologue.transports.stdio.line_stream import READ_AHEAD
 from duologue.transports.stdio.socket import SocketTransport
@@ -49,7 +49,7 @@ async def test_order_and_bound_hold_for_frames_taken_on_arrival() -> None:
         async def update(context: Context, params: Update) -> None:
             nonlocal most
             await asyncio.sleep(0)
-            most = max(most, connection._lanes.queued_bytes)
+            most = max(most, connection._queues.queued_bytes)
             seen.append(int(params.text))
             if len(seen) == COUNT:
                 done.set()
@@ -86,10 +86,10 @@ async def test_noise_without_end_ends_the_connection_even_if_taken_on_arrival() 
     seen = Seen()
 
     async with listening(Handlers(), seen) as (connection, raw):
-        for _ in range(MAX_NOISE_LINES + 10):
+        for _ in range(MAX_STRAY_LINES + 10):
             raw.send(b"Welcome!")
         await connection.wait_closed()
         with pytest.raises(NotAnAgent, match="is this command an ACP agent"):
             await connection.request(PING, Ping())
 
-    assert len(seen) == MAX_NOISE_LINES + 1  # what follows is not looked at, and nothing is seen twice
+    assert len(seen) == MAX_STRAY_LINES + 1  # what follows is not looked at, and nothing is seen twice

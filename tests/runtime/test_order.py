@@ -110,7 +110,7 @@ async def test_answers_that_end_nothing_overtake_queued_updates() -> None:
 
 async def send_early(context: Context, update: Update) -> None:
     """As a foreign agent does it: the update is on the wire before the answer that introduces its session."""
-    context.connection._outgoing.send(context.connection._peer.notification(UPDATE.name, update))
+    context.connection._writer.send(context.connection._peer.notification(UPDATE.name, update))
 
 
 @pytest.mark.fault("ORD-05")
@@ -137,7 +137,7 @@ async def test_updates_of_a_session_not_yet_introduced_are_kept_and_handled_befo
         events.append(f"introduced {result.session_id}")
 
     async with asyncio.timeout(5), talk(client_side, agent_side) as (client, _):
-        await client.request(NEW, Nothing(), arrived=introduced)
+        await client.request(NEW, Nothing(), on_result=introduced)
         events.append("returned")
         assert events == ["introduced fresh", "update one", "update two", "returned"]
 
@@ -322,7 +322,7 @@ async def test_a_closed_session_may_be_introduced_again() -> None:
 
     async with asyncio.timeout(5), talk(client_side, agent_side) as (client, _):
         for _ in range(2):
-            await client.request(NEW, Nothing(), arrived=lambda _: events.append("introduced"))
+            await client.request(NEW, Nothing(), on_result=lambda _: events.append("introduced"))
             await client.request(CLOSE, Scoped(session_id="again"))
     assert events == ["introduced", "update 0", "introduced", "update 2"]
 
@@ -406,7 +406,7 @@ async def test_a_caller_learns_of_its_answer_where_it_stands_among_the_notificat
 
     async with asyncio.timeout(5), talk(client_side, agent_side) as (client, _):
         await client.request(
-            PROMPT, Update(session_id="s", text=""), released=lambda answer: seen.append(f"released {answer.text}")
+            PROMPT, Update(session_id="s", text=""), on_release=lambda answer: seen.append(f"released {answer.text}")
         )
         await behind.wait()
     assert seen == ["0", "1", "2", "released done", "behind"]
@@ -429,14 +429,14 @@ async def test_a_request_that_overtook_notifications_can_wait_for_them_and_for_n
     async def ask(context: Context, params: Scoped) -> Ping:
         seen.append("asked")
         may_go_on.set()
-        assert context.place is not None
-        return Ping(text=await context.place)
+        assert context.position is not None
+        return Ping(text=await context.position)
 
-    def at_place(context: Context, params: Scoped) -> str:
+    def at_position(context: Context, params: Scoped) -> str:
         seen.append("at its place")
         return f"place in {params.session_id}"
 
-    client_side.places[ASK.name] = at_place
+    client_side.positions[ASK.name] = at_position
     async with asyncio.timeout(5), talk(client_side, agent_side) as (_, agent):
         for text in ("one", "two"):
             await agent.notify(UPDATE, Update(session_id="s", text=text))
@@ -461,12 +461,12 @@ async def test_what_a_request_does_at_its_place_comes_before_the_notifications_b
 
     @client_side.on(ASK)
     async def ask(context: Context, params: Scoped) -> Ping:
-        assert context.place is not None
-        await context.place
+        assert context.position is not None
+        await context.position
         seen.append("asked")
         return Ping()
 
-    client_side.places[ASK.name] = lambda context, params: None
+    client_side.positions[ASK.name] = lambda context, params: None
     async with asyncio.timeout(5), talk(client_side) as (_, agent):
         await agent.notify(UPDATE, Update(session_id="s", text="before"))
         answer = asyncio.ensure_future(agent.request(ASK, Scoped(session_id="s")))
@@ -483,9 +483,9 @@ async def test_a_request_has_no_place_to_wait_for_if_nothing_came_before_it() ->
 
     @client_side.on(ASK)
     async def ask(context: Context, params: Scoped) -> Ping:
-        return Ping(text=str(context.place))
+        return Ping(text=str(context.position))
 
-    client_side.places[ASK.name] = None
+    client_side.positions[ASK.name] = None
     async with asyncio.timeout(5), talk(client_side) as (_, agent):
         assert (await agent.request(ASK, Scoped(session_id="s"))).text == "None"
 
@@ -499,13 +499,13 @@ async def test_a_place_that_fails_fails_its_request_and_nothing_else(caplog: pyt
 
     @client_side.on(ASK)
     async def ask(context: Context, params: Scoped) -> Ping:
-        assert context.place is not None
-        return Ping(text=await context.place)
+        assert context.position is not None
+        return Ping(text=await context.position)
 
-    def at_place(context: Context, params: Scoped) -> str:
+    def at_position(context: Context, params: Scoped) -> str:
         raise InvalidParams("not here")
 
-    client_side.places[ASK.name] = at_place
+    client_side.positions[ASK.name] = at_position
     async with asyncio.timeout(5), talk(client_side) as (_, agent):
         with pytest.raises(InvalidParams, match="not here"):
             await agent.request(ASK, Scoped(session_id="s"))
@@ -546,8 +546,8 @@ async def test_an_unknown_request_can_wait_for_the_unknown_notifications_before_
         seen.append(context.method)
 
     async def other_request(context: Context, params: object) -> dict[str, str]:
-        if context.place is not None:
-            await context.place
+        if context.position is not None:
+            await context.position
         seen.append(context.method)
         return {}
 

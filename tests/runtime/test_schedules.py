@@ -145,22 +145,22 @@ async def play(script: list[Act]) -> Story:
             await asyncio.sleep(0)
         story.note("end", number)
 
-    def at_place(context: Context, params: Update) -> int:
+    def at_position(context: Context, params: Update) -> int:
         return story.note("place", int(params.text))
 
     @handlers.on(QUESTION)
     async def question(context: Context, params: Update) -> Nothing:
         number = int(params.text)
-        assert context.place is not None
-        if context.connection.is_introducing(params.session_id):
+        assert context.position is not None
+        if context.connection.internals.is_opening(params.session_id):
             story.unopened.add(number)
         else:
-            at = await context.place
+            at = await context.position
             assert story.log[at] == ("place", number)
         story.note("answer", number)
         return Nothing()
 
-    handlers.places[QUESTION.name] = at_place
+    handlers.positions[QUESTION.name] = at_position
     near, far = memory_pair()
     async with asyncio.timeout(20), Connection(near, handlers) as client, far:
         for act in script:

@@ -292,7 +292,7 @@ class ClientTurn:
     async def _send(self, proxy: AgentProxy) -> PromptResult:
         agent = self.session.agent
         self.session._is_replaying, self.session._is_prompted, self._is_sent = False, True, True
-        self._count_unread(agent.connection.unread)
+        self._count_unread(agent.connection.internals.unread)
         watch = None if agent._watchdog is None else agent._tasks.start(agent._watchdog.watch(self))
         try:
             return await proxy.prompt(self.session.id, self.prompt, self._meta)

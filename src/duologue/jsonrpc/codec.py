@@ -1,8 +1,8 @@
-"""Bytes to envelope and back; every trap of the parser below is dealt with here and nowhere else.
+"""Parsing and serializing of messages; the pitfalls of msgspec are handled here and nowhere else.
 
-Reading has one fast path, a typed decode, and one slow path that finds out what is wrong. The traps: invalid UTF-8
+Parsing has one fast path, a typed decode, and one slow path that finds out what is wrong. The pitfalls: invalid UTF-8
 inside raw fields passes the typed decode unnoticed; `[1,` looks like a type error rather than a syntax error; lone
-surrogate escapes make msgspec refuse the whole text; depth is limited only by the C stack. Writing has two: lone
+surrogate escapes make msgspec reject the whole text; depth is limited only by the C stack. Serializing has two: lone
 surrogates cannot be encoded as UTF-8, and not every Python value is JSON.
 """
 
@@ -33,8 +33,8 @@ __all__ = [
     "has_long_number",
     "is_legal_id",
     "is_well_formed",
-    "mend_surrogates",
     "parse",
+    "repair_surrogates",
     "serialize_error",
     "serialize_notification",
     "serialize_request",
@@ -42,26 +42,26 @@ __all__ = [
 ]
 
 MAX_DEPTH = 200
-"""Nesting of arrays and objects; real messages stay below 20, and 200 is far from every C stack's end."""
+"""Nesting of arrays and objects; real messages stay below 20, and 200 is far from the end of every C stack."""
 
 SHALLOW_BYTES = 2 * MAX_DEPTH
-"""A frame of this length cannot be nested deeper than that: what is opened must be closed."""
+"""A frame of this length cannot be nested deeper than that: every bracket must be closed."""
 
 MAX_ID_CHARS = 1024
-"""Ids are kept while a request runs and echoed; a longer one is an attack, not an id."""
+"""Ids are stored while a request runs, and sent back; a longer one is an attack, not an id."""
 
 MAX_METHOD_CHARS = 1024
-"""Method names are logged and echoed in errors."""
+"""Method names are logged, and repeated in errors."""
 
 MAX_NUMBER_CHARS = 400
 """Digits of one number: more than any double or 64-bit integer needs, far less than what costs quadratic time."""
 
 MAX_SURROGATES = 100_000
-"""Surrogate escapes among which lone ones are mended; most writers do not escape what lies beyond the first plane."""
+"""Surrogate escapes in a frame up to which lone ones are replaced; most writers do not escape such characters."""
 
 VALUE_BYTES = 32
 OBJECT_BYTES = 192
-"""What a value takes in memory beside its text, and what an object takes beside its members, at most."""
+"""The most memory that a value takes in addition to its text, and an object in addition to its members."""
 
 _decode_message = msgspec.json.Decoder(JsonRpcMessage).decode
 _decode_any = msgspec.json.Decoder().decode
@@ -75,7 +75,7 @@ _ID_BOUND: int = 10**MAX_NUMBER_CHARS
 
 
 class Malformed(Exception):
-    """A frame that is no message: the error to answer with, and the id to answer to where one could be read."""
+    """A frame that is not a message, with the error to respond and the id to respond to, if it could be read."""
 
     def __init__(self, error: RequestError, id: Id | None = None, *, is_response: bool = False) -> None:
         super().__init__(str(error))
@@ -85,10 +85,10 @@ class Malformed(Exception):
 
 
 def parse(frame: bytes) -> JsonRpcMessage:
-    """One frame as a message.
+    """Parse a frame.
 
     Raises:
-        Malformed: It is none.
+        Malformed: The frame is not a JSON-RPC message.
     """
     try:
         message = _decode_message(frame)
@@ -102,7 +102,7 @@ def parse(frame: bytes) -> JsonRpcMessage:
 
 
 def is_well_formed(frame: bytes) -> bool:
-    """What `parse` asks of a frame besides its shape, for those who decode the shape by themselves."""
+    """Return True if the frame is UTF-8 and not nested too deep: what a typed decode alone does not check."""
     if not frame.isascii():
         try:
             frame.decode()
@@ -112,7 +112,7 @@ def is_well_formed(frame: bytes) -> bool:
 
 
 def _parse_slowly(frame: bytes) -> JsonRpcMessage:
-    """Name what is wrong, or mend the one thing that may be mended: lone surrogate escapes become U+FFFD."""
+    """Find out what is wrong, or replace lone surrogate escapes by U+FFFD, the one thing that is repaired."""
     try:
         frame.decode()
     except UnicodeDecodeError as error:
@@ -122,7 +122,7 @@ def _parse_slowly(frame: bytes) -> JsonRpcMessage:
     try:
         _decode_raw(frame)
     except msgspec.DecodeError as error:
-        return _parse_mended(frame, error)
+        return _parse_repaired(frame, error)
     try:
         _refuse_shape(frame)
     except msgspec.ValidationError:
@@ -133,16 +133,16 @@ def _parse_slowly(frame: bytes) -> JsonRpcMessage:
         raise Malformed(InvalidRequest(str(error))) from None
 
 
-def _parse_mended(frame: bytes, reason: msgspec.DecodeError) -> JsonRpcMessage:
-    """Lone `\\ud800` escapes become U+FFFD, every other byte stays; whatever else is wrong stays a parse error."""
-    mended = mend_surrogates(frame)
-    if mended is frame:
+def _parse_repaired(frame: bytes, reason: msgspec.DecodeError) -> JsonRpcMessage:
+    """Parse again with U+FFFD instead of lone `\\ud800` escapes; anything else wrong stays a parse error."""
+    repaired = repair_surrogates(frame)
+    if repaired is frame:
         raise Malformed(ParseError(f"not JSON: {str(reason).removeprefix('JSON is malformed: ')}")) from None
-    return _parse_slowly(mended)
+    return _parse_slowly(repaired)
 
 
-def mend_surrogates(frame: bytes) -> bytes:
-    """Return the frame with U+FFFD for each lone surrogate escape; a frame with too many surrogates as it is."""
+def repair_surrogates(frame: bytes) -> bytes:
+    """Replace each lone surrogate escape by U+FFFD; return a frame with too many surrogates unchanged."""
     found = list(islice(_SURROGATE.finditer(frame), MAX_SURROGATES + 1))
     if len(found) > MAX_SURROGATES:
         return frame
@@ -152,12 +152,12 @@ def mend_surrogates(frame: bytes) -> bytes:
         part = 1 if _is_escaped(frame, match.start()) else 0 if match[1] is None else None
         if part is not None and match[part] is not None:
             changed[match.start(part) : match.end(part)] = b"\\ufffd"
-    mended = bytes(changed)
-    return frame if mended == frame else mended
+    repaired = bytes(changed)
+    return frame if repaired == frame else repaired
 
 
 def _is_escaped(frame: bytes, at: int) -> bool:
-    """Whether an odd number of backslashes stands before this place."""
+    """Return True if an odd number of backslashes stands before this position."""
     size = 64
     while True:
         before = frame[max(0, at - size) : at]
@@ -183,7 +183,7 @@ _decode_envelope = msgspec.json.Decoder(_Envelope).decode
 
 
 def _refuse_shape(frame: bytes) -> None:
-    """Valid JSON that the typed decode refused: say which part of the envelope is wrong, and decode nothing else."""
+    """Raise for the part of the envelope that the typed decode rejected; nothing else is decoded."""
     value = _shallow(frame)
     if isinstance(value, list):
         raise Malformed(InvalidRequest("batches are not part of ACP"))
@@ -209,14 +209,14 @@ def _refuse_shape(frame: bytes) -> None:
 
 
 def _shallow(text: bytes | Raw) -> Any:
-    """The value of a JSON text; of an array or object only that it is one."""
+    """Decode a JSON text; an array or object becomes an empty one."""
     text = bytes(text)
     kind = text.lstrip(b" \t\r\n")[:1]
     return [] if kind == b"[" else {} if kind == b"{" else _decode_any(text)
 
 
 def is_legal_id(id: Id) -> bool:
-    """Short enough to keep and to echo."""
+    """Return True if the id is short enough to store and to send back."""
     return len(id) <= MAX_ID_CHARS if isinstance(id, str) else -_ID_BOUND < id < _ID_BOUND
 
 
@@ -228,14 +228,14 @@ def _json_name(value: object) -> str:
 
 
 def has_long_number(frame: bytes) -> bool:
-    """Whether a number in this frame is longer than the limit; asked only when decoding its fields failed."""
+    """Return True if a number in this frame is longer than the limit; used only when decoding its fields failed."""
     return _LONG_NUMBER.search(b"".join(outside_strings(frame))) is not None
 
 
 def decoded_bytes(text: bytes) -> int:
-    """The memory that a JSON text may take once it is read: an empty array is two bytes here and fifty there.
+    """Estimate the memory that a JSON text takes once decoded: an empty array grows from two bytes to fifty.
 
-    What stands in strings is told from the rest only where that could make a difference.
+    Brackets and commas inside of strings are subtracted only if that could make a difference.
     """
     estimate = _bytes_of_values(text)
     if estimate > 2 * len(text) and estimate > 64 * 1024 and b'"' in text:
@@ -274,34 +274,34 @@ class _Error(Struct, gc=False):
 
 
 def serialize_request(id: Id, method: str, params: Any) -> bytes:
-    """A request as a frame. Params are anything msgspec can encode, a model or raw bytes in a `Raw`; `UNSET`: none."""
+    """Serialize a request. Params are anything msgspec can encode, a model, a `Raw`, or `UNSET` for none."""
     message = _Request("2.0", id, method, params)
     try:
         return _encode(message)
     except Exception as error:
-        return _encode_otherwise(message, error)
+        return _encode_after_error(message, error)
 
 
 def serialize_notification(method: str, params: Any) -> bytes:
-    """A notification as a frame."""
+    """Serialize a notification."""
     message = _Notification("2.0", method, params)
     try:
         return _encode(message)
     except Exception as error:
-        return _encode_otherwise(message, error)
+        return _encode_after_error(message, error)
 
 
 def serialize_result(id: Id, result: Any) -> bytes:
-    """A successful response as a frame."""
+    """Serialize a successful response."""
     message = _Result("2.0", id, result)
     try:
         return _encode(message)
     except Exception as error:
-        return _encode_otherwise(message, error)
+        return _encode_after_error(message, error)
 
 
 def serialize_error(id: Id | None, error: RequestError) -> bytes:
-    """An error response as a frame; an id of `None` is written as null: nobody knows whose it was."""
+    """Serialize an error response; an id of `None` is written as null: the id of the request is unknown."""
     body: dict[str, Any] = {"code": error.code, "message": error.message or type(error).__name__}
     if error.data is not None:
         body["data"] = error.data
@@ -309,20 +309,20 @@ def serialize_error(id: Id | None, error: RequestError) -> bytes:
     try:
         return _encode(message)
     except Exception as reason:
-        return _encode_otherwise(message, reason)
+        return _encode_after_error(message, reason)
 
 
-def _encode_otherwise(message: Struct, error: Exception) -> bytes:
-    """Whatever a value's own code may raise: its request must still be answered."""
+def _encode_after_error(message: Struct, error: Exception) -> bytes:
+    """Encode again without lone surrogates; raise `EncodeError` for anything else a value's own code raised."""
     if isinstance(error, UnicodeEncodeError):
-        return _encode_mended(message)
+        return _encode_repaired(message)
     raise EncodeError(f"cannot be written as JSON: {error}") from error
 
 
-def _encode_mended(message: Struct) -> bytes:
-    """Lone surrogates have no UTF-8; they leave as U+FFFD, which every reader accepts."""
+def _encode_repaired(message: Struct) -> bytes:
+    """Encode with U+FFFD instead of lone surrogates, which have no UTF-8."""
     try:
-        return _encode(_mend_text(msgspec.to_builtins(message, enc_hook=_raw_to_builtins)))
+        return _encode(_without_lone_surrogates(msgspec.to_builtins(message, enc_hook=_raw_to_builtins)))
     except Exception as error:
         raise EncodeError(f"cannot be written as JSON: {error}") from error
 
@@ -333,11 +333,14 @@ def _raw_to_builtins(value: Any) -> Any:
     raise TypeError(f"objects of type {type(value).__name__} are not JSON")
 
 
-def _mend_text(value: Any) -> Any:
+def _without_lone_surrogates(value: Any) -> Any:
     if isinstance(value, str):
         return replace_lone_surrogates(value)
     if isinstance(value, (list, tuple)):
-        return [_mend_text(item) for item in cast("list[Any]", value)]
+        return [_without_lone_surrogates(item) for item in cast("list[Any]", value)]
     if isinstance(value, dict):
-        return {_mend_text(key): _mend_text(item) for key, item in cast("dict[str, Any]", value).items()}
+        return {
+            _without_lone_surrogates(key): _without_lone_surrogates(item)
+            for key, item in cast("dict[str, Any]", value).items()
+        }
     return value

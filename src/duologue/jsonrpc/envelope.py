@@ -1,4 +1,4 @@
-"""What can be told of a frame without reading what it says: for those who pass it on."""
+"""The envelope of a frame, read without its content: for relays and servers that only route frames."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Generic, TypeVar
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType, field
 
-from duologue.jsonrpc.codec import mend_surrogates
+from duologue.jsonrpc.codec import repair_surrogates
 from duologue.jsonrpc.messages import Id
 
 __all__ = ["Ambiguous", "Envelope", "PendingRequests", "check_names", "read_envelope"]
@@ -15,7 +15,7 @@ __all__ = ["Ambiguous", "Envelope", "PendingRequests", "check_names", "read_enve
 T = TypeVar("T")
 
 
-class _Named(Struct, gc=False):
+class _WithSession(Struct, gc=False):
     session_id: str | UnsetType = field(name="sessionId", default=UNSET)
 
 
@@ -24,8 +24,8 @@ class Envelope(Struct, gc=False):
 
     id: Id | None | UnsetType = UNSET
     method: str | UnsetType = UNSET
-    params: _Named | None | UnsetType = UNSET
-    result: _Named | None | UnsetType = UNSET
+    params: _WithSession | None | UnsetType = UNSET
+    result: _WithSession | None | UnsetType = UNSET
 
     @property
     def request_id(self) -> Id | None:
@@ -54,22 +54,22 @@ class Envelope(Struct, gc=False):
 
     @property
     def is_error(self) -> bool:
-        """Whether a response says that something failed."""
+        """Whether a response has no result, and so is an error."""
         return self.result is UNSET
 
     @property
     def session(self) -> str | None:
-        """The session a request or notification is about."""
+        """The `sessionId` in the params of a request or notification."""
         return _session_of(self.params)
 
     @property
     def made_session(self) -> str | None:
-        """The session that a response introduces."""
+        """The `sessionId` in the result of a response."""
         return _session_of(self.result)
 
 
-def _session_of(named: _Named | None | UnsetType) -> str | None:
-    return named.session_id if isinstance(named, _Named) and isinstance(named.session_id, str) else None
+def _session_of(part: _WithSession | None | UnsetType) -> str | None:
+    return part.session_id if isinstance(part, _WithSession) and isinstance(part.session_id, str) else None
 
 
 class _Bare(Struct, gc=False):
@@ -82,19 +82,19 @@ _decode_bare = msgspec.json.Decoder(_Bare).decode
 
 
 def read_envelope(frame: bytes) -> Envelope | None:
-    """The outline of a frame; `None` if it has none."""
-    found = _outline(frame)
-    if found is None and (mended := mend_surrogates(frame)) is not frame:
-        found = _outline(mended)
+    """Read the envelope of a frame; return `None` if it is not JSON or has none."""
+    found = _read(frame)
+    if found is None and (repaired := repair_surrogates(frame)) is not frame:
+        found = _read(repaired)
     return found
 
 
-def _outline(frame: bytes) -> Envelope | None:
+def _read(frame: bytes) -> Envelope | None:
     try:
         return _decode(frame)
     except (msgspec.MsgspecError, RecursionError):
         pass
-    try:  # its parameters may be no object, or its session no string: whoever it is for will say so
+    try:  # its parameters may be no object, or its session no string: the receiver reports that
         bare = _decode_bare(frame)
     except (msgspec.MsgspecError, RecursionError):
         return None
@@ -102,38 +102,38 @@ def _outline(frame: bytes) -> Envelope | None:
 
 
 MAX_MEMBERS = 10_000
-"""Names in the envelope, or in its parameters: a map of more is an attack on those who look for one of them."""
+"""Names in the envelope, or in its parameters: an object with more is an attack on code that looks for one of them."""
 
 _ENVELOPE_NAMES = frozenset(("jsonrpc", "id", "method", "params", "result", "error"))
 _PARAMS_NAMES = frozenset(("sessionId",))
 _QUOTED = tuple(f'"{name}"'.encode() for name in (*_ENVELOPE_NAMES, *_PARAMS_NAMES))
 _ESCAPED = b"\\u00"
-"""How a letter of these names looks that is written as an escape."""
+"""How an ASCII letter of these names begins if it is written as an escape."""
 
 
 class Ambiguous(Exception):
-    """Two readers of this frame would read different things, or would have to look at too many names."""
+    """Two readers could understand this frame differently, or it has too many names to check."""
 
 
 class _Name(str):
-    """A name in an object. The decoder asks about each, also about one that was there before."""
+    """A name in an object. The decoder calls its hook for each, also for duplicates."""
 
     __slots__ = ()
 
 
 def check_names(frame: bytes) -> None:
-    """Check that each name which routes this frame is there once: those of the envelope, and `sessionId`.
+    """Check that no name used for routing occurs twice: those of the envelope, and `sessionId`.
 
-    Only the envelope and the top level of its parameters are looked at. The time grows with the length of the frame
-    alone. What is no JSON passes: its reader says better what is wrong.
+    Only the envelope and the top level of its parameters are checked, in time linear in the length of the frame. A
+    frame that is not JSON passes: its reader reports better what is wrong.
 
     Raises:
-        Ambiguous: A name is there twice, or there are too many names.
+        Ambiguous: A name occurs twice, or there are too many names.
     """
     if _ESCAPED not in frame and all(frame.count(name) < 2 for name in _QUOTED):
         return
     try:
-        envelope = _members(mend_surrogates(frame), _ENVELOPE_NAMES)
+        envelope = _members(repair_surrogates(frame), _ENVELOPE_NAMES)
         params = envelope.get("params", b"")
         if params[:1] == b"{":
             _members(params, _PARAMS_NAMES)
@@ -152,7 +152,7 @@ def _members(text: bytes | memoryview, important: frozenset[str]) -> dict[str, m
             raise Ambiguous(f"more than {MAX_MEMBERS} names in one object")
         if name in important:
             if name in seen:
-                raise Ambiguous(f"{name!r} is there twice")
+                raise Ambiguous(f"{name!r} occurs twice")
             seen.add(name)
         return _Name(name)
 
@@ -161,7 +161,7 @@ def _members(text: bytes | memoryview, important: frozenset[str]) -> dict[str, m
 
 
 class PendingRequests(Generic[T]):
-    """The requests of one side that the other has not answered yet, each with what is remembered of it."""
+    """The requests of one side that the other has not answered yet, each with a value stored for it."""
 
     __slots__ = ("_requests",)
 
@@ -171,26 +171,26 @@ class PendingRequests(Generic[T]):
     def __len__(self) -> int:
         return len(self._requests)
 
-    def add(self, id: Id, about: T) -> None:
-        """A request was made."""
-        self._requests[id] = about
+    def add(self, id: Id, value: T) -> None:
+        """Store a value for a new request."""
+        self._requests[id] = value
 
     def answered(self, id: Id) -> T | None:
-        """It has its answer; what was remembered of it, if it was made."""
+        """Remove an answered request; return the value stored for it, or `None` if the id is unknown."""
         return self._requests.pop(id, None)
 
     def get(self, id: Id) -> T | None:
-        """What is remembered of a request, if it is still unanswered."""
+        """Return the value stored for a request, or `None` if it is answered or unknown."""
         return self._requests.get(id)
 
     def items(self) -> list[tuple[Id, T]]:
-        """All of them, oldest first."""
+        """Return the ids and values of all requests, oldest first."""
         return list(self._requests.items())
 
     def values(self) -> list[T]:
-        """What is remembered of each."""
+        """Return the values of all requests, oldest first."""
         return list(self._requests.values())
 
     def clear(self) -> None:
-        """No answer matters any more."""
+        """Forget all requests."""
         self._requests.clear()

@@ -1,11 +1,11 @@
-"""Bytes in any slices become whole frames: one line, one JSON text.
+"""Framing of a byte stream: one line is one frame, one JSON text.
 
 Rules of this file:
-    line end      `\\n`; one `\\r` before it belongs to it; nothing else ends a line
-    blank         spaces and tabs only: skipped
-    byte-order    accepted once, as the very first bytes of the stream
-    over-long     delivered as `Oversized`: its beginning and its size; the rest is forgotten as it comes
-    far too long  more than `GIVE_UP_FACTOR` times the limit: `MessageTooLarge`, for the line may never end
+    line end       `\\n`; one `\\r` before it belongs to it; nothing else ends a line
+    empty line     spaces and tabs only: skipped
+    byte-order     accepted once, as the very first bytes of the stream
+    too long       delivered as `Oversized`: its beginning and its size; the rest is dropped as it arrives
+    far too long   more than `ABORT_FACTOR` times the limit: `MessageTooLarge`, because the line may never end
 
 How the stream was sliced never changes the frames, and the cost is linear in the bytes, even one byte at a time.
 """
@@ -21,29 +21,29 @@ from duologue.errors import MessageTooLarge
 __all__ = ["MAX_MESSAGE_BYTES", "LineFramer", "Oversized", "to_ascii"]
 
 MAX_MESSAGE_BYTES = 32 * 1024 * 1024
-"""The limit of the TypeScript SDK, so that whatever it may send we may receive."""
+"""The limit of the TypeScript SDK, so that every message it may send can be received."""
 
 HEAD_BYTES = 4096
-"""What is kept of an over-long line: enough to hold the id and the method of any sane message."""
+"""Bytes kept of a line that is too long: enough for the id and the method of any sane message."""
 
-GIVE_UP_FACTOR = 4
-"""How many times the limit is read and forgotten in the hope of a line end."""
+ABORT_FACTOR = 4
+"""Times the limit that is read and dropped while waiting for a line end."""
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-BLANK = b" \t"
+WHITESPACE = b" \t"
 FIRST_VISIBLE = b"!"
-"""Smallest line that starts with neither a blank nor a control character."""
+"""Smallest line that starts with neither whitespace nor a control character."""
 
 _UNPRINTABLE = re.compile("[^ -~]")
 
 
 def to_ascii(frame: bytes) -> bytes:
-    """Return a frame that means the same and consists of printable ASCII alone: for a terminal."""
+    """Return an equivalent frame of printable ASCII only, for a terminal."""
     return _UNPRINTABLE.sub(_escaped, frame.decode("utf-8", "replace")).encode("ascii")
 
 
 def _escaped(found: re.Match[str]) -> str:
-    """Between the tokens of a JSON text only white space is not printable; all else is inside of strings."""
+    """Escape a character in a string; between the tokens of a JSON text only whitespace is not printable."""
     character = found[0]
     if character in "\t\n\r":
         return " "
@@ -52,7 +52,7 @@ def _escaped(found: re.Match[str]) -> str:
 
 
 class Oversized(bytes):
-    """The beginning of a line over the limit, standing in for it; `size` is how long the line was.
+    """The beginning of a line that is over the limit; `size` is the length of the whole line.
 
     Closing brackets at its end are left out, so that it never parses as a message.
     """
@@ -66,10 +66,10 @@ class Oversized(bytes):
 
 
 class LineFramer:
-    """Cuts a byte stream into frames; pure, one per direction of a connection.
+    """Splits a byte stream into frames; pure, one per direction of a connection.
 
     Attributes:
-        failure: Set once a line went far over the limit; from then on every call raises it.
+        failure: Set once a line is far over the limit; from then on every call raises it.
     """
 
     def __init__(self, max_message_bytes: int = MAX_MESSAGE_BYTES) -> None:
@@ -77,15 +77,15 @@ class LineFramer:
         self._limit = max_message_bytes
         self._part = bytearray()
         self._size = 0
-        """Length of the unfinished line; more than `len(_part)` while an over-long one is being forgotten."""
+        """Length of the unfinished line; more than `len(_part)` while the rest of a line is dropped."""
         self._is_first_line = True
 
     def feed(self, data: bytes) -> list[bytes]:
-        """The frames that these bytes complete.
+        """Add received bytes; return the frames they complete.
 
         Raises:
-            MessageTooLarge: No line end came for far too long. Frames completed by the same call are returned first;
-                then `failure` is set and the next call raises it.
+            MessageTooLarge: A line is far over the limit. Frames completed by the same call are returned first; then
+                `failure` is set and the next call raises it.
         """
         self._raise_failure()
         if self._is_one_plain_line(data):
@@ -93,17 +93,17 @@ class LineFramer:
         end = data.rfind(b"\n") + 1
         lines: list[bytes] = []
         if end:
-            # BytesIO looks for line ends with memchr; bytes.split looks at every byte, which costs twice as much.
+            # BytesIO finds line ends with memchr; bytes.split examines every byte, which costs twice as much.
             lines = [line[:-1] for line in BytesIO(data[:end])]
-            lines = self._complete(lines, all_need_care=b"\r" in data or len(data) > self._limit)
+            lines = self._complete(lines, check_all=b"\r" in data or len(data) > self._limit)
         if end < len(data) and self.failure is None:
-            self._keep(data[end:])
+            self._append(data[end:])
         if not lines:
             self._raise_failure()
         return lines
 
     def _is_one_plain_line(self, data: bytes) -> bool:
-        """What comes at a time where questions and answers alternate; there is nothing to put together or to drop."""
+        """Return True for one whole line with nothing to join or to drop: the usual case of request and response."""
         return (
             data.find(b"\n") == len(data) - 1
             and data >= FIRST_VISIBLE
@@ -111,43 +111,43 @@ class LineFramer:
         )
 
     def finish(self) -> list[bytes]:
-        """The last line, if the stream ended without a line end."""
+        """Return the last line, if the stream ended without a line end."""
         self._raise_failure()
-        return self._complete([b""], all_need_care=True) if self._size else []
+        return self._complete([b""], check_all=True) if self._size else []
 
     def _raise_failure(self) -> None:
         if self.failure is not None:
             raise self.failure.with_traceback(None)
 
-    def _complete(self, lines: list[bytes], *, all_need_care: bool) -> list[bytes]:
-        """The frames among these whole lines, of which the first may have begun in an earlier slice."""
-        if all_need_care:
+    def _complete(self, lines: list[bytes], *, check_all: bool) -> list[bytes]:
+        """Return the frames among these whole lines, of which the first may have begun in an earlier slice."""
+        if check_all:
             lines = self._join(lines)
         elif self._size or self._is_first_line:
             lines[:1] = self._join(lines[:1])
-        if self.failure is not None and not all_need_care:
+        if self.failure is not None and not check_all:
             return []
-        # One pass in C tells the common case: every line starts with a visible character.
+        # One pass in C detects the common case: every line starts with a visible character.
         if lines and min(lines) < FIRST_VISIBLE:
-            return [line for line in lines if line.strip(BLANK) or isinstance(line, Oversized)]
+            return [line for line in lines if line.strip(WHITESPACE) or isinstance(line, Oversized)]
         return lines
 
     def _join(self, lines: list[bytes]) -> list[bytes]:
         whole: list[bytes] = []
         for line in lines:
-            self._keep(line)
+            self._append(line)
             if self.failure is not None:
                 break
-            whole.append(self._take())
+            whole.append(self._end_line())
         return whole
 
-    def _keep(self, data: bytes) -> None:
-        """Add to the unfinished line as much as may be needed; the one byte over the limit could be a `\\r`."""
+    def _append(self, data: bytes) -> None:
+        """Add to the unfinished line as much as may be needed; one byte over the limit could be a `\\r`."""
         self._size += len(data)
-        if self._size > self._limit * GIVE_UP_FACTOR:
+        if self._size > self._limit * ABORT_FACTOR:
             self._part = bytearray()
             self.failure = MessageTooLarge(
-                f"a line of more than {self._limit * GIVE_UP_FACTOR} bytes; the limit is {self._limit}"
+                f"a line of more than {self._limit * ABORT_FACTOR} bytes; the limit is {self._limit}"
             )
         elif self._size <= self._limit + 1:
             self._part += data
@@ -156,8 +156,8 @@ class LineFramer:
         elif len(self._part) > HEAD_BYTES:
             self._part = self._part[:HEAD_BYTES]
 
-    def _take(self) -> bytes:
-        """The line that just ended, whole or as a stand-in."""
+    def _end_line(self) -> bytes:
+        """Return the line that just ended, whole or as `Oversized`."""
         line, size = bytes(self._part), self._size
         self._part = bytearray()
         self._size = 0

@@ -1,7 +1,7 @@
-"""The envelope as it is decoded: `params`, `result` and `error` stay raw bytes.
+"""Decoded JSON-RPC messages; `params`, `result` and `error` stay raw bytes.
 
-The envelope is the message; it is never copied into another object. A request has an id and a method, a notification
-a method only, a response an id only.
+A message is never copied into another object. A request has an id and a method, a notification a method only, a
+response an id only.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 __all__ = ["Cancel", "ErrorObject", "Id", "JsonRpcMessage", "Response"]
 
 Id: TypeAlias = int | str
-"""A request id. `"1"` is not `1`: an answer goes back with the id it came with."""
+"""A request id. `"1"` is not `1`: a response repeats the id of its request unchanged."""
 
 
 class JsonRpcMessage(Struct, gc=False):
-    """Any JSON-RPC message. Raw fields are views into the frame they came in."""
+    """Any JSON-RPC message. Raw fields are views into the received frame."""
 
     jsonrpc: Literal["2.0"]
     id: int | str | UnsetType = UNSET
@@ -28,7 +28,7 @@ class JsonRpcMessage(Struct, gc=False):
 
 
 class ErrorObject(Struct):
-    """The `error` of a response, read as forgivingly as can be done without guessing its code."""
+    """The `error` of a response; everything but its code may be missing."""
 
     code: int
     message: str = ""
@@ -36,7 +36,7 @@ class ErrorObject(Struct):
 
 
 class Response(Struct):
-    """The peer answered a request of ours: a raw result, or the error to raise."""
+    """The response to a request of ours: a raw result, or the error to raise."""
 
     call: Any
     result: Raw | UnsetType = UNSET
@@ -44,6 +44,6 @@ class Response(Struct):
 
 
 class Cancel(Struct):
-    """The peer no longer wants the answer to a request of its own that is still running."""
+    """The peer cancels a request of its own that is still running."""
 
     id: Id

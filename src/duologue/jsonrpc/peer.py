@@ -1,16 +1,15 @@
-"""One end of a JSON-RPC connection, without the connection.
+"""The state of one end of a JSON-RPC connection, without I/O.
 
-Rules of this file: it never waits, it never raises for what the peer sends, and it knows which answers are still owed
-in both directions. `receive` takes a frame and gives an event or nothing; what must be answered to bad input piles up
-in `frames_to_send`.
+Rules of this file: it never waits, it never raises for what the peer sends, and it tracks the unanswered requests of
+both directions. `receive` turns a frame into an event or nothing; `frames_to_send` collects responses to bad input.
 
 Requests of the peer                            Requests of ours
 ----------------------------------------------  -----------------------------------------------
 receive(request)   -> running                   request()          -> pending
-respond() / fail() -> answered, once            receive(response)  -> `Answer`, once
-cancel notification while running -> `Cancel`   cancel()           -> abandoned; a late answer is dropped, or still
-                                                                      an `Answer` to whoever asked to be told
-same id while running -> refused, id null       unknown id         -> counted as stray, nothing else
+respond() / respond_error() -> answered, once   receive(response)  -> `Response`, once
+cancel notification while running -> `Cancel`   cancel()           -> abandoned; a late response is dropped, or a
+                                                                      `Response` for `late` if that was given
+same id while running -> rejected, id null      unknown id         -> counted in `unmatched_responses`
 """
 
 from __future__ import annotations
@@ -64,23 +63,25 @@ _decode_error = msgspec.json.Decoder(ErrorObject).decode
 
 
 class Peer:
-    """Ids, correlation, cancellation and the rule of the first request.
+    """Ids, correlation, cancellation and the rule that `initialize` comes first.
 
     Args:
-        first: The method that must be answered before any other request is taken, if there is one.
-        skips_noise: Lines that do not begin like JSON are counted, not answered: what a client does with an agent
-            that prints banners.
-        max_pending: How many requests of the peer may run at once; more are refused as busy.
+        first_method: The method that must arrive before any other request, if there is one.
+        ignore_stray_output: Count lines that do not begin like JSON instead of answering them: for a client whose
+            agent prints banners.
+        max_pending: How many requests of the peer may run at once; further ones are rejected as busy.
     """
 
-    def __init__(self, *, first: str | None = None, skips_noise: bool = False, max_pending: int = MAX_PENDING) -> None:
-        self._first = first
+    def __init__(
+        self, *, first_method: str | None = None, ignore_stray_output: bool = False, max_pending: int = MAX_PENDING
+    ) -> None:
+        self._first_method = first_method
         self._first_id: Id | None = None
-        self.awaits_first = first is not None
-        """That request has not come yet: others are refused until then, and notifications are dropped."""
+        self.awaits_first = first_method is not None
+        """The first request has not arrived yet: other requests are rejected, and notifications are dropped."""
         self.repeats_first = False
-        """Until another request comes, that one may come again, with a new answer."""
-        self._skips_noise = skips_noise
+        """The first request may be repeated, until another request arrives."""
+        self._ignore_stray_output = ignore_stray_output
         self._max_pending = max_pending
         self._next_id = 0
         self._running: set[Id] = set()
@@ -89,18 +90,18 @@ class Peer:
         self._replies: list[bytes] = []
         self.unmatched_responses = 0
         self.has_received = False
-        """A message came, whatever else came before it."""
-        self.noise_lines = 0
-        self.noise_bytes = 0
-        self.first_noise = b""
+        """A message has been received, whatever was received before it."""
+        self.stray_lines = 0
+        self.stray_bytes = 0
+        self.first_stray_line = b""
 
     # --- what comes in
 
     def receive(self, frame: bytes) -> Event | None:
-        """What this frame means for us; `None` when there is nothing to do beyond sending `frames_to_send`.
+        """Return the event of a received frame; `None` if there is nothing to do but to send `frames_to_send`.
 
         Raises:
-            MessageTooLarge: An over-long message that does not show whose it is: the connection cannot go on.
+            MessageTooLarge: A message is too long and does not show which request it concerns; close the connection.
         """
         try:
             message = parse(frame)
@@ -119,7 +120,7 @@ class Peer:
         return message
 
     def frames_to_send(self) -> list[bytes]:
-        """The answers to bad input since the last call."""
+        """Return the responses to bad input since the last call."""
         replies, self._replies = self._replies, []
         return replies
 
@@ -129,24 +130,24 @@ class Peer:
         if objection is not None:
             self._reply_error(id, objection)
             return None
-        self.repeats_first = self.repeats_first and method == self._first
-        if method == self._first:
+        self.repeats_first = self.repeats_first and method == self._first_method
+        if method == self._first_method:
             self.awaits_first = False
             self._first_id = id
         self._running.add(id)
         return message
 
     def _objection(self, id: Id, method: str) -> RequestError | None:
-        """Why this request may not run, if so."""
+        """Return the error for a request that may not run, or `None`."""
         if not is_legal_id(id):
             return InvalidRequest("the id is too long")
         if id in self._running:
             return InvalidRequest(f"a request with id {id!r} is still running")
         if not method or len(method) > MAX_METHOD_CHARS:
             return InvalidRequest(f"a method has 1 to {MAX_METHOD_CHARS} characters")
-        if self.awaits_first and method != self._first:
-            return InvalidRequest(f"{self._first} must come first")
-        if method == self._first and not self.awaits_first and not self.repeats_first:
+        if self.awaits_first and method != self._first_method:
+            return InvalidRequest(f"{self._first_method} must come first")
+        if method == self._first_method and not self.awaits_first and not self.repeats_first:
             return InvalidRequest(f"{method} was already called on this connection")
         if method == CANCEL_METHOD:
             return MethodNotFound(f"{CANCEL_METHOD} is a notification")
@@ -167,22 +168,22 @@ class Peer:
         if call is None:
             return None
         if error is UNSET and result is UNSET:
-            return Response(call, error=ProtocolViolation("the answer has neither a result nor an error"))
+            return Response(call, error=ProtocolViolation("the response has neither a result nor an error"))
         if error is UNSET:
             return Response(call, result)
         if result is not UNSET and bytes(error) == b"null":
             return Response(call, result)
         if result is not UNSET and bytes(result) != b"null":
-            return Response(call, error=ProtocolViolation("the answer has both a result and an error"))
+            return Response(call, error=ProtocolViolation("the response has both a result and an error"))
         return Response(call, error=_read_error(error))
 
     def _call_for(self, message: JsonRpcMessage) -> Any:
-        """Whose answer this is; `None` if nobody wants it."""
+        """Return the call that this response belongs to; `None` if there is none."""
         id = None if isinstance(message.id, UnsetType) else message.id
         if id is not None and id in self._pending:
             return self._pending.pop(id)
         if message.error is UNSET and (id is None or message.result is UNSET):
-            self._reply_error(id, InvalidRequest("neither a request nor an answer"))
+            self._reply_error(id, InvalidRequest("neither a request nor a response"))
         elif id is not None and id in self._abandoned:
             return self._abandoned.pop(id)
         else:
@@ -190,22 +191,22 @@ class Peer:
         return None
 
     def _refuse(self, frame: bytes, bad: Malformed) -> Response | None:
-        if self._skips_noise and frame.lstrip(b" \t")[:1] not in (b"{", b"["):
-            self.noise_lines += 1
-            self.noise_bytes += frame.size if isinstance(frame, Oversized) else len(frame)
-            self.first_noise = self.first_noise or frame[:200]
+        if self._ignore_stray_output and frame.lstrip(b" \t")[:1] not in (b"{", b"["):
+            self.stray_lines += 1
+            self.stray_bytes += frame.size if isinstance(frame, Oversized) else len(frame)
+            self.first_stray_line = self.first_stray_line or frame[:200]
             return None
         if isinstance(frame, Oversized):
             return self._refuse_oversized(frame)
         if not bad.is_response:
             self._reply_error(bad.id, bad.error)
             return None
-        return self._fail_pending(bad.id, ProtocolViolation(f"the answer is malformed: {bad.error.message}"))
+        return self._fail_pending(bad.id, ProtocolViolation(f"the response is malformed: {bad.error.message}"))
 
     def _refuse_oversized(self, frame: Oversized) -> Response | None:
-        """Tell the one it concerns, where its beginning shows who that is."""
+        """Fail the request that a message over the size limit concerns, if its beginning shows which."""
         reason = f"a message of {frame.size} bytes is over the size limit"
-        seen = _read_beginning(frame)
+        seen = _read_incomplete(frame)
         id = seen.get("id")
         if isinstance(id, (int, str)) and not isinstance(id, bool) and is_legal_id(id):
             if "method" in seen:
@@ -213,7 +214,7 @@ class Peer:
                 return None
             if "result" in seen or "error" in seen:
                 return self._fail_pending(id, MessageTooLarge(reason))
-        raise MessageTooLarge(f"{reason}, and it does not show whose it is")
+        raise MessageTooLarge(f"{reason}, and it does not show which request it concerns")
 
     def _fail_pending(self, id: Id | None, error: DuologueError) -> Response | None:
         if id is None or id not in self._pending:
@@ -222,7 +223,7 @@ class Peer:
         return Response(self._pending.pop(id), error=error)
 
     def _reply_error(self, id: Id | None, error: RequestError) -> None:
-        """Answer to bad input. The id is left out where echoing it would be unsafe, or would answer another request."""
+        """Respond to bad input. The id is null where repeating it would be unsafe, or would answer another request."""
         can_echo = id is not None and is_legal_id(id) and id not in self._running
         self._replies.append(serialize_error(id if can_echo else None, error))
 
@@ -230,11 +231,11 @@ class Peer:
 
     @property
     def pending(self) -> int:
-        """How many requests of ours wait for an answer."""
+        """How many requests of ours wait for a response."""
         return len(self._pending)
 
     def request(self, method: str, params: Any, call: Any) -> tuple[Id, bytes]:
-        """A request of ours; `call` comes back in the `Answer`.
+        """Make a request; `call` is returned in its `Response`.
 
         Raises:
             EncodeError: The parameters are not JSON; nothing was started.
@@ -245,7 +246,7 @@ class Peer:
         return id, frame
 
     def notification(self, method: str, params: Any) -> bytes:
-        """A notification of ours.
+        """Make a notification.
 
         Raises:
             EncodeError: The parameters are not JSON.
@@ -253,10 +254,10 @@ class Peer:
         return serialize_notification(method, params)
 
     def respond(self, id: Id, result: Any) -> bytes | None:
-        """The answer to a request of the peer; `None` when it has had one.
+        """Make the response to a request of the peer; `None` if it was answered already.
 
         Raises:
-            EncodeError: The result is not JSON; the request still wants an answer.
+            EncodeError: The result is not JSON; the request is still unanswered.
         """
         if id not in self._running:
             return None
@@ -267,8 +268,10 @@ class Peer:
         return frame
 
     def respond_error(self, id: Id, error: RequestError) -> bytes | None:
-        """The error answer to a request of the peer; `None` when it has had one. After a failed first request
-        another may be tried."""
+        """Make the error response to a request of the peer; `None` if it was answered already.
+
+        After a failed first request, the first request may be repeated.
+        """
         if id not in self._running:
             return None
         self._running.discard(id)
@@ -280,9 +283,9 @@ class Peer:
             return serialize_error(id, _writable(error))
 
     def cancel(self, id: Id, *, late: Any = None) -> bytes | None:
-        """Give up a request of ours. `None` if it has its answer already.
+        """Cancel a request of ours; return the notification for the peer, or `None` if it was answered already.
 
-        Should the answer still come, it is dropped, or an `Answer` to `late` if that is given.
+        A response that still arrives is dropped, or becomes a `Response` with `late` as its call if that is given.
         """
         if id not in self._pending:
             return None
@@ -293,7 +296,7 @@ class Peer:
         return serialize_notification(CANCEL_METHOD, {"requestId": id})
 
     def close(self) -> list[Any]:
-        """The calls that will get no answer any more."""
+        """Forget all requests; return the calls that are still unanswered."""
         calls = list(self._pending.values())
         self._pending.clear()
         self._running.clear()
@@ -301,7 +304,7 @@ class Peer:
 
 
 def _writable(error: RequestError) -> RequestError:
-    """Without its data, which JSON cannot express; its message and code stay if they are what they should be."""
+    """Return the error without its data, which JSON cannot express; keep message and code if they are valid."""
     code, message = cast("tuple[object, object]", (error.code, error.message))
     if isinstance(code, int) and isinstance(message, str):
         return RequestError(message, code=code)
@@ -312,12 +315,12 @@ def _read_error(raw: Raw | UnsetType) -> Exception:
     try:
         error = _decode_error(raw if isinstance(raw, Raw) else b"null")
     except (msgspec.MsgspecError, RecursionError) as reason:
-        return ProtocolViolation(f"the error of the answer is malformed: {reason}")
+        return ProtocolViolation(f"the error of the response is malformed: {reason}")
     return error_for_code(error.code, error.message, error.data)
 
 
-def _read_beginning(head: bytes) -> dict[str, Any]:
-    """The members of an object whose end is missing. The value of the last one seen may be missing too: it is None."""
+def _read_incomplete(head: bytes) -> dict[str, Any]:
+    """Read the members of an object whose end is missing; the value of the last member may be None."""
     text = head.decode("utf-8", "replace")
     scan = json.JSONDecoder()
     seen: dict[str, Any] = {}
@@ -335,7 +338,7 @@ def _read_beginning(head: bytes) -> dict[str, Any]:
 
 
 def _skip(text: str, at: int, expected: str) -> int:
-    """Past white space and the expected sign."""
+    """Return the position after whitespace, the expected character and more whitespace."""
     while text[at] in " \t\r\n":
         at += 1
     if not text.startswith(expected, at):

@@ -1,4 +1,4 @@
-"""Where messages meet handlers: one connection, its order, its tasks, its limits.
+"""One JSON-RPC connection: dispatch to handlers, order, tasks and limits.
 
-Knows no version of the protocol and no shape beyond `session_id`. `dialects` and everything above may import it.
+It knows no protocol version and no message field except `session_id`. `protocol` and everything above may import it.
 """

@@ -1,7 +1,7 @@
-"""What arrives at a connection: each frame goes to the handler, the call or the error answer it is meant for.
+"""Dispatch of received frames: to a handler, to the request they answer, or to an error response.
 
 Everything here runs on the read loop, so nothing waits and no user code is called. Requests of the peer get a task
-each; notifications go through the lanes of their sessions.
+each; notifications go through the queues of their sessions.
 """
 
 from __future__ import annotations
@@ -32,70 +32,70 @@ from duologue.sanitize import quote
 if TYPE_CHECKING:
     from duologue.runtime.connection import Connection
 
-__all__ = ["MAX_NOISE_BYTES", "MAX_NOISE_LINES", "Dispatcher"]
+__all__ = ["MAX_STRAY_BYTES", "MAX_STRAY_LINES", "Dispatcher"]
 
 _log = logging.getLogger("duologue.runtime")
 
-_Held: TypeAlias = tuple[Any, Context, Any]
+_Deferred: TypeAlias = tuple[Any, Context, Any]
 
-MAX_NOISE_LINES = 1000
-MAX_NOISE_BYTES = 1024 * 1024
-"""What a child may print before its first message; more is not a banner but the wrong program."""
+MAX_STRAY_LINES = 1000
+MAX_STRAY_BYTES = 1024 * 1024
+"""Output of a process that is not the protocol, before its first message; more means that it is the wrong program."""
 
 MAX_READ_BYTES = 1024 * 1024
-"""Unhandled input that is kept as it was read; beyond that the frames alone are kept, in less than half the room."""
+"""Unhandled input that is kept decoded; beyond it only the frames are kept, which take less than half the memory."""
 
 
 class Dispatcher:
-    """The reading side of one connection, less the reading itself."""
+    """Dispatcher of the frames that one connection receives."""
 
     def __init__(
         self,
         connection: Connection,
         handlers: Handlers,
         peer: Peer,
-        outgoing: FrameWriter,
-        lanes: SessionQueues,
+        writer: FrameWriter,
+        queues: SessionQueues,
         unread: UnreadBytes,
         requests: IncomingRequests,
         handler_tasks: TaskScope,
         max_pending: int,
-        first: str | None,
+        first_method: str | None,
     ) -> None:
         self._connection = connection
         self._handlers = handlers
-        self._shortcut = NotificationFastPath(handlers)
+        self._fast_path = NotificationFastPath(handlers)
         self._peer = peer
-        self._outgoing = outgoing
-        self._lanes = lanes
+        self._writer = writer
+        self._queues = queues
         self._requests = requests
         self._handler_tasks = handler_tasks
-        self._first = first
-        self._arrivals: PendingSessions[_Held] = PendingSessions(self._deliver)
-        self.calls = OutgoingRequests(lanes, unread, self._arrivals, max_pending)
+        self._first_method = first_method
+        self._pending_sessions: PendingSessions[_Deferred] = PendingSessions(self._deliver)
+        self.outgoing_requests = OutgoingRequests(queues, unread, self._pending_sessions, max_pending)
 
     def get_ready(self) -> None:
-        """Build what the first notification would have to wait for; a peer that is just starting leaves the time."""
-        self._shortcut.refresh()
+        """Build the decoder of the fast path now, while the peer is still starting."""
+        self._fast_path.refresh()
 
     def on_frames(self, frames: list[bytes]) -> None:
-        """Deal with frames in the order of their arrival.
+        """Dispatch frames in the order of their arrival.
 
         Raises:
-            MessageTooLarge: Nobody can tell whose one of them is.
+            MessageTooLarge: A frame is too large, and what was read of it does not show which request it concerns.
             NotAnAgent: The peer does not speak the protocol.
         """
         # Every update that a client reads comes through here, so this loop calls as little as it can.
-        peer, lanes, arrivals, shortcut = self._peer, self._lanes, self._arrivals, self._shortcut
+        peer, queues, pending_sessions, fast_path = self._peer, self._queues, self._pending_sessions, self._fast_path
         connection, find = self._connection, self._handlers.notifications.get
         for frame in frames:
             known: Any = None
             size = len(frame)
             if frame.startswith(PLAIN_NOTIFICATION) and size <= LONG_BYTES and not peer.awaits_first:
                 try:
-                    known = shortcut.decode(frame)
+                    known = fast_path.decode(frame)
                 except Exception:
-                    known = None  # the long way says what is wrong, if anything is
+                    known = None  # the general path reports what is wrong, if anything is
             if (
                 known is None
                 or known.id is not UNSET
@@ -105,14 +105,14 @@ class Dispatcher:
                 self._on_event(peer.receive(frame), frame)
                 continue
             peer.has_received = True
-            entry: NotificationEntry = known.entry  # type: ignore[assignment]  # the shortcut has no empty ones
+            entry: NotificationEntry = known.entry  # type: ignore[assignment]  # the fast path has no empty ones
             notification, handler = entry
             params = known.params
-            if notification.urgent or arrivals.is_waiting or lanes.queued_bytes > MAX_READ_BYTES:
+            if notification.urgent or pending_sessions.is_waiting or queues.queued_bytes > MAX_READ_BYTES:
                 self._accept(known.method, entry, params, frame)
             else:
                 context = Context(connection, known.method, frame)
-                lanes.put(getattr(params, "session_id", None), handler, context, params, size)
+                queues.put(getattr(params, "session_id", None), handler, context, params, size)
 
     def _on_event(self, event: Event | None, frame: bytes) -> None:
         if isinstance(event, JsonRpcMessage):
@@ -121,26 +121,26 @@ class Dispatcher:
             else:
                 self._on_request(event, event.id, frame)
         elif isinstance(event, Response):
-            self.calls.on_answer(event)
+            self.outgoing_requests.on_answer(event)
         elif isinstance(event, Cancel):
             self._requests.cancel(event.id)
         else:
-            self._after_nothing()
+            self._after_no_event()
 
-    def _after_nothing(self) -> None:
-        """A frame that was no event: it may want an answer, or be one line of noise too many."""
+    def _after_no_event(self) -> None:
+        """Send error responses to bad input; end the connection if the peer prints too much stray output."""
         for reply in self._peer.frames_to_send():
-            self._outgoing.send_quietly(reply)
+            self._writer.send_quietly(reply)
         peer = self._peer
-        if not peer.has_received and (peer.noise_lines > MAX_NOISE_LINES or peer.noise_bytes > MAX_NOISE_BYTES):
-            raise NotAnAgent(f"{self.noise}; is this command an ACP agent?")
+        if not peer.has_received and (peer.stray_lines > MAX_STRAY_LINES or peer.stray_bytes > MAX_STRAY_BYTES):
+            raise NotAnAgent(f"{self.stray_output}; is this command an ACP agent?")
 
     @property
-    def noise(self) -> str:
-        """How much was read that is not the protocol, and how it began; empty if nothing."""
-        lines = self._peer.noise_lines
+    def stray_output(self) -> str:
+        """Summary of lines that are not the protocol: how many, and the first; empty if there are none."""
+        lines = self._peer.stray_lines
         how_many = "1 line that is" if lines == 1 else f"{lines} lines that are"
-        return f"{how_many} not the protocol, beginning with {quote(self._peer.first_noise)}" if lines else ""
+        return f"{how_many} not the protocol, beginning with {quote(self._peer.first_stray_line)}" if lines else ""
 
     def _on_notification(self, message: JsonRpcMessage, frame: bytes) -> None:
         name: str = message.method  # type: ignore[assignment]  # the peer checked it
@@ -148,7 +148,7 @@ class Dispatcher:
         if entry is None:
             other = self._handlers.other_notifications
             if other is not None and name not in self._handlers.requests:
-                self._lanes.put(None, other, Context(self._connection, name, frame), message.params, len(frame))
+                self._queues.put(None, other, Context(self._connection, name, frame), message.params, len(frame))
             return
         try:
             params = read_object(entry[0].params, message.params)
@@ -158,37 +158,41 @@ class Dispatcher:
         except Exception as error:  # raised by the type itself: it costs this message, not the connection
             self._requests.report(name, error)
             return
-        self._shortcut.refresh()
+        self._fast_path.refresh()
         self._accept(name, entry, params, frame)
 
     def _accept(self, name: str, entry: NotificationEntry, params: Any, frame: bytes) -> None:
-        """A notification that can be handled takes its place."""
+        """Queue a notification that has a handler, or start the handler if it is urgent."""
         notification, handler = entry
         context = Context(self._connection, name, frame)
         session_id = getattr(params, "session_id", None)
         if notification.urgent:
             self._handler_tasks.start(_run_urgent(self._requests.report, context, handler, params))
-        elif self._lanes.queued_bytes > MAX_READ_BYTES and not self.is_introducing(session_id):
-            self._lanes.put(session_id, _ReadAgain(handler, notification.params), context, None, len(frame))
+        elif self._queues.queued_bytes > MAX_READ_BYTES and not self.is_opening(session_id):
+            self._queues.put(session_id, _DecodeAgain(handler, notification.params), context, None, len(frame))
         else:
-            self._stand(session_id, handler, context, params)
+            self._enqueue(session_id, handler, context, params)
 
-    def is_introducing(self, session_id: str | None) -> bool:
-        """Whether this session may be one that a request of ours is about to open."""
-        return session_id is not None and self._arrivals.is_waiting and self._arrivals.must_wait(session_id)
+    def is_opening(self, session_id: str | None) -> bool:
+        """Return True if a request of ours may be about to open this session."""
+        return (
+            session_id is not None
+            and self._pending_sessions.is_waiting
+            and self._pending_sessions.must_wait(session_id)
+        )
 
-    def _stand(self, session_id: str | None, handler: Any, context: Context, params: Any) -> None:
-        """Put it behind what came before in its session; that of a session not introduced yet is held."""
-        if session_id is not None and self.is_introducing(session_id):
-            self._lanes.queued_bytes += len(context.raw)
-            self._arrivals.hold(session_id, (handler, context, params))
+    def _enqueue(self, session_id: str | None, handler: Any, context: Context, params: Any) -> None:
+        """Append to the queue of the session; buffer it while the session is not announced yet."""
+        if session_id is not None and self.is_opening(session_id):
+            self._queues.queued_bytes += len(context.raw)
+            self._pending_sessions.defer(session_id, (handler, context, params))
         else:
-            self._lanes.put(session_id, handler, context, params, len(context.raw))
+            self._queues.put(session_id, handler, context, params, len(context.raw))
 
     def _on_request(self, message: JsonRpcMessage, id: Id, frame: bytes) -> None:
         name: str = message.method  # type: ignore[assignment]  # the peer checked it
         context = Context(self._connection, name, frame, id)
-        if name == self._first and self._handlers.prepare is not None:
+        if name == self._first_method and self._handlers.prepare is not None:
             try:
                 message.params = self._handlers.prepare(message.params)
             except RequestError as bad:
@@ -201,7 +205,7 @@ class Dispatcher:
         if entry is None:
             other = self._handlers.other_requests
             if other is not None and name not in self._handlers.notifications:
-                self._take_place(None, None, context, message.params)
+                self._take_position(None, None, context, message.params)
                 self._requests.start(context, id, None, other, message.params)
             else:
                 self._refuse(id, MethodNotFound(f"no such method: {quote(name)}", data={"method": name}))
@@ -216,33 +220,33 @@ class Dispatcher:
         except Exception as error:
             self._refuse(id, self._requests.error_for(error, name))
             return
-        if name in self._handlers.places:
+        if name in self._handlers.positions:
             session_id = getattr(params, "session_id", None)
-            self._take_place(session_id, self._handlers.places[name], context, params)
+            self._take_position(session_id, self._handlers.positions[name], context, params)
         self._requests.start(context, id, method, handler, params)
 
-    def _take_place(
-        self, session_id: str | None, at_place: Callable[[Context, Any], Any] | None, context: Context, params: Any
+    def _take_position(
+        self, session_id: str | None, at_position: Callable[[Context, Any], Any] | None, context: Context, params: Any
     ) -> None:
-        """Give a request its place behind the notifications of its session, if it needs one."""
-        if at_place is None and not self.is_introducing(session_id) and not self._lanes.has_backlog(session_id):
+        """Give a request a position behind the notifications of its session, if it needs one."""
+        if at_position is None and not self.is_opening(session_id) and not self._queues.has_backlog(session_id):
             return
-        context.place = asyncio.get_running_loop().create_future()
-        self._stand(session_id, QueuePosition(at_place), context, params)
+        context.position = asyncio.get_running_loop().create_future()
+        self._enqueue(session_id, QueuePosition(at_position), context, params)
 
     def _refuse(self, id: Id, error: RequestError) -> None:
         frame = self._peer.respond_error(id, error)
         if frame is not None:
-            self._outgoing.send_quietly(frame)
+            self._writer.send_quietly(frame)
 
-    def _deliver(self, session_id: str, held: _Held) -> None:
-        handler, context, params = held
-        self._lanes.queued_bytes -= len(context.raw)
-        self._lanes.put(session_id, handler, context, params, len(context.raw))
+    def _deliver(self, session_id: str, item: _Deferred) -> None:
+        handler, context, params = item
+        self._queues.queued_bytes -= len(context.raw)
+        self._queues.put(session_id, handler, context, params, len(context.raw))
 
 
-class _ReadAgain:
-    """A handler whose parameters were not kept: they are read from the frame a second time, in their turn."""
+class _DecodeAgain:
+    """A handler whose decoded parameters were not kept: it decodes the frame a second time when it is called."""
 
     __slots__ = ("_handler", "_kind")
 

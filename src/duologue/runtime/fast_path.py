@@ -1,8 +1,8 @@
-"""Notifications read in one pass over their bytes, envelope and parameters together.
+"""Decoding of notifications in one pass, envelope and parameters together.
 
-Most of what a client ever reads is `session/update`, and two passes over it are what reading costs most. This way is
-for what is plainly right. Whatever else comes (a request, a method nobody handles, a value that needs forgiveness) is
-left to the long way, which gives it the same meaning or the error it deserves.
+Most of what a client reads is `session/update`, and decoding it in two passes is the largest cost of reading. The fast
+path accepts only valid notifications that have a handler. Everything else (a request, a method without a handler, a
+value that needs lenient decoding) is left to the general path, which handles it the same way or reports the error.
 """
 
 from __future__ import annotations
@@ -20,52 +20,52 @@ from duologue.schema.codec import strict_decoder_for
 __all__ = ["LONG_BYTES", "PLAIN_NOTIFICATION", "NotificationFastPath"]
 
 PLAIN_NOTIFICATION = b'{"jsonrpc":"2.0","method":"'
-"""How every library in use begins a notification; another order of members goes the long way."""
+"""How every library in use begins a notification; another order of members takes the general path."""
 
 LONG_BYTES = 64 * 1024
-"""Beyond this memory counts for more than time: the long way checks a frame before it reads it."""
+"""Frames longer than this take the general path, which checks the memory a frame takes before it decodes it."""
 
 
 class NotificationFastPath:
-    """Reads the notifications that have a handler.
+    """Decoder of the notifications that have a handler.
 
     Attributes:
-        decode: From a frame to an object with `method`, `params`, the `entry` in the table of handlers and the `id`,
-            which a notification has not. It raises for whatever is not plainly right. What it cannot see, whoever uses
-            it has to ask: `jsonrpc.codec.is_sound`.
+        decode: Decodes a frame to an object with `method`, `params`, the `entry` in the table of handlers, and the
+            `id`, which is unset in a notification. Raises for anything else. The caller must check what it does not:
+            `jsonrpc.codec.is_well_formed`.
     """
 
     def __init__(self, handlers: Handlers) -> None:
         self._handlers = handlers
         self._seen: dict[str, NotificationEntry] = {}
-        self.decode: Callable[[bytes], Any] = _know_nothing
+        self.decode: Callable[[bytes], Any] = _decode_nothing
 
     def refresh(self) -> None:
-        """A notification with a handler came the long way: perhaps the table has changed."""
+        """Build the decoder again if the table of handlers has changed."""
         table = self._handlers.notifications
         if table == self._seen:
             return
         self._seen = dict(table)
-        shapes = [_whole(name, entry) for name, entry in table.items() if _is_suitable(name, entry[0].params)]
+        shapes = [_message_struct(name, entry) for name, entry in table.items() if _is_suitable(name, entry[0].params)]
         try:
-            self.decode = strict_decoder_for(Union[tuple(shapes)]) if shapes else _know_nothing  # noqa: UP007  # a list
+            self.decode = strict_decoder_for(Union[tuple(shapes)]) if shapes else _decode_nothing  # noqa: UP007  # a list
         except TypeError:  # a type that msgspec alone cannot read
-            self.decode = _know_nothing
+            self.decode = _decode_nothing
 
 
-def _know_nothing(frame: bytes) -> Any:
+def _decode_nothing(frame: bytes) -> Any:
     raise LookupError
 
 
 def _is_suitable(name: str, kind: Any) -> bool:
-    """Objects only, because null reads as an empty one the long way; and not what the peer keeps for itself."""
+    """Return True for objects, because null means an empty one elsewhere, and not for the method `Peer` handles."""
     return isinstance(kind, type) and issubclass(kind, Struct) and name != CANCEL_METHOD
 
 
-def _whole(name: str, entry: NotificationEntry) -> Any:
-    """The shape of a whole message."""
+def _message_struct(name: str, entry: NotificationEntry) -> Any:
+    """Define the struct of a whole message."""
     return msgspec.defstruct(
-        "Whole",
+        "FastNotification",
         [("jsonrpc", Literal["2.0"]), ("params", entry[0].params), ("id", Raw | UnsetType, UNSET)],
         namespace={"method": name, "entry": entry},
         tag_field="method",

@@ -1,4 +1,4 @@
-"""Which coroutine handles which method, and what it is told about the call."""
+"""The table of handlers by method, and the context that a handler gets."""
 
 from __future__ import annotations
 
@@ -23,32 +23,32 @@ R = TypeVar("R")
 
 
 class Context(Struct, gc=False):
-    """One call as its handler sees it.
+    """The context of one request or notification, given to its handler.
 
     Attributes:
-        connection: Where it came from; call the peer through it.
-        method: The name on the wire.
-        raw: The frame as received, unknown fields and all.
+        connection: The connection it arrived on; call the peer through it.
+        method: The method name on the wire.
+        raw: The frame as received, including unknown fields.
         id: The peer's id of this request, `None` for a notification.
-        place: Of a request that takes a place among the notifications of its session (`Handlers.places`): awaiting it
-            waits for those that arrived before it. `None` if there is nothing to wait for.
+        position: For a method in `Handlers.positions`: await it to wait for the notifications of the session that
+            arrived before this request. `None` if there are none.
     """
 
     connection: Connection
     method: str
     raw: bytes
     id: Id | None = None
-    place: asyncio.Future[Any] | None = None
+    position: asyncio.Future[Any] | None = None
     _after: list[Callable[[], Awaitable[None]]] | None = None
 
     def after_response(self, action: Callable[[], Awaitable[None]]) -> None:
-        """Run `action` once the answer to this request has been written, and only if it is a result."""
+        """Run `action` after the response to this request has been written, and only if it is a result."""
         if self._after is None:
             self._after = []
         self._after.append(action)
 
     def take_after_response(self) -> list[Callable[[], Awaitable[None]]]:
-        """What is to follow the answer, for the one who writes it."""
+        """Return and forget the actions to run after the response; used by the connection."""
         actions, self._after = self._after or [], None
         return actions
 
@@ -56,26 +56,27 @@ class Context(Struct, gc=False):
 RequestHandler: TypeAlias = Callable[[Context, P], Awaitable[R]]
 NotificationHandler: TypeAlias = Callable[[Context, P], Awaitable[None]]
 RawHandler: TypeAlias = Callable[[Context, Raw | UnsetType], Awaitable[Any]]
-"""Takes the parameters as they came; what it returns is written as it is."""
+"""Gets the parameters undecoded; its result is written as it is."""
 NotificationEntry: TypeAlias = tuple[Notification[Any], NotificationHandler[Any]]
 
 
 class Handlers:
-    """A table from method to coroutine function. Dispatch looks here and nowhere else.
+    """The table of handlers: coroutine functions by method name.
 
     Attributes:
-        requests, notifications: What was registered, by name; use `on` and `off` to change them.
-        prepare: Sees the parameters of the request that must come first, before its handler is looked for: the moment
-            to register the handlers that follow from it. Gives the parameters to go on with, or raises a
-            `RequestError`.
+        requests: The registered requests by name; change them with `on` and `off`.
+        notifications: The registered notifications by name; change them with `on` and `off`.
+        positions: Methods of requests that get a position among the notifications of their session, with an optional
+            plain function that is called at that position; `await context.position` returns its value.
+        prepare: Called with the parameters of the first request before its handler is looked up, to register the
+            handlers that follow from it. Returns the parameters to continue with, or raises a `RequestError`.
     """
 
     def __init__(self) -> None:
         self.requests: dict[str, tuple[Method[Any, Any], RequestHandler[Any, Any]]] = {}
         self.notifications: dict[str, NotificationEntry] = {}
-        self.places: dict[str, Callable[[Context, Any], Any] | None] = {}
-        """Requests that take a place among the notifications of their session, by method. What is given is a plain
-        function: it is called in that place, and `await context.place` returns what it returned."""
+        self.positions: dict[str, Callable[[Context, Any], Any] | None] = {}
+
         self.prepare: Callable[[Raw | UnsetType], Raw | UnsetType] | None = None
         self._other_requests: RawHandler | None = None
         self._other_notifications: RawHandler | None = None
@@ -83,7 +84,7 @@ class Handlers:
 
     @property
     def other_requests(self) -> RawHandler | None:
-        """Handles every request that has no handler of its own (relays; custom methods not known in advance)."""
+        """Handler of every request without a handler of its own (for relays and custom methods)."""
         return self._other_requests
 
     @other_requests.setter
@@ -93,7 +94,7 @@ class Handlers:
 
     @property
     def other_notifications(self) -> RawHandler | None:
-        """Handles every notification that has no handler of its own."""
+        """Handler of every notification without a handler of its own."""
         return self._other_notifications
 
     @other_notifications.setter
@@ -124,21 +125,21 @@ class Handlers:
         return register
 
     def off(self, method: Method[Any, Any] | Notification[Any]) -> None:
-        """Remove a method from the table: it is unknown here from now on."""
+        """Remove a method from the table; from now on it is unknown to the peer."""
         for table in self._with_copies():
             entries = table.requests if isinstance(method, Method) else table.notifications
             entries.pop(method.name, None)
-            table.places.pop(method.name, None)
+            table.positions.pop(method.name, None)
 
     def copy(self) -> Handlers:
         """Make another table with the same entries.
 
-        What is registered in this table later counts in the copy too; what is registered in the copy counts only there.
+        What is registered in this table later is added to the copy too; what is registered in the copy stays there.
         """
         copy = Handlers()
         copy.requests |= self.requests
         copy.notifications |= self.notifications
-        copy.places |= self.places
+        copy.positions |= self.positions
         copy.prepare = self.prepare
         copy._other_requests, copy._other_notifications = self._other_requests, self._other_notifications
         self._copies.add(copy)

@@ -1,6 +1,6 @@
-"""Requests of the peer: each runs in its own task, and each is answered exactly once, whatever its handler does.
+"""Requests of the peer: each runs in its own task and is answered exactly once, whatever its handler does.
 
-The one place where exceptions become error answers.
+The one place where exceptions become error responses.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ _log = logging.getLogger("duologue.runtime")
 Handler = Callable[[Context, Any], Awaitable[Any]]
 
 MAX_REQUEST_BYTES = 64 * 1024 * 1024
-"""What the requests of the peer that run may take, once they are read: a few of the largest, and many small ones."""
+"""Memory for the peer's running requests, decoded: enough for a few of the largest, or many small ones."""
 
 
 class _Running:
-    """A request between its arrival and its answer."""
+    """A request between its arrival and its response."""
 
     __slots__ = ("context", "gate", "has_started", "is_cancelled", "method", "session_id", "size", "task")
 
@@ -64,76 +64,76 @@ class _Running:
 
 
 class IncomingRequests:
-    """The requests of one connection.
+    """The peer's requests that run on one connection.
 
     Args:
-        peer: Knows which answers are still owed.
-        tasks: Where the handlers run.
-        departures: Notifications of ours that wait for an answer to introduce their session.
+        peer: Tracks which requests are still unanswered.
+        tasks: Owns the handler tasks.
+        pending_sessions: Our notifications that wait for the response that announces their session.
         send: Writes a frame and waits while the peer is slow.
-        report: Logs what a handler raised, and returns a mark by which it is found there.
-        first: The method the others have to wait for.
-        max_bytes: What those that run may take; one more is refused as busy.
-        debug: Put the text of unexpected exceptions into error answers.
+        report: Logs an exception of a handler, and returns a reference by which to find it in the log.
+        first_method: The method that the other requests have to wait for.
+        max_bytes: The memory that running requests may take; further ones are rejected as busy.
+        debug: Put the text of unexpected exceptions into error responses.
     """
 
     def __init__(
         self,
         peer: Peer,
         tasks: TaskScope,
-        departures: PendingSessions[bytes],
+        pending_sessions: PendingSessions[bytes],
         send: Callable[[bytes], Awaitable[None]],
         report: Callable[[str, BaseException], str],
         *,
-        first: str | None,
+        first_method: str | None,
         max_bytes: int,
         debug: bool,
     ) -> None:
         self._peer = peer
         self._tasks = tasks
-        self._departures = departures
+        self._pending_sessions = pending_sessions
         self._send = send
         self.report = report
-        self._first = first
+        self._first_method = first_method
         self._max_bytes = max_bytes
-        self._held = 0
+        self._running_bytes = 0
         self._debug = debug
         self._running: dict[Id, _Running] = {}
         self._first_answered: asyncio.Future[bool] | None = None
 
     def objection(self, frame: bytes) -> RequestError | None:
-        """Why this request cannot run beside those that do, if that is so."""
-        if not self._held or self._held + decoded_bytes(frame) <= self._max_bytes:
+        """Return the error for a request that would take too much memory together with the running ones."""
+        if not self._running_bytes or self._running_bytes + decoded_bytes(frame) <= self._max_bytes:
             return None
         return InternalError(
-            f"busy: the requests that are running take {self._held} of {self._max_bytes} bytes; "
+            f"busy: the requests that are running take {self._running_bytes} of {self._max_bytes} bytes; "
             f"send this one again when one of them has been answered"
         )
 
     def start(self, context: Context, id: Id, method: Method[Any, Any] | None, handler: Handler, params: Any) -> None:
-        """Run `handler` and answer with what comes of it."""
+        """Run `handler` in a task and answer the request with its result or error."""
         session_id = getattr(params, "session_id", None)
         if session_id is not None:
-            self._departures.request_started(session_id)
+            self._pending_sessions.request_started(session_id)
         if method is not None and method.opens_session:
-            self._departures.opening_started()
+            self._pending_sessions.opening_started()
         running = self._running[id] = _Running(context, method, session_id, self._first_answered)
-        self._held += running.size
-        if context.method == self._first:
+        self._running_bytes += running.size
+        if context.method == self._first_method:
             self._first_answered = asyncio.get_running_loop().create_future()
         running.task = self._tasks.start(self._run(running, id, handler, params))
 
     def cancel(self, id: Id) -> None:
-        """The peer gave this request up. Its handler is cancelled and still has to end; the answer follows then."""
+        """Cancel the handler of a request that the peer cancelled; the response follows when the handler has ended."""
         running = self._running.get(id)
         if running is None or running.task is None:
             return
         running.is_cancelled = True
-        if running.has_started:  # a task cancelled before its first step would never reach its answer
+        if running.has_started:  # a task cancelled before its first step would never answer
             running.task.cancel()
 
-    def give_up_places(self, reason: str, session_id: str | None = None) -> None:
-        """End the waits for places among the notifications of this session; without one, of all sessions."""
+    def release_positions(self, reason: str, session_id: str | None = None) -> None:
+        """End the waits for positions among the notifications of this session, or of all sessions (`None`)."""
         for running in self._running.values():
             if session_id is None or running.session_id == session_id:
                 release_position(running.context, reason)
@@ -146,18 +146,18 @@ class IncomingRequests:
             if running.is_cancelled:
                 self._cancel_beforehand(running)
             if running.gate is not None and not await asyncio.shield(running.gate):
-                raise InvalidRequest(f"{self._first} must come first")
+                raise InvalidRequest(f"{self._first_method} must come first")
             result = await handler(running.context, params)
         except BaseException as raised:
             if isinstance(raised, GeneratorExit) and not is_current(running.task):
-                raise  # the event loop is gone, and nothing can be answered any more
+                raise  # the event loop is gone, and nothing can be answered
             error = self.error_for(raised, running.context.method)
         await self._answer(running, id, result, error)
 
     def _cancel_beforehand(self, running: _Running) -> None:
-        """The cancellation came first: the handler is not called, unless it wants to say itself what that means."""
+        """Answer a request that was cancelled before it started, unless its handler handles cancellation."""
         if running.task is None or running.method is None or not running.method.handles_cancellation:
-            raise RequestCancelled("cancelled before it began")
+            raise RequestCancelled("cancelled before it started")
         running.task.cancel()
 
     async def _answer(self, running: _Running, id: Id, result: Any, error: RequestError | None) -> None:
@@ -175,23 +175,23 @@ class IncomingRequests:
             if frame is not None:
                 await self._send(frame)
         except Exception as lost:
-            _log.debug("the answer to %s was not sent: %s", quote(running.context.method), quote(lost))
+            _log.debug("the response to %s was not sent: %s", quote(running.context.method), quote(lost))
         finally:
             self._finish(running, result, is_success)
-            # Taken in any case: what is to follow often refers to its context, a circle the collector does not see.
+            # Cleared in any case: an action often refers to its context, a cycle that the garbage collector cannot see.
             following = running.context.take_after_response()
         if following and is_success:
             await self._run_after(running.context.method, following)
 
     def _finish(self, running: _Running, result: Any, is_success: bool) -> None:
         method, session_id = running.method, running.session_id
-        self._held -= running.size
+        self._running_bytes -= running.size
         if session_id is not None:
             is_over = is_success and method is not None and method.ends_session
-            self._departures.request_finished(session_id, is_known=is_success, is_over=is_over)
+            self._pending_sessions.request_finished(session_id, is_known=is_success, is_over=is_over)
         if method is not None and method.opens_session:
-            self._departures.opening_finished(getattr(result, "session_id", None) if is_success else None)
-        if running.context.method == self._first and self._first_answered is not None:
+            self._pending_sessions.opening_finished(getattr(result, "session_id", None) if is_success else None)
+        if running.context.method == self._first_method and self._first_answered is not None:
             self._first_answered.set_result(is_success)
             self._first_answered = None
 
@@ -200,42 +200,42 @@ class IncomingRequests:
             try:
                 await action()
             except Exception as raised:
-                self.report(f"what was to follow the answer to {method}", raised)
+                self.report(f"an action after the response to {method}", raised)
 
     def error_for(self, raised: BaseException, method: str) -> RequestError:
-        """What the peer is told of an exception; what it is not told goes to the log."""
+        """Return the error to send for an exception; details that are not sent are logged."""
         if isinstance(raised, RequestError):
             return raised
         if isinstance(raised, asyncio.CancelledError):
             return RequestCancelled("the request was cancelled")
-        mark = self.report(method, raised)
+        reference = self.report(method, raised)
         name = type(raised).__name__
         if self._debug:
-            return InternalError(f"{name}: {_text_of(raised)} (reference {mark})")
-        return InternalError(f"{name} (reference {mark})")
+            return InternalError(f"{name}: {_text_of(raised)} (reference {reference})")
+        return InternalError(f"{name} (reference {reference})")
 
 
 def report(method: str, error: BaseException, *, is_lost: bool) -> str:
-    """Log what a handler raised; the mark lets a person find in our log what the peer was told about.
+    """Log an exception of a handler; return a reference that the error response names, to find it in the log.
 
     Args:
-        method: What it handled.
-        error: What it raised.
-        is_lost: The peer is gone. That a handler cannot send any more is then no mistake of its own.
+        method: The method that was handled.
+        error: The exception.
+        is_lost: The peer is gone. That a handler can no longer send is then not logged as an error.
     """
-    mark = os.urandom(4).hex()  # the module for such things takes 5 ms to import
-    if is_lost and _comes_of_loss(error):
-        _log.info("handling %s ended with the connection, reference %s", quote(method), mark)
+    reference = os.urandom(4).hex()  # the module for such things takes 5 ms to import
+    if is_lost and _is_caused_by_loss(error):
+        _log.info("handling %s ended with the connection, reference %s", quote(method), reference)
     else:
-        _log.error("handling %s failed, reference %s", quote(method), mark, exc_info=error)
-    return mark
+        _log.error("handling %s failed, reference %s", quote(method), reference, exc_info=error)
+    return reference
 
 
-def _comes_of_loss(error: BaseException | None) -> bool:
+def _is_caused_by_loss(error: BaseException | None) -> bool:
     if isinstance(error, BaseExceptionGroup):
         group = cast("BaseExceptionGroup[BaseException]", error)
-        return all(map(_comes_of_loss, group.exceptions))
-    return isinstance(error, ConnectionLost) or (error is not None and _comes_of_loss(error.__cause__))
+        return all(map(_is_caused_by_loss, group.exceptions))
+    return isinstance(error, ConnectionLost) or (error is not None and _is_caused_by_loss(error.__cause__))
 
 
 def _text_of(error: BaseException) -> str:

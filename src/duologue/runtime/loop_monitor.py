@@ -1,4 +1,4 @@
-"""Notices user code that blocks the event loop: while it does, nothing is read, answered or cancelled."""
+"""Detects user code that blocks the event loop: meanwhile nothing is read, answered or cancelled."""
 
 from __future__ import annotations
 
@@ -12,49 +12,49 @@ __all__ = ["BLOCKED", "INTERVAL", "LoopMonitor"]
 _log = logging.getLogger("duologue.runtime")
 
 INTERVAL = 1.0
-"""Seconds between two looks at the clock: often enough to name the moment, too seldom to cost anything."""
+"""Seconds between two checks: often enough to date the block, too seldom to cost anything."""
 
 BLOCKED = 0.5
-"""Seconds a look may be late; far above what a busy machine causes, far below what a person calls a hang."""
+"""Seconds a check may be late; far above what a busy machine causes, far below what a user calls a hang."""
 
 
 class LoopMonitor:
-    """A heartbeat of one event loop, shared by all its connections; it stops when there are none."""
+    """Periodic check of one event loop, shared by all its connections; stops when there are none."""
 
     _by_loop: ClassVar[WeakKeyDictionary[asyncio.AbstractEventLoop, LoopMonitor]] = WeakKeyDictionary()
 
     @classmethod
     def of_this_loop(cls) -> LoopMonitor:
-        """The watch of the running loop."""
+        """Return the monitor of the running loop."""
         loop = asyncio.get_running_loop()
         if loop not in cls._by_loop:
             cls._by_loop[loop] = cls()
         return cls._by_loop[loop]
 
     def __init__(self) -> None:
-        # Nothing here may keep a loop alive, or it would never leave the table.
+        # Nothing here may keep a loop alive, or its entry would never leave the table.
         self._users: WeakSet[object] = WeakSet()
         self._due: float | None = None
 
     def acquire(self, user: object) -> None:
-        """Watch on behalf of `user`, until it releases or is no more."""
+        """Monitor the loop on behalf of `user`, until it calls `release` or is garbage-collected."""
         self._users.add(user)
         if self._due is None:
             self._schedule(asyncio.get_running_loop())
 
     def release(self, user: object) -> None:
-        """No more on behalf of `user`; without any the next beat is the last."""
+        """Stop monitoring on behalf of `user`; without users the next check is the last."""
         self._users.discard(user)
 
     def _schedule(self, loop: asyncio.AbstractEventLoop) -> None:
         self._due = loop.time() + INTERVAL
-        loop.call_at(self._due, self._beat, self._due)
+        loop.call_at(self._due, self._check, self._due)
 
-    def _beat(self, due: float) -> None:
+    def _check(self, due: float) -> None:
         loop = asyncio.get_running_loop()
         late = loop.time() - due
         if late > BLOCKED:
-            _log.warning("the event loop stood still for %.1f s: a handler blocks, or the machine is overloaded", late)
+            _log.warning("the event loop was blocked for %.1f s: a handler blocks, or the machine is overloaded", late)
         if self._users:
             self._schedule(loop)
         else:

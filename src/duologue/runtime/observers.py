@@ -12,13 +12,13 @@ _log = logging.getLogger("duologue.runtime")
 
 Direction: TypeAlias = Literal["in", "out"]
 FrameObserver: TypeAlias = Callable[[Direction, bytes], None]
-"""Sees every frame as it passes. It must be quick; what it raises is logged and changes nothing."""
+"""Called with every frame that is sent or received. It must be fast; an exception is logged and ignored."""
 
 
 def notify_observers(observers: tuple[FrameObserver, ...], direction: Direction, frame: bytes) -> None:
-    """Let every observer see a frame."""
-    for tap in observers:
+    """Call every observer with a frame."""
+    for observer in observers:
         try:
-            tap(direction, frame)
+            observer(direction, frame)
         except Exception:
-            _log.exception("an observer of frames failed")
+            _log.exception("a frame observer failed")

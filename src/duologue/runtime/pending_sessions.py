@@ -1,9 +1,9 @@
-"""Sessions that one end knows and the other has not heard of yet.
+"""Sessions whose id one end knows and the other end does not know yet.
 
-The answer to `session/new` or `session/fork` introduces a session id. Notifications about it may arrive before that
-answer: they are kept until every such request of ours is answered. Notifications of ours about it must leave after
-our answer: they are kept until every such request of the peer is answered. No timers; only bytes are bounded, by the
-connection that counts what is kept here.
+The response to `session/new` or `session/fork` announces a session id. The peer's notifications about that session may
+arrive earlier: they are buffered until every such request of ours is answered. Our own notifications about it must
+leave after our response: they are buffered until every such request of the peer is answered. There are no timers; the
+connection bounds the buffered bytes.
 """
 
 from __future__ import annotations
@@ -17,59 +17,65 @@ T = TypeVar("T")
 
 
 class PendingSessions(Generic[T]):
-    """One direction: what waits (`T`) for a session to be introduced, and `deliver`, which sends it on its way."""
+    """Buffers items (`T`) of one direction until their session is announced, then passes them to `deliver`."""
 
     def __init__(self, deliver: Callable[[str, T], None]) -> None:
         self._deliver = deliver
-        self._held: dict[str, list[T]] = {}
+        self._buffered: dict[str, list[T]] = {}
         self._openings = 0
         self.is_waiting = False
-        """A session is about to be introduced: from here on every notification has to ask `must_wait`."""
+        """A session is about to be announced: while that is so, check `must_wait` before each notification."""
         self._known: set[str] = set()
-        self._named: dict[str, int] = {}
+        self._in_use: dict[str, int] = {}
 
     def must_wait(self, session_id: str) -> bool:
-        """Whether this session may be the one that is about to be introduced."""
-        return self.is_waiting and session_id not in self._known and session_id not in self._named
+        """Return True if this session may be the one that is about to be announced."""
+        return self.is_waiting and session_id not in self._known and session_id not in self._in_use
 
-    def hold(self, session_id: str, item: T) -> None:
-        """Keep it until the session is introduced, or cannot be any more."""
-        self._held.setdefault(session_id, []).append(item)
+    def defer(self, session_id: str, item: T) -> None:
+        """Buffer an item until the session is announced, or no opening request is left that could announce it."""
+        self._buffered.setdefault(session_id, []).append(item)
 
     def opening_started(self) -> None:
-        """A request that will introduce a session is on its way."""
+        """Note that a request that opens a session has started."""
         self._openings += 1
         self.is_waiting = True
 
     def opening_finished(self, session_id: str | None) -> None:
-        """That request was answered, with a session or (`None`) without one."""
+        """Note that a request that opens a session was answered, with its session or (`None`) without one."""
         self._openings -= 1
         self.is_waiting = self._openings > 0
         if session_id is not None:
             self._known.add(session_id)
             self._release(session_id)
         if not self.is_waiting:
-            for waiting in list(self._held):
+            for waiting in list(self._buffered):
                 self._release(waiting)
 
     def request_started(self, session_id: str) -> None:
-        """A request about this session runs: whoever sent it knows the session, and need not be kept waiting."""
-        if self._held:
+        """Mark the session as known while a request for it is in flight, and release what is buffered for it."""
+        if self._buffered:
             self._release(session_id)
-        self._named[session_id] = self._named.get(session_id, 0) + 1
+        self._in_use[session_id] = self._in_use.get(session_id, 0) + 1
 
     def request_finished(self, session_id: str, *, is_known: bool, is_over: bool = False) -> None:
-        """That request was answered; `is_known`: successfully; `is_over`: and now the session is no more."""
-        still_named = self._named[session_id] - 1
-        if still_named:
-            self._named[session_id] = still_named
+        """Note that a request for this session was answered.
+
+        Args:
+            session_id: The session.
+            is_known: The request succeeded, so that both ends know the session.
+            is_over: The request ended the session.
+        """
+        still_in_use = self._in_use[session_id] - 1
+        if still_in_use:
+            self._in_use[session_id] = still_in_use
         else:
-            del self._named[session_id]
+            del self._in_use[session_id]
         if is_over:
             self._known.discard(session_id)
         elif is_known:
             self._known.add(session_id)
 
     def _release(self, session_id: str) -> None:
-        for item in self._held.pop(session_id, ()):
+        for item in self._buffered.pop(session_id, ()):
             self._deliver(session_id, item)

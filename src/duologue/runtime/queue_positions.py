@@ -1,8 +1,9 @@
-"""Places of requests among the notifications of their session.
+"""Positions of requests among the notifications of their session.
 
-Requests run in tasks of their own, and so overtake notifications that are still to be handled. A request whose method
-is in `Handlers.places` takes a place on arrival: `await context.place` waits for the notifications before that place,
-and for none behind it. The handler itself is called at once: the place delays only the code that awaits it.
+Requests run in tasks of their own, so they overtake notifications that are not handled yet. A request whose method is
+in `Handlers.positions` gets a position in the queue of its session when it arrives: `await context.position` waits for
+the notifications before that position, and for none behind it. The handler is called at once: only the code that awaits
+the position is delayed.
 """
 
 from __future__ import annotations
@@ -18,33 +19,33 @@ __all__ = ["QueuePosition", "release_position"]
 
 
 def release_position(context: Context, reason: str) -> None:
-    """End the wait for a place that is not reached yet with `RequestCancelled`."""
-    if context.place is not None and not context.place.done():
-        _fail(context.place, RequestCancelled(reason))
+    """End the wait for a position that is not reached yet with `RequestCancelled`."""
+    if context.position is not None and not context.position.done():
+        _fail(context.position, RequestCancelled(reason))
 
 
 class QueuePosition:
-    """What stands in the lane for a request: it calls `at_place` and ends the wait with what that returned."""
+    """Queue item of a request: calls `at_position` and ends the wait with the value it returned."""
 
     __slots__ = ("_at_place",)
 
-    def __init__(self, at_place: Callable[[Context, Any], Any] | None) -> None:
-        self._at_place = at_place
+    def __init__(self, at_position: Callable[[Context, Any], Any] | None) -> None:
+        self._at_place = at_position
 
     async def __call__(self, context: Context, params: Any) -> None:
-        place = context.place
-        assert place is not None, "it was made when the place was taken"
+        position = context.position
+        assert position is not None, "set when the request was queued"
         try:
             found = None if self._at_place is None else self._at_place(context, params)
         except Exception as error:
-            _fail(place, error)
+            _fail(position, error)
         else:
-            if not place.done():
-                place.set_result(found)
-        await asyncio.sleep(0)  # what the handler does next comes before what is behind the place, too
+            if not position.done():
+                position.set_result(found)
+        await asyncio.sleep(0)  # let the handler continue before the notifications behind the position are handled
 
 
-def _fail(place: asyncio.Future[Any], error: Exception) -> None:
-    if not place.done():
-        place.set_exception(error)
-        place.exception()  # a handler need not await its place, and then nothing is to be logged
+def _fail(position: asyncio.Future[Any], error: Exception) -> None:
+    if not position.done():
+        position.set_exception(error)
+        position.exception()  # a handler need not await its position: asyncio must not log the error as unretrieved

@@ -1,10 +1,10 @@
 """Arrival order per session.
 
-A lane holds what arrived for one session; its items are handled one after the other, even when a handler waits.
-Lanes run in parallel. Between the notifications stand answers that must not be released before them.
+A queue holds the notifications of one session; they are handled one after the other, even when a handler waits. Queues
+run in parallel. Between the notifications stand barriers: responses that must not be released before them.
 
-Workers: one task drains all lanes that are ready. When it is found waiting inside a handler while another lane is
-ready, a spare takes over; so a thousand quiet sessions cost one task, and a slow session delays nobody else.
+Workers: one task drains all queues that are ready. When it waits inside a handler while another queue is ready, a spare
+worker takes over; so a thousand quiet sessions cost one task, and a slow session delays no other session.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ __all__ = ["SessionQueues"]
 
 Handler = Callable[[Context, Any], Awaitable[None]]
 Item = tuple[Handler | None, Any, Any, int]
-"""(handler, context, params, size), or (None, release, argument, 0) for an answer that waits its turn."""
+"""(handler, context, params, size), or (None, release, argument, 0) for a barrier."""
 
 _YIELD_EVERY = 256
-"""Items handled without a break before the event loop gets a turn, should no handler ever wait."""
+"""Items handled in a row before the event loop runs other tasks, if no handler ever waits."""
 
 
 class _SessionQueue:
@@ -38,12 +38,12 @@ class _SessionQueue:
 
 
 class SessionQueues:
-    """All the lanes of one connection.
+    """The queues of all sessions of one connection.
 
     Args:
-        tasks: Where the workers live.
-        on_error: Told of the method and the exception that left its handler; it must not raise.
-        on_progress: Called when an item was handled or a lane ran empty while somebody waits for room.
+        tasks: Owns the worker tasks.
+        on_error: Called with the method and the exception that left its handler; must not raise.
+        on_progress: Called when an item was handled or a queue ran empty, while `reports_progress` is set.
     """
 
     def __init__(
@@ -53,69 +53,69 @@ class SessionQueues:
         self._on_error = on_error
         self._on_progress = on_progress
         self._loop = asyncio.get_running_loop()
-        self._lanes: dict[str | None, _SessionQueue] = {}
+        self._queues: dict[str | None, _SessionQueue] = {}
         self._ready: deque[_SessionQueue] = deque()
         self._idle: asyncio.Future[None] | None = None
         self._starting = False
-        self._watching = False
+        self._is_check_scheduled = False
         self._is_closed = False
         self.queued_bytes = 0
         self.reports_progress = False
 
     def put(self, key: str | None, handler: Handler, context: Context, params: Any, size: int) -> None:
-        """Queue a notification behind everything that came before it in its lane."""
+        """Append a notification to the queue of its session."""
         self.queued_bytes += size
-        lane = self._lanes.get(key)
-        if lane is None:
-            lane = self._open(key)
-        lane.items.append((handler, context, params, size))
+        queue = self._queues.get(key)
+        if queue is None:
+            queue = self._open(key)
+        queue.items.append((handler, context, params, size))
 
     def put_barrier(self, key: str | None, release: Callable[[Any], None], argument: Any) -> None:
-        """Call `release(argument)` once the backlog of this lane was handled; there must be one."""
-        self._lanes[key].items.append((None, release, argument, 0))
+        """Call `release(argument)` once the backlog of this queue has been handled; there must be a backlog."""
+        self._queues[key].items.append((None, release, argument, 0))
 
     @property
     def is_busy(self) -> bool:
-        """Whether anything is still to be handled, or being handled."""
-        return bool(self._lanes)
+        """Whether any item waits or is being handled."""
+        return bool(self._queues)
 
     def close(self) -> None:
-        """Forget what waits. A handler that runs may still end, and its worker with it."""
+        """Drop all waiting items. A running handler may finish, and its worker ends after it."""
         self._is_closed = True
         self._ready.clear()
-        for lane in self._lanes.values():
-            lane.items.clear()
+        for queue in self._queues.values():
+            queue.items.clear()
 
     def has_backlog(self, key: str | None) -> bool:
-        """Whether something of this lane is still to be handled, or being handled."""
-        return key in self._lanes
+        """Return True if an item of this queue waits or is being handled."""
+        return key in self._queues
 
     def current_handler(self, key: str | None) -> str | None:
-        """The method whose handler is the current task and occupies this very lane, if that is so."""
-        lane = self._lanes.get(key)
-        if lane is None or lane.running is None or lane.worker is not asyncio.current_task():
+        """Return the method whose handler occupies this queue in the current task, if there is one."""
+        queue = self._queues.get(key)
+        if queue is None or queue.running is None or queue.worker is not asyncio.current_task():
             return None
-        return lane.running.method
+        return queue.running.method
 
     def _open(self, key: str | None) -> _SessionQueue:
-        lane = self._lanes[key] = _SessionQueue(key)
-        self._ready.append(lane)
+        queue = self._queues[key] = _SessionQueue(key)
+        self._ready.append(queue)
         if self._idle is not None:
             if not self._idle.done():
                 self._idle.set_result(None)
         elif not self._starting:
             self._start_worker()
-        return lane
+        return queue
 
-    # --- workers. Whenever a lane is ready, one of three things holds: a worker is about to run, the idle one has been
-    # woken, or a watch is scheduled for the next turn of the loop.
+    # --- workers. Whenever a queue is ready, one of three things holds: a worker is about to run, the idle one has been
+    # woken, or a check is scheduled for the next iteration of the loop.
 
-    def _watch(self) -> None:
-        self._watching = True
+    def _schedule_check(self) -> None:
+        self._is_check_scheduled = True
         self._loop.call_soon(self._start_spare)
 
     def _start_spare(self) -> None:
-        self._watching = False
+        self._is_check_scheduled = False
         if self._ready and not self._starting and self._idle is None:
             self._start_worker()
 
@@ -127,10 +127,10 @@ class SessionQueues:
         self._starting = False
         while True:
             while self._ready:
-                lane = self._ready.popleft()
-                if self._ready and not self._watching:
-                    self._watch()
-                await self._drain(lane)
+                queue = self._ready.popleft()
+                if self._ready and not self._is_check_scheduled:
+                    self._schedule_check()
+                await self._drain(queue)
             if self._idle is not None or self._is_closed:
                 return  # one parked worker is enough
             self._idle = self._loop.create_future()
@@ -139,9 +139,9 @@ class SessionQueues:
             finally:
                 self._idle = None
 
-    async def _drain(self, lane: _SessionQueue) -> None:
-        lane.worker = asyncio.current_task()
-        items = lane.items
+    async def _drain(self, queue: _SessionQueue) -> None:
+        queue.worker = asyncio.current_task()
+        items = queue.items
         handled = 0
         try:
             while items:
@@ -149,17 +149,17 @@ class SessionQueues:
                 if handler is None:
                     context(params)
                     continue
-                lane.running = context
+                queue.running = context
                 try:
                     await handler(context, params)
                 except BaseException as error:
                     if (
                         isinstance(error, asyncio.CancelledError)
-                        and lane.worker is not None
-                        and lane.worker.cancelling()
+                        and queue.worker is not None
+                        and queue.worker.cancelling()
                     ):
                         raise
-                    if isinstance(error, GeneratorExit) and not is_current(lane.worker):
+                    if isinstance(error, GeneratorExit) and not is_current(queue.worker):
                         raise
                     self._on_error(context.method, error)
                 self.queued_bytes -= size
@@ -170,9 +170,9 @@ class SessionQueues:
                     handled = 0
                     await asyncio.sleep(0)
         finally:
-            del self._lanes[lane.key]
+            del self._queues[queue.key]
             for handler, release, argument, _ in items:
-                if handler is None:  # its notifications are lost with this worker, but nobody may wait for ever
+                if handler is None:  # the notifications are lost with this worker, but no caller may wait forever
                     release(argument)
             if self.reports_progress:
                 self._on_progress()

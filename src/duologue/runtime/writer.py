@@ -1,4 +1,4 @@
-"""What leaves a connection: shown to the observers, paced by the transport, in an order the peer can follow."""
+"""The writing side of a connection: observers, waiting for a slow peer, deferring updates of unannounced sessions."""
 
 from __future__ import annotations
 
@@ -20,12 +20,11 @@ class FrameWriter:
     """The writing side of one connection.
 
     Args:
-        transport: Where frames go.
+        transport: Sends the frames.
         observers: Observers of every frame.
-        lost: Makes the error for those who find the connection gone.
-        on_wait: Called when somebody begins to wait for room; waiting for room to write is waiting for the peer, so
-            reading must go on meanwhile.
-        max_held_bytes: What may be held back for sessions the peer has not heard of yet.
+        lost: Makes the error to raise when the connection is gone.
+        on_wait: Called when a caller begins to wait for the peer to accept more; reading must continue meanwhile.
+        max_deferred_bytes: Bytes of notifications that may be deferred until their session is announced.
     """
 
     def __init__(
@@ -34,18 +33,18 @@ class FrameWriter:
         observers: tuple[FrameObserver, ...],
         lost: Callable[[], ConnectionLost],
         on_wait: Callable[[], None],
-        max_held_bytes: int,
+        max_deferred_bytes: int,
     ) -> None:
-        self.pending_sessions: PendingSessions[bytes] = PendingSessions(self._depart)
+        self.pending_sessions: PendingSessions[bytes] = PendingSessions(self._send_deferred)
         self.waiting = 0
-        """How many wait for room."""
+        """How many callers wait for the peer to accept more."""
         self.is_lost = False
-        """The peer takes nothing any more; what it sent may still arrive."""
+        """The peer no longer accepts frames; what it sent may still arrive."""
         self._transport = transport
         self._observers = observers
         self._on_wait = on_wait
-        self._max_held = max_held_bytes
-        self._held = 0
+        self._max_deferred = max_deferred_bytes
+        self._deferred_bytes = 0
         self._deadline: float | None = None
         self._waits: set[asyncio.Timeout] = set()
         self._lost = lost
@@ -55,7 +54,7 @@ class FrameWriter:
         """Queue a frame.
 
         Raises:
-            ConnectionLost: The peer takes nothing any more.
+            ConnectionLost: The peer no longer accepts frames.
         """
         if self._is_closed:
             raise self._lost()
@@ -68,27 +67,27 @@ class FrameWriter:
             raise
 
     def send_quietly(self, frame: bytes) -> None:
-        """For what nobody waits on: a peer that is gone is noticed by those who do."""
+        """Queue a frame that no caller waits for; log and ignore that the peer is gone."""
         try:
             self.send(frame)
         except ConnectionLost:
-            _log.debug("not sent, the peer is gone: %d bytes", len(frame))
+            _log.debug("the peer is gone; a frame of %d bytes was not sent", len(frame))
 
     async def send_and_drain(self, frame: bytes) -> None:
         """Queue a frame, and wait while the peer is too slow.
 
         Raises:
-            ConnectionLost: The peer takes nothing any more.
+            ConnectionLost: The peer no longer accepts frames.
         """
         self.send(frame)
         if self._transport.is_congested:
             await self.drain()
 
     async def drain(self) -> None:
-        """Wait for room, but not beyond the end of the connection.
+        """Wait until the peer accepts more, or the connection ends.
 
         Raises:
-            ConnectionLost: There will be none.
+            ConnectionLost: The connection ended meanwhile.
         """
         self.waiting += 1
         self._on_wait()
@@ -107,30 +106,30 @@ class FrameWriter:
             self.waiting -= 1
 
     def defer(self, method: str, session_id: str, frame: bytes) -> None:
-        """Keep a notification until the answer that introduces its session has left.
+        """Buffer a notification until the response that announces its session has been sent.
 
         Raises:
-            Deadlock: Too much is kept already.
+            Deadlock: Too much is buffered already.
         """
-        self._held += len(frame)
-        if self._held > self._max_held:
-            self._held -= len(frame)
+        self._deferred_bytes += len(frame)
+        if self._deferred_bytes > self._max_deferred:
+            self._deferred_bytes -= len(frame)
             raise Deadlock(
-                f"over {self._max_held} bytes of {method} for session {session_id!r} wait for the answer that "
-                f"introduces it; return that answer first"
+                f"over {self._max_deferred} bytes of {method} for session {session_id!r} wait for the response that "
+                f"announces it; return from that handler first"
             )
-        self.pending_sessions.hold(session_id, frame)
+        self.pending_sessions.defer(session_id, frame)
 
     def end(self, seconds: float) -> None:
-        """The peer is gone: whoever waits for room is told so after `seconds` at most."""
+        """Fail callers that wait for the peer after `seconds` at most: the peer is gone."""
         self._deadline = asyncio.get_running_loop().time() + seconds
         for wait in self._waits:
             wait.reschedule(self._deadline)
 
     def close(self) -> None:
-        """Nothing leaves from here on."""
+        """Send nothing from here on."""
         self._is_closed = True
 
-    def _depart(self, session_id: str, frame: bytes) -> None:
-        self._held -= len(frame)
+    def _send_deferred(self, session_id: str, frame: bytes) -> None:
+        self._deferred_bytes -= len(frame)
         self.send_quietly(frame)

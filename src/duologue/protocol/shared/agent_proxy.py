@@ -56,7 +56,9 @@ class BaseAgentProxy(AgentProxy):
         self._gate.check(method, params)
         attached = current_attachment()
         sent = params if attached is None else with_attachment(params, attached)
-        answer = await self._connection.request(method, sent, arrived=arrived, released=released, late=late)
+        answer = await self._connection.request(
+            method, sent, on_result=arrived, on_release=released, on_late_result=late
+        )
         if attached is None:
             return answer
         is_plain = isinstance(answer, dict)

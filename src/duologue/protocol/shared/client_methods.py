@@ -58,7 +58,7 @@ class ClientMethods(ABC):
         method: Method[Any, Any],
         handler: Any,
         *,
-        at_place: Callable[[Context, Any], Any] | None = None,
+        at_position: Callable[[Context, Any], Any] | None = None,
         cancelled: Callable[[], Any] | None = None,
     ) -> None:
         """Answer a request once everything that arrived before it in its session was handed to the core.
@@ -66,27 +66,27 @@ class ClientMethods(ABC):
         Args:
             method: The request.
             handler: Answers it.
-            at_place: Called between the updates before the request and those behind it.
+            at_position: Called between the updates before the request and those behind it.
             cancelled: The answer if the turn is cancelled before; without it that is an error.
         """
 
         async def handle(context: Context, params: Any) -> Any:
             try:
                 # A session that is being opened has no past to wait for, and its opening may wait for this answer.
-                if context.place is not None and not context.connection.is_introducing(params.session_id):
-                    await context.place
+                if context.position is not None and not context.connection.internals.is_opening(params.session_id):
+                    await context.position
             except RequestCancelled:
                 if cancelled is None:
                     raise
                 return cancelled()
             return await handler(context, params)
 
-        self._handlers.places[method.name] = at_place
+        self._handlers.positions[method.name] = at_position
         self._on_request(method, handle)
 
     def _answer_permission(self, method: Method[Any, Any]) -> None:
         self._answer_in_place(
-            method, self._ask_permission, at_place=self._asked_permission, cancelled=lambda: self._outcome(None)
+            method, self._ask_permission, at_position=self._asked_permission, cancelled=lambda: self._outcome(None)
         )
 
     def _asked_permission(self, context: Context, params: Any) -> ToolCall | None:
@@ -95,7 +95,7 @@ class ClientMethods(ABC):
 
     async def _ask_permission(self, context: Context, params: Any) -> Any:
         tool = self._tool_of(context, params)
-        known = context.place.result() if context.place is not None and context.place.done() else None
+        known = context.position.result() if context.position is not None and context.position.done() else None
         options = [
             PermissionOption(option_id=option.option_id, name=option.name, kind=option.kind, meta=option.meta)
             for option in params.options

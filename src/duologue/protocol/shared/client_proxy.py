@@ -51,8 +51,8 @@ class BaseClientProxy(ClientProxy):
         self._gate.check(method, params)
         attached = current_attachment()
         if attached is None:
-            return await self._connection.request(method, params, late=late)
-        answer = await self._connection.request(method, with_attachment(params, attached), late=late)
+            return await self._connection.request(method, params, on_late_result=late)
+        answer = await self._connection.request(method, with_attachment(params, attached), on_late_result=late)
         attached.received = getattr(answer, "meta", None)
         return answer
 

@@ -114,7 +114,7 @@ class V1AgentProxy(BaseAgentProxy):
         return PromptResult(stop_reason=answer.stop_reason, usage=token_usage_from_wire(answer.usage), meta=answer.meta)
 
     async def cancel(self, session_id: str) -> None:
-        self._connection.give_up_places(session_id)
+        self._connection.internals.release_positions(session_id)
         await self._notify(v1.SESSION_CANCEL, v1.CancelNotification(session_id=session_id))
 
     # --- settings

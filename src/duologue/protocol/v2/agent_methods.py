@@ -55,7 +55,7 @@ class V2AgentMethods(AgentMethods):
             self._handlers.off(v2.AUTH_LOGIN)
             self._handlers.off(v2.AUTH_LOGOUT)
         # protocol/v2/initialization: until another request comes, a client may start over.
-        context.connection.allow_reinitialize()
+        context.connection.internals.allow_reinitialize()
         capabilities = self._gate.strip(agent_capabilities_to_wire(welcome.capabilities)) or v2.AgentCapabilities()
         self._mcp = (capabilities.session or v2.SessionCapabilities()).mcp or v2.McpCapabilities()
         return v2.InitializeResponse(
@@ -185,7 +185,7 @@ class V2AgentMethods(AgentMethods):
             result = await self._core.prompt(insertion.session_id, insertion.prompt, meta, insertion.insert)
         except Exception as error:
             if insertion.message_id.done():
-                await insertion.end(context.connection.error_for(error, context.method))
+                await insertion.end(context.connection.internals.error_for(error, context.method))
             raise
         if insertion.message_id.done():
             await insertion.end(result)

@@ -218,7 +218,7 @@ class V2AgentProxy(BaseAgentProxy):
             turns[0].on_echo(message_id)
 
     async def cancel(self, session_id: str) -> None:
-        self._connection.give_up_places(session_id)
+        self._connection.internals.release_positions(session_id)
         await self._notify(v2.SESSION_CANCEL, v2.CancelSessionNotification(session_id=session_id))
 
     async def cancel_tool_call(self, session_id: str, tool_call_id: str) -> None:

@@ -46,8 +46,8 @@ def pass_extensions(handlers: Handlers, other: Callable[[], Connection | None]) 
         there = other()
         if not context.method.startswith("_") or there is None:
             raise MethodNotFound(f"no such method: {context.method}", data={"method": context.method})
-        if context.place is not None:
-            await context.place
+        if context.position is not None:
+            await context.position
         method: Method[Any, Raw] = Method(context.method, object, Raw)
         try:
             return await there.request(method, params)
