@@ -3,7 +3,7 @@
 # --8<-- [start:program]
 from duologue import Agent, Settings, Turn
 
-agent = Agent("notes", version="1.0")
+agent = Agent("notes", version="1.0", settings=Settings)
 
 
 @agent.on_prompt
