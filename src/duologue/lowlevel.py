@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from duologue.runtime.handlers import Context as Context
     from duologue.runtime.handlers import Handlers as Handlers
     from duologue.sanitize import sanitize as sanitize
+    from duologue.sanitize import strip_terminal_controls as strip_terminal_controls
     from duologue.schema.base import Method as Method
     from duologue.schema.base import Model as Model
     from duologue.schema.base import Notification as Notification
@@ -49,7 +50,7 @@ else:
             "duologue.relay.bridge.bridge": "Bridge",
             "duologue.runtime.connection": "Connection Direction FrameObserver",
             "duologue.runtime.handlers": "Context Handlers",
-            "duologue.sanitize": "sanitize",
+            "duologue.sanitize": "sanitize strip_terminal_controls",
             "duologue.schema.base": "Method Model Notification",
             "duologue.schema.codec": "decode encode",
             "duologue.transports.base": "Transport",

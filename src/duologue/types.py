@@ -71,7 +71,9 @@ if TYPE_CHECKING:
     from duologue.conversation.updates import TerminalPart as TerminalPart
     from duologue.conversation.updates import ToolContent as ToolContent
     from duologue.conversation.updates import Update as Update
+    from duologue.conversation.urls import host_of as host_of
     from duologue.conversation.work_state import BackgroundWork as BackgroundWork
+    from duologue.mcp.results import McpResult as McpResult
     from duologue.mcp.servers import McpServers as McpServers
     from duologue.mcp.tool_server.server import ToolServer as ToolServer
     from duologue.protocol.feature_filter import Unstable as Unstable
@@ -91,6 +93,7 @@ if TYPE_CHECKING:
     from duologue.store.sqlite.store import SqliteStore as SqliteStore
     from duologue.transports.remote.url import TLSVerify as TLSVerify
     from duologue.transports.resume import RetryPolicy as RetryPolicy
+    from duologue.transports.server.limits import Limits as Limits
     from duologue.transports.server.tokens import Authenticate as Authenticate
 else:
     __all__, __getattr__, __dir__ = lazy_exports(
@@ -128,7 +131,9 @@ else:
                 "AvailableCommand ContentPart FileChange Location MessageChunk PlanEntry TerminalPart ToolContent "
                 "Update"
             ),
+            "duologue.conversation.urls": "host_of",
             "duologue.conversation.work_state": "BackgroundWork",
+            "duologue.mcp.results": "McpResult",
             "duologue.mcp.servers": "McpServers",
             "duologue.mcp.tool_server.server": "ToolServer",
             "duologue.protocol.feature_filter": "Unstable",
@@ -142,6 +147,7 @@ else:
             "duologue.store.sqlite.store": "SqliteStore",
             "duologue.transports.remote.url": "TLSVerify",
             "duologue.transports.resume": "RetryPolicy",
+            "duologue.transports.server.limits": "Limits",
             "duologue.transports.server.tokens": "Authenticate",
         },
     )
