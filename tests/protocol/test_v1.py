@@ -25,7 +25,6 @@ from duologue.conversation.updates import (
     Update,
     UsageUpdate,
     decode_update,
-    encode_update,
 )
 from duologue.protocol.shared.session_setup import session_params_from_wire, session_params_to_wire
 from duologue.protocol.v1 import content, updates
@@ -56,7 +55,7 @@ def test_every_update_means_the_same_after_the_round_trip(wire: Any) -> None:
 def test_every_update_can_be_kept_in_a_store(wire: Any) -> None:
     meaning = updates.update_from_wire(decode(v1.SessionNotification, msgspec.json.encode(wire)).update)
 
-    assert decode_update(encode_update(meaning)) == meaning
+    assert decode_update(msgspec.json.encode(meaning)) == meaning
 
 
 def test_an_unknown_update_is_written_back_unchanged() -> None:

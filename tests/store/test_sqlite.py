@@ -13,9 +13,9 @@ from collections.abc import AsyncGenerator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import msgspec
 import pytest
 
-from duologue.conversation.updates import encode_update
 from duologue.errors import InvalidParams, SessionInUse, StoreError
 from duologue.store.records import Batch, Record
 from duologue.store.replay import Damage
@@ -358,7 +358,7 @@ async def test_a_step_of_a_tool_call_that_a_newer_version_wrote_is_passed_over(t
     async with kept(tmp_path, "s") as store:
         shelf = await store.acquire("s")
         first, last = tool("t", "pending", is_new=True), tool("t", "completed")
-        bodies = [encode_update(first), b'{"update":"tool_call","tool_call_id":7}', encode_update(last)]
+        bodies = [msgspec.json.encode(first), b'{"update":"tool_call","tool_call_id":7}', msgspec.json.encode(last)]
         await shelf.write(Batch([Record(2 + index, "update", "tool t", body) for index, body in enumerate(bodies)], {}))
         replay = store.replay("s")
         assert [update async for update in replay] == [numbered(1), tool("t", "completed", is_new=True)]

@@ -1,4 +1,4 @@
-"""What the two parties mean, free of versions: content, updates, and the transcript they fold into.
+"""The conversation independent of protocol versions: content, updates, and the transcript they build.
 
-Wire names, envelopes and I/O do not belong here. `dialects`, `store`, both sides and everything above may import it.
+Wire names, envelopes and I/O do not belong here. `protocol`, `store`, both sides and everything above may import it.
 """

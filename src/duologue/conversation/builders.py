@@ -1,6 +1,6 @@
-"""What grows piece by piece: messages and the output of terminals, put together only when somebody looks.
+"""Messages and terminal output that grow chunk by chunk; chunks are joined only when the result is read.
 
-A message of ten thousand chunks must not be put together ten thousand times.
+A message of ten thousand chunks must not be joined ten thousand times.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ __all__ = ["TERMINAL_BYTES", "MessageBuilder", "TerminalBuffer", "cut_content", 
 
 C = TypeVar("C", Content, ToolContent)
 
-PIECE_BYTES = 80
-"""What a piece of a message takes beside its text, until the pieces are put together."""
+CHUNK_BYTES = 80
+"""Memory of a chunk in addition to its text, until the chunks are joined."""
 
 GROUP = 1024
-"""Pieces of a message that are put together at once."""
+"""Chunks of a message that are joined at a time."""
 
 TERMINAL_BYTES = 1024 * 1024
-"""Output kept per terminal: more than anybody scrolls back, and little enough for a hundred of them."""
+"""Output kept per terminal: more than a user scrolls back, and small enough for a hundred terminals."""
 
 
 class MessageBuilder:
-    """A message that is still being written."""
+    """A message that is still being received."""
 
     def __init__(self, first: MessageChunk | MessageUpdate) -> None:
         self.role: Role = first.role
@@ -43,49 +43,49 @@ class MessageBuilder:
         self._blocks: list[Content] = []
         self._fresh: list[Content] = []
         self._message: Message | None = None
-        self._weight: int | None = None
+        self._size: int | None = None
 
     def append(self, chunk: MessageChunk) -> None:
-        """Go on with this."""
+        """Append a chunk."""
         self._fresh.append(chunk.content)
-        self._message = self._weight = None
+        self._message = self._size = None
         if isinstance(chunk.meta, dict):
             self._meta = {**(self._meta or {}), **chunk.meta}
 
     def change(self, change: MessageUpdate) -> None:
-        """Be this instead, as far as it says."""
+        """Apply an update that replaces the content or patches the metadata."""
         if change.content is not UNSET:
             self._blocks, self._fresh = [], list(change.content or [])
         self._meta = patched_meta(self._meta, change.meta)
-        self._message = self._weight = None
+        self._message = self._size = None
 
-    def refuse(self) -> None:
-        """It does not count any more."""
+    def mark_refused(self) -> None:
+        """Mark the message as refused by the agent."""
         self._is_refused = True
         self._message = None
 
     def compact(self) -> int:
-        """Put small pieces together; the bytes it takes then."""
-        if self._weight is not None:
-            return self._weight
+        """Join small chunks; return the memory the message takes then."""
+        if self._size is not None:
+            return self._size
         if len(self._fresh) > GROUP:
-            pieces = deque(self._fresh)
+            chunks = deque(self._fresh)
             self._fresh = []
-            while pieces:  # in groups, so that it is never here twice
-                self._fresh += merge_text([pieces.popleft() for _ in range(min(GROUP, len(pieces)))])
-        self._weight = memory_size(self._blocks) + memory_size(self._fresh) + memory_size(self._meta)
-        return self._weight
+            while chunks:  # in groups, so that the content is never in memory twice
+                self._fresh += merge_text([chunks.popleft() for _ in range(min(GROUP, len(chunks)))])
+        self._size = memory_size(self._blocks) + memory_size(self._fresh) + memory_size(self._meta)
+        return self._size
 
     def cut(self, keep: int) -> None:
-        """Drop the oldest of its content and what is attached, so that about `keep` bytes stay."""
+        """Drop the oldest content and the metadata, so that about `keep` bytes stay."""
         kept = cut_content([*self._blocks, *self._fresh], keep)
         self._blocks, self._fresh, self._meta = [], kept, None
-        self._message = self._weight = None
+        self._message = self._size = None
         self._is_truncated = True
 
     @property
     def message(self) -> Message:
-        """All of it so far."""
+        """The message as received so far."""
         if self._message is None:
             self._blocks = merge_text([*self._blocks, *self._fresh])
             self._fresh = []
@@ -101,44 +101,44 @@ class MessageBuilder:
 
 
 class TerminalBuffer:
-    """A terminal whose command may still print; the end of its output is kept."""
+    """A terminal whose command may still print; only the end of its output is kept."""
 
     def __init__(self, terminal_id: str, limit: int = TERMINAL_BYTES) -> None:
-        self._fresh = self._known = Terminal(terminal_id=terminal_id)
+        self._fresh = self._terminal = Terminal(terminal_id=terminal_id)
         self._limit = limit
         self._output = bytearray()
         self._is_truncated = False
 
     def append(self, data: bytes) -> None:
-        """The command has printed this."""
+        """Append output of the command."""
         self._output += data
         self._cut()
 
     def change(self, change: TerminalUpdate) -> None:
-        """Take over what is said of it."""
+        """Apply an update; fields that it does not set stay."""
         fields: dict[str, Any] = {}
         for name in ("command", "cwd", "exit", "size", "can_cancel"):
             value = getattr(change, name)
             if value is not UNSET:
                 fields[name] = getattr(self._fresh, name) if value is None else value
-        fields["meta"] = patched_meta(self._known.meta, change.meta)
-        self._known = structs.replace(self._known, **fields)
+        fields["meta"] = patched_meta(self._terminal.meta, change.meta)
+        self._terminal = structs.replace(self._terminal, **fields)
         if change.output is not UNSET:
             self._output = bytearray(change.output or b"")
             self._is_truncated = False
             self._cut()
 
     def compact(self) -> int:
-        """The bytes it takes."""
-        return len(self._output) + memory_size(self._known)
+        """Return the memory the terminal takes."""
+        return len(self._output) + memory_size(self._terminal)
 
     @property
     def terminal(self) -> Terminal:
-        """All that is known of it."""
-        return structs.replace(self._known, output=bytes(self._output), is_truncated=self._is_truncated)
+        """The terminal with the output kept so far."""
+        return structs.replace(self._terminal, output=bytes(self._output), is_truncated=self._is_truncated)
 
     def _cut(self) -> None:
-        """Forget the oldest output, up to the beginning of a character."""
+        """Drop the oldest output, up to the beginning of a character."""
         excess = len(self._output) - self._limit
         if excess <= 0:
             return
@@ -150,7 +150,7 @@ class TerminalBuffer:
 
 
 def patched_meta(before: JsonObject | None, patch: JsonObject | None | UnsetType) -> JsonObject | None:
-    """What is attached, patched key by key: a key that is `None` goes away, and `None` takes all of it away."""
+    """Patch metadata key by key: a key with the value `None` is removed, and a patch of `None` removes everything."""
     if isinstance(patch, UnsetType):
         return before
     if patch is None:
@@ -159,7 +159,7 @@ def patched_meta(before: JsonObject | None, patch: JsonObject | None | UnsetType
 
 
 def cut_content(parts: list[C], keep: int) -> list[C]:
-    """The newest of these parts that take `keep` bytes together; of a text that is longer by itself, its end."""
+    """Return the newest parts that take at most `keep` bytes; of a longer text, its end."""
     kept: list[C] = []
     for part in reversed(parts):
         size = memory_size(part)
@@ -174,8 +174,8 @@ def cut_content(parts: list[C], keep: int) -> list[C]:
 
 
 def size_of(chunk: MessageChunk) -> int:
-    """The bytes that a piece of a message takes."""
+    """Return the memory that a chunk of a message takes."""
     content = chunk.content
     if type(content) is TextContent and not (content.annotations or content.meta or chunk.meta):
-        return PIECE_BYTES + getsizeof(content.text)
+        return CHUNK_BYTES + getsizeof(content.text)
     return memory_size(chunk)

@@ -1,6 +1,6 @@
-"""What a message is made of: text, images, sound, links and embedded resources.
+"""Content blocks of messages: text, images, audio, links and embedded resources.
 
-The fields are those both versions of the protocol agree on; `meta` carries what peers attach for each other.
+The fields are those that both protocol versions have; `meta` is the protocol's `_meta`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ B = TypeVar("B")
 
 
 class Annotations(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Hints on who content is for (`user`, `assistant`), how much it matters (0 to 1), and how old it is."""
+    """Hints for the reader: audience (`user`, `assistant`), priority (0 to 1), time of the last change."""
 
     audience: list[str] | None = None
     priority: float | None = None
@@ -51,7 +51,7 @@ class TextContent(Struct, frozen=True, omit_defaults=True, tag_field="type", tag
 
 
 class ImageContent(Struct, frozen=True, omit_defaults=True, tag_field="type", tag="image"):
-    """A picture, base64-encoded, and where it came from if it has an address."""
+    """An image, base64-encoded, and the URI it came from, if any."""
 
     data: str
     mime_type: str
@@ -61,7 +61,7 @@ class ImageContent(Struct, frozen=True, omit_defaults=True, tag_field="type", ta
 
 
 class AudioContent(Struct, frozen=True, omit_defaults=True, tag_field="type", tag="audio"):
-    """Sound, base64-encoded."""
+    """Audio, base64-encoded."""
 
     data: str
     mime_type: str
@@ -70,7 +70,7 @@ class AudioContent(Struct, frozen=True, omit_defaults=True, tag_field="type", ta
 
 
 class Icon(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A picture to show beside a link: `theme` is `light` or `dark`, sizes are like `48x48` or `any`."""
+    """An icon to show next to a link: `theme` is `light` or `dark`, sizes are like `48x48` or `any`."""
 
     src: str
     mime_type: str | None = None
@@ -80,7 +80,7 @@ class Icon(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class ResourceLink(Struct, frozen=True, omit_defaults=True, tag_field="type", tag="resource_link"):
-    """A resource the reader can fetch by itself."""
+    """A link to a resource that the reader can fetch."""
 
     uri: str
     name: str
@@ -94,7 +94,7 @@ class ResourceLink(Struct, frozen=True, omit_defaults=True, tag_field="type", ta
 
 
 class Resource(Struct, frozen=True, omit_defaults=True, tag_field="type", tag="resource"):
-    """A resource whose contents come along: `text`, or base64 in `blob`; exactly one of the two is set."""
+    """An embedded resource: `text`, or base64 in `blob`; exactly one of the two is set."""
 
     uri: str
     text: str | None = None
@@ -102,12 +102,12 @@ class Resource(Struct, frozen=True, omit_defaults=True, tag_field="type", tag="r
     mime_type: str | None = None
     annotations: Annotations | None = None
     resource_meta: JsonObject | None = None
-    """What is attached to the contents, as `meta` is to the block around them."""
+    """Metadata of the embedded contents; `meta` is that of the block around them."""
     meta: JsonObject | None = None
 
 
 class UnknownContent(Struct, frozen=True, tag_field="type", tag="?"):
-    """A kind of content this version does not know, as it came."""
+    """A kind of content that this version does not know, unchanged."""
 
     fields: JsonObject
 
@@ -116,20 +116,20 @@ Content: TypeAlias = TextContent | ImageContent | AudioContent | ResourceLink | 
 
 
 def as_content(value: str | Content) -> Content:
-    """A string stands for a text block wherever content is taken.
+    """Return content unchanged, and a string as a text block.
 
     Raises:
-        TypeError: This is neither.
+        TypeError: The value is neither content nor a string.
     """
     if isinstance(value, str):
         return TextContent(value)
-    if not isinstance(value, Content):  # pyright: ignore[reportUnnecessaryIsInstance]  # not everybody checks types
-        raise TypeError(f"a text or content was expected, not {type(value).__name__}")
+    if not isinstance(value, Content):  # pyright: ignore[reportUnnecessaryIsInstance]  # callers may not check types
+        raise TypeError(f"expected a string or content, got {type(value).__name__}")
     return value
 
 
 def text_of(content: list[Content] | tuple[Content, ...]) -> str:
-    """The text blocks run together; everything else is left out."""
+    """Join the text blocks; leave everything else out."""
     return "".join(block.text for block in content if isinstance(block, TextContent))
 
 

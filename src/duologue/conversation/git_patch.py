@@ -1,6 +1,6 @@
-"""Changes to files as git writes them, and the texts that can be read out of such a patch.
+"""File changes as git patches, and the texts that a git patch contains.
 
-Paths are absolute and have no `a/` and `b/` before them; otherwise all is as `git diff` prints it.
+Paths are absolute and have no `a/` and `b/` before them; otherwise patches look as `git diff` prints them.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from duologue.conversation.tool_content import FileChange
 
 __all__ = ["git_patch", "quoted", "split_patch", "texts_of_patch"]
 
-NOWHERE = "/dev/null"
-UNENDED = "\\ No newline at end of file"
+DEV_NULL = "/dev/null"
+NO_NEWLINE = "\\ No newline at end of file"
 
 _SECTION = re.compile(r"^(?=diff --git )", re.MULTILINE)
 _HUNK = re.compile(r"@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@")
@@ -29,7 +29,7 @@ _ESCAPES = {'"': '\\"', "\\": "\\\\", "\a": "\\a", "\b": "\\b", "\t": "\\t", "\n
 
 
 def git_patch(change: FileChange) -> str | None:
-    """The change as a patch, as far as its texts are known; nothing for one that only other words can tell."""
+    """Return the change as a git patch, or `None` if its texts are not known or its kind has no such patch."""
     if change.file_type not in (None, "text", "symlink") or change.other is not None:
         return None
     kind, old, new = change.kind, change.old_text, change.new_text
@@ -37,9 +37,9 @@ def git_patch(change: FileChange) -> str | None:
     head = [f"diff --git {quoted(old_path)} {quoted(change.path)}"]
     mode = "120000" if change.file_type == "symlink" else "100644"
     if kind == "add" and new is not None:
-        return _written([*head, f"new file mode {mode}"], NOWHERE, change.path, "", new)
+        return _written([*head, f"new file mode {mode}"], DEV_NULL, change.path, "", new)
     if kind == "delete" and old is not None:
-        return _written([*head, f"deleted file mode {mode}"], old_path, NOWHERE, old, "")
+        return _written([*head, f"deleted file mode {mode}"], old_path, DEV_NULL, old, "")
     if old is None or new is None or kind not in ("modify", "move", "copy"):
         return None
     if kind != "modify":
@@ -53,23 +53,23 @@ def _written(head: list[str], old_path: str, new_path: str, old: str, new: str) 
     hunks = list(difflib.unified_diff(_lines(old), _lines(new), n=3))[2:]
     lines = list(head)
     if hunks:
-        lines += [f"--- {_named(old_path)}", f"+++ {_named(new_path)}"]
+        lines += [f"--- {_header_path(old_path)}", f"+++ {_header_path(new_path)}"]
     for line in hunks:
         body = line.removesuffix("\n")
         lines.append(body)
-        if body is line:  # the last line of a text, and nothing ends it
-            lines.append(UNENDED)
+        if body is line:  # the last line of a text, without a newline
+            lines.append(NO_NEWLINE)
     return "\n".join(lines) + "\n"
 
 
-def _named(path: str) -> str:
-    """Git ends a name that has blanks with a tab, so that nothing after it is taken for a part of it."""
+def _header_path(path: str) -> str:
+    """Return the path for a `---` or `+++` line: git adds a tab to a name that contains spaces."""
     name = quoted(path)
     return f"{name}\t" if " " in name and not name.startswith('"') else name
 
 
 def _lines(text: str) -> list[str]:
-    """Lines as git sees them: only a line feed ends one."""
+    """Split into lines as git does: only a line feed ends a line."""
     lines = [f"{line}\n" for line in text.split("\n")]
     lines[-1] = lines[-1][:-1]
     return lines if lines[-1] else lines[:-1]
@@ -83,7 +83,7 @@ def _similarity(old: str, new: str) -> int:
 
 
 def quoted(path: str, *, all_bytes: bool = True) -> str:
-    """A path as git writes it: in quotes if it has unusual characters; with `all_bytes` any but ASCII are."""
+    """Quote a path as git does if it has unusual characters; with `all_bytes` those are all but ASCII."""
     escaped = "".join(_escaped(character, all_bytes) for character in path)
     return path if escaped == path else f'"{escaped}"'
 
@@ -100,18 +100,18 @@ def _escaped(character: str, all_bytes: bool) -> str:
 
 
 def split_patch(patch: str, changes: Sequence[FileChange]) -> list[str | None]:
-    """What of the patch is about which change, in the order of the changes; nothing of it is lost.
+    """Split a patch into the sections of these changes, in their order; no part of the patch is lost.
 
-    Two changes of one file have a section each; what is about none of them stays with what stands before it.
+    Two changes of one file get a section each; a section of an unknown file stays with the section before it.
     """
     found: list[list[str]] = [[] for _ in changes]
-    place = 0
+    index = 0
     for section in _SECTION.split(patch):
         header = section.partition("\n")[0].rstrip("\r")
-        places = [number for number, change in enumerate(changes) if header in _headers(change)]
-        place = next((number for number in places if not found[number]), places[0] if places else place)
+        matches = [number for number, change in enumerate(changes) if header in _headers(change)]
+        index = next((number for number in matches if not found[number]), matches[0] if matches else index)
         if section or not patch:
-            found[place].append(section)
+            found[index].append(section)
     return ["".join(sections) if sections else None for sections in found]
 
 
@@ -121,7 +121,7 @@ def _headers(change: FileChange) -> set[str]:
 
 
 def texts_of_patch(patch: str) -> tuple[str | None, str | None]:
-    """The old and the new text as far as the patch of one file shows them: all of it for a file that came or went.
+    """Return the old and the new text that the patch of one file shows: the whole text for an added or deleted file.
 
     A side that does not exist, or of which nothing is shown, is `None`.
     """
@@ -138,7 +138,7 @@ def texts_of_patch(patch: str) -> tuple[str | None, str | None]:
 
 
 def _sides(lines: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Each line of each hunk: which side it is on, and its text."""
+    """Yield each line of each hunk: its side and its text."""
     left_old = left_new = 0
     for number, line in enumerate(lines):
         if left_old <= 0 and left_new <= 0:
@@ -150,5 +150,5 @@ def _sides(lines: Sequence[str]) -> Iterator[tuple[str, str]]:
             continue
         left_old -= side in " -"
         left_new -= side in " +"
-        is_unended = lines[number + 1 : number + 2] == [UNENDED]
-        yield side, text if is_unended else f"{text}\n"
+        has_no_newline = lines[number + 1 : number + 2] == [NO_NEWLINE]
+        yield side, text if has_no_newline else f"{text}\n"

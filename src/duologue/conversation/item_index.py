@@ -1,4 +1,4 @@
-"""The items of a transcript by number and by id, and what is dropped of them when there is no room."""
+"""The items of a transcript by number and by id, and the rule by which the oldest are dropped."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from duologue.conversation.memory_size import memory_size
 __all__ = ["ITEM_BYTES", "ItemIndex", "Key", "drop_oldest"]
 
 Key: TypeAlias = tuple[str, str]
-"""What kind of item it is, and its id."""
+"""The kind and the id of an item."""
 
 ITEM_BYTES = 512
-"""What an item takes beside its content: its own fields, and its place in the tables."""
+"""Memory of an item in addition to its content: its fields, and its entries in the tables."""
 
 MAX_TITLE_CHARS = 4096
 MAX_LOCATIONS = 256
-"""What is kept of a tool call that is too large: more than anybody reads."""
+"""Characters and locations kept of a tool call that is too large: more than a user reads."""
 
 
 class ItemIndex:
     """Items in the order they first appeared. Their numbers stay the same when others are dropped.
 
     Attributes:
-        count: How many there were so far: the number of the next one.
-        by_number: Those that are still here.
-        last: The newest.
+        count: How many items were added so far: the number of the next one.
+        by_number: The items that were not dropped.
+        last: The newest item.
     """
 
     def __init__(self) -> None:
@@ -39,10 +39,10 @@ class ItemIndex:
         self.last: Item | MessageBuilder | None = None
         self._numbers: dict[Key, int] = {}
         self._keys: dict[int, Key] = {}
-        self._weights: dict[int, int] = {}
+        self._sizes: dict[int, int] = {}
 
     def add(self, item: Item | MessageBuilder, key: Key | None) -> None:
-        """Begin a new item."""
+        """Add a new item."""
         if key is not None:
             self._numbers[key] = self.count
             self._keys[self.count] = key
@@ -50,7 +50,7 @@ class ItemIndex:
         self.count += 1
 
     def get(self, key: Key) -> Item | MessageBuilder | None:
-        """The item of this kind and id."""
+        """Return the item of this kind and id."""
         number = self._numbers.get(key)
         return None if number is None else self.by_number[number]
 
@@ -61,30 +61,30 @@ class ItemIndex:
     def replace(self, number: int, item: Item) -> None:
         """Replace the item of this number."""
         self.by_number[number] = item
-        self._weights.pop(number, None)
+        self._sizes.pop(number, None)
         if number == self.count - 1:
             self.last = item
 
     def since(self, number: int) -> Iterator[tuple[int, Item | MessageBuilder]]:
-        """The items from this number on that are still here."""
+        """Yield the items from this number on that were not dropped."""
         for each in range(max(number, self.count - len(self.by_number)), self.count):
             yield each, self.by_number[each]
 
     def drop(self, number: int) -> None:
-        """Forget the oldest item, which has this number; its id is unknown from now on."""
+        """Drop the oldest item, which has this number; its id is unknown from now on."""
         del self.by_number[number]
-        self._weights.pop(number, None)
+        self._sizes.pop(number, None)
         if (key := self._keys.pop(number, None)) is not None:
             del self._numbers[key]
 
     def sizes(self) -> list[tuple[int, int]]:
-        """The number and the bytes of each item with its place, oldest first; only changed ones are looked at again."""
+        """Return the number and the size of each item, oldest first; only changed items are measured again."""
         for number, item in self.by_number.items():
             if isinstance(item, MessageBuilder):
-                self._weights[number] = item.compact()
-            elif number not in self._weights:
-                self._weights[number] = memory_size(item)
-        return [(number, ITEM_BYTES + self._weights[number]) for number in self.by_number]
+                self._sizes[number] = item.compact()
+            elif number not in self._sizes:
+                self._sizes[number] = memory_size(item)
+        return [(number, ITEM_BYTES + self._sizes[number]) for number in self.by_number]
 
     def cut_last(self, keep: int) -> None:
         """Drop the oldest content of the newest item, so that about `keep` bytes of it stay."""
@@ -104,7 +104,7 @@ class ItemIndex:
 
 
 def _cut_tool_call(call: ToolCall, keep: int) -> ToolCall:
-    """What a tool call is judged by stays as long as it can."""
+    """Drop content of a tool call; keep the fields by which permission rules evaluate it as long as possible."""
     return ToolCall(
         tool_call_id=call.tool_call_id,
         title=call.title[:MAX_TITLE_CHARS],
@@ -120,37 +120,37 @@ def _cut_tool_call(call: ToolCall, keep: int) -> ToolCall:
 
 
 def drop_oldest(entries: ItemIndex, others: Sequence[MutableMapping[Any, Any]], limit: int) -> tuple[int, int]:
-    """Drop the oldest of the heaviest kind until no more than three quarters of the limit are taken.
+    """Drop the oldest entries of the largest table until at most three quarters of the limit are used.
 
     Args:
-        entries: The items of a transcript; the newest stays, and loses the beginning of its content if it must.
-        others: What else it keeps by id, oldest first.
+        entries: The items of a transcript; the newest stays, and loses the beginning of its content if necessary.
+        others: Further tables of the transcript by id, oldest first.
         limit: Bytes that all of it may take.
 
     Returns:
-        The bytes that are taken now, and how many were dropped.
+        The bytes used now, and how many entries were dropped.
     """
-    weights = [entries.sizes(), *([(key, _weight(value)) for key, value in kind.items()] for kind in others)]
-    taken = [sum(weight for _, weight in kind) for kind in weights]
-    if sum(taken) <= limit * 7 // 8:
-        return sum(taken), 0
-    oldest = [iter(kind) for kind in weights]
+    sizes = [entries.sizes(), *([(key, _size_of(value)) for key, value in kind.items()] for kind in others)]
+    used = [sum(size for _, size in kind) for kind in sizes]
+    if sum(used) <= limit * 7 // 8:
+        return sum(used), 0
+    oldest = [iter(kind) for kind in sizes]
     dropped, goal = 0, limit * 3 // 4
-    while sum(taken) > goal:
-        heaviest = taken.index(max(taken))
-        key, weight = next(oldest[heaviest])
-        if heaviest == 0 and key == entries.count - 1:
+    while sum(used) > goal:
+        largest = used.index(max(used))
+        key, size = next(oldest[largest])
+        if largest == 0 and key == entries.count - 1:
             entries.cut_last(limit // 2)
-            taken[0] = entries.sizes()[0][1]
+            used[0] = entries.sizes()[0][1]
             break
-        if heaviest == 0:
+        if largest == 0:
             entries.drop(key)
         else:
-            del others[heaviest - 1][key]
-        taken[heaviest] -= weight
+            del others[largest - 1][key]
+        used[largest] -= size
         dropped += 1
-    return sum(taken), dropped
+    return sum(used), dropped
 
 
-def _weight(value: Any) -> int:
+def _size_of(value: Any) -> int:
     return value.compact() if isinstance(value, TerminalBuffer) else memory_size(value)

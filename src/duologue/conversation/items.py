@@ -1,16 +1,15 @@
-"""What a transcript is made of: whole messages, tool calls, plans, as they stand after every update so far.
+"""The items of a transcript: messages, tool calls, plans and so on, as of the last update.
 
-Items are values: a change makes a new one, so that whoever was shown one can keep it.
+Items are immutable: a change makes a new one, so that a caller can keep the one it got.
 """
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 from msgspec import UNSET, Struct
 
 from duologue.conversation.content import Content, JsonObject, TextContent, text_of
-from duologue.conversation.raw_output import text_of_raw_output
 from duologue.conversation.tool_content import ContentPart, FileChange, Location, TerminalPart, ToolContent
 from duologue.conversation.updates import PlanEntry, Role
 from duologue.conversation.work_state import FINAL_STATUSES, TerminalExit, TerminalSize
@@ -28,26 +27,43 @@ __all__ = [
 ]
 
 
+RAW_OUTPUT_KEYS: tuple[tuple[str, ...], ...] = (
+    ("aggregatedoutput",),  # codex: stdout and stderr as they came
+    ("formattedoutput",),
+    ("stdout", "stderr"),
+    ("output",),
+    ("content",),  # results of MCP tools: blocks of content
+    ("text",),
+    ("result",),
+    ("error",),
+    ("message",),
+)
+"""Keys under which agents put the text of a raw output, best first; the texts of one row are joined."""
+
+RAW_OUTPUT_DEPTH = 4
+"""How deep text is searched for: a content block in a list in a result in a response."""
+
+
 class Message(Struct, frozen=True, kw_only=True):
-    """What one party said, or thought, in one go."""
+    """A message of the user or the agent, or a thought of the agent."""
 
     role: Role
     content: list[Content]
     message_id: str | None = None
     is_refused: bool = False
-    """The agent refused it; neither it nor what followed counts for the next prompt."""
+    """The agent refused it; it and what followed are not part of the context of the next prompt."""
     is_truncated: bool = False
-    """It was longer than a transcript may be, and its beginning is gone."""
+    """Its beginning was dropped, because it was larger than a transcript may be."""
     meta: JsonObject | None = None
 
     @property
     def text(self) -> str:
-        """Its text blocks run together."""
+        """The text blocks, joined."""
         return text_of(self.content)
 
 
 class ToolCall(Struct, frozen=True, kw_only=True):
-    """A tool call as it stands. An agent need not have announced it: a title or kind may be missing."""
+    """A tool call as of the last update. Title and kind may be missing if the agent never sent them."""
 
     tool_call_id: str
     title: str = ""
@@ -64,9 +80,9 @@ class ToolCall(Struct, frozen=True, kw_only=True):
     permission_content: list[ToolContent] = []
     """The part of `content` that came with the last permission request."""
     is_unsettled: bool = False
-    """Its turn ended without a word on how it ended; `status` is the last that the agent sent."""
+    """Its turn ended without a final status; `status` is the last that the agent sent."""
     is_truncated: bool = False
-    """It showed more than a transcript may hold, and the oldest of its content is gone, perhaps even its kind."""
+    """Its oldest content, perhaps even its kind, was dropped, because it was larger than a transcript may be."""
 
     @property
     def is_over(self) -> bool:
@@ -75,29 +91,29 @@ class ToolCall(Struct, frozen=True, kw_only=True):
 
     @property
     def output(self) -> str:
-        """What it printed or returned, as text: what its content says, else what `raw_output` does.
+        """The text that the tool printed or returned: from its content, else from `raw_output`.
 
-        What came with a permission request is left out, and so is the output of terminals.
+        Content of a permission request and the output of terminals are left out.
         """
         own = (part for part in self.content if part not in self.permission_content)
         texts = [
             part.content.text for part in own if isinstance(part, ContentPart) and isinstance(part.content, TextContent)
         ]
-        return "\n".join(texts) or text_of_raw_output(self.raw_output)
+        return "\n".join(texts) or _text_of_raw_output(self.raw_output)
 
     @property
     def changes(self) -> list[FileChange]:
-        """The changes to files it shows."""
+        """The file changes in its content."""
         return [part for part in self.content if isinstance(part, FileChange)]
 
     @property
     def terminals(self) -> list[str]:
-        """The terminals it shows."""
+        """The ids of the terminals in its content."""
         return [part.terminal_id for part in self.content if isinstance(part, TerminalPart)]
 
 
 class Terminal(Struct, frozen=True, kw_only=True):
-    """A command the agent runs, as it stands; of its output the end is kept."""
+    """A command that the agent runs; only the end of its output is kept."""
 
     terminal_id: str
     command: str | None = None
@@ -111,12 +127,12 @@ class Terminal(Struct, frozen=True, kw_only=True):
 
     @property
     def text(self) -> str:
-        """Its output as text; bytes that are none are shown as such."""
+        """The output as text; invalid UTF-8 becomes U+FFFD."""
         return self.output.decode("utf-8", "replace")
 
 
 class Plan(Struct, frozen=True, kw_only=True):
-    """A plan as it stands: entries, or a file, or Markdown."""
+    """The current plan: entries, or a file, or Markdown."""
 
     plan_id: str | None = None
     entries: list[PlanEntry] = []
@@ -127,7 +143,7 @@ class Plan(Struct, frozen=True, kw_only=True):
 
 
 class Compaction(Struct, frozen=True, kw_only=True):
-    """The context was shortened here, or is being shortened."""
+    """A compaction: the agent shortened its context here, or is doing so."""
 
     compaction_id: str
     status: str
@@ -149,7 +165,7 @@ class SessionMessage(Struct, frozen=True, kw_only=True):
 
 
 class Subagent(Struct, frozen=True, kw_only=True):
-    """A session that this one started."""
+    """A session that this session started."""
 
     session_id: str
     title: str | None = None
@@ -162,7 +178,7 @@ class Subagent(Struct, frozen=True, kw_only=True):
 
 
 class Usage(Struct, frozen=True, kw_only=True):
-    """How full the context is, and what the session has cost."""
+    """Use of the context window (tokens), and the cost of the session."""
 
     used: int
     size: int
@@ -171,3 +187,17 @@ class Usage(Struct, frozen=True, kw_only=True):
 
 
 Item: TypeAlias = Message | ToolCall | Compaction | SessionMessage
+
+
+def _text_of_raw_output(raw: object, depth: int = RAW_OUTPUT_DEPTH) -> str:
+    """Return the text in the raw output of a tool, which has no schema; empty if no known key has any."""
+    if isinstance(raw, str):
+        return raw
+    if isinstance(raw, list) and depth:
+        return "\n".join(text for part in cast("list[object]", raw) if (text := _text_of_raw_output(part, depth - 1)))
+    if isinstance(raw, dict) and depth:
+        fields = cast("dict[str, object]", raw)
+        named = {key.replace("_", "").lower(): value for key, value in fields.items()}
+        found = ("".join(_text_of_raw_output(named.get(key), depth - 1) for key in keys) for keys in RAW_OUTPUT_KEYS)
+        return next((text for text in found if text), "")
+    return ""

@@ -1,4 +1,4 @@
-"""How much memory a value takes, with all that it holds."""
+"""The memory that a value takes, including everything it contains."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ _ARRAYS = frozenset({list, tuple})
 
 
 def memory_size(value: object) -> int:
-    """Estimate the bytes of a value of structs, dicts, lists and scalars; what it holds twice counts twice."""
+    """Estimate the bytes of a value of structs, dicts, lists and scalars; shared parts count each time."""
     total = getsizeof(value)
     waiting: list[Any] = [value]
     while waiting:
         each = waiting.pop()
-        held: Sequence[Any] = ()
+        inner_values: Sequence[Any] = ()
         if isinstance(each, Struct):
-            held = [field for field in structs.astuple(each) if field is not None and field is not UNSET]
+            inner_values = [field for field in structs.astuple(each) if field is not None and field is not UNSET]
         elif type(each) is dict:
-            held = [*each.keys(), *each.values()]
+            inner_values = [*each.keys(), *each.values()]
         elif type(each) in _ARRAYS:
-            held = each
-        total += sum(map(getsizeof, held))
-        waiting += [inner for inner in held if inner and type(inner) not in _LEAVES]
+            inner_values = each
+        total += sum(map(getsizeof, inner_values))
+        waiting += [inner for inner in inner_values if inner and type(inner) not in _LEAVES]
     return total

@@ -1,4 +1,4 @@
-"""Ids for messages that have none, so that readers who need one put the same chunks together as a transcript does."""
+"""Ids for messages without one, so that a client that needs ids joins the same chunks as a transcript does."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ __all__ = ["MessageIds"]
 class MessageIds:
     """The ids of one session's messages.
 
-    A chunk without an id goes on with the message before it, unless another message, tool call, compaction or message
+    A chunk without an id continues the message before it, unless another message, tool call, compaction or message
     between sessions began since.
 
     Args:
-        prefix: What the ids begin with. It must differ whenever the session is opened again, because its reader may
+        prefix: The beginning of the ids. It must differ whenever the session is opened again, because the client may
             remember the ids of the last time.
     """
 
@@ -39,7 +39,7 @@ class MessageIds:
         self._open_id = ""
 
     def new(self, role: Role) -> str:
-        """The id for a message that begins now; chunks without an id do not go on with it."""
+        """Return the id of a new message; chunks without an id do not continue it."""
         self._open_role = None
         while True:
             self._count += 1
@@ -49,8 +49,8 @@ class MessageIds:
                 return message_id
 
     def fill(self, update: Update) -> Update:
-        """The same update; a chunk of a message has an id now."""
-        if isinstance(update, MessageChunk):  # as good as every update of a long answer
+        """Return the update, with an id if it is a message chunk without one."""
+        if isinstance(update, MessageChunk):  # almost every update of a long answer
             return self._chunk(update)
         match update:
             case MessageUpdate():
@@ -69,17 +69,17 @@ class MessageIds:
         if chunk.message_id is not None:
             self._note(chunk.role, chunk.message_id)
             return chunk
-        message_id = self._nameless(chunk.role)
+        message_id = self._open_message(chunk.role)
         return MessageChunk(role=chunk.role, content=chunk.content, message_id=message_id, meta=chunk.meta)
 
-    def _nameless(self, role: Role) -> str:
+    def _open_message(self, role: Role) -> str:
         if role != self._open_role:
             self._open_id = self.new(role)
             self._open_role = role
         return self._open_id
 
     def _note(self, kind: str, item_id: str) -> None:
-        """Something of this id is spoken of; if that is new, no message goes on beyond it."""
+        """Note an item; if it is new, later chunks without an id begin a new message."""
         if (kind, item_id) not in self._seen:
             self._seen.add((kind, item_id))
             self._open_role = None

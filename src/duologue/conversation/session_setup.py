@@ -1,4 +1,4 @@
-"""What a session is opened with, and what is known of it from outside: directories, servers, titles, login state."""
+"""Parameters of a session (directories, MCP servers, system prompt), and the entry of a session in a list."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = [
 
 
 class Implementation(Struct, frozen=True, omit_defaults=True):
-    """One of the two ends, as it introduces itself."""
+    """Name and version of an agent or client, as sent in `initialize`."""
 
     name: str
     version: str
@@ -32,11 +32,11 @@ class Implementation(Struct, frozen=True, omit_defaults=True):
 
 
 SECRET_FIELDS = {"env", "headers"}
-"""Their values are keys and tokens more often than not."""
+"""Fields whose values are usually keys and tokens."""
 
 
-class _Configured(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """How to reach a server: a log, a traceback and a debugger show the names of its secrets and not the values."""
+class _ServerWithSecrets(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Base of servers with secrets: their `repr` shows the names of the secrets and not the values."""
 
     name: str
 
@@ -47,7 +47,7 @@ class _Configured(Struct, frozen=True, kw_only=True, omit_defaults=True):
         return f"{type(self).__name__}({', '.join(f'{field}={value!r}' for field, value in shown.items())})"
 
 
-class StdioMcpServer(_Configured, frozen=True, kw_only=True, omit_defaults=True, tag="stdio"):
+class StdioMcpServer(_ServerWithSecrets, frozen=True, kw_only=True, omit_defaults=True, tag="stdio"):
     """An MCP server to start as a child process."""
 
     command: str
@@ -56,16 +56,16 @@ class StdioMcpServer(_Configured, frozen=True, kw_only=True, omit_defaults=True,
     meta: JsonObject | None = None
 
 
-class HttpMcpServer(_Configured, frozen=True, kw_only=True, omit_defaults=True, tag="http"):
-    """An MCP server behind streamable HTTP."""
+class HttpMcpServer(_ServerWithSecrets, frozen=True, kw_only=True, omit_defaults=True, tag="http"):
+    """An MCP server reached by streamable HTTP."""
 
     url: str
     headers: dict[str, str] = {}
     meta: JsonObject | None = None
 
 
-class SseMcpServer(_Configured, frozen=True, kw_only=True, omit_defaults=True, tag="sse"):
-    """An MCP server behind the older SSE transport."""
+class SseMcpServer(_ServerWithSecrets, frozen=True, kw_only=True, omit_defaults=True, tag="sse"):
+    """An MCP server reached by the older SSE transport."""
 
     url: str
     headers: dict[str, str] = {}
@@ -73,7 +73,7 @@ class SseMcpServer(_Configured, frozen=True, kw_only=True, omit_defaults=True, t
 
 
 class AcpMcpServer(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="acp"):
-    """An MCP server that lives in the client and is reached over this very connection."""
+    """An MCP server in the client, reached over the ACP connection itself."""
 
     name: str
     server_id: str
@@ -81,7 +81,7 @@ class AcpMcpServer(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="a
 
 
 class UnknownMcpServer(Struct, frozen=True, kw_only=True, omit_defaults=True, tag="?"):
-    """A way to reach an MCP server that this version does not know, as it came."""
+    """An MCP server with a transport that this version does not know, unchanged."""
 
     name: str
     fields: JsonObject
@@ -91,7 +91,7 @@ McpServer: TypeAlias = StdioMcpServer | HttpMcpServer | SseMcpServer | AcpMcpSer
 
 
 class SystemPrompt(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Instructions for a session: `append` to the agent's own, or `override` them."""
+    """Instructions for a session; `mode` is `append` (to the agent's own) or `override`."""
 
     mode: str
     content: list[Content]
@@ -99,7 +99,7 @@ class SystemPrompt(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class SessionParams(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a client gives a session to work with. Directories are absolute."""
+    """The parameters with which a client opens a session. Directories are absolute."""
 
     cwd: str
     additional_directories: list[str] = []
@@ -109,12 +109,12 @@ class SessionParams(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def roots(self) -> list[str]:
-        """Where the session may work: `cwd` first."""
+        """The directories in which the session works: `cwd` first."""
         return [self.cwd, *self.additional_directories]
 
 
 class SessionInfo(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A session as a list shows it."""
+    """A session in the result of `session/list`."""
 
     session_id: str
     cwd: str

@@ -1,4 +1,4 @@
-"""What can be set in a session: modes, models and other choices, as both ends talk about them."""
+"""Config options and modes of a session."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["ConfigOption", "Mode", "Modes", "Option", "OptionGroup"]
 
 
 class Option(Struct, frozen=True, omit_defaults=True):
-    """One value a choice can take."""
+    """One value of a config option."""
 
     value: str
     name: str
@@ -19,7 +19,7 @@ class Option(Struct, frozen=True, omit_defaults=True):
 
 
 class OptionGroup(Struct, frozen=True, omit_defaults=True):
-    """Values that belong together under a heading."""
+    """Values of a config option grouped under a heading."""
 
     group_id: str
     name: str
@@ -28,9 +28,9 @@ class OptionGroup(Struct, frozen=True, omit_defaults=True):
 
 
 class ConfigOption(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Something that can be set. `kind` is `select`, `boolean`, or one this version does not know (`other` has it all).
+    """A config option. `kind` is `select`, `boolean`, or one that this version does not know (`other` has all fields).
 
-    Categories tell a client where to show it: `mode`, `model`, `model_config`, `thought_level`, or one's own `_x`.
+    The category says where a client should show it: `mode`, `model`, `model_config`, `thought_level`, or a custom `_x`.
     """
 
     setting_id: str
@@ -46,16 +46,16 @@ class ConfigOption(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def choices(self) -> list[Option]:
-        """All values, grouped or not."""
+        """All values, in groups or not."""
         return [*self.options, *(option for group in self.groups for option in group.options)]
 
     def with_value(self, value: str | bool) -> ConfigOption:
-        """The same setting, set to this."""
+        """Return the config option with another value."""
         return structs.replace(self, value=value)
 
 
 class Mode(Struct, frozen=True, omit_defaults=True):
-    """A way for the agent to work."""
+    """A mode of the agent."""
 
     mode_id: str
     name: str
@@ -64,7 +64,7 @@ class Mode(Struct, frozen=True, omit_defaults=True):
 
 
 class Modes(Struct, frozen=True, omit_defaults=True):
-    """The modes of a session and the one it is in."""
+    """The modes of a session and the current one."""
 
     current: str
     available: list[Mode]

@@ -1,4 +1,4 @@
-"""What a tool call shows: content, changes to files, terminals; and where it works."""
+"""Content of tool calls: content blocks, file changes, terminals; and the locations they work on."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["ContentPart", "FileChange", "Location", "TerminalPart", "ToolContent
 
 
 class Location(Struct, frozen=True, omit_defaults=True):
-    """A place in a file that a tool works on; lines count from 1."""
+    """A location in a file that a tool works on; lines count from 1."""
 
     path: str
     line: int | None = None
@@ -20,18 +20,18 @@ class Location(Struct, frozen=True, omit_defaults=True):
 
 
 class ContentPart(Struct, frozen=True, omit_defaults=True, tag_field="part", tag="content"):
-    """Content a tool produced."""
+    """A content block that a tool produced."""
 
     content: Content
     meta: JsonObject | None = None
 
 
 class FileChange(Struct, frozen=True, omit_defaults=True, tag_field="part", tag="change"):
-    """A change to one file, whole texts where they are known.
+    """A change to one file, with whole texts where they are known.
 
-    `old_text` is `None` for a file that did not exist, `new_text` is `None` for one that is gone. `operation` is
-    `add`, `delete`, `modify`, `move` or `copy`; the last two carry `old_path`. With a `patch` and no texts, the patch
-    is all that is known of what changed.
+    `old_text` is `None` for a file that did not exist, `new_text` is `None` for a deleted one. `operation` is `add`,
+    `delete`, `modify`, `move` or `copy`; the last two have an `old_path`. With a `patch` and no texts, only the patch
+    is known.
     """
 
     path: str
@@ -42,18 +42,18 @@ class FileChange(Struct, frozen=True, omit_defaults=True, tag_field="part", tag=
     file_type: str | None = None
     mime_type: str | None = None
     patch: str | None = None
-    """The same change as a git patch, where the peer speaks in patches."""
+    """The change as a git patch, if the peer sent one."""
     meta: JsonObject | None = None
     patch_format: str | None = None
-    """The format of the patch, if it is not git's."""
+    """The format of the patch, if it is not a git patch."""
     diff_meta: JsonObject | None = None
-    """What is attached to the diff that this change is one of, as `meta` is to the change."""
+    """Metadata of the diff that contains this change; `meta` is that of the change."""
     other: JsonObject | None = None
-    """A kind of change this version does not know, as it came."""
+    """A kind of change that this version does not know, unchanged."""
 
     @property
     def kind(self) -> str:
-        """The operation, inferred from the texts when it was not said."""
+        """The operation; inferred from the texts if it is not set."""
         if self.operation is not None:
             return self.operation
         if self.new_text is None:
@@ -62,14 +62,14 @@ class FileChange(Struct, frozen=True, omit_defaults=True, tag_field="part", tag=
 
 
 class TerminalPart(Struct, frozen=True, omit_defaults=True, tag_field="part", tag="terminal"):
-    """The live output of a terminal, shown inside the tool call."""
+    """A terminal whose live output is shown in the tool call."""
 
     terminal_id: str
     meta: JsonObject | None = None
 
 
 class UnknownPart(Struct, frozen=True, tag_field="part", tag="?"):
-    """A kind of tool content this version does not know, as it came."""
+    """A kind of tool content that this version does not know, unchanged."""
 
     fields: JsonObject
 

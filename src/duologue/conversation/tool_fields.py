@@ -1,4 +1,4 @@
-"""What an update of a tool call changes of it, field by field."""
+"""The fields of a tool call that an update changes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _TOOL_FIELDS = ("title", "kind", "status", "content", "locations", "raw_input", 
 
 
 def tool_fields(before: ToolCall, change: ToolCallUpdate) -> dict[str, Any]:
-    """The fields of a tool call that an update changes, with their new values."""
+    """Return the fields of a tool call that an update changes, with their new values."""
     fields = patched_fields(change, ToolCall(tool_call_id=change.tool_call_id), _TOOL_FIELDS)
     if "status" in fields and not _can_become(before, fields["status"]):
         del fields["status"]
@@ -25,36 +25,36 @@ def tool_fields(before: ToolCall, change: ToolCallUpdate) -> dict[str, Any]:
         fields["is_unsettled"] = False
     if "content" in fields and change.is_question:
         fields["permission_content"] = fields["content"]
-        fields["content"] = _with_question(before, fields["content"])
+        fields["content"] = _with_permission_content(before, fields["content"])
     elif "content" in fields:
-        fields["content"] = _with_changes_asked_about(before, fields["content"])
+        fields["content"] = _with_requested_changes(before, fields["content"])
     return fields
 
 
 def _can_become(before: ToolCall, status: str) -> bool:
-    """A finished call stays finished; one that was cancelled, perhaps by us alone, may have ended otherwise."""
+    """Return True unless the call has ended; a cancelled call may still get another final status from the agent."""
     return not before.is_over or (before.status == "cancelled" and status in FINAL_STATUSES)
 
 
 def patched_fields(
     change: ToolCallUpdate | SubagentUpdate, fresh: ToolCall | Subagent, names: tuple[str, ...]
 ) -> dict[str, Any]:
-    """What a patch says of these fields: what it clears is as it was at first."""
-    said = {name: getattr(change, name) for name in names}
+    """Return the fields that a patch sets; a cleared field gets its initial value."""
+    values = {name: getattr(change, name) for name in names}
     return {
-        name: getattr(fresh, name) if value is None else value for name, value in said.items() if value is not UNSET
+        name: getattr(fresh, name) if value is None else value for name, value in values.items() if value is not UNSET
     }
 
 
-def _with_question(before: ToolCall, content: list[ToolContent]) -> list[ToolContent]:
-    """What a call shows with what a permission request adds: agents put reasons there, and no output."""
+def _with_permission_content(before: ToolCall, content: list[ToolContent]) -> list[ToolContent]:
+    """Add the content of a permission request to that of the call: it is a reason to ask, and not output."""
     paths = _paths_of(content)
     own = [part for part in before.content if part not in before.permission_content and part not in content]
     return [*(part for part in own if not (isinstance(part, FileChange) and part.path in paths)), *content]
 
 
-def _with_changes_asked_about(before: ToolCall, content: list[ToolContent]) -> list[ToolContent]:
-    """New content of a call; changes that its permission request showed stay, unless it has newer ones."""
+def _with_requested_changes(before: ToolCall, content: list[ToolContent]) -> list[ToolContent]:
+    """Replace the content of a call; keep file changes of its permission request unless there are newer ones."""
     changes = (part for part in before.permission_content if isinstance(part, FileChange))
     paths = _paths_of(content)
     return [*content, *(change for change in changes if change.path not in paths)]

@@ -1,8 +1,8 @@
-"""Updates folded into items: omitted leaves, null clears, a value replaces, a chunk appends.
+"""The transcript of a session, built from updates: unset fields stay, null clears, a value replaces, a chunk appends.
 
 The same updates always give the same transcript, live or replayed. Chunks with an id belong to the message of that id;
-chunks without one go on with the last item if that is a message of the same role, and begin a new one otherwise.
-A transcript is bounded in bytes: the oldest of it is dropped, and counted.
+chunks without one continue the last item if that is a message of the same role, and begin a new message otherwise.
+A transcript is bounded in bytes: its oldest items are dropped and counted.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ from duologue.conversation.updates import (
 __all__ = ["MAX_TRANSCRIPT_BYTES", "Transcript"]
 
 MAX_TRANSCRIPT_BYTES = 64 * 1024 * 1024
-"""What one session keeps in memory: more text than any model reads, and a quarter of what a client may take."""
+"""Memory for one session: more text than any model reads, and a quarter of what a client may take."""
 
 _SUBAGENT_FIELDS = ("title", "description", "state", "can_cancel", "cwd", "additional_directories")
 
@@ -66,29 +66,31 @@ Changed = Item | Plan | Subagent | Terminal | Usage | None
 
 
 class Transcript:
-    """A session as it stands after every update so far.
+    """A session as of the last update.
 
     Attributes:
-        plans: By id; the nameless one is under `None`.
-        commands: The slash commands on offer.
-        settings: Everything that can be set, with its value.
-        modes: The modes, for agents that have no settings.
-        title: What the session is called.
-        usage: How full its context is.
-        subagents: The sessions it started, by id.
-        state: What it is doing, if its agent says so.
-        dropped: How many of its oldest items, terminals, plans and subagents are gone because there was no room.
+        plans: The plans by id; a plan without an id is under `None`.
+        commands: The slash commands that the agent offers.
+        settings: The config options with their values.
+        modes: The modes, for agents that have no config options.
+        title: The title of the session.
+        updated_at: When the session was last changed, as the agent sent it.
+        usage: Use of the context window, and the cost.
+        subagents: The sessions that this one started, by id.
+        state: The state of the session, if the agent sends it.
+        dropped: How many of the oldest items, terminals, plans and subagents were dropped to stay within the limit.
 
     Args:
-        max_bytes: The memory it may take, roughly; beyond that its oldest items are dropped until three quarters are
-            left. An item that is larger by itself loses its beginning and is marked `is_truncated`. `None`: no limit.
+        max_bytes: The memory the transcript may take, roughly; beyond that its oldest items are dropped until three
+            quarters are left. An item that is larger by itself loses its beginning and is marked `is_truncated`.
+            `None`: no limit.
     """
 
     def __init__(self, max_bytes: int | None = MAX_TRANSCRIPT_BYTES) -> None:
         self._items = ItemIndex()
         self._max_bytes: float = math.inf if max_bytes is None else max_bytes
         self._added = 0
-        """Bytes it takes at most: what is added counts at once, what was replaced is found when there is no room."""
+        """Upper bound of the bytes used: additions count at once, replaced parts are subtracted at the limit."""
         self.dropped = 0
         self.plans: dict[str | None, Plan] = {}
         self.commands: list[AvailableCommand] = []
@@ -103,7 +105,7 @@ class Transcript:
 
     @property
     def items(self) -> list[Item]:
-        """Everything said and done, in the order it first appeared, less what was dropped."""
+        """Messages, tool calls and other items in the order of their first update, without dropped ones."""
         items = self._items.by_number.values()
         return [item.message if isinstance(item, MessageBuilder) else item for item in items]
 
@@ -112,25 +114,27 @@ class Transcript:
 
     @property
     def position(self) -> int:
-        """How many items there were so far, dropped ones too: the number of the next."""
+        """How many items there were so far, including dropped ones: the number of the next item."""
         return self._items.count
 
     @property
     def messages(self) -> list[Message]:
+        """The messages among the items."""
         return [item for item in self.items if isinstance(item, Message)]
 
     @property
     def tool_calls(self) -> list[ToolCall]:
+        """The tool calls among the items."""
         return [item for item in self.items if isinstance(item, ToolCall)]
 
     @property
     def plan(self) -> Plan | None:
-        """The nameless plan, or the only one."""
+        """The plan without an id, or else the first one."""
         return self.plans.get(None) or next(iter(self.plans.values()), None)
 
     @property
     def modes_shown(self) -> Modes | None:
-        """The modes; a setting of category `mode` wins over modes told the older way."""
+        """The modes: from the config option of category `mode` if there is one, else from `modes`."""
         setting = next((each for each in self.settings if each.category == "mode"), None)
         if setting is None:
             return self.modes
@@ -138,39 +142,39 @@ class Transcript:
         return Modes(str(setting.value), available)
 
     def tool_call(self, tool_call_id: str) -> ToolCall | None:
-        """The tool call of this id as it stands."""
+        """Return the tool call of this id."""
         item = self._items.get(("tool", tool_call_id))
         return item if isinstance(item, ToolCall) else None
 
     @property
     def terminals(self) -> list[Terminal]:
-        """The commands the agent runs or ran, as they stand."""
+        """The terminals of commands that the agent runs or ran."""
         return [terminal.terminal for terminal in self._terminals.values()]
 
     def terminal(self, terminal_id: str) -> Terminal | None:
-        """The terminal of this id as it stands."""
+        """Return the terminal of this id."""
         terminal = self._terminals.get(terminal_id)
         return None if terminal is None else terminal.terminal
 
     def message(self, role: str, message_id: str) -> Message | None:
-        """The message of this role and id as it stands."""
+        """Return the message of this role and id."""
         item = self._message_of(role, message_id)
         return None if item is None else item.message
 
     def apply(self, update: Update) -> Changed:
-        """Fold one update in; what it changed, as it stands now, if that is an item of its own."""
+        """Apply one update; return the changed item, plan, terminal, subagent or usage, if it changed one."""
         if type(update) is not MessageChunk:
             return self._apply(update)
-        self._added += (size := size_of(update))  # most of what an agent ever says
+        self._added += (size := size_of(update))  # most updates
         if self._added > self._max_bytes:
-            self._make_room(size)
+            self._drop_oldest(size)
         self._message(update)
         return None
 
     def _apply(self, update: Update) -> Changed:
         self._added += (size := ITEM_BYTES + memory_size(update))
         if self._added > self._max_bytes:
-            self._make_room(size)
+            self._drop_oldest(size)
         match update:
             case ToolCallUpdate():
                 return self._tool_call(update)
@@ -195,12 +199,12 @@ class Transcript:
             case SubagentUpdate():
                 return self._subagent(update)
             case _:
-                self._note(update)
+                self._apply_to_session(update)
         return None
 
-    def _note(self, update: Update) -> None:
-        """What changes the session's state and is no item of its own."""
-        if memory_size(update) > self._max_bytes / 8:  # it would stay for ever, and leave no room for what is said
+    def _apply_to_session(self, update: Update) -> None:
+        """Apply an update that changes the session and no item."""
+        if memory_size(update) > self._max_bytes / 8:  # it would stay forever, and leave no memory for items
             self.dropped += 1
             return
         match update:
@@ -228,15 +232,15 @@ class Transcript:
         return self.usage
 
     def mark_refused(self, since: int) -> None:
-        """The agent refused: what was said from item number `since` on does not count any more."""
+        """Mark the messages from item number `since` on as refused by the agent."""
         for _, item in self._items.since(since):
             if isinstance(item, MessageBuilder):
-                item.refuse()
+                item.mark_refused()
 
     def close_tool_calls(self, since: int, status: str | None, *, but: Sequence[str] = ()) -> list[ToolCall]:
-        """End the tool calls from item number `since` on that never ended themselves, `but` for these.
+        """End the tool calls from item number `since` on that have no final status, except those in `but`.
 
-        Without a status they keep the last that was sent, and are marked as unsettled.
+        Without a status they keep the last one sent, and are marked as unsettled.
         """
         closed: list[ToolCall] = []
         for number, item in self._items.since(since):
@@ -249,8 +253,8 @@ class Transcript:
     # --- messages
 
     def _message(self, chunk: MessageChunk) -> None:
-        """Nothing is returned, because nothing is put together before somebody looks."""
-        message = self._going_on(chunk)
+        """Append a chunk; the message is not built before it is read."""
+        message = self._continued_by(chunk)
         if message is None:
             message = MessageBuilder(chunk)
             self._items.add(message, None if chunk.message_id is None else (chunk.role, chunk.message_id))
@@ -265,8 +269,8 @@ class Transcript:
         message.change(change)
         return message.message
 
-    def _going_on(self, chunk: MessageChunk) -> MessageBuilder | None:
-        """The message this chunk belongs to, if there is one already."""
+    def _continued_by(self, chunk: MessageChunk) -> MessageBuilder | None:
+        """Return the message that this chunk continues, if there is one."""
         if chunk.message_id is not None:
             return self._message_of(chunk.role, chunk.message_id)
         item = self._items.last
@@ -282,15 +286,15 @@ class Transcript:
 
     def _tool_call(self, change: ToolCallUpdate) -> ToolCall:
         key = ("tool", change.tool_call_id)
-        # An update of a call that is not here may be about one that was dropped, and then most of it is not known.
+        # An update of an unknown call may be about one that was dropped; then most of the call is not known.
         may_be_rest = self.dropped > 0 and not change.is_new and change.kind is UNSET
-        before = self._kept(key, ToolCall(tool_call_id=change.tool_call_id, is_truncated=may_be_rest))
+        before = self._get_or_add(key, ToolCall(tool_call_id=change.tool_call_id, is_truncated=may_be_rest))
         fields = tool_fields(before, change)
         return self._put(key, before, meta=patched_meta(before.meta, change.meta), **fields)
 
     def _tool_content(self, chunk: ToolContentChunk) -> ToolCall:
         key = ("tool", chunk.tool_call_id)
-        before = self._kept(key, ToolCall(tool_call_id=chunk.tool_call_id))
+        before = self._get_or_add(key, ToolCall(tool_call_id=chunk.tool_call_id))
         return self._put(key, before, content=[*before.content, *chunk.content])
 
     def _terminal(self, terminal_id: str) -> TerminalBuffer:
@@ -309,7 +313,7 @@ class Transcript:
         return plan
 
     def set_mode(self, mode_id: str) -> None:
-        """The session works in another mode now."""
+        """Set the current mode."""
         if self.modes is not None:
             self.modes = structs.replace(self.modes, current=mode_id)
         self.settings = [
@@ -321,7 +325,7 @@ class Transcript:
 
     def _compaction(self, change: CompactionUpdate | CompactionChunk) -> Compaction:
         key = ("compaction", change.compaction_id)
-        before = self._kept(key, Compaction(compaction_id=change.compaction_id, status="in_progress"))
+        before = self._get_or_add(key, Compaction(compaction_id=change.compaction_id, status="in_progress"))
         if isinstance(change, CompactionChunk):
             return self._put(key, before, summary=merge_text([*before.summary, change.content]))
         return self._put(
@@ -335,7 +339,7 @@ class Transcript:
 
     def _session_message(self, change: SessionMessageUpdate | SessionMessageChunk) -> SessionMessage:
         key = ("session message", change.message_id)
-        before = self._kept(key, SessionMessage(message_id=change.message_id))
+        before = self._get_or_add(key, SessionMessage(message_id=change.message_id))
         if isinstance(change, SessionMessageChunk):
             return self._put(key, before, content=merge_text([*before.content, change.content]))
         return self._put(
@@ -355,24 +359,24 @@ class Transcript:
         self.subagents[change.session_id] = after
         return after
 
-    def _kept(self, key: Key, fresh: T) -> T:
-        kept = self._items.get(key)
-        if kept is None:
+    def _get_or_add(self, key: Key, fresh: T) -> T:
+        found = self._items.get(key)
+        if found is None:
             self._items.add(fresh, key)
             return fresh
-        assert isinstance(kept, type(fresh))
-        return kept
+        assert isinstance(found, type(fresh))
+        return found
 
     def _put(self, key: Key, before: T, **fields: Any) -> T:
         after = structs.replace(before, **fields)
         self._items.put(key, after)
         return after
 
-    def _make_room(self, size: int) -> None:
-        """Drop the oldest of what is here for an update of this size."""
-        kept: list[dict[Any, Any]] = [self._terminals, self.plans, self.subagents]
-        taken, dropped = drop_oldest(self._items, kept, int(self._max_bytes))
-        self._added = taken + size
+    def _drop_oldest(self, size: int) -> None:
+        """Drop the oldest items to make space for an update of this size."""
+        others: list[dict[Any, Any]] = [self._terminals, self.plans, self.subagents]
+        used, dropped = drop_oldest(self._items, others, int(self._max_bytes))
+        self._added = used + size
         self.dropped += dropped
 
 

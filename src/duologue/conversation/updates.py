@@ -1,8 +1,8 @@
-"""The steps of a conversation as they travel: what an agent tells, and what a client folds into a transcript.
+"""Session updates: what an agent sends, and what a client builds its transcript from.
 
-Patches have three states: `UNSET` leaves what is there, `None` clears it, a value replaces it; chunks append. What is
-attached (`meta`) is patched key by key, and a key that is `None` goes away. Every update can be written to a store and
-read back (`decode_update`, `encode_update`); replaying a session is sending its updates again.
+Fields of patches have three states: `UNSET` leaves the value, `None` clears it, a value replaces it; chunks append.
+Metadata (`meta`) is patched key by key, and a key with the value `None` is removed. A store writes updates as JSON
+(`decode_update` reads them); replaying a session is sending its updates again.
 """
 
 from __future__ import annotations
@@ -53,11 +53,10 @@ __all__ = [
     "Update",
     "UsageUpdate",
     "decode_update",
-    "encode_update",
 ]
 
 Role: TypeAlias = Literal["agent", "user", "thought"]
-"""Whose words: the agent's, the user's, or the agent thinking aloud."""
+"""The author of a message: the agent, the user, or the agent thinking."""
 
 
 class _Update(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="update", gc=False):
@@ -65,7 +64,7 @@ class _Update(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="
 
 
 class MessageChunk(_Update, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag="message_chunk"):
-    """A piece of a message; pieces with one `message_id` are one message."""
+    """A chunk of a message; chunks with the same `message_id` are one message."""
 
     role: Role
     content: Content
@@ -73,7 +72,7 @@ class MessageChunk(_Update, frozen=True, kw_only=True, omit_defaults=True, gc=Fa
 
 
 class MessageUpdate(_Update, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag="message"):
-    """A whole message: its content replaces what was said under that id, and chunks that follow append to it."""
+    """A whole message: its content replaces that of the message with this id, and later chunks append to it."""
 
     role: Role
     message_id: str
@@ -81,7 +80,7 @@ class MessageUpdate(_Update, frozen=True, kw_only=True, omit_defaults=True, gc=F
 
 
 class ToolCallUpdate(_Update, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag="tool_call"):
-    """A tool call begins (`is_new`) or goes on; only what is set changes."""
+    """A new tool call (`is_new`) or a change of one; fields that are not set stay."""
 
     tool_call_id: str
     title: str | None | UnsetType = UNSET
@@ -96,20 +95,20 @@ class ToolCallUpdate(_Update, frozen=True, kw_only=True, omit_defaults=True, gc=
     can_cancel: bool | None | UnsetType = UNSET
     """Whether a client may cancel this call alone."""
     is_question: bool = False
-    """It came with a permission request: its content is added to what the call shows, and replaces nothing."""
+    """It came with a permission request: its content is added to that of the call, and replaces nothing."""
 
 
 class ToolContentChunk(_Update, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag="tool_call_chunk"):
-    """More of what a tool call shows, after what it shows already: one part, or several changes to files."""
+    """Content to append to a tool call: one part, or several file changes."""
 
     tool_call_id: str
     content: list[ToolContent]
 
 
 class TerminalUpdate(_Update, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag="terminal"):
-    """A command the agent runs, for the client to show; only what is set changes.
+    """A command that the agent runs, for the client to show; fields that are not set stay.
 
-    `output` is all it has printed, replacing what was known; an `exit` without a code means that it has ended.
+    `output` replaces all output so far; an `exit` without a code means that the command has ended.
     """
 
     terminal_id: str
@@ -122,17 +121,17 @@ class TerminalUpdate(_Update, frozen=True, kw_only=True, omit_defaults=True, gc=
 
 
 class TerminalOutputChunk(_Update, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag="terminal_chunk"):
-    """What such a command has printed since."""
+    """Output to append to a terminal."""
 
     terminal_id: str
     data: bytes
 
 
 class StateUpdate(_Update, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag="state"):
-    """What the session is doing: `running`, `requires_action`, `idle`, `unknown`, or one this version does not know.
+    """The state of the session: `running`, `requires_action`, `idle`, `unknown`, or one this version does not know.
 
-    Only `idle` says that the work has ended, and then why. It is a snapshot: hearing it twice means nothing more.
-    `background` is `None` if the agent does not say what goes on beside the turn.
+    Only `idle` means that the work has ended, and says why. It is a snapshot: receiving it twice means nothing new.
+    `background` is `None` if the agent does not report its background work.
     """
 
     state: str
@@ -141,7 +140,7 @@ class StateUpdate(_Update, frozen=True, kw_only=True, omit_defaults=True, gc=Fal
     usage: TokenUsage | None = None
     background: list[BackgroundWork] | None = None
     other: JsonObject | None = None
-    """A state this version does not know, as it came."""
+    """A state that this version does not know, unchanged."""
 
 
 class PlanEntry(Struct, frozen=True, omit_defaults=True):
@@ -157,9 +156,9 @@ class PlanEntry(Struct, frozen=True, omit_defaults=True):
 
 
 class PlanUpdate(_Update, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag="plan"):
-    """The whole plan, replacing the one before: entries, or a file, or Markdown.
+    """A whole plan, replacing the one before: entries, or a file, or Markdown.
 
-    `plan_id` is `None` for the one plan a session has when plans have no names.
+    `plan_id` is `None` if the session has only one plan, which has no id.
     """
 
     plan_id: str | None = None
@@ -167,53 +166,53 @@ class PlanUpdate(_Update, frozen=True, kw_only=True, omit_defaults=True, gc=Fals
     uri: str | None = None
     markdown: str | None = None
     other: JsonObject | None = None
-    """A kind of plan this version does not know, as it came."""
+    """A kind of plan that this version does not know, unchanged."""
 
 
 class PlanRemovedUpdate(_Update, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag="plan_removed"):
-    """A named plan is no more."""
+    """A plan was removed."""
 
     plan_id: str
 
 
 class AvailableCommand(Struct, frozen=True, omit_defaults=True):
-    """A slash command the agent offers; `hint` says what may follow it."""
+    """A slash command that the agent offers; `hint` describes its argument."""
 
     name: str
     description: str
     hint: str | None = None
     meta: JsonObject | None = None
     other: JsonObject | None = None
-    """A kind of command this version does not know, as it came."""
+    """A kind of command that this version does not know, unchanged."""
 
 
 class CommandsUpdate(_Update, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag="commands"):
-    """The commands on offer, all of them."""
+    """All slash commands that the agent offers."""
 
     commands: list[AvailableCommand]
 
 
 class ModeUpdate(_Update, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag="mode"):
-    """The agent works in another mode now."""
+    """The current mode changed."""
 
     mode_id: str
 
 
 class SettingsUpdate(_Update, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag="settings"):
-    """The settings of the session, all of them."""
+    """All config options of the session."""
 
     settings: list[ConfigOption]
 
 
 class InfoUpdate(_Update, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag="info"):
-    """The session has another title, or was touched."""
+    """The title of the session, or the time of its last change."""
 
     title: str | None | UnsetType = UNSET
     updated_at: str | None | UnsetType = UNSET
 
 
 class UsageUpdate(_Update, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag="usage"):
-    """How full the context is, and what the session has cost so far; a cost that is not set is as it was."""
+    """Use of the context window, and the cost of the session so far; a cost that is not set stays."""
 
     used: int
     size: int
@@ -222,7 +221,7 @@ class UsageUpdate(_Update, frozen=True, kw_only=True, omit_defaults=True, gc=Fal
 
 
 class NoticeUpdate(_Update, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag="notice"):
-    """Something the user should see now; it is not part of the conversation."""
+    """A notice for the user; it is not part of the conversation."""
 
     severity: str
     title: str
@@ -230,25 +229,25 @@ class NoticeUpdate(_Update, frozen=True, kw_only=True, omit_defaults=True, gc=Fa
 
 
 class CompactionUpdate(_Update, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag="compaction"):
-    """The agent shortens its context: `in_progress`, then `completed`, `failed` or `cancelled`."""
+    """A compaction of the agent's context: `in_progress`, then `completed`, `failed` or `cancelled`."""
 
     compaction_id: str
     status: str
     summary: list[Content] | None | UnsetType = UNSET
     error: str | None | UnsetType = UNSET
     replaces_meta: bool = False
-    """What is attached replaces all that was, rather than key by key."""
+    """`meta` replaces all metadata, rather than patching it key by key."""
 
 
 class CompactionChunk(_Update, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag="compaction_chunk"):
-    """A piece of the summary a compaction is writing."""
+    """A chunk of the summary that a compaction writes."""
 
     compaction_id: str
     content: Content
 
 
 class SubagentUpdate(_Update, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag="subagent"):
-    """A session started by this one, and what it is doing; only what is set changes."""
+    """A session started by this one, and its state; fields that are not set stay."""
 
     session_id: str
     title: str | None | UnsetType = UNSET
@@ -273,14 +272,14 @@ class SessionMessageUpdate(_Update, frozen=True, kw_only=True, omit_defaults=Tru
 class SessionMessageChunk(
     _Update, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag="session_message_chunk"
 ):
-    """A piece of a message between two sessions."""
+    """A chunk of a message between two sessions."""
 
     message_id: str
     content: Content
 
 
 class UnrecognizedUpdate(_Update, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag="?"):
-    """An update this version does not know, as it came."""
+    """An update that this version does not know, unchanged."""
 
     tag: str | None
     fields: JsonObject
@@ -310,23 +309,16 @@ Update: TypeAlias = (
     | UnrecognizedUpdate
 )
 
-_encoder = msgspec.json.Encoder()
-
 
 @cache
 def _decoder() -> msgspec.json.Decoder[Update]:
     return msgspec.json.Decoder(Update)
 
 
-def encode_update(update: Update) -> bytes:
-    """An update as bytes for a store; not what travels on the wire."""
-    return _encoder.encode(update)
-
-
 def decode_update(stored: bytes) -> Update:
-    """What `encode_update` wrote.
+    """Decode an update that a store wrote as JSON; the wire format differs.
 
     Raises:
-        ValueError: It was damaged, or written by a newer version.
+        ValueError: The data is damaged, or was written by a newer version.
     """
     return _decoder().decode(stored)

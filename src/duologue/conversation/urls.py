@@ -1,4 +1,4 @@
-"""URLs that a user is asked to visit: which host a browser would open, or a refusal where programs disagree."""
+"""The host that a browser opens for a URL; URLs that programs read differently are rejected."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ _NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
 
 
 def host_of(url: str) -> str:
-    r"""Return the host that a browser opens for an `http` or `https` URL, in ASCII: look-alike letters show.
+    r"""Return the host that a browser opens for an `http` or `https` URL, in ASCII: look-alike letters become visible.
 
-    Browsers repair what is not quite a URL (they read `\` as `/`, drop tabs and line breaks, decode `%2e`, take
-    `0x7f.1` for `127.0.0.1`), and other programs do not. A URL that would be read in two ways is refused.
+    Browsers repair malformed URLs (they read `\` as `/`, drop tabs and line breaks, decode `%2e`, read `0x7f.1` as
+    `127.0.0.1`), and other programs do not. A URL that could be read in two ways is rejected.
 
     Raises:
-        ValueError: The URL is none of `http` or `https`, names no host, or names one that programs disagree about.
+        ValueError: The URL is not `http` or `https`, has no host, or has one that programs read differently.
     """
     if "\\" in url or any(character.isspace() or unicodedata.category(character) == "Cc" for character in url):
-        raise ValueError("the URL holds a backslash, whitespace or a control character; percent-encode it")
+        raise ValueError("the URL contains a backslash, whitespace or a control character; percent-encode it")
     found = _WEB_URL.fullmatch(url)
     if found is None:
         raise ValueError("the URL is not of the form https://host/path (or http)")
@@ -44,7 +44,7 @@ def _checked(host: str) -> str:
 
 
 def _ascii(host: str) -> str:
-    """The host as name servers are asked for it, if the old and the new rules for that agree."""
+    """Return the host as it is looked up in DNS, if IDNA 2003 and IDNA 2008 agree on it."""
     if host.isascii():
         return host
     old = host.encode("idna").decode()

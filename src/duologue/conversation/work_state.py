@@ -1,4 +1,4 @@
-"""What a session is busy with: how a turn or a command ended, what goes on beside the turn, what it cost."""
+"""The state of work in a session: how turns and commands end, background work, token usage."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ STOP_REASONS = ("end_turn", "max_tokens", "max_turn_requests", "refusal", "cance
 
 
 class TokenUsage(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The tokens of one turn."""
+    """The tokens used by one turn."""
 
     total: int
     input: int
@@ -38,7 +38,7 @@ class TokenUsage(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Failure(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Why work ended with an error, in the protocol's terms."""
+    """The JSON-RPC error with which work ended."""
 
     code: int
     message: str
@@ -46,7 +46,7 @@ class Failure(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class BackgroundWork(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Something that goes on beside the turn. `kind` is `terminal`, `tool_call`, `subagent`, or unknown (see `other`).
+    """Work outside of a turn. `kind` is `terminal`, `tool_call`, `subagent`, or unknown (see `other`).
 
     `work_id` is the id of that terminal, tool call or session.
     """
@@ -58,7 +58,7 @@ class BackgroundWork(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class TerminalExit(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """How a command ended: by itself with a code, or by a signal; neither may be known."""
+    """How a command ended: with an exit code or by a signal; perhaps neither is known."""
 
     exit_code: int | None = None
     signal: str | None = None
@@ -66,7 +66,7 @@ class TerminalExit(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class TerminalSize(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The columns and rows a command writes for."""
+    """The columns and rows of a terminal."""
 
     cols: int
     rows: int
