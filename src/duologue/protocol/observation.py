@@ -7,7 +7,8 @@ version 2    an idle state does
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from functools import partial
+from typing import Any, NamedTuple
 
 from msgspec import Raw
 
@@ -50,43 +51,38 @@ def ends_turn(version: int, answered: str | None = None, update: Update | None =
     return isinstance(update, StateUpdate) and update.state == "idle"
 
 
-def _prompt_v1(params: Raw) -> ObservedMessage:
-    request = decode(v1.PromptRequest, params)
-    return ObservedMessage(request.session_id, prompt=content_v1.blocks_from_wire(request.prompt))
+def _prompt(schema: Any, content: Any, params: Raw) -> ObservedMessage:
+    request = decode(schema.PromptRequest, params)
+    return ObservedMessage(request.session_id, prompt=content.blocks_from_wire(request.prompt))
 
 
 def _update_v1(params: Raw) -> ObservedMessage:
-    told = decode(v1.SessionNotification, params)
-    update = updates_v1.update_from_wire(told.update)
-    return ObservedMessage(told.session_id, updates=[*terminal_updates(update), update])
+    notification = decode(v1.SessionNotification, params)
+    update = updates_v1.update_from_wire(notification.update)
+    return ObservedMessage(notification.session_id, updates=[*terminal_updates(update), update])
 
 
-def _question_v1(params: Raw) -> ObservedMessage:
-    question = decode(v1.RequestPermissionRequest, params)
-    return ObservedMessage(question.session_id, updates=[updates_v1.permission_tool_from_wire(question.tool_call)])
-
-
-def _prompt_v2(params: Raw) -> ObservedMessage:
-    request = decode(v2.PromptRequest, params)
-    return ObservedMessage(request.session_id, prompt=content_v2.blocks_from_wire(request.prompt))
+def _permission_v1(params: Raw) -> ObservedMessage:
+    request = decode(v1.RequestPermissionRequest, params)
+    return ObservedMessage(request.session_id, updates=[updates_v1.permission_tool_from_wire(request.tool_call)])
 
 
 def _update_v2(params: Raw) -> ObservedMessage:
-    told = decode(v2.UpdateSessionNotification, params)
-    return ObservedMessage(told.session_id, updates=[updates_v2.update_from_wire(told.update)])
+    notification = decode(v2.UpdateSessionNotification, params)
+    return ObservedMessage(notification.session_id, updates=[updates_v2.update_from_wire(notification.update)])
 
 
-def _question_v2(params: Raw) -> ObservedMessage:
-    question = decode(v2.RequestPermissionRequest, params)
-    tool = tools_v2.permission_tool_from_wire(question)
-    return ObservedMessage(question.session_id, updates=[tool] if tool.tool_call_id else [])
+def _permission_v2(params: Raw) -> ObservedMessage:
+    request = decode(v2.RequestPermissionRequest, params)
+    tool = tools_v2.permission_tool_from_wire(request)
+    return ObservedMessage(request.session_id, updates=[tool] if tool.tool_call_id else [])
 
 
 _READERS: dict[tuple[int, str], Callable[[Raw], ObservedMessage]] = {
-    (1, "session/prompt"): _prompt_v1,
+    (1, "session/prompt"): partial(_prompt, v1, content_v1),
     (1, "session/update"): _update_v1,
-    (1, "session/request_permission"): _question_v1,
-    (2, "session/prompt"): _prompt_v2,
+    (1, "session/request_permission"): _permission_v1,
+    (2, "session/prompt"): partial(_prompt, v2, content_v2),
     (2, "session/update"): _update_v2,
-    (2, "session/request_permission"): _question_v2,
+    (2, "session/request_permission"): _permission_v2,
 }

@@ -14,7 +14,8 @@ from duologue.conversation.content import TextContent
 from duologue.conversation.updates import decode_update
 from duologue.conversation.work_state import BackgroundWork, Failure, TerminalExit, TokenUsage
 from duologue.errors import InvalidParams
-from duologue.protocol.v2.updates import permission_subject, permission_tool_from_wire, update_from_wire, update_to_wire
+from duologue.protocol.v2.tools import permission_subject, permission_tool_from_wire
+from duologue.protocol.v2.updates import update_from_wire, update_to_wire
 from duologue.schema import v2
 from duologue.schema.codec import decode
 from tests.protocol.v2.round_trips import canonical, golden, said_again, with_real_output

@@ -15,6 +15,7 @@ from duologue.protocol.feature_filter import FeatureFilter
 from duologue.protocol.interfaces import ClientHandler
 from duologue.protocol.meta import request_context, with_meta
 from duologue.protocol.shared.agent_proxy import status_from_wire
+from duologue.protocol.shared.fields import convert_fields
 from duologue.protocol.values import ClientCapabilities, Elicitation, PermissionOption
 from duologue.runtime.handlers import Context, Handlers
 from duologue.schema.base import UNSET, Method, Notification, Other
@@ -96,10 +97,7 @@ class ClientMethods(ABC):
     async def _ask_permission(self, context: Context, params: Any) -> Any:
         tool = self._tool_of(context, params)
         known = context.position.result() if context.position is not None and context.position.done() else None
-        options = [
-            PermissionOption(option_id=option.option_id, name=option.name, kind=option.kind, meta=option.meta)
-            for option in params.options
-        ]
+        options = [convert_fields(option, PermissionOption) for option in params.options]
         return self._outcome(await self._core.ask_permission(params.session_id, tool, known, options, context.raw))
 
     @abstractmethod

@@ -14,7 +14,7 @@ from duologue.protocol.feature_filter import FeatureFilter
 from duologue.protocol.interfaces import ClientProxy
 from duologue.protocol.meta import current_attachment, with_attachment
 from duologue.protocol.shared.fields import convert_fields
-from duologue.protocol.values import AuthStatus, ClientCapabilities, Elicitation, ElicitationAnswer
+from duologue.protocol.values import AuthStatus, ClientCapabilities, Elicitation, ElicitationAnswer, PermissionOption
 from duologue.runtime.connection import Connection
 from duologue.schema.base import Method, Notification
 from duologue.schema.codec import decode
@@ -64,6 +64,15 @@ class BaseClientProxy(ClientProxy):
         """Send what is known to be stable."""
         attached = current_attachment()
         return self._connection.notify(notification, params if attached is None else with_attachment(params, attached))
+
+    def _options_to_wire(self, options: list[PermissionOption]) -> list[Any]:
+        return [convert_fields(option, self.schema.PermissionOption) for option in options]
+
+    async def _request_permission(self, request: Any) -> str | None:
+        """Return the id of the option the user chose; None if the request was cancelled."""
+        answer: Any = await self._request(self.schema.SESSION_REQUEST_PERMISSION, request)
+        is_chosen = isinstance(answer.outcome, self.schema.SelectedPermissionOutcome)
+        return answer.outcome.option_id if is_chosen else None
 
     async def elicit(self, question: Elicitation) -> ElicitationAnswer:
         schema = self.schema

@@ -93,14 +93,10 @@ class V1ClientProxy(BaseClientProxy):
         request = v1.RequestPermissionRequest(
             session_id=session_id,
             tool_call=permission_tool(tool),
-            options=[
-                v1.PermissionOption(option_id=option.option_id, name=option.name, kind=option.kind, meta=option.meta)
-                for option in options
-            ],
+            options=self._options_to_wire(options),
             meta=meta,
         )
-        outcome = (await self._request(v1.SESSION_REQUEST_PERMISSION, request)).outcome
-        return outcome.option_id if isinstance(outcome, v1.SelectedPermissionOutcome) else None
+        return await self._request_permission(request)
 
     async def read_file(self, session_id: str, path: str, line: int | None, limit: int | None) -> str:
         request = v1.ReadTextFileRequest(session_id=session_id, path=path, line=line, limit=limit)

@@ -20,7 +20,8 @@ from duologue.protocol.feature_filter import FeatureFilter
 from duologue.protocol.interfaces import ClientHandler
 from duologue.protocol.shared.client_methods import ClientMethods
 from duologue.protocol.v2.agent_proxy import V2AgentProxy
-from duologue.protocol.v2.updates import permission_tool_from_wire, update_from_wire
+from duologue.protocol.v2.tools import permission_tool_from_wire
+from duologue.protocol.v2.updates import update_from_wire
 from duologue.protocol.values import ClientCapabilities
 from duologue.runtime.handlers import Context, Handlers
 from duologue.schema import v2

@@ -13,24 +13,25 @@ from duologue.conversation.content import Content, JsonObject
 from duologue.conversation.message_ids import MessageIds
 from duologue.conversation.session_setup import Implementation
 from duologue.conversation.updates import (
+    UNSET,
     MessageChunk,
     MessageUpdate,
     ModeUpdate,
     PlanRemovedUpdate,
     PlanUpdate,
+    Role,
     SettingsUpdate,
     StateUpdate,
     ToolCallUpdate,
     Update,
 )
-from duologue.conversation.work_state import BackgroundWork, Failure
+from duologue.conversation.work_state import BackgroundWork, Failure, TokenUsage
 from duologue.errors import MethodNotFound, RequestError
 from duologue.protocol.feature_filter import FeatureFilter
 from duologue.protocol.shared.client_proxy import BaseClientProxy, nothing
-from duologue.protocol.v2.replay import in_whole_messages
-from duologue.protocol.v2.state_tracker import StateTracker
 from duologue.protocol.v2.state_updates import state_to_wire
-from duologue.protocol.v2.updates import permission_subject, update_to_wire
+from duologue.protocol.v2.tools import permission_subject
+from duologue.protocol.v2.updates import update_to_wire
 from duologue.protocol.values import (
     ClientCapabilities,
     Elicitation,
@@ -46,6 +47,44 @@ from duologue.schema import v2
 __all__ = ["V2ClientProxy"]
 
 
+class _StateTracker:
+    """The turns that run, the questions that wait for the user, and what goes on beside both.
+
+    Attributes:
+        turns: Prompts that were inserted and have not ended.
+        questions: Requests to the user that have no answer.
+        background: All that goes on in the background; `None` until something did.
+    """
+
+    def __init__(self) -> None:
+        self.turns = 0
+        self.questions = 0
+        self.background: list[BackgroundWork] | None = None
+
+    def state(self) -> StateUpdate:
+        """What is going on now."""
+        name = "requires_action" if self.questions else "running" if self.turns else "idle"
+        return StateUpdate(state=name, background=self.background)
+
+    def ended(
+        self,
+        stop_reason: str,
+        *,
+        error: Failure | None = None,
+        usage: TokenUsage | None = None,
+        meta: JsonObject | None = None,
+    ) -> StateUpdate:
+        """A turn is over: this is the only word that says so, whatever else still goes on."""
+        return StateUpdate(
+            state="idle",
+            stop_reason=stop_reason,
+            error=error,
+            usage=usage,
+            background=self.background,
+            meta=UNSET if meta is None else meta,
+        )
+
+
 class V2ClientProxy(BaseClientProxy):
     """Calls of an agent to a client of version 2."""
 
@@ -56,7 +95,7 @@ class V2ClientProxy(BaseClientProxy):
     ) -> None:
         super().__init__(connection, info, features, gate)
         self._ids: dict[str, MessageIds] = {}
-        self._work: dict[str, StateTracker] = {}
+        self._work: dict[str, _StateTracker] = {}
 
     def update(self, session_id: str, update: Update) -> Coroutine[Any, Any, None]:
         if isinstance(update, ModeUpdate) or (isinstance(update, SettingsUpdate) and not update.settings):
@@ -72,7 +111,7 @@ class V2ClientProxy(BaseClientProxy):
         return self._notify(v2.SESSION_UPDATE, wire)
 
     def replayed(self, updates: AsyncIterator[Update]) -> AsyncIterator[Update]:
-        return in_whole_messages(updates)
+        return _in_whole_messages(updates)
 
     def opened(self, session_id: str) -> None:
         """The session is open, and does nothing yet."""
@@ -85,8 +124,8 @@ class V2ClientProxy(BaseClientProxy):
 
     # --- what the session is doing
 
-    def _work_of(self, session_id: str) -> StateTracker:
-        return self._work.setdefault(session_id, StateTracker())
+    def _work_of(self, session_id: str) -> _StateTracker:
+        return self._work.setdefault(session_id, _StateTracker())
 
     def state_of(self, session_id: str) -> v2.WorkState | None:
         """What the session is doing, if it is open here."""
@@ -149,15 +188,11 @@ class V2ClientProxy(BaseClientProxy):
             session_id=session_id,
             title=tool.title if isinstance(tool.title, str) else "May this be done?",
             subject=permission_subject(tool),
-            options=[
-                v2.PermissionOption(option_id=option.option_id, name=option.name, kind=option.kind, meta=option.meta)
-                for option in options
-            ],
+            options=self._options_to_wire(options),
             meta=meta,
         )
         async with self._waiting_for_the_user(session_id):
-            outcome = (await self._request(v2.SESSION_REQUEST_PERMISSION, request)).outcome
-        return outcome.option_id if isinstance(outcome, v2.SelectedPermissionOutcome) else None
+            return await self._request_permission(request)
 
     async def elicit(self, question: Elicitation) -> ElicitationAnswer:
         async with self._waiting_for_the_user(question.session_id):
@@ -199,3 +234,35 @@ class V2ClientProxy(BaseClientProxy):
 
     def _refuse(self, what: str) -> NoReturn:
         raise MethodNotFound(f"clients of version 2 have no {what} for agents")
+
+
+async def _in_whole_messages(updates: AsyncIterator[Update]) -> AsyncIterator[Update]:
+    """The same updates, with the pieces of a message put together; what is said of it after something else stays so."""
+    pieces: list[MessageChunk] = []
+    begun: set[tuple[Role, str]] = set()
+    async for update in updates:
+        if pieces and not _goes_on(pieces[0], update):
+            yield _whole(pieces)
+            pieces = []
+        if isinstance(update, MessageChunk) and update.message_id is not None:
+            name = (update.role, update.message_id)
+            if pieces or name not in begun:
+                begun.add(name)
+                pieces.append(update)
+                continue
+        yield update
+    if pieces:
+        yield _whole(pieces)
+
+
+def _goes_on(first: MessageChunk, update: Update) -> bool:
+    return isinstance(update, MessageChunk) and (update.role, update.message_id) == (first.role, first.message_id)
+
+
+def _whole(pieces: list[MessageChunk]) -> Update:
+    first = pieces[0]
+    content: list[Content] = [piece.content for piece in pieces]
+    meta: JsonObject = {}
+    for piece in pieces:
+        meta |= piece.meta if isinstance(piece.meta, dict) else {}
+    return MessageUpdate(role=first.role, message_id=first.message_id or "", content=content, meta=meta or UNSET)

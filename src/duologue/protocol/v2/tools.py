@@ -14,7 +14,6 @@ from duologue.schema import v2
 
 __all__ = [
     "permission_subject",
-    "permission_tool",
     "permission_tool_from_wire",
     "tool_content_from_wire",
     "tool_content_to_wire",
@@ -68,14 +67,9 @@ def tool_content_from_wire(chunk: v2.ToolCallContentChunk) -> u.ToolContentChunk
 # --- permission
 
 
-def permission_tool(update: u.ToolCallUpdate) -> v2.PermissionToolCall:
-    """The tool call a permission request is about."""
-    return v2.PermissionToolCall(**_fields(update))
-
-
 def permission_subject(update: u.ToolCallUpdate) -> v2.ToolCallPermissionSubject:
     """What a permission request is about, as it is written."""
-    return v2.ToolCallPermissionSubject(tool_call=permission_tool(update))
+    return v2.ToolCallPermissionSubject(tool_call=v2.PermissionToolCall(**_fields(update)))
 
 
 def permission_tool_from_wire(request: v2.RequestPermissionRequest) -> u.ToolCallUpdate:

@@ -6,14 +6,20 @@ id of its message; `MessageIds` gives one to those that have none.
 
 from __future__ import annotations
 
-from msgspec import UNSET, UnsetType, structs
+from msgspec import UNSET, UnsetType, structs, to_builtins
 
 from duologue.conversation import updates as u
 from duologue.protocol.shared.fields import convert_fields
-from duologue.protocol.shared.updates import UpdateConverter, meta_from_wire, meta_to_wire, patch
+from duologue.protocol.shared.updates import (
+    UpdateConverter,
+    meta_from_wire,
+    meta_to_wire,
+    patch,
+    plan_content_to_wire,
+    plan_from_wire,
+)
 from duologue.protocol.v2 import content, settings
 from duologue.protocol.v2.content import blocks_from_wire, blocks_to_wire, from_wire, to_wire
-from duologue.protocol.v2.plans import NAMELESS, commands_from_wire, commands_to_wire, plan_from_wire, plan_to_wire
 from duologue.protocol.v2.state_updates import (
     output_from_wire,
     output_to_wire,
@@ -23,9 +29,6 @@ from duologue.protocol.v2.state_updates import (
     terminal_to_wire,
 )
 from duologue.protocol.v2.tools import (
-    permission_subject,
-    permission_tool,
-    permission_tool_from_wire,
     tool_content_from_wire,
     tool_content_to_wire,
     tool_from_wire,
@@ -34,17 +37,12 @@ from duologue.protocol.v2.tools import (
 from duologue.schema import v2
 from duologue.schema.base import Other
 
-__all__ = [
-    "commands_from_wire",
-    "commands_to_wire",
-    "permission_subject",
-    "permission_tool",
-    "permission_tool_from_wire",
-    "update_from_wire",
-    "update_to_wire",
-]
+__all__ = ["commands_from_wire", "commands_to_wire", "update_from_wire", "update_to_wire"]
 
 _common = UpdateConverter(v2, content, settings)
+
+NAMELESS = "plan"
+"""The id of the plan that has none: version 2 requires one."""
 
 _CHUNKS: dict[str, type[v2.UserMessageChunk | v2.AgentMessageChunk | v2.AgentThoughtChunk]] = {
     "user": v2.UserMessageChunk,
@@ -99,7 +97,7 @@ def _rarer_to_wire(update: u.Update) -> v2.SessionUpdate:
     meta = meta_to_wire(update.meta)
     match update:
         case u.PlanUpdate():
-            return plan_to_wire(update)
+            return _plan_to_wire(update)
         case u.CommandsUpdate():
             return v2.AvailableCommandsUpdate(available_commands=commands_to_wire(update.commands), meta=meta)
         case u.InfoUpdate():
@@ -151,7 +149,7 @@ def update_from_wire(update: v2.SessionUpdate) -> u.Update:
 def _rarer_from_wire(update: v2.SessionUpdate) -> u.Update:
     match update:
         case v2.PlanUpdate():
-            return plan_from_wire(update)
+            return _plan_from_wire(update)
         case v2.PlanRemoved(plan_id=plan_id) if plan_id == NAMELESS:
             return u.PlanUpdate(entries=[], meta=meta_from_wire(update.meta))
         case v2.AvailableCommandsUpdate():
@@ -198,3 +196,47 @@ def _usage_from_wire(update: v2.UsageUpdate) -> u.UsageUpdate:
         currency=cost.currency if isinstance(cost, v2.Cost) else None,
         meta=meta_from_wire(update.meta),
     )
+
+
+# --- plans and commands
+
+
+def _plan_to_wire(update: u.PlanUpdate) -> v2.PlanUpdate:
+    """Write a plan."""
+    plan_id = NAMELESS if update.plan_id is None else update.plan_id
+    return v2.PlanUpdate(plan=plan_content_to_wire(v2, update, plan_id), meta=meta_to_wire(update.meta))
+
+
+def _plan_from_wire(update: v2.PlanUpdate) -> u.PlanUpdate:
+    """Read a plan."""
+    plan = plan_from_wire(v2, update)
+    is_nameless = isinstance(update.plan, v2.PlanItems) and plan.plan_id == NAMELESS
+    return structs.replace(plan, plan_id=None) if is_nameless else plan
+
+
+def commands_to_wire(commands: list[u.AvailableCommand]) -> list[v2.AvailableCommand]:
+    """The commands on offer, as they are written."""
+    return [_command_to_wire(command) for command in commands]
+
+
+def commands_from_wire(commands: list[v2.AvailableCommand]) -> list[u.AvailableCommand]:
+    """The commands on offer, as they were read."""
+    return [_command_from_wire(command) for command in commands]
+
+
+def _command_to_wire(command: u.AvailableCommand) -> v2.AvailableCommand:
+    if command.other is not None:
+        return Other(command.other.get("type"), command.other)
+    hint = None if command.hint is None else v2.TextCommandInput(hint=command.hint)
+    return v2.Command(name=command.name, description=command.description, input=hint, meta=command.meta)
+
+
+def _command_from_wire(command: v2.AvailableCommand) -> u.AvailableCommand:
+    if isinstance(command, Other):
+        return u.AvailableCommand(str(command["name"]), str(command["description"]), other=dict(command))
+    if isinstance(command.input, Other):
+        return u.AvailableCommand(
+            command.name, command.description, meta=command.meta, other=dict(to_builtins(command))
+        )
+    hint = None if command.input is None else command.input.hint
+    return u.AvailableCommand(command.name, command.description, hint, command.meta)
