@@ -1,33 +1,45 @@
-"""The agent as a client reaches it, less what differs between versions."""
+"""The agent as a client reaches it, apart from what differs between versions."""
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, ClassVar, TypeVar, cast
 
-from duologue.conversation.content import JsonObject
-from duologue.conversation.session_setup import SessionInfo, SessionParams
+from duologue.conversation.content import Content, JsonObject
+from duologue.conversation.session_setup import Implementation, SessionInfo, SessionParams
 from duologue.conversation.settings import ConfigOption
 from duologue.errors import MethodNotFound
 from duologue.protocol.feature_filter import FeatureFilter
-from duologue.protocol.interfaces import AgentProxy
 from duologue.protocol.meta import current_attachment, with_attachment
 from duologue.protocol.shared.fields import convert_fields
 from duologue.protocol.shared.session_setup import session_info_from_wire, session_params_to_wire
-from duologue.protocol.values import Account, AuthStatus, Provider, SessionOpened
+from duologue.protocol.values import (
+    Account,
+    AuthStatus,
+    ClientCapabilities,
+    InitializeResult,
+    PromptResult,
+    Provider,
+    SessionOpened,
+)
 from duologue.runtime.connection import Connection
 from duologue.schema.base import Method, Notification
 
-__all__ = ["BaseAgentProxy", "status_from_wire"]
+__all__ = ["AgentProxy", "status_from_wire"]
 
 P = TypeVar("P")
 R = TypeVar("R")
 
 
-class BaseAgentProxy(AgentProxy):
-    """Calls of a client to its agent."""
+class AgentProxy(ABC):
+    """The agent as the client sees it. A call fails with a `RequestError` if the agent answers with an error.
 
+    Attributes:
+        version: The version of the protocol in use.
+    """
+
+    version: int
     schema: ClassVar[Any]
     """The package of this version's shapes. Those used here have the same fields in every version."""
     content: ClassVar[Any]
@@ -42,6 +54,7 @@ class BaseAgentProxy(AgentProxy):
         self._gate = gate
 
     def allows(self, feature: str) -> bool:
+        """Return True if this feature is stable in this version or switched on; see `protocol.feature_filter`."""
         return self._gate.allows(feature)
 
     async def _request(
@@ -75,7 +88,22 @@ class BaseAgentProxy(AgentProxy):
     async def _ask(self, method: Method[Any, Any], params: Any) -> Any:
         return await self._request(method, params)
 
+    @abstractmethod
+    async def initialize(self, info: Implementation, features: ClientCapabilities) -> InitializeResult:
+        """Initialize the connection with the client's implementation and capabilities.
+
+        Raises:
+            DowngradeRequired: The agent answered in an older version.
+            ProtocolViolation: The agent answered in a version that is not supported here.
+        """
+
     # --- authentication
+
+    @abstractmethod
+    async def login(self, method_id: str) -> None: ...
+
+    @abstractmethod
+    async def logout(self) -> None: ...
 
     async def login_status(self) -> AuthStatus:
         return status_from_wire(await self._ask(self.schema.AUTH_STATUS, self.schema.AuthStatusRequest()))
@@ -85,8 +113,23 @@ class BaseAgentProxy(AgentProxy):
     async def new_session(
         self, setup: SessionParams, arrived: Callable[[SessionOpened], None], late: Callable[[SessionOpened], object]
     ) -> SessionOpened:
+        """Open a session.
+
+        Args:
+            setup: What the session is opened with.
+            arrived: Called when the session's id is known, before any update of it is handled.
+            late: Called with a session that was opened although the wait for it was cancelled.
+        """
         request = self.schema.NewSessionRequest(**self._setup_fields(setup))
         return await self._open(self.new_method, request, arrived, late)
+
+    @abstractmethod
+    async def load_session(self, session_id: str, setup: SessionParams) -> SessionOpened:
+        """Open an earlier session; the agent sends all its updates again first."""
+
+    @abstractmethod
+    async def resume_session(self, session_id: str, setup: SessionParams) -> SessionOpened:
+        """Open an earlier session without a replay of its updates."""
 
     async def fork_session(
         self,
@@ -125,7 +168,7 @@ class BaseAgentProxy(AgentProxy):
     def _opened(self, answer: Any, session_id: str = "") -> SessionOpened:
         """Read an answer that opens a session; the id is in `answer` unless the request named it."""
 
-    def _on_opened(self, opened: SessionOpened) -> None:
+    def _on_opened(self, opened: SessionOpened) -> None:  # noqa: B027 - not every version has something to note
         """Note a session before any update of it is handled."""
 
     async def list_sessions(
@@ -156,12 +199,23 @@ class BaseAgentProxy(AgentProxy):
         request = self.schema.SetSessionTitleRequest(session_id=session_id, title=title)
         return str((await self._ask(self.schema.SESSION_SET_TITLE, request)).title)
 
+    # --- settings
+
     async def set_setting(self, session_id: str, setting_id: str, value: str | bool) -> list[ConfigOption]:
         schema = self.schema
         kind = schema.SetSessionConfigOptionBoolean if isinstance(value, bool) else schema.SetSessionConfigOptionId
         request = kind(session_id=session_id, config_id=setting_id, value=value)
         answer = await self._ask(schema.SESSION_SET_CONFIG_OPTION, request)
         return [self.settings.config_option_from_wire(option) for option in answer.config_options]
+
+    # --- the turn
+
+    @abstractmethod
+    async def prompt(self, session_id: str, prompt: list[Content], meta: JsonObject | None) -> PromptResult:
+        """Send a prompt, and wait until the turn has ended and all its updates have been handled."""
+
+    @abstractmethod
+    async def cancel(self, session_id: str) -> None: ...
 
     # --- what only some versions have
 

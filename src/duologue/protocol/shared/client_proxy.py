@@ -1,32 +1,49 @@
-"""The client as an agent reaches it, less what differs between versions."""
+"""The client as an agent reaches it, apart from what differs between versions."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import Any, ClassVar, TypeVar
 
 import msgspec
 
 from duologue.conversation.content import JsonObject
 from duologue.conversation.session_setup import Implementation
+from duologue.conversation.updates import ToolCallUpdate, Update
+from duologue.conversation.work_state import BackgroundWork
 from duologue.errors import MethodNotFound
 from duologue.protocol.feature_filter import FeatureFilter
-from duologue.protocol.interfaces import ClientProxy
 from duologue.protocol.meta import current_attachment, with_attachment
 from duologue.protocol.shared.fields import convert_fields
-from duologue.protocol.values import AuthStatus, ClientCapabilities, Elicitation, ElicitationAnswer, PermissionOption
+from duologue.protocol.values import (
+    AuthStatus,
+    ClientCapabilities,
+    Elicitation,
+    ElicitationAnswer,
+    PermissionOption,
+    TerminalExit,
+    TerminalOutputResult,
+)
 from duologue.runtime.connection import Connection
 from duologue.schema.base import Method, Notification
 from duologue.schema.codec import decode
 
-__all__ = ["BaseClientProxy", "auth_status_to_wire", "nothing"]
+__all__ = ["ClientProxy", "auth_status_to_wire", "nothing"]
 
 P = TypeVar("P")
 R = TypeVar("R")
 
 
-class BaseClientProxy(ClientProxy):
-    """Calls of an agent to its client. What the client did not advertise and what the gate closes is never sent."""
+NO_FILES = "this client has no files for agents; version 2 of the protocol removed them"
+NO_TERMINALS = "this client has no terminals for agents; version 2 of the protocol removed them"
+
+
+class ClientProxy(ABC):
+    """The client as the agent sees it. A call fails with a `RequestError` if the client answers with an error.
+
+    What the client did not advertise, and unstable features that are not switched on, are never sent.
+    """
 
     schema: ClassVar[Any]
     """The package of this version's shapes. Those used here have the same fields in every version."""
@@ -41,10 +58,12 @@ class BaseClientProxy(ClientProxy):
 
     @property
     def is_gone(self) -> bool:
+        """True if the connection to the client is closed."""
         return self._connection.is_closed
 
     @property
     def carries_mcp(self) -> bool:
+        """True if MCP over ACP is switched on, so that `mcp_message` may be called."""
         return self._gate.serves(self.schema.MCP_MESSAGE)
 
     async def _request(self, method: Method[P, R], params: P, late: Callable[[R], object] | None = None) -> R:
@@ -64,6 +83,28 @@ class BaseClientProxy(ClientProxy):
         """Send what is known to be stable."""
         attached = current_attachment()
         return self._connection.notify(notification, params if attached is None else with_attachment(params, attached))
+
+    # --- updates
+
+    @abstractmethod
+    def update(self, session_id: str, update: Update) -> Coroutine[Any, Any, None]:
+        """Send an update; one that the client does not support (notices, compaction, …) is left out."""
+
+    def replayed(self, updates: AsyncIterator[Update]) -> AsyncIterator[Update]:
+        """Return the earlier updates of a session in the form in which this client expects them."""
+        return updates
+
+    @abstractmethod
+    async def work_in_background(self, session_id: str, work: list[BackgroundWork]) -> None:
+        """Send all background work of a session, where the protocol has a message for it."""
+
+    # --- requests to the user
+
+    @abstractmethod
+    async def ask_permission(
+        self, session_id: str, tool: ToolCallUpdate, options: list[PermissionOption], meta: JsonObject | None
+    ) -> str | None:
+        """Return the id of the option the user chose; None if the request was cancelled."""
 
     def _options_to_wire(self, options: list[PermissionOption]) -> list[Any]:
         return [convert_fields(option, self.schema.PermissionOption) for option in options]
@@ -108,6 +149,44 @@ class BaseClientProxy(ClientProxy):
         done = schema.CompleteElicitationNotification(elicitation_id=elicitation_id)
         await self._notify(schema.ELICITATION_COMPLETE, done)
 
+    # --- files and terminals of the client, which version 1 has
+
+    async def read_file(self, session_id: str, path: str, line: int | None, limit: int | None) -> str:
+        raise MethodNotFound(NO_FILES)
+
+    async def write_file(self, session_id: str, path: str, text: str) -> None:
+        raise MethodNotFound(NO_FILES)
+
+    async def create_terminal(
+        self,
+        session_id: str,
+        command: str,
+        args: list[str],
+        env: dict[str, str],
+        cwd: str | None,
+        limit: int | None,
+        late: Callable[[str], object] | None = None,
+    ) -> str:
+        """Return the id of a terminal that runs this command.
+
+        `late` is called with the id of one that was made although the wait for it was cancelled.
+        """
+        raise MethodNotFound(NO_TERMINALS)
+
+    async def terminal_output(self, session_id: str, terminal_id: str) -> TerminalOutputResult:
+        raise MethodNotFound(NO_TERMINALS)
+
+    async def wait_for_exit(self, session_id: str, terminal_id: str) -> TerminalExit:
+        raise MethodNotFound(NO_TERMINALS)
+
+    async def kill_terminal(self, session_id: str, terminal_id: str) -> None:
+        raise MethodNotFound(NO_TERMINALS)
+
+    async def release_terminal(self, session_id: str, terminal_id: str) -> None:
+        raise MethodNotFound(NO_TERMINALS)
+
+    # --- authentication, MCP, extensions
+
     async def tell_login_status(self, status: AuthStatus) -> None:
         schema = self.schema
         message = auth_status_to_wire(schema, status, schema.AuthStatusUpdateNotification)
@@ -121,6 +200,7 @@ class BaseClientProxy(ClientProxy):
         return builtins
 
     async def call_extension(self, name: str, params: Any, result: Any) -> Any:
+        """Call a custom method, whose name begins with an underscore; `result` is the type of its answer."""
         if not name.startswith("_"):
             raise MethodNotFound(f"custom methods begin with an underscore: {name}")
         method: Method[Any, Any] = Method(name, object, result, side="client")

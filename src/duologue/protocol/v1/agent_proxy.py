@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 from duologue.conversation.content import Content, JsonObject
 from duologue.conversation.session_setup import Implementation, SessionParams
 from duologue.errors import ProtocolViolation
-from duologue.protocol.shared.agent_proxy import BaseAgentProxy
+from duologue.protocol.shared.agent_proxy import AgentProxy
 from duologue.protocol.shared.session_setup import implementation_from_wire
 from duologue.protocol.shared.updates import token_usage_from_wire
 from duologue.protocol.v1 import content, settings
@@ -47,7 +47,7 @@ _LOAD = _opening(v1.SESSION_LOAD)
 _RESUME = _opening(v1.SESSION_RESUME)
 
 
-class V1AgentProxy(BaseAgentProxy):
+class V1AgentProxy(AgentProxy):
     """Calls of a client to an agent of version 1."""
 
     schema: ClassVar[Any] = v1

@@ -23,7 +23,7 @@ from duologue.conversation.updates import (
     Update,
 )
 from duologue.conversation.work_state import BackgroundWork
-from duologue.protocol.shared.client_proxy import BaseClientProxy
+from duologue.protocol.shared.client_proxy import ClientProxy
 from duologue.protocol.v1.updates import chunk_to_wire, permission_tool, update_to_wire
 from duologue.protocol.values import (
     PermissionOption,
@@ -35,7 +35,7 @@ from duologue.schema import v1
 __all__ = ["V1ClientProxy"]
 
 
-class V1ClientProxy(BaseClientProxy):
+class V1ClientProxy(ClientProxy):
     """Calls of an agent to a client of version 1."""
 
     schema: ClassVar[Any] = v1

@@ -13,7 +13,7 @@ from duologue.conversation.settings import ConfigOption
 from duologue.conversation.updates import StateUpdate
 from duologue.errors import DowngradeRequired, ProtocolViolation, error_for_code
 from duologue.protocol.feature_filter import FeatureFilter
-from duologue.protocol.shared.agent_proxy import BaseAgentProxy
+from duologue.protocol.shared.agent_proxy import AgentProxy
 from duologue.protocol.shared.session_setup import implementation_from_wire
 from duologue.protocol.v2 import content, settings
 from duologue.protocol.v2.session_setup import (
@@ -89,7 +89,7 @@ class _Turn:
             self.ended.set_result(update)
 
 
-class V2AgentProxy(BaseAgentProxy):
+class V2AgentProxy(AgentProxy):
     """Calls of a client to an agent of version 2."""
 
     schema: ClassVar[Any] = v2

@@ -5,9 +5,9 @@ Version 2 has no files and no terminals of the client; the agent's side falls ba
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncGenerator, AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
-from typing import Any, ClassVar, NoReturn
+from typing import Any, ClassVar
 
 from duologue.conversation.content import Content, JsonObject
 from duologue.conversation.message_ids import MessageIds
@@ -26,9 +26,9 @@ from duologue.conversation.updates import (
     Update,
 )
 from duologue.conversation.work_state import BackgroundWork, Failure, TokenUsage
-from duologue.errors import MethodNotFound, RequestError
+from duologue.errors import RequestError
 from duologue.protocol.feature_filter import FeatureFilter
-from duologue.protocol.shared.client_proxy import BaseClientProxy, nothing
+from duologue.protocol.shared.client_proxy import ClientProxy, nothing
 from duologue.protocol.v2.state_updates import state_to_wire
 from duologue.protocol.v2.tools import permission_subject
 from duologue.protocol.v2.updates import update_to_wire
@@ -38,8 +38,6 @@ from duologue.protocol.values import (
     ElicitationAnswer,
     PermissionOption,
     PromptResult,
-    TerminalExit,
-    TerminalOutputResult,
 )
 from duologue.runtime.connection import Connection
 from duologue.schema import v2
@@ -85,7 +83,7 @@ class _StateTracker:
         )
 
 
-class V2ClientProxy(BaseClientProxy):
+class V2ClientProxy(ClientProxy):
     """Calls of an agent to a client of version 2."""
 
     schema: ClassVar[Any] = v2
@@ -199,41 +197,6 @@ class V2ClientProxy(BaseClientProxy):
             answer = await super().elicit(question)
         known = answer.action in ("accept", "decline", "cancel")
         return answer if known else ElicitationAnswer(action="cancel", meta=answer.meta)
-
-    # --- what version 2 took away
-
-    async def read_file(self, session_id: str, path: str, line: int | None, limit: int | None) -> str:
-        self._refuse("files")
-
-    async def write_file(self, session_id: str, path: str, text: str) -> None:
-        self._refuse("files")
-
-    async def create_terminal(
-        self,
-        session_id: str,
-        command: str,
-        args: list[str],
-        env: dict[str, str],
-        cwd: str | None,
-        limit: int | None,
-        late: Callable[[str], object] | None = None,
-    ) -> str:
-        self._refuse("terminals")
-
-    async def terminal_output(self, session_id: str, terminal_id: str) -> TerminalOutputResult:
-        self._refuse("terminals")
-
-    async def wait_for_exit(self, session_id: str, terminal_id: str) -> TerminalExit:
-        self._refuse("terminals")
-
-    async def kill_terminal(self, session_id: str, terminal_id: str) -> None:
-        self._refuse("terminals")
-
-    async def release_terminal(self, session_id: str, terminal_id: str) -> None:
-        self._refuse("terminals")
-
-    def _refuse(self, what: str) -> NoReturn:
-        raise MethodNotFound(f"clients of version 2 have no {what} for agents")
 
 
 async def _in_whole_messages(updates: AsyncIterator[Update]) -> AsyncIterator[Update]:
