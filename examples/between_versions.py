@@ -18,7 +18,7 @@ async def answer(turn: Turn[Settings]) -> None:
 
 async def main() -> None:
     bridge = Bridge(lambda: ProcessTransport([sys.executable, __file__, "--serve"]), version=1, agent_version=2)
-    async with connect(bridge, protocol_versions=(1,)) as remote, remote.session(".") as session:
+    async with connect(bridge, protocol_versions=(1,)) as remote, remote.new_session(".") as session:
         print(f"version {remote.version}: {await session.ask('hello')}")
 
 

@@ -30,7 +30,7 @@ async def main() -> None:
     for versions in ((1,), (1, 2)):
         async with connect(agent, protocol_versions=versions) as remote:
             print(f"version {remote.version}:", end=" ")
-            async with remote.session(tempfile.gettempdir()) as session, session.prompt("hello") as turn:
+            async with remote.new_session(tempfile.gettempdir()) as session, session.prompt("hello") as turn:
                 async for event in turn:
                     match event:
                         case Text(text=text):

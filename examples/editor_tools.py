@@ -26,7 +26,7 @@ def unsaved_text(tab: str) -> str:
 async def main(place: Path) -> None:
     yes = Permissions(other="allow")  # this agent asks before it calls a tool
     async with connect([*AGENT, "--sessions", str(place)], tools=[open_tabs, unsaved_text], permissions=yes) as agent:
-        async with agent.session(place) as session:
+        async with agent.new_session(place) as session:
             # An agent with a model calls them by itself. The built-in one is told to.
             print(await session.ask("/mcp"))
             print(await session.ask('/mcp editor open_tabs {"order": "name"}'))

@@ -27,7 +27,7 @@ async def main(repo: Path) -> None:
         workspace=Workspace(repo),  # reads and writes cannot leave it
         terminals=Terminals(),
     ) as agent:
-        async with agent.session(repo) as session:
+        async with agent.new_session(repo) as session:
             for prompt in ("/plan", "/write notes.md Remember the bread."):
                 async with session.prompt(prompt) as turn:
                     async for event in turn:  # leaving early cancels and waits for the end of the turn

@@ -17,7 +17,7 @@ async def main(url: str) -> None:
     try:
         async with connect(url, permissions=Permissions(read="allow"), workspace=Workspace(here)) as agent:
             print("reached:", agent.info.name if agent.info else "an agent without a name")
-            async with agent.session(here) as session, session.prompt("/tour") as turn:
+            async with agent.new_session(here) as session, session.prompt("/tour") as turn:
                 async for event in turn:  # a broken connection is only a pause
                     if isinstance(event, Text):
                         print(event.text, end="", flush=True)

@@ -24,7 +24,7 @@ async def main(place: str) -> None:
         restart=Restart(limit=3, within=60),
         stall_timeout=60,  # a turn without a sign of life is told after a minute, and given up after two
     ) as agent:
-        async with agent.session(place) as session:
+        async with agent.new_session(place) as session:
             print(await session.ask("/echo before"))
             try:
                 await session.ask("/crash 3")

@@ -11,7 +11,7 @@ from duologue.events import Text, ToolCall
 async def main() -> None:
     rules = Permissions(read="allow", edit="allow")
     async with connect(sys.argv[1:], permissions=rules, workspace=Workspace()) as agent:
-        async with agent.session(".") as session, session.prompt("clear the note") as turn:
+        async with agent.new_session(".") as session, session.prompt("clear the note") as turn:
             async for event in turn:
                 match event:
                     case Text(text=text):

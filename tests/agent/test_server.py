@@ -113,7 +113,7 @@ async def test_an_agent_speaks_the_dialect_of_its_clients_on_the_network_too() -
         for welcome in (await socket.initialize(), await poster.initialize()):
             assert (welcome["authenticationMethods"], "authMethods" in welcome) == ([], False)
         for url in (place.ws, place.http):
-            async with connect(url, token="secret", dialect="seed-004") as remote, remote.session("/") as session:
+            async with connect(url, token="secret", dialect="seed-004") as remote, remote.new_session("/") as session:
                 assert await session.ask("hello") == "hello"
 
 

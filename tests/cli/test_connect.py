@@ -174,7 +174,7 @@ async def test_an_editor_talks_through_both_programs_to_an_agent_as_if_it_had_st
         url = scheme + server.url.removeprefix("ws")
         command = [*PROGRAM, "connect", url]
         async with asyncio.timeout(20), connect(command, env=environment(tmp_path)) as agent:
-            async with agent.session(tmp_path) as session:
+            async with agent.new_session(tmp_path) as session:
                 assert "You said: through two programs" in await session.ask("/echo through two programs")
                 turn = await session.prompt("/stream 200")
                 assert turn.stop_reason == "end_turn"

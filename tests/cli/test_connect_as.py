@@ -25,7 +25,7 @@ async def test_an_editor_of_version_1_uses_an_agent_of_version_2(tmp_path: Path)
     async with (
         asyncio.timeout(30),
         connect(command, permissions=Permissions.allow_everything(), on_stderr=stderr.extend) as agent,
-        agent.session(tmp_path) as session,
+        agent.new_session(tmp_path) as session,
     ):
         turn = await session.prompt("run")
         (call,) = session.transcript.tool_calls
@@ -43,7 +43,7 @@ async def test_a_client_of_version_2_uses_an_agent_of_version_1(tmp_path: Path) 
         connect(
             [*PROGRAM, "connect", "--protocol", "v2", "--", *PROGRAM, "agent"], env=env, protocol_versions=(2,)
         ) as agent,
-        agent.session(tmp_path) as session,
+        agent.new_session(tmp_path) as session,
     ):
         turn = await session.prompt("/echo hello")
 
@@ -56,7 +56,7 @@ async def test_an_agent_that_ends_by_itself_is_told_to_the_editor_and_on_stderr(
     async with (
         asyncio.timeout(30),
         connect([*PROGRAM, "connect", "--protocol", "v1", "--", *NEWER], on_stderr=stderr.extend) as agent,
-        agent.session(tmp_path) as session,
+        agent.new_session(tmp_path) as session,
     ):
         with pytest.raises(InternalError, match=r"the agent is gone: .*3"):
             await session.prompt("die")
@@ -67,7 +67,10 @@ async def test_an_agent_that_ends_by_itself_is_told_to_the_editor_and_on_stderr(
 
 async def test_an_editor_that_leaves_takes_the_agent_with_it(tmp_path: Path) -> None:
     async with asyncio.timeout(30):
-        async with connect([*PROGRAM, "connect", "--protocol", "v1", "--", *NEWER]) as agent, agent.session(tmp_path):
+        async with (
+            connect([*PROGRAM, "connect", "--protocol", "v1", "--", *NEWER]) as agent,
+            agent.new_session(tmp_path),
+        ):
             running = descendants(os.getpid())
     assert len(running) >= 2
     assert [process for process in running if is_alive(process)] == []

@@ -101,7 +101,7 @@ async def test_a_relay_translates_in_both_directions(tmp_path: Path, dialect: Di
     async with (
         asyncio.timeout(30),
         connect(command, dialect=own, env=environment(tmp_path), permissions=Permissions.allow_everything()) as remote,
-        remote.session(tmp_path) as session,
+        remote.new_session(tmp_path) as session,
     ):
         turn = await session.prompt("/echo hello")
         assert "You said: hello" in turn.text
@@ -115,7 +115,7 @@ async def test_an_agent_of_a_dialect_is_served_to_todays_clients(tmp_path: Path)
         asyncio.timeout(60),
         served(tmp_path, *command) as server,
         connect(server.url) as remote,
-        remote.session(tmp_path) as session,
+        remote.new_session(tmp_path) as session,
     ):
         assert "You said: hello" in (await session.prompt("/echo hello")).text
 

@@ -66,7 +66,7 @@ def test_off_a_terminal_the_methods_are_listed_and_a_terminal_is_missed(tmp_path
     assert (refused.returncode, refused.stdout) == (7, "")
     assert "the agent wants a login first: who are you?\n  --login shell: Shell (in a terminal)\n" in refused.stderr
     assert (alone.returncode, alone.stdout) == (7, "")
-    assert "this login needs a terminal, and there is none here" in alone.stderr
+    assert "this login needs a terminal, and this process has none" in alone.stderr
     assert (by_key.returncode, by_key.stdout) == (0, "welcome")
 
 
@@ -89,4 +89,4 @@ def test_a_silent_agent_is_told_and_given_up(tmp_path: Path) -> None:
 
     assert ended.returncode == 6
     assert "no sign of life for 0.3 s\n" in ended.stderr
-    assert "no sign of life for 0.6 s; the turn was cancelled" in ended.stderr
+    assert "no activity for 0.6 s; the turn was cancelled" in ended.stderr

@@ -94,7 +94,7 @@ async def test_the_choice_may_take_its_time_and_return_the_method_itself(tmp_pat
 
 async def test_a_prompt_that_is_refused_is_sent_again_too(tmp_path: Path) -> None:
     agent = locked_in_memory(METHODS, "session/prompt")
-    async with asyncio.timeout(5), connect(agent, login="browser") as remote, remote.session(tmp_path) as session:
+    async with asyncio.timeout(5), connect(agent, login="browser") as remote, remote.new_session(tmp_path) as session:
         assert (await session.prompt("go")).stop_reason == "end_turn"
     assert len(agent.calls("session/prompt")) == 2
 
@@ -148,7 +148,7 @@ async def test_without_a_choice_the_error_says_which_ways_there_are(tmp_path: Pa
 async def test_a_login_without_a_way_to_log_in_says_so(tmp_path: Path) -> None:
     agent = locked_in_memory([])
     async with asyncio.timeout(5), connect(agent, login=lambda methods: pytest.fail("nothing to choose")) as remote:
-        with pytest.raises(AuthenticationRequired, match="names no way to log in"):
+        with pytest.raises(AuthenticationRequired, match="offers no login methods"):
             await remote.new_session(tmp_path)
 
 
@@ -243,9 +243,9 @@ async def test_a_session_that_cannot_be_reopened_after_a_login_is_lost(tmp_path:
 async def test_a_login_in_a_terminal_needs_a_program_to_run_there(tmp_path: Path) -> None:
     agent = locked_in_memory(METHODS)
     async with asyncio.timeout(5), connect(agent, login="shell") as remote:
-        with pytest.raises(AuthenticationRequired, match="needs a terminal that the agent's own program runs in"):
+        with pytest.raises(AuthenticationRequired, match="did not start the agent"):
             await remote.new_session(tmp_path)
-        with pytest.raises(InvalidParams, match="needs a terminal"):
+        with pytest.raises(InvalidParams, match="in a terminal"):
             await remote.login("shell")
     assert agent.calls("authenticate") == []
 
@@ -356,7 +356,7 @@ async def test_the_login_code_inside_a_session_demands_a_login_only_where_there_
         return error(-32000, "There is already an active prompt execution", data={"sessionId": "s1"})
 
     agent = ScriptedAgent(authMethods=methods, prompt=busy)
-    async with asyncio.timeout(5), connect(agent) as remote, remote.session(tmp_path) as session:
+    async with asyncio.timeout(5), connect(agent) as remote, remote.new_session(tmp_path) as session:
         with pytest.raises(RequestError, match="already an active prompt") as raised:
             await session.prompt("go")
         assert isinstance(raised.value, AuthenticationRequired) == bool(methods)

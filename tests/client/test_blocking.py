@@ -11,9 +11,6 @@ import pytest
 
 from duologue import sync
 from duologue.builtin.agent import builtin_agent
-from duologue.client.agent import RemoteAgent
-from duologue.client.session import ClientSession
-from duologue.client.turn import ClientTurn
 from duologue.errors import CommandNotFound, ConnectionLost, RequestError
 from duologue.events import Text
 from tests.client.processes import is_running
@@ -53,14 +50,6 @@ async def test_it_works_where_a_loop_is_already_running(tmp_path: Path) -> None:
 def test_an_agent_that_cannot_be_started_is_an_error_here() -> None:
     with pytest.raises(CommandNotFound), sync.connect("no-such-agent-anywhere"):
         pass
-
-
-ASYNC_ONLY = {
-    RemoteAgent: {"connection", "fork_session", "session"},
-    ClientSession: {"aclose", "is_cancelling", "is_reached", "last_message_text", "model_was_set"},
-    ClientTurn: set[str](),
-}
-"""What the parts of the client use among themselves, and what has another name here."""
 
 
 INTERRUPTED = """
@@ -126,22 +115,8 @@ def test_how_a_turn_failed_and_how_a_session_stands_can_be_read(tmp_path: Path) 
             turn.wait()
         assert isinstance(turn.error, RequestError)
         assert turn.meta is None
-        assert (session.cwd, session.is_open, session.lost) == (tmp_path, True, None)
+        assert (session.cwd, session.is_open, session.lost_reason) == (tmp_path, True, None)
     assert not session.is_open
-
-
-@pytest.mark.parametrize(
-    ("original", "facade"),
-    [
-        (RemoteAgent, sync.BlockingAgent),
-        (ClientSession, sync.BlockingSession),
-        (ClientTurn, sync.BlockingTurn),
-    ],
-)
-def test_nothing_of_the_asynchronous_side_is_missing(original: type, facade: type) -> None:
-    public = {name for name in dir(original) if not name.startswith("_")}
-
-    assert public - set(dir(facade)) - ASYNC_ONLY[original] == set()
 
 
 def test_what_is_known_of_a_session_can_be_read(tmp_path: Path) -> None:
@@ -152,8 +127,8 @@ def test_what_is_known_of_a_session_can_be_read(tmp_path: Path) -> None:
             turn = session.prompt("/search word").wait()
             assert turn.is_over
             assert (session.is_busy, session.state, session.background) == (False, "idle", [])
-            assert session.following is not None
-            assert session.following.path.endswith("a.txt")
+            assert session.location is not None
+            assert session.location.path.endswith("a.txt")
             assert "search" in [command.name for command in session.commands]
             session.prompt("/background 1").wait()
             assert isinstance(next(event for event in heard if "between turns" in getattr(event, "text", "")), Text)

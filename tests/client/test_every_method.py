@@ -133,7 +133,7 @@ async def test_a_client_can_ask_for_everything_an_agent_offers(tmp_path: Path, m
 
 async def test_a_client_tells_an_agent_to_stop(tmp_path: Path) -> None:
     agent = ScriptedAgent()
-    async with asyncio.timeout(5), connect(agent, unstable=True) as remote, remote.session(tmp_path) as session:
+    async with asyncio.timeout(5), connect(agent, unstable=True) as remote, remote.new_session(tmp_path) as session:
         await session.cancel()
         assert await agent.until("session/cancel") == {"sessionId": "s1"}
 
@@ -177,7 +177,7 @@ async def test_a_client_answers_everything_an_agent_may_ask(tmp_path: Path, meth
         connect(
             agent, permissions=allowed, workspace=Workspace(), terminals=Terminals(grace=0.5), on_elicit=agree
         ) as remote,
-        remote.session(tmp_path),
+        remote.new_session(tmp_path),
     ):
         made = await agent.ask("terminal/create", {"sessionId": "s1", "command": "sleep", "args": ["1000"]})
         names = {"{place}": str(tmp_path), "{terminal}": made["result"]["terminalId"]}
@@ -267,7 +267,7 @@ async def test_every_update_is_an_event_with_its_frame(tmp_path: Path, tag: str)
         return result(stopReason="end_turn")
 
     agent = ScriptedAgent(prompt=tell)
-    async with asyncio.timeout(5), connect(agent, unstable=True) as remote, remote.session(tmp_path) as session:
+    async with asyncio.timeout(5), connect(agent, unstable=True) as remote, remote.new_session(tmp_path) as session:
         async with session.prompt("go") as turn:
             seen = [event async for event in turn]
     assert type(seen[0]) is UPDATES[tag]

@@ -59,8 +59,8 @@ async def test_two_connections_that_share_a_table_hear_each_its_own_agent(tmp_pa
         asyncio.timeout(5),
         connect(agents[0], handlers=table) as first,
         connect(agents[1], handlers=table) as second,
-        first.session(tmp_path) as of_first,
-        second.session(tmp_path) as of_second,
+        first.new_session(tmp_path) as of_first,
+        second.new_session(tmp_path) as of_second,
     ):
         assert [await of_first.ask("?"), await of_second.ask("?")] == ["one", "two"]
         assert [(await agent.ask("_name", {}))["result"] for agent in agents] == [{"name": "before"}] * 2
@@ -108,6 +108,6 @@ async def test_custom_capabilities_are_advertised_and_read_at_both_ends(version:
 
     async with asyncio.timeout(10), connect(agent, protocol_versions=(version,), meta=ours) as remote:
         assert (remote.version, remote.capabilities.meta) == (version, theirs)
-        async with remote.session(tmp_path) as session:
+        async with remote.new_session(tmp_path) as session:
             await session.prompt("go")
     assert seen == [ours]

@@ -76,7 +76,7 @@ async def test_what_was_not_announced_is_not_done(tmp_path: Path, method: str, p
     filled = {name: _filled(value, tmp_path) for name, value in params.items()}
     agent = ScriptedAgent()
     allowed = Permissions(read="allow", edit="allow", execute={"*": "allow"})
-    async with asyncio.timeout(5), connect(agent, permissions=allowed) as remote, remote.session(tmp_path):
+    async with asyncio.timeout(5), connect(agent, permissions=allowed) as remote, remote.new_session(tmp_path):
         answer = await agent.ask(method, {"sessionId": "s1", **filled})
     assert answer["error"]["code"] == -32601
     assert files_in(tmp_path) == []
@@ -92,7 +92,7 @@ async def test_a_workspace_that_is_only_read_announces_no_writing_and_does_none(
     async with (
         asyncio.timeout(5),
         connect(agent, workspace=workspace, permissions=Permissions(edit="allow")) as remote,
-        remote.session(tmp_path),
+        remote.new_session(tmp_path),
     ):
         write = {"sessionId": "s1", "path": str(tmp_path / "new"), "content": "x"}
         answer = await agent.ask("fs/write_text_file", write)
@@ -161,7 +161,7 @@ async def test_an_agent_lost_in_a_turn_fails_it_and_takes_its_terminals_along(tm
     async with (
         asyncio.timeout(10),
         connect(agent, permissions=rules, terminals=Terminals(grace=0.5)) as remote,
-        remote.session(tmp_path) as session,
+        remote.new_session(tmp_path) as session,
     ):
         listening = asyncio.ensure_future(all_of(session))
         with pytest.raises(ConnectionLost):
@@ -194,7 +194,7 @@ async def test_what_comes_after_the_answer_is_delivered_and_flagged(tmp_path: Pa
         return result(stopReason="end_turn")
 
     agent = ScriptedAgent(prompt=answer_first)
-    async with asyncio.timeout(5), connect(agent) as remote, remote.session(tmp_path) as session:
+    async with asyncio.timeout(5), connect(agent) as remote, remote.new_session(tmp_path) as session:
         events: list[Event] = []
         everything = asyncio.Event()
 
@@ -224,7 +224,7 @@ async def test_what_comes_after_the_answer_is_delivered_and_flagged(tmp_path: Pa
 @pytest.mark.fault("ORD-06")
 async def test_updates_for_sessions_nobody_knows_are_counted_and_change_nothing(tmp_path: Path) -> None:
     agent = ScriptedAgent({"sessionCapabilities": {"close": {}}})
-    async with asyncio.timeout(5), connect(agent) as remote, remote.session(tmp_path) as session:
+    async with asyncio.timeout(5), connect(agent) as remote, remote.new_session(tmp_path) as session:
         closed = await remote.new_session(tmp_path)
         await closed.aclose()
         for session_id in ("never", closed.id, ""):
@@ -255,7 +255,7 @@ async def test_a_load_that_fails_half_way_leaves_nothing_behind(tmp_path: Path) 
     agent.answers["session/load"] = load
     async with asyncio.timeout(5), connect(agent) as remote:
         shown: list[ClientSession] = []
-        remote._on_session = shown.append
+        remote.on_session = shown.append
         with pytest.raises(RequestError, match="the disk is full"):
             await remote.load_session("old", tmp_path)
         assert remote._request_handler.sessions == {}
@@ -296,7 +296,7 @@ async def test_cancelling_answers_every_open_question_and_those_still_on_their_w
     outcomes: list[Json] = []
     agent = ScriptedAgent(prompt=ask_thrice)
     rules = Permissions(on_request=think_about_it, max_concurrent=2)
-    async with asyncio.timeout(5), connect(agent, permissions=rules) as remote, remote.session(tmp_path) as session:
+    async with asyncio.timeout(5), connect(agent, permissions=rules) as remote, remote.new_session(tmp_path) as session:
         running = asyncio.ensure_future(_finished(session.prompt("go")))
         await both.wait()
         await session.cancel()
@@ -351,7 +351,7 @@ async def test_a_withdrawn_wait_ends_and_the_command_goes_on(tmp_path: Path) -> 
     async with (
         asyncio.timeout(10),
         connect(agent, permissions=rules, terminals=Terminals(grace=0.5)) as remote,
-        remote.session(tmp_path),
+        remote.new_session(tmp_path),
     ):
         made = await agent.ask("terminal/create", {"sessionId": "s1", "command": "sleep", "args": ["60"]})
         terminal = {"sessionId": "s1", "terminalId": made["result"]["terminalId"]}
@@ -373,7 +373,7 @@ async def test_a_turn_the_agent_does_not_end_is_given_up_and_what_follows_is_lat
 
     ended = asyncio.Event()
     agent = ScriptedAgent(prompt=go_on)
-    async with asyncio.timeout(5), connect(agent) as remote, remote.session(tmp_path) as session:
+    async with asyncio.timeout(5), connect(agent) as remote, remote.new_session(tmp_path) as session:
         assert remote._cancel_timeout == 10
         remote._cancel_timeout = 0.05
         async with session.prompt("go") as turn:
@@ -397,7 +397,7 @@ async def test_cancelling_a_session_withdraws_the_prompts_that_wait(tmp_path: Pa
         return result(stopReason="cancelled")
 
     agent = ScriptedAgent(prompt=work)
-    async with asyncio.timeout(5), connect(agent) as remote, remote.session(tmp_path) as session:
+    async with asyncio.timeout(5), connect(agent) as remote, remote.new_session(tmp_path) as session:
         turns = [asyncio.ensure_future(_finished(session.prompt(f"number {number}"))) for number in range(4)]
         await agent.until("session/prompt")
         # Leaving one that waits says nothing to the agent.

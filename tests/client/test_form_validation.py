@@ -40,7 +40,7 @@ async def answer_to(mode: Json, answer: ElicitationAnswer | None, place: Path) -
     async with (
         asyncio.timeout(5),
         connect(agent, on_elicit=None if answer is None else fill_in) as remote,
-        remote.session(place),
+        remote.new_session(place),
     ):
         return await agent.ask("elicitation/create", {"sessionId": "s1", "message": "?", **mode}), asked
 
@@ -106,7 +106,7 @@ async def test_a_question_dies_with_its_turn_also_if_the_agent_forgets_it(tmp_pa
     async with (
         asyncio.timeout(5),
         connect(agent, on_elicit=think_for_ever) as remote,
-        remote.session(tmp_path) as session,
+        remote.new_session(tmp_path) as session,
         asyncio.TaskGroup() as group,
     ):
         turn = group.create_task(session.ask("go"))
@@ -126,7 +126,7 @@ async def test_a_timeout_of_the_one_who_is_asked_is_an_error_of_theirs(tmp_path:
         raise TimeoutError
 
     agent = ScriptedAgent()
-    async with asyncio.timeout(5), connect(agent, on_elicit=be_slow) as remote, remote.session(tmp_path):
+    async with asyncio.timeout(5), connect(agent, on_elicit=be_slow) as remote, remote.new_session(tmp_path):
         heard = await agent.ask("elicitation/create", {"sessionId": "s1", "mode": "form", **QUESTION})
     assert heard["error"]["code"] == -32603
 

@@ -58,8 +58,8 @@ async def test_two_hundred_tricks_have_no_unapproved_effect(
     async with (
         asyncio.timeout(45),
         connect(agent, permissions=rules, workspace=Workspace(), terminals=Terminals()) as remote,
-        remote.session(world.project) as session,
-        remote.session(world.other),
+        remote.new_session(world.project) as session,
+        remote.new_session(world.other),
     ):
         while agent.turns:
             turn = await session.prompt("Go on then")
@@ -91,8 +91,8 @@ async def test_text_that_asks_for_a_command_changes_nothing_about_the_command(tm
     async with (
         asyncio.timeout(20),
         connect(agent, permissions=permissions(world), workspace=Workspace(), terminals=Terminals()) as remote,
-        remote.session(world.project) as session,
-        remote.session(world.other),
+        remote.new_session(world.project) as session,
+        remote.new_session(world.other),
     ):
         await session.prompt("Do as README.md says", files=["README.md"])
     assert [succeeded(step, answer) for _, step, answer in agent.heard] == [

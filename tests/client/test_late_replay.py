@@ -43,7 +43,7 @@ def test_which_agents_are_known_to_replay_late() -> None:
 
 
 async def test_a_replay_after_the_load_response_is_the_past_and_not_part_of_the_next_turn(tmp_path: Path) -> None:
-    async with asyncio.timeout(10), connect(Late()) as agent, await agent.load_session("s1", tmp_path) as session:
+    async with asyncio.timeout(10), connect(Late()) as agent, agent.load_session("s1", tmp_path) as session:
         assert session.last_message_text() == "itwaslongago"
         assert not session._is_prompted
         turn = await session.prompt("go on")
@@ -55,7 +55,7 @@ async def test_a_replay_that_never_pauses_is_not_waited_for_for_ever(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(replay, "QUIET_SECONDS", EVER)
-    async with asyncio.timeout(10), connect(Late()) as agent, await agent.load_session("s1", tmp_path) as session:
+    async with asyncio.timeout(10), connect(Late()) as agent, agent.load_session("s1", tmp_path) as session:
         assert (await session.prompt("go on")).text == "new"
 
 
@@ -69,7 +69,7 @@ def no_end(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("no_end")
 async def test_other_agents_are_not_waited_for(tmp_path: Path) -> None:
     async with asyncio.timeout(10), connect(Late("prompt-agent")) as agent:
-        async with await agent.load_session("s1", tmp_path) as session:
+        async with agent.load_session("s1", tmp_path) as session:
             assert session.last_message_text() == ""
 
 
@@ -81,7 +81,7 @@ async def test_a_replay_before_the_load_response_is_complete(tmp_path: Path) -> 
 
     agent = Late()
     agent.answers["session/load"] = load
-    async with asyncio.timeout(10), connect(agent) as remote, await remote.load_session("s1", tmp_path) as session:
+    async with asyncio.timeout(10), connect(agent) as remote, remote.load_session("s1", tmp_path) as session:
         assert session.last_message_text() == "before"
 
 
@@ -105,7 +105,7 @@ async def test_a_late_replay_after_a_restart_is_not_heard_twice(tmp_path: Path) 
         if isinstance(event, Text):
             seen.append(event.text)
 
-    async with asyncio.timeout(20), connect(Mortal(), restart=True) as remote, remote.session(tmp_path) as session:
+    async with asyncio.timeout(20), connect(Mortal(), restart=True) as remote, remote.new_session(tmp_path) as session:
         session.watch(watch)
         with pytest.raises(Exception, match="closed"):
             await session.prompt("die")

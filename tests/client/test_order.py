@@ -50,7 +50,7 @@ async def talking_to(
     agent = ScriptedAgent(prompt=prompt) if version == 1 else WireAgent(prompted)
     async with asyncio.timeout(30), connect(agent, protocol_versions=(1, 2), **options) as remote:
         assert remote.version == version
-        async with remote.session(tmp_path) as session:
+        async with remote.new_session(tmp_path) as session:
             yield session, agent
 
 
@@ -459,7 +459,7 @@ async def test_a_request_before_its_session_is_open_is_answered_at_once(tmp_path
         asyncio.timeout(30),
         connect(agent, permissions=Permissions(on_request=allow), workspace=Workspace()) as r,
     ):
-        async with r.session(tmp_path) as session:
+        async with r.new_session(tmp_path) as session:
             await session.prompt("go")
             assert [call.tool_call_id for call in session.transcript.tool_calls] == ["t"]
 
@@ -483,5 +483,5 @@ async def test_a_question_during_a_load_is_judged_after_the_replay_before_it(tmp
     agent = ScriptedAgent({"loadSession": True})
     agent.answers["session/load"] = load
     async with asyncio.timeout(30), connect(agent, permissions=Permissions(on_request=see)) as remote:
-        async with await remote.load_session("s1", tmp_path):
+        async with remote.load_session("s1", tmp_path):
             assert seen == ["execute"]

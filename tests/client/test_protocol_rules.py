@@ -16,7 +16,7 @@ from duologue.client.agent import RemoteAgent
 from duologue.client.connect import connect
 from duologue.client.permissions.policy import PermissionRequest, Permissions
 from duologue.conversation.content import ResourceLink
-from duologue.conversation.session_setup import HttpMcpServer, SseMcpServer, StdioMcpServer
+from duologue.conversation.session_setup import HttpMcpServer, McpServer, SseMcpServer, StdioMcpServer
 from duologue.errors import AuthenticationRequired, InvalidParams, MethodNotFound, ProtocolViolation, ResourceNotFound
 from duologue.events import Event, ToolCall
 from tests.client.scripted_agent import ALL_OPTIONS, Json, ScriptedAgent, error, result, said
@@ -58,7 +58,7 @@ async def test_an_agent_reads_nothing_but_the_protocol(tmp_path: Path) -> None:
     async with (
         asyncio.timeout(20),
         connect(["sh", "-c", f"tee {shlex.quote(str(heard))} | {builtin}"]) as remote,
-        remote.session(tmp_path) as session,
+        remote.new_session(tmp_path) as session,
     ):
         print("what our own program prints")
         await session.prompt("/echo two\nlines, \u2028 and \U0001f9e8")
@@ -99,7 +99,7 @@ async def test_nothing_is_asked_of_an_agent_that_it_never_offered(
 async def test_a_session_is_closed_at_the_agent_only_where_that_is_offered(tmp_path: Path) -> None:
     for capabilities, closed in (({}, []), (EVERYTHING, [{"sessionId": "s1"}])):
         agent = ScriptedAgent(capabilities)
-        async with asyncio.timeout(5), connect(agent) as remote, remote.session(tmp_path):
+        async with asyncio.timeout(5), connect(agent) as remote, remote.new_session(tmp_path):
             pass
         assert agent.calls("session/close") == closed
 
@@ -109,13 +109,13 @@ async def test_pictures_sound_and_files_are_sent_only_to_agents_that_take_them(t
     for name in ("picture.png", "sound.wav", "text.txt"):
         (tmp_path / name).write_bytes(b"some text")
     plain, able = ScriptedAgent(), ScriptedAgent(EVERYTHING)
-    async with asyncio.timeout(5), connect(plain) as remote, remote.session(tmp_path) as session:
-        with pytest.raises(InvalidParams, match="pictures"):
+    async with asyncio.timeout(5), connect(plain) as remote, remote.new_session(tmp_path) as session:
+        with pytest.raises(InvalidParams, match="images"):
             session.prompt("x", images=["picture.png"])
-        with pytest.raises(InvalidParams, match="sound"):
+        with pytest.raises(InvalidParams, match="audio"):
             session.prompt("x", audio=["sound.wav"])
         await session.prompt("x", files=["text.txt"])
-    async with asyncio.timeout(5), connect(able) as remote, remote.session(tmp_path) as session:
+    async with asyncio.timeout(5), connect(able) as remote, remote.new_session(tmp_path) as session:
         await session.prompt("x", images=["picture.png"], audio=["sound.wav"], files=["text.txt"])
     (linked,), (sent,) = plain.calls("session/prompt"), able.calls("session/prompt")
     assert [block["type"] for block in linked["prompt"]] == ["text", "resource_link"]
@@ -130,7 +130,7 @@ async def test_a_login_that_needs_a_terminal_is_never_asked_of_the_agent() -> No
     ]
     agent = ScriptedAgent(authMethods=methods)
     async with asyncio.timeout(5), connect(agent) as remote:
-        with pytest.raises(InvalidParams, match="needs a terminal"):
+        with pytest.raises(InvalidParams, match="in a terminal"):
             await remote.login("shell")
         with pytest.raises(InvalidParams, match="no such login method"):
             await remote.login("other")
@@ -145,7 +145,7 @@ async def test_a_session_survives_being_logged_out(tmp_path: Path) -> None:
         return result(stopReason="end_turn") if is_logged_in else error(-32000, "log in first")
 
     agent = ScriptedAgent(EVERYTHING, prompt=prompt, authMethods=[{"id": "m", "name": "M"}])
-    async with asyncio.timeout(5), connect(agent) as remote, remote.session(tmp_path) as session:
+    async with asyncio.timeout(5), connect(agent) as remote, remote.new_session(tmp_path) as session:
         await remote.logout()
         with pytest.raises(AuthenticationRequired):
             await session.prompt("go")
@@ -182,7 +182,7 @@ async def test_every_path_is_absolute_and_the_servers_are_always_listed(
 @pytest.mark.rule(52)
 async def test_servers_behind_a_url_go_to_agents_that_reach_them_and_commands_to_all(tmp_path: Path) -> None:
     command = StdioMcpServer(name="c", command="/bin/server")
-    web = [HttpMcpServer(name="h", url="http://h"), SseMcpServer(name="s", url="http://s")]
+    web: list[McpServer] = [HttpMcpServer(name="h", url="http://h"), SseMcpServer(name="s", url="http://s")]
     plain, able = ScriptedAgent(), ScriptedAgent(EVERYTHING)
     async with asyncio.timeout(5), connect(plain) as remote:
         await remote.new_session(tmp_path, mcp_servers=[command])
@@ -199,7 +199,7 @@ async def test_closing_or_deleting_what_is_gone_already_succeeds(tmp_path: Path)
     agent = ScriptedAgent(EVERYTHING)
     agent.answers |= {method: lambda _: refused() for method in ("session/close", "session/delete", "session/load")}
     async with asyncio.timeout(5), connect(agent) as remote:
-        async with remote.session(tmp_path) as session:
+        async with remote.new_session(tmp_path) as session:
             pass
         await remote.delete_session(session.id)
         with pytest.raises(ResourceNotFound):
@@ -210,7 +210,7 @@ async def test_closing_or_deleting_what_is_gone_already_succeeds(tmp_path: Path)
 @pytest.mark.rule(71)
 async def test_a_session_that_is_deleted_while_open_is_closed_first(tmp_path: Path) -> None:
     agent = ScriptedAgent(EVERYTHING)
-    async with asyncio.timeout(5), connect(agent) as remote, remote.session(tmp_path) as session:
+    async with asyncio.timeout(5), connect(agent) as remote, remote.new_session(tmp_path) as session:
         await remote.delete_session(session.id)
         assert not session.is_open
         assert remote._request_handler.sessions == {}
@@ -245,7 +245,7 @@ async def test_a_list_without_an_end_is_given_up(monkeypatch: pytest.MonkeyPatch
     async def page(params: Json) -> Json:
         return {"result": {"sessions": [], "nextCursor": f"{params.get('cursor', '')}x"}}
 
-    monkeypatch.setattr("duologue.client.agent.MAX_PAGES", 50)
+    monkeypatch.setattr("duologue.client.agent_sessions.MAX_PAGES", 50)
     agent = ScriptedAgent(EVERYTHING)
     agent.answers["session/list"] = page
     async with asyncio.timeout(5), connect(agent) as remote:
@@ -261,7 +261,7 @@ def _listed(session_id: str, more: list[str] | None) -> Json:
 @pytest.mark.rule(74)
 async def test_a_prompt_follows_the_answer_that_opened_its_session(tmp_path: Path) -> None:
     agent = ScriptedAgent()
-    async with asyncio.timeout(5), connect(agent) as remote, remote.session(tmp_path) as session:
+    async with asyncio.timeout(5), connect(agent) as remote, remote.new_session(tmp_path) as session:
         await session.prompt("go")
     assert [message["method"] for message in agent.heard] == ["initialize", "session/new", "session/prompt"]
     assert agent.calls("session/prompt")[0]["sessionId"] == "s1"
@@ -275,7 +275,7 @@ async def test_a_session_that_could_be_mistaken_for_another_is_refused(tmp_path:
         return {"result": given}
 
     agent = ScriptedAgent()
-    async with asyncio.timeout(5), connect(agent) as remote, remote.session(tmp_path) as session:
+    async with asyncio.timeout(5), connect(agent) as remote, remote.new_session(tmp_path) as session:
         agent.answers["session/new"] = again
         with pytest.raises(ProtocolViolation, match=flaw):
             await remote.new_session(tmp_path)
@@ -297,7 +297,7 @@ async def test_after_a_cancellation_updates_are_taken_and_open_tools_are_shown_c
 
     at_once: list[str] = []
     agent = ScriptedAgent(prompt=work)
-    async with asyncio.timeout(5), connect(agent) as remote, remote.session(tmp_path) as session:
+    async with asyncio.timeout(5), connect(agent) as remote, remote.new_session(tmp_path) as session:
         shown: list[tuple[str, str]] = []
         async with session.prompt("go") as turn:
             async for event in turn:
@@ -320,7 +320,7 @@ async def test_whoever_follows_the_events_sees_the_end_of_tools_that_the_agent_f
 
     agent = ScriptedAgent(prompt=work)
     watched: list[Event] = []
-    async with asyncio.timeout(5), connect(agent) as remote, remote.session(tmp_path) as session:
+    async with asyncio.timeout(5), connect(agent) as remote, remote.new_session(tmp_path) as session:
         session.watch(watched.append)
         async with session.prompt("go") as turn:
             read = [event async for event in turn]
@@ -353,7 +353,7 @@ async def test_updates_leave_what_they_omit_and_replace_the_rest(tmp_path: Path)
         return result(stopReason="end_turn")
 
     agent = ScriptedAgent(prompt=work)
-    async with asyncio.timeout(5), connect(agent) as remote, remote.session(tmp_path) as session:
+    async with asyncio.timeout(5), connect(agent) as remote, remote.new_session(tmp_path) as session:
         turn = await session.prompt("go")
     (call,) = turn.tool_calls
     assert (call.title, call.kind) == ("Look", "read")
@@ -371,7 +371,7 @@ async def test_the_answer_to_a_question_names_an_option_that_was_offered(tmp_pat
 
     agent = ScriptedAgent()
     async with asyncio.timeout(5), connect(agent, permissions=Permissions(on_request=decide)) as remote:
-        async with remote.session(tmp_path):
+        async with remote.new_session(tmp_path):
             heard = await agent.ask_permission({"toolCallId": "t", "kind": "execute", "rawInput": {"command": "ls"}})
     option = next(each for each in ALL_OPTIONS if each["optionId"] == heard["result"]["outcome"]["optionId"])
     assert option["kind"] == ("allow_once" if answer else "reject_once")
@@ -395,7 +395,7 @@ async def test_settings_win_over_modes_and_unknown_ones_are_no_trouble(tmp_path:
 
     agent = ScriptedAgent()
     agent.answers |= {"session/new": new, "session/set_config_option": change}
-    async with asyncio.timeout(5), connect(agent) as remote, remote.session(tmp_path) as session:
+    async with asyncio.timeout(5), connect(agent) as remote, remote.new_session(tmp_path) as session:
         assert session.modes is not None
         assert (session.modes.current, [mode.mode_id for mode in session.modes.available]) == ("plan", ["code", "plan"])
         assert [(each.setting_id, each.kind) for each in session.settings] == [
@@ -411,7 +411,7 @@ async def test_settings_win_over_modes_and_unknown_ones_are_no_trouble(tmp_path:
 @pytest.mark.rule(132)
 async def test_the_end_of_an_elicitation_nobody_knows_is_ignored(tmp_path: Path) -> None:
     agent = ScriptedAgent()
-    async with asyncio.timeout(5), connect(agent) as remote, remote.session(tmp_path) as session:
+    async with asyncio.timeout(5), connect(agent) as remote, remote.new_session(tmp_path) as session:
         for elicitation_id in ("never", "never"):
             agent.send({"method": "elicitation/complete", "params": {"elicitationId": elicitation_id}})
         assert (await session.prompt("go")).stop_reason == "end_turn"

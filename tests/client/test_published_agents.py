@@ -34,7 +34,7 @@ async def played(agent: ScriptedAgent, place: Path, *updates: Json, **answer: An
         return result(**({"stopReason": "end_turn"} | answer))
 
     agent.answers["session/prompt"] = play
-    async with asyncio.timeout(10), connect(agent) as remote, remote.session(place) as session:
+    async with asyncio.timeout(10), connect(agent) as remote, remote.new_session(place) as session:
         turn = session.prompt("go")
         return session, await turn
 
@@ -72,7 +72,7 @@ async def test_line_2_what_an_agent_prints_is_no_part_of_the_conversation(tmp_pa
     async with (
         asyncio.timeout(20),
         connect([sys.executable, str(agent)], on_stderr=heard.append) as remote,
-        remote.session(tmp_path) as session,
+        remote.new_session(tmp_path) as session,
     ):
         assert await session.ask("go") == "yes"
         assert "lines that are not the protocol" in remote.connection.stray_output
@@ -82,7 +82,7 @@ async def test_line_2_what_an_agent_prints_is_no_part_of_the_conversation(tmp_pa
 async def test_line_3_unknown_requests_are_refused_and_unknown_notifications_are_not_answered(tmp_path: Path) -> None:
     """3. Requests and notifications of unknown methods, with and without a leading underscore."""
     agent = ScriptedAgent()
-    async with asyncio.timeout(5), connect(agent) as remote, remote.session(tmp_path) as session:
+    async with asyncio.timeout(5), connect(agent) as remote, remote.new_session(tmp_path) as session:
         heard = len(agent.heard)
         for name in ("_vendor/ping", "session/surprise"):
             agent.send({"method": name, "params": {"sessionId": "s1"}})
@@ -216,7 +216,7 @@ async def test_line_6_tool_calls_begin_anyhow_and_end_with_their_turn(tmp_path: 
 
     outcomes: list[Json] = []
     agent = ScriptedAgent(prompt=work)
-    async with asyncio.timeout(5), connect(agent) as remote, remote.session(tmp_path) as session:
+    async with asyncio.timeout(5), connect(agent) as remote, remote.new_session(tmp_path) as session:
         await session.prompt("go")
         assert outcomes == [{"outcome": "selected", "optionId": "o0"}]
         calls = {
@@ -269,7 +269,7 @@ async def test_line_8_terminals_that_were_never_made_and_commands_in_one_line(tm
     async with (
         asyncio.timeout(10),
         connect(agent, permissions=rules, terminals=Terminals()) as remote,
-        remote.session(tmp_path) as session,
+        remote.new_session(tmp_path) as session,
     ):
         assert (await session.ask("go")).splitlines() == [str(tmp_path), "two words"]
 
@@ -293,7 +293,7 @@ async def test_line_9_a_missing_file_is_an_error_or_empty_as_the_agent_needs_it(
     """9. One agent cannot create a file when reading it answers "not found", another expects exactly that."""
     agent = ScriptedAgent(agentInfo=None if name is None else {"name": name, "version": "0.61.0"})
     workspace = Workspace(missing=missing)
-    async with asyncio.timeout(5), connect(agent, workspace=workspace) as remote, remote.session(tmp_path):
+    async with asyncio.timeout(5), connect(agent, workspace=workspace) as remote, remote.new_session(tmp_path):
         answer = await agent.ask("fs/read_text_file", {"sessionId": "s1", "path": str(tmp_path / "new")})
     assert (answer["error"]["code"] if "error" in answer else answer["result"]["content"]) == heard
 
@@ -308,7 +308,7 @@ async def test_line_9_an_agent_that_reads_missing_files_as_empty_reads_nothing_i
     async with (
         asyncio.timeout(5),
         connect(agent, permissions=rules, workspace=Workspace()) as remote,
-        remote.session(tmp_path),
+        remote.new_session(tmp_path),
     ):
         answer = await agent.ask("fs/read_text_file", {"sessionId": "s1", "path": f"{tmp_path}/{path}"})
     assert answer["error"]["code"] == code
@@ -336,7 +336,7 @@ async def test_line_10_options_are_chosen_by_their_kind(
     options = [{"optionId": f"{number}", "name": "Yes", "kind": kind} for number, kind in enumerate(kinds)]
     agent = ScriptedAgent()
     async with asyncio.timeout(5), connect(agent, permissions=Permissions(on_request=decide)) as remote:
-        async with remote.session(tmp_path):
+        async with remote.new_session(tmp_path):
             tool = {"toolCallId": "t", "kind": "edit", "locations": [{"path": str(tmp_path / "a")}]}
             answer = await agent.ask_permission(tool, options)
     expected = {"outcome": "cancelled"} if chosen is None else {"outcome": "selected", "optionId": str(chosen)}
@@ -351,7 +351,7 @@ async def test_line_11_errors_of_every_code_and_data_are_raised_as_they_came(
     """11. Codes outside the JSON-RPC range, `error.data` of any type; an unknown session in many disguises."""
     agent = ScriptedAgent()
     agent.answers["session/prompt"] = lambda _: failing(code, data)
-    async with asyncio.timeout(5), connect(agent) as remote, remote.session(tmp_path) as session:
+    async with asyncio.timeout(5), connect(agent) as remote, remote.new_session(tmp_path) as session:
         with pytest.raises(RequestError, match="quota") as raised:
             await session.prompt("go")
         assert (raised.value.code, raised.value.data) == (code, data)
@@ -379,7 +379,7 @@ async def test_line_12_a_cancelled_turn_that_ends_as_an_error_has_ended(tmp_path
         return error(-32603, "AbortError")
 
     agent = ScriptedAgent(prompt=fail_when_cancelled)
-    async with asyncio.timeout(5), connect(agent) as remote, remote.session(tmp_path) as session:
+    async with asyncio.timeout(5), connect(agent) as remote, remote.new_session(tmp_path) as session:
         async with session.prompt("go") as turn:
             async for _ in turn:
                 break
@@ -403,7 +403,7 @@ async def test_line_12_a_second_prompt_is_sent_only_when_the_first_has_ended(tmp
         return result(stopReason="end_turn")
 
     agent = ScriptedAgent(prompt=alone)
-    async with asyncio.timeout(5), connect(agent) as remote, remote.session(tmp_path) as session:
+    async with asyncio.timeout(5), connect(agent) as remote, remote.new_session(tmp_path) as session:
         turns = await asyncio.gather(*(session.prompt(str(number)) for number in range(3)))
         assert [turn.stop_reason for turn in turns] == ["end_turn"] * 3
     assert [call["prompt"][0]["text"] for call in agent.calls("session/prompt")] == ["0", "1", "2"]
@@ -465,7 +465,7 @@ async def test_line_15_what_was_advertised_and_is_missing_is_an_error_and_no_mor
     for name in (*abilities, "load"):
         agent.answers[f"session/{name}"] = lambda _: failing(-32601, None)
     async with asyncio.timeout(5), connect(agent) as remote:
-        async with remote.session(tmp_path) as session:
+        async with remote.new_session(tmp_path) as session:
             for call in (
                 remote.load_session("x"),
                 remote.resume_session("x"),
@@ -486,7 +486,7 @@ async def test_unknown_updates_reach_the_caller_as_they_came(tmp_path: Path) -> 
         return result(stopReason="end_turn")
 
     agent = ScriptedAgent(prompt=weather)
-    async with asyncio.timeout(5), connect(agent) as remote, remote.session(tmp_path) as session:
+    async with asyncio.timeout(5), connect(agent) as remote, remote.new_session(tmp_path) as session:
         async with session.prompt("go") as turn:
             events = [event async for event in turn]
     match events:
@@ -509,7 +509,7 @@ async def test_a_call_that_is_settled_after_its_turn_is_settled(tmp_path: Path) 
         return result(stopReason="end_turn")
 
     agent.answers["session/prompt"] = leave_open
-    async with asyncio.timeout(5), connect(agent) as remote, remote.session(tmp_path) as session:
+    async with asyncio.timeout(5), connect(agent) as remote, remote.new_session(tmp_path) as session:
         turn = await session.prompt("go")
         assert [(call.status, call.is_unsettled) for call in turn.tool_calls] == [("in_progress", True)]
         later = session.events()
@@ -582,7 +582,7 @@ async def test_output_comes_as_events_before_the_end_of_its_call(tmp_path: Path)
         return result(stopReason="end_turn")
 
     agent = ScriptedAgent(prompt=play)
-    async with asyncio.timeout(5), connect(agent) as remote, remote.session(tmp_path) as session:
+    async with asyncio.timeout(5), connect(agent) as remote, remote.new_session(tmp_path) as session:
         async with session.prompt("go") as turn:
             seen = [event async for event in turn]
     assert [type(event).__name__ for event in seen] == [
@@ -629,7 +629,7 @@ def failure_of(severity: str, **more: Any) -> Json:
     ("updates", "answer", "told"),
     [
         ([thread_status("systemError"), said("quota exceeded")], {}, "its model failed: quota exceeded"),
-        ([thread_status("systemError")], {}, "it does not say why"),
+        ([thread_status("systemError")], {}, "no reason given"),
         ([said("all is well")], {"_meta": failure_of("error")}, "its model failed: Slow down$"),
         ([], {"_meta": failure_of("error", details="in a minute")}, "its model failed: Slow down: in a minute$"),
         ([{"sessionUpdate": "session_info_update", "_meta": failure_of("error")}], {}, "its model failed: Slow down$"),
@@ -667,7 +667,7 @@ async def test_a_session_goes_on_after_its_model_failed(tmp_path: Path) -> None:
         return result(stopReason="end_turn")
 
     agent = ScriptedAgent(prompt=fail_once)
-    async with asyncio.timeout(5), connect(agent) as remote, remote.session(tmp_path) as session:
+    async with asyncio.timeout(5), connect(agent) as remote, remote.new_session(tmp_path) as session:
         first = session.prompt("go")
         with pytest.raises(ModelFailed):
             await first

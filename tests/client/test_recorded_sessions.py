@@ -64,7 +64,7 @@ async def test_version_2_is_read_as_well(tmp_path: Path) -> None:
     async with (
         asyncio.timeout(20),
         connect(agent, protocol_versions=(1, 2), record=tmp_path / "run.acp") as remote,
-        remote.session(tmp_path) as session,
+        remote.new_session(tmp_path) as session,
     ):
         assert remote._proxy.version == 2
         for prompt in ("one", "two"):

@@ -28,7 +28,7 @@ def current_mode(session: ClientSession) -> str | None:
 
 
 async def test_a_turn_is_a_stream_of_events_and_then_an_object(place: Path) -> None:
-    async with asyncio.timeout(10), connect(builtin_agent()) as agent, agent.session(place) as session:
+    async with asyncio.timeout(10), connect(builtin_agent()) as agent, agent.new_session(place) as session:
         assert agent.info is not None
         assert agent.info.name == "duologue"
         seen: list[str] = []
@@ -46,7 +46,7 @@ async def test_a_turn_is_a_stream_of_events_and_then_an_object(place: Path) -> N
 
 
 async def test_an_awaited_turn_is_the_finished_turn(place: Path) -> None:
-    async with asyncio.timeout(10), connect(builtin_agent()) as agent, agent.session(place) as session:
+    async with asyncio.timeout(10), connect(builtin_agent()) as agent, agent.new_session(place) as session:
         turn = await session.prompt("/plan")
         assert turn.stop_reason == "end_turn"
         assert turn.plan is not None
@@ -58,7 +58,7 @@ async def test_an_awaited_turn_is_the_finished_turn(place: Path) -> None:
 
 @pytest.mark.rule(22, 80, 81)
 async def test_leaving_a_turn_early_cancels_it_and_waits_for_its_end(place: Path) -> None:
-    async with asyncio.timeout(10), connect(builtin_agent()) as agent, agent.session(place) as session:
+    async with asyncio.timeout(10), connect(builtin_agent()) as agent, agent.new_session(place) as session:
         async with session.prompt("/slow") as turn:
             async for event in turn:
                 if isinstance(event, Text):
@@ -68,7 +68,7 @@ async def test_leaving_a_turn_early_cancels_it_and_waits_for_its_end(place: Path
 
 
 async def test_cancelling_the_task_that_awaits_a_prompt_ends_the_turn_at_the_agent(place: Path) -> None:
-    async with asyncio.timeout(10), connect(builtin_agent()) as agent, agent.session(place) as session:
+    async with asyncio.timeout(10), connect(builtin_agent()) as agent, agent.new_session(place) as session:
         began = asyncio.Event()
         session.watch(lambda event: began.set())
         waiting = asyncio.ensure_future(session.ask("/slow"))
@@ -80,13 +80,13 @@ async def test_cancelling_the_task_that_awaits_a_prompt_ends_the_turn_at_the_age
 
 
 async def test_prompts_sent_together_are_answered_in_order(place: Path) -> None:
-    async with asyncio.timeout(10), connect(builtin_agent()) as agent, agent.session(place) as session:
+    async with asyncio.timeout(10), connect(builtin_agent()) as agent, agent.new_session(place) as session:
         turns = await asyncio.gather(*(session.prompt(f"/echo {n}") for n in range(5)))
         assert [f"You said: {n}" in turn.text for n, turn in enumerate(turns)] == [True] * 5
 
 
 async def test_tool_calls_are_shown_whole_and_their_places_can_be_followed(place: Path) -> None:
-    async with asyncio.timeout(10), connect(builtin_agent()) as agent, agent.session(place) as session:
+    async with asyncio.timeout(10), connect(builtin_agent()) as agent, agent.new_session(place) as session:
         calls: list[ToolCall] = []
         places: list[LocationChanged] = []
         async with session.prompt("/read README.md") as turn:
@@ -101,12 +101,12 @@ async def test_tool_calls_are_shown_whole_and_their_places_can_be_followed(place
         assert [call.status for call in calls] == ["pending", "in_progress", "completed"]
         assert {call.title for call in calls} == {"Read README.md"}
         assert places[0].path == str(place / "README.md")
-        assert session.following is not None
+        assert session.location is not None
         assert session.transcript.tool_calls[0].kind == "read"
 
 
 async def test_every_kind_of_event_reaches_the_caller_unknown_ones_included(place: Path) -> None:
-    async with asyncio.timeout(10), connect(builtin_agent()) as agent, agent.session(place) as session:
+    async with asyncio.timeout(10), connect(builtin_agent()) as agent, agent.new_session(place) as session:
         kinds: list[type] = []
         session.watch(lambda event: kinds.append(type(event)))
         for prompt in ("/think", "/image", "/plan", "/usage", "/unknown-update", "/title Hi", "/notice", "/compact"):
@@ -120,7 +120,7 @@ async def test_every_kind_of_event_reaches_the_caller_unknown_ones_included(plac
 
 @pytest.mark.rule(118)
 async def test_modes_models_and_settings_are_read_and_changed(place: Path) -> None:
-    async with asyncio.timeout(10), connect(builtin_agent()) as agent, agent.session(place) as session:
+    async with asyncio.timeout(10), connect(builtin_agent()) as agent, agent.new_session(place) as session:
         assert current_mode(session) == "ask"
         assert session.models is not None
         assert [option.value for option in session.models.choices] == ["echo-1", "echo-2"]
@@ -170,19 +170,19 @@ async def test_files_go_through_the_workspace_and_the_permissions(place: Path) -
     async with (
         asyncio.timeout(10),
         connect(builtin_agent(), permissions=rules, workspace=Workspace(place)) as agent,
-        agent.session(place) as session,
+        agent.new_session(place) as session,
     ):
         await session.prompt("/write new.txt from the agent")
         assert (place / "new.txt").read_text() == "from the agent\n"
     async with asyncio.timeout(10), connect(builtin_agent(), workspace=Workspace(place)) as agent:
-        async with agent.session(place) as session:
+        async with agent.new_session(place) as session:
             turn = await session.prompt("/write other.txt nothing")
         assert "left" in turn.text
         assert not (place / "other.txt").exists()
 
 
 async def test_an_error_of_the_agent_is_raised_and_the_session_goes_on(place: Path) -> None:
-    async with asyncio.timeout(10), connect(builtin_agent()) as agent, agent.session(place) as session:
+    async with asyncio.timeout(10), connect(builtin_agent()) as agent, agent.new_session(place) as session:
         with pytest.raises(RequestError, match="asked for"):
             await session.prompt("/error 1234")
         assert (await session.prompt("/refuse")).stop_reason == "refusal"
@@ -191,7 +191,7 @@ async def test_an_error_of_the_agent_is_raised_and_the_session_goes_on(place: Pa
 
 
 async def test_what_is_no_agent_is_refused_at_once() -> None:
-    with pytest.raises(TypeError, match="no command, address, configuration, agent or transport: 42"):
+    with pytest.raises(TypeError, match="expected a command, URL, configuration, agent object or transport, not 42"):
         connect(42)  # type: ignore[arg-type]
     with pytest.raises(CommandNotFound, match=r"arguments belong into `args`, or into a list: \['my-agent', '--acp'\]"):
         async with connect({"command": "my-agent --acp"}):
@@ -211,12 +211,12 @@ async def test_what_the_agent_cannot_do_is_refused_here(place: Path) -> None:
         return prompt
 
     (place / "dot.png").write_bytes(b"dot")
-    async with asyncio.timeout(10), connect(as_agent(answer)) as agent, agent.session(place) as session:
-        with pytest.raises(InvalidParams, match="takes no pictures"):
+    async with asyncio.timeout(10), connect(as_agent(answer)) as agent, agent.new_session(place) as session:
+        with pytest.raises(InvalidParams, match="does not support images"):
             session.prompt("look", images=["dot.png"])
-        with pytest.raises(InvalidParams, match="text/markdown by its name, not image"):
+        with pytest.raises(InvalidParams, match="text/markdown, not image"):
             session.prompt("look", images=["README.md"])
-        with pytest.raises(InvalidParams, match="text/markdown by its name, not audio"):
+        with pytest.raises(InvalidParams, match="text/markdown, not audio"):
             session.prompt("listen", audio=["README.md"])
         with pytest.raises(MethodNotFound, match="cannot log out"):
             await agent.logout()

@@ -69,7 +69,7 @@ async def test_the_next_prompt_after_a_crash_starts_a_new_process_and_goes_on(tm
     async with (
         asyncio.timeout(20),
         connect(mortal(tmp_path, "resume"), restart=True) as agent,
-        agent.session(tmp_path, mcp_servers=[server]) as session,
+        agent.new_session(tmp_path, mcp_servers=[server]) as session,
     ):
         with pytest.raises(AgentExited, match="out of memory") as raised:
             await session.prompt("die")
@@ -208,7 +208,7 @@ async def test_a_replay_that_comes_after_the_answer_is_not_heard_either(tmp_path
     async with (
         asyncio.timeout(5),
         connect(agent, restart=QUICK, unstable={"title"}) as remote,
-        remote.session(tmp_path) as session,
+        remote.new_session(tmp_path) as session,
     ):
         events: list[Event] = []
         session.watch(events.append)
@@ -233,7 +233,7 @@ async def test_a_session_that_cannot_be_reopened_is_lost_by_name_and_a_new_one_w
         listening = asyncio.ensure_future(all_of(session))
         with pytest.raises(ConnectionLost):
             await session.prompt("go")
-        with pytest.raises(SessionLost, match="cannot resume or load"):
+        with pytest.raises(SessionLost, match="neither resume nor load"):
             await session.prompt("again")
         assert await listening == []
         assert not session.is_open
@@ -288,7 +288,7 @@ async def test_what_the_user_has_set_is_set_again_and_nothing_else(tmp_path: Pat
     agent = ScriptedAgent(RESUMES)
     agent.answers |= {"session/new": open_session, "session/resume": open_session}
     agent.answers["session/set_config_option"] = set_option
-    async with asyncio.timeout(5), connect(agent, restart=QUICK) as remote, remote.session(tmp_path) as session:
+    async with asyncio.timeout(5), connect(agent, restart=QUICK) as remote, remote.new_session(tmp_path) as session:
         await session.set_mode("code")
         await session.set_option("effort", "high")
         # The agent itself went on from there: that is what holds now.
@@ -375,7 +375,7 @@ async def test_what_ran_for_an_agent_ends_with_it_and_not_with_the_next_one(tmp_
     async with (
         asyncio.timeout(10),
         connect(agent, permissions=rules, terminals=terminals, restart=QUICK) as remote,
-        remote.session(tmp_path) as session,
+        remote.new_session(tmp_path) as session,
     ):
         with pytest.raises(ConnectionLost):
             await session.prompt("go")

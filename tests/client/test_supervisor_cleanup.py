@@ -28,7 +28,7 @@ async def test_a_session_that_was_opened_too_late_is_closed_at_the_agent(tmp_pat
         return result(sessionId="late")
 
     agent = ScriptedAgent(CLOSES)
-    async with asyncio.timeout(5), connect(agent, unstable={"fork"}) as remote, remote.session(tmp_path) as session:
+    async with asyncio.timeout(5), connect(agent, unstable={"fork"}) as remote, remote.new_session(tmp_path) as session:
         agent.answers[way] = open_late
         opening = asyncio.ensure_future(remote.new_session(tmp_path) if way == "session/new" else session.fork())
         await agent.until(way, 2 if way == "session/new" else 1)
@@ -45,7 +45,7 @@ async def test_a_session_that_is_given_up_in_the_moment_it_opens_is_closed(tmp_p
         def give_up(session: ClientSession) -> None:
             opening.cancel()
 
-        remote._on_session = give_up
+        remote.on_session = give_up
         with pytest.raises(asyncio.CancelledError):
             await opening
         assert await agent.until("session/close") == {"sessionId": "s1"}

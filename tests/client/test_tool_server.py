@@ -20,7 +20,7 @@ from duologue.client.agent import RemoteAgent
 from duologue.client.connect import connect
 from duologue.client.permissions.policy import Permissions
 from duologue.client.services.tool_server import offered_tool_server
-from duologue.client.target import AgentTarget, ProcessOptions
+from duologue.client.target import AgentTarget
 from duologue.conversation.session_setup import AcpMcpServer, HttpMcpServer, StdioMcpServer
 from duologue.errors import AgentExited, InvalidParams, StartError
 from duologue.mcp.tool_server.server import OfferedServers, ToolServer
@@ -58,7 +58,7 @@ async def test_an_agent_calls_functions_of_ours_in_whatever_way_it_takes(way: st
         connect(_agent(way), tools=[open_tabs, where_am_i], permissions=YES, unstable={"mcp_over_acp"}) as agent,
     ):
         assert [type(server) for server in agent._tool_servers] == [kind]
-        async with agent.session(tmp_path) as first, agent.session(tmp_path) as second:
+        async with agent.new_session(tmp_path) as first, agent.new_session(tmp_path) as second:
             assert "The files that are open in the editor." in await first.ask("/mcp")
             assert "answered: main.py" in await first.ask('/mcp editor open_tabs {"limit": 1}')
             assert f"process {os.getpid()}" in await second.ask("/mcp editor where_am_i")
@@ -71,7 +71,7 @@ async def test_an_agent_in_a_process_of_its_own_calls_functions_of_ours(tmp_path
     async with (
         asyncio.timeout(30),
         connect(command, tools=[where_am_i], permissions=YES, unstable=True) as agent,
-        agent.session(tmp_path) as session,
+        agent.new_session(tmp_path) as session,
     ):
         assert f"process {os.getpid()}" in await session.ask("/mcp editor where_am_i")
 
@@ -98,7 +98,7 @@ async def test_earlier_sessions_get_the_tools_as_well(tmp_path: Path) -> None:
         for reopen in (agent.load_session, agent.resume_session):
             async with await reopen(session.id, tmp_path) as again:
                 assert "open_tabs" in await again.ask("/mcp")
-        async with await agent.new_session(tmp_path) as another, await another.fork() as forked:
+        async with agent.new_session(tmp_path) as another, another.fork() as forked:
             assert "open_tabs" in await forked.ask("/mcp")
 
 
@@ -149,7 +149,7 @@ async def test_an_agent_that_is_started_again_has_the_tools_again(tmp_path: Path
     async with (
         asyncio.timeout(30),
         connect(command, tools=[where_am_i], permissions=YES, unstable=True, restart=True) as agent,
-        agent.session(tmp_path) as session,
+        agent.new_session(tmp_path) as session,
     ):
         with pytest.raises(AgentExited):
             await session.prompt("/crash")
@@ -171,7 +171,7 @@ async def test_an_agent_that_is_started_again_has_the_tools_again(tmp_path: Path
     ],
 )
 async def test_an_address_of_this_machine_is_near(target: Any, is_elsewhere: bool) -> None:
-    assert AgentTarget(target, ProcessOptions()).is_remote_host == is_elsewhere
+    assert AgentTarget(target).is_remote_host == is_elsewhere
 
 
 async def test_to_another_machine_tools_are_lent_over_the_connection_or_not_at_all() -> None:

@@ -44,11 +44,15 @@ async def test_a_silence_is_told_once_and_then_ends_the_turn(tmp_path: Path) -> 
         return result(stopReason="cancelled")
 
     agent = ScriptedAgent(prompt=prompt)
-    async with asyncio.timeout(5), connect(agent, stall_timeout=SECONDS) as remote, remote.session(tmp_path) as session:
+    async with (
+        asyncio.timeout(5),
+        connect(agent, stall_timeout=SECONDS) as remote,
+        remote.new_session(tmp_path) as session,
+    ):
         events: list[Event] = []
         session.watch(events.append)
         turn = session.prompt("go")
-        with pytest.raises(TurnStalled, match=r"no sign of life for 0\.2 s"):
+        with pytest.raises(TurnStalled, match=r"no activity for 0\.2 s"):
             await turn
         assert turn.stop_reason == "cancelled"
         assert [type(event) for event in events] == [Text, StallDetected]
@@ -91,7 +95,11 @@ async def test_a_sign_of_life_ends_a_silence(tmp_path: Path) -> None:
             noticed.set()
 
     agent = ScriptedAgent(prompt=prompt)
-    async with asyncio.timeout(5), connect(agent, stall_timeout=SECONDS) as remote, remote.session(tmp_path) as session:
+    async with (
+        asyncio.timeout(5),
+        connect(agent, stall_timeout=SECONDS) as remote,
+        remote.new_session(tmp_path) as session,
+    ):
         session.watch(watch)
         async with session.prompt("go") as turn:
             assert [type(event) async for event in turn] == [StallDetected, Text, StallDetected, Text]
@@ -105,7 +113,11 @@ async def test_an_open_tool_call_is_no_silence(tmp_path: Path) -> None:
         return result(stopReason="end_turn" if went_on else "cancelled")
 
     agent = ScriptedAgent(prompt=prompt)
-    async with asyncio.timeout(5), connect(agent, stall_timeout=SECONDS) as remote, remote.session(tmp_path) as session:
+    async with (
+        asyncio.timeout(5),
+        connect(agent, stall_timeout=SECONDS) as remote,
+        remote.new_session(tmp_path) as session,
+    ):
         assert (await session.prompt("go")).stop_reason == "end_turn"
 
 
@@ -135,7 +147,7 @@ async def test_an_agent_that_waits_for_our_user_is_not_silent(tmp_path: Path, as
     async with (
         asyncio.timeout(5),
         connect(agent, permissions=rules, on_elicit=fill_in, stall_timeout=SECONDS) as remote,
-        remote.session(tmp_path) as session,
+        remote.new_session(tmp_path) as session,
     ):
         assert (await session.prompt("go")).stop_reason == "end_turn"
     assert went_on == [True]
@@ -157,7 +169,7 @@ async def test_a_command_that_runs_for_the_agent_is_no_silence(tmp_path: Path) -
     async with (
         asyncio.timeout(10),
         connect(agent, permissions=rules, terminals=Terminals(grace=0.2), stall_timeout=SECONDS) as remote,
-        remote.session(tmp_path) as session,
+        remote.new_session(tmp_path) as session,
     ):
         assert (await session.prompt("go")).stop_reason == "end_turn"
 
@@ -171,7 +183,11 @@ async def test_an_agent_that_waits_for_a_slow_reader_is_not_silent(tmp_path: Pat
         return result(stopReason="end_turn")
 
     agent = ScriptedAgent(prompt=prompt)
-    async with asyncio.timeout(5), connect(agent, stall_timeout=SECONDS) as remote, remote.session(tmp_path) as session:
+    async with (
+        asyncio.timeout(5),
+        connect(agent, stall_timeout=SECONDS) as remote,
+        remote.new_session(tmp_path) as session,
+    ):
         async with session.prompt("go") as turn:
             kinds: list[type[Event]] = []
             async for event in turn:
@@ -186,5 +202,5 @@ async def test_nobody_watches_unless_asked_to(tmp_path: Path) -> None:
         return result(stopReason="end_turn" if await four_silences(agent) else "cancelled")
 
     agent = ScriptedAgent(prompt=prompt)
-    async with asyncio.timeout(5), connect(agent) as remote, remote.session(tmp_path) as session:
+    async with asyncio.timeout(5), connect(agent) as remote, remote.new_session(tmp_path) as session:
         assert (await session.prompt("go")).stop_reason == "end_turn"

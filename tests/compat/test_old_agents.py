@@ -134,7 +134,7 @@ async def test_a_wait_is_answered_with_the_output_and_the_exit_code(tmp_path: Pa
     async with (
         asyncio.timeout(40),
         connect(agent, dialect="seed-004", permissions=ANYTHING, terminals=Terminals()) as remote,
-        remote.session(tmp_path) as session,
+        remote.new_session(tmp_path) as session,
     ):
         await session.prompt("go")
 
@@ -161,7 +161,7 @@ async def test_a_wait_ends_with_its_time_and_the_command_runs_on(tmp_path: Path)
     async with (
         asyncio.timeout(40),
         connect(agent, dialect="seed-004", permissions=ANYTHING, terminals=Terminals()) as remote,
-        remote.session(tmp_path) as session,
+        remote.new_session(tmp_path) as session,
     ):
         await session.prompt("go")
 
@@ -184,7 +184,7 @@ async def test_waits_of_todays_agents_are_answered_as_ever(tmp_path: Path) -> No
     async with (
         asyncio.timeout(40),
         connect(agent, permissions=ANYTHING, terminals=Terminals()) as remote,
-        remote.session(tmp_path) as session,
+        remote.new_session(tmp_path) as session,
     ):
         await session.prompt("go")
 
@@ -213,7 +213,7 @@ async def test_a_question_of_seed_004_shows_its_description_and_is_answered_in_i
     async with (
         asyncio.timeout(20),
         connect(agent, dialect="seed-004", permissions=Permissions(on_request=answer)) as remote,
-        remote.session(tmp_path) as session,
+        remote.new_session(tmp_path) as session,
     ):
         await session.prompt("go")
 
@@ -244,7 +244,7 @@ async def test_messages_tools_and_files_of_seed_004_are_understood(tmp_path: Pat
     async with (
         asyncio.timeout(20),
         connect(agent, dialect="seed-004", permissions=ANYTHING, workspace=Workspace(tmp_path)) as remote,
-        remote.session(tmp_path) as session,
+        remote.new_session(tmp_path) as session,
     ):
         turn = await session.prompt("go")
 
@@ -282,7 +282,7 @@ async def test_an_agent_of_seed_003_is_understood_and_spoken_to(tmp_path: Path) 
     async with (
         asyncio.timeout(20),
         connect(agent, dialect="seed-003", permissions=Permissions(on_request=answer)) as remote,
-        remote.session(tmp_path) as session,
+        remote.new_session(tmp_path) as session,
     ):
         turn = await session.prompt("go")
         await remote.load_session("old", tmp_path)
@@ -326,7 +326,7 @@ async def test_of_annotations_of_seed_004_only_those_of_today_are_kept(tmp_path:
     async with (
         asyncio.timeout(20),
         connect(agent, dialect="seed-004") as remote,
-        remote.session(tmp_path) as session,
+        remote.new_session(tmp_path) as session,
     ):
         turn = await session.prompt("go")
         (block,) = session.transcript.messages[-1].content
@@ -339,7 +339,11 @@ async def test_of_annotations_of_seed_004_only_those_of_today_are_kept(tmp_path:
 async def test_an_option_of_an_agent_of_seed_004_is_set_by_its_name_and_a_bare_value(tmp_path: Path) -> None:
     """Seed 004 has no list of options, so the caller has to know the name."""
     agent = Agent004()
-    async with asyncio.timeout(20), connect(agent, dialect="seed-004") as remote, remote.session(tmp_path) as session:
+    async with (
+        asyncio.timeout(20),
+        connect(agent, dialect="seed-004") as remote,
+        remote.new_session(tmp_path) as session,
+    ):
         await session.set_option("autoApproveTools", True)
 
     expected = {"sessionId": "s1", "option": "autoApproveTools", "value": True}

@@ -47,7 +47,7 @@ async def test_a_mode_is_changed_by_an_update_with_mode_id(tmp_path: Path) -> No
         return result(stopReason="end_turn")
 
     agent.answers |= {"session/new": new, "session/prompt": prompt}
-    async with asyncio.timeout(10), connect(agent) as remote, remote.session(tmp_path) as session:
+    async with asyncio.timeout(10), connect(agent) as remote, remote.new_session(tmp_path) as session:
         await session.prompt("go")
         assert session.modes is not None
         assert session.modes.current == "code"
@@ -126,7 +126,7 @@ async def test_a_bare_block_in_a_tool_call_is_shown_with_the_question_and_in_upd
     async with (
         asyncio.timeout(10),
         connect(agent, permissions=permissions) as remote,
-        remote.session(tmp_path) as session,
+        remote.new_session(tmp_path) as session,
     ):
         turn = await session.prompt("go")
 
@@ -209,7 +209,7 @@ async def test_the_terminal_of_the_examples_is_created_waited_for_and_released(t
     async with (
         asyncio.timeout(10),
         connect(agent, permissions=allowed, workspace=Workspace(tmp_path), terminals=Terminals()) as remote,
-        remote.session(tmp_path) as session,
+        remote.new_session(tmp_path) as session,
     ):
         await session.prompt("go")
 
@@ -236,7 +236,11 @@ async def test_a_question_may_name_a_tool_call_by_its_id_alone(tmp_path: Path) -
     outcomes: list[Json] = []
     agent.answers["session/prompt"] = prompt
     rules = Permissions(on_request=answer)
-    async with asyncio.timeout(10), connect(agent, permissions=rules) as remote, remote.session(tmp_path) as session:
+    async with (
+        asyncio.timeout(10),
+        connect(agent, permissions=rules) as remote,
+        remote.new_session(tmp_path) as session,
+    ):
         await session.prompt("go")
 
     assert outcomes == [{"outcome": "selected", "optionId": "o3"}]
@@ -266,7 +270,7 @@ async def test_models_that_an_agent_offers_are_shown_and_set(tmp_path: Path) -> 
             await session.set_model("large")
             assert session.models.value == "large"
         plain = ScriptedAgent()
-        async with connect(plain) as other, other.session(tmp_path) as session:
+        async with connect(plain) as other, other.new_session(tmp_path) as session:
             with pytest.raises(InvalidParams, match="no models"):
                 await session.set_model("large")
 

@@ -216,7 +216,7 @@ async def suffer(name: str, directory: str) -> None:
             connect(
                 command, permissions=Permissions(on_request=deny_later), workspace=Workspace(), on_stderr=said.append
             ) as agent,
-            agent.session(directory) as session,
+            agent.new_session(directory) as session,
         ):
             events = session.events()  # opened for one event, and never read again
             first = asyncio.ensure_future(anext(events, None))

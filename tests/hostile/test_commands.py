@@ -173,7 +173,7 @@ async def test_no_attack_is_allowed_by_any_rule(world: World, line: str) -> None
     async with (
         asyncio.timeout(60),
         connect(agent, permissions=rules, terminals=Terminals()) as remote,
-        remote.session(world.project),
+        remote.new_session(world.project),
     ):
         for command in ({"command": argv[0], "args": argv[1:]}, {"command": " ".join(argv)}):
             answer = await agent.ask("terminal/create", {"sessionId": "s1", **command})
@@ -214,7 +214,7 @@ async def test_no_variable_makes_an_allowed_command_load_files_of_the_agent(worl
     async with (
         asyncio.timeout(60),
         connect(agent, permissions=Permissions(execute=EVERY_RULE), terminals=Terminals()) as remote,
-        remote.session(world.project),
+        remote.new_session(world.project),
     ):
         env = [{"name": name, "value": value}]
         answer = await agent.ask("terminal/create", {"sessionId": "s1", "command": "ls", "args": ["-l"], "env": env})
@@ -235,7 +235,7 @@ async def test_what_the_rules_are_for_is_allowed_and_works(world: World, line: s
     async with (
         asyncio.timeout(60),
         connect(agent, permissions=Permissions(execute=EVERY_RULE), terminals=Terminals()) as remote,
-        remote.session(world.project),
+        remote.new_session(world.project),
     ):
         made = await agent.ask("terminal/create", {"sessionId": "s1", "command": line})
         terminal = {"sessionId": "s1", "terminalId": made["result"]["terminalId"]}

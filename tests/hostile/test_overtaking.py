@@ -87,7 +87,7 @@ async def test_a_question_before_its_session_is_open_is_not_allowed(tmp_path: Pa
 
     agent = ScriptedAgent()
     agent.answers["session/new"] = new
-    async with asyncio.timeout(30), connect(agent, permissions=RULES) as remote, remote.session(tmp_path):
+    async with asyncio.timeout(30), connect(agent, permissions=RULES) as remote, remote.new_session(tmp_path):
         answer = await answers[0]
 
     assert "error" in answer or outcome(answer)["optionId"] == "o0"

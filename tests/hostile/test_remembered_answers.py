@@ -46,7 +46,7 @@ async def asked_about(place: Path, *calls: Json) -> list[PermissionRequest]:
     async with (
         asyncio.timeout(10),
         connect(agent, permissions=Permissions(on_request=user)) as remote,
-        remote.session(place) as session,
+        remote.new_session(place) as session,
     ):
         await session.prompt("go")
     return asked
@@ -202,7 +202,7 @@ async def test_always_is_not_remembered_there_either(tmp_path: Path, call: Json)
     async with (
         asyncio.timeout(10),
         connect(agent, permissions=Permissions(on_request=user)) as remote,
-        remote.session(tmp_path) as session,
+        remote.new_session(tmp_path) as session,
     ):
         await session.prompt("go")
     assert len(asked) == 2
@@ -225,7 +225,7 @@ async def test_a_remembered_no_covers_the_same_effect_whatever_is_shown_with_it(
     async with (
         asyncio.timeout(10),
         connect(agent, permissions=Permissions(on_request=user)) as remote,
-        remote.session(tmp_path) as session,
+        remote.new_session(tmp_path) as session,
     ):
         await session.prompt("go")
     assert words == [["one"]]

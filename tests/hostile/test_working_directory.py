@@ -70,7 +70,7 @@ async def commands_in(place: Path, times: int, rules: Permissions, project: Path
     async with (
         asyncio.timeout(50),
         connect(agent, permissions=rules, terminals=Terminals()) as remote,
-        remote.session(project) as session,
+        remote.new_session(project) as session,
     ):
         await session.prompt("go")
     return seen

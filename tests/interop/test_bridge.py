@@ -28,7 +28,7 @@ async def test_an_editor_of_version_1_uses_their_agent_of_version_2(typescript: 
     async with (
         asyncio.timeout(SECONDS),
         connect(command, env=typescript.variables, permissions=Permissions(other="allow")) as agent,
-        agent.session(tmp_path) as session,
+        agent.new_session(tmp_path) as session,
     ):
         assert agent.version == 1
         for prompt, said in (("echo hello", "hello"), ("permission", "id-allow_once")):
@@ -58,7 +58,7 @@ async def test_an_editor_of_version_2_uses_their_agent_of_version_1(typescript: 
     async with (
         asyncio.timeout(SECONDS),
         connect(command, env=typescript.variables, protocol_versions=(2,)) as agent,
-        agent.session(tmp_path) as session,
+        agent.new_session(tmp_path) as session,
     ):
         turn = await session.prompt("echo hello")
 

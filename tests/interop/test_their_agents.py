@@ -62,7 +62,7 @@ async def reached(sdk: Sdk, *options: str, **services: Any) -> AsyncGenerator[Re
 @asynccontextmanager
 async def talking(sdk: Sdk, place: Path, **services: Any) -> AsyncGenerator[ClientSession]:
     """A session with such an agent."""
-    async with reached(sdk, **services) as agent, agent.session(place) as session:
+    async with reached(sdk, **services) as agent, agent.new_session(place) as session:
         yield session
 
 
@@ -75,7 +75,7 @@ def values(session: ClientSession) -> dict[str, Any]:
 
 
 async def test_the_agent_introduces_itself_and_its_session(sdk: Sdk, tmp_path: Path) -> None:
-    async with reached(sdk) as agent, agent.session(tmp_path) as session:
+    async with reached(sdk) as agent, agent.new_session(tmp_path) as session:
         assert agent.info is not None
         assert (agent.info.name, agent.info.version) == ("interop", "1")
         assert agent.capabilities.load
@@ -144,7 +144,7 @@ async def test_a_permission_question_is_answered_with_each_option(sdk: Sdk, tmp_
     async with reached(sdk, permissions=permissions) as agent:
         said: list[str] = []
         for _ in wanted:  # what is said for ever counts in its own session
-            async with agent.session(tmp_path) as session:
+            async with agent.new_session(tmp_path) as session:
                 said.append(await session.ask("permission"))
         assert said == wanted
 
@@ -190,7 +190,7 @@ async def test_a_command_that_nobody_allowed_does_not_run(sdk: Sdk, tmp_path: Pa
 async def test_modes_and_options_are_set_and_still_are_when_the_session_is_loaded(sdk: Sdk, tmp_path: Path) -> None:
     sdk.lacks(KOTLIN, what="has no options")
     async with reached(sdk) as agent:
-        async with agent.session(tmp_path) as session:
+        async with agent.new_session(tmp_path) as session:
             await session.set_mode("code")
             await session.set_option("depth", "long")
             await session.set_option("loud", True)
@@ -227,7 +227,7 @@ async def test_a_turn_that_is_left_early_is_cancelled(sdk: Sdk, tmp_path: Path) 
 
 async def test_a_session_is_loaded_with_all_that_was_said_or_resumed_without(sdk: Sdk, tmp_path: Path) -> None:
     async with reached(sdk) as agent:
-        async with agent.session(tmp_path) as session:
+        async with agent.new_session(tmp_path) as session:
             await session.prompt("stream 3")
         loaded = await agent.load_session(session.id, tmp_path)
         assert [message.role for message in loaded.transcript.messages] == ["user", "agent"]
@@ -293,7 +293,7 @@ async def test_custom_methods_work_both_ways(sdk: Sdk, tmp_path: Path) -> None:
     async def ping(context: Context, params: Ping) -> Pong:
         return Pong(heard=params.greeting)
 
-    async with reached(sdk, handlers=handlers) as agent, agent.session(tmp_path) as session:
+    async with reached(sdk, handlers=handlers) as agent, agent.new_session(tmp_path) as session:
         assert await agent.call("_interop/echo", {"deep": [1, None]}) == {"deep": [1, None]}
         assert (await session.ask("ping")).replace(" ", "") == '{"heard":"hello"}'
         with pytest.raises(MethodNotFound):
@@ -320,5 +320,5 @@ async def test_login_comes_before_the_first_session(sdk: Sdk, tmp_path: Path) ->
         with pytest.raises(AuthenticationRequired):
             await agent.new_session(tmp_path)
         await agent.login("token")
-        async with agent.session(tmp_path) as session:
+        async with agent.new_session(tmp_path) as session:
             assert await session.ask("echo hello") == "hello"

@@ -61,7 +61,7 @@ async def reached(url: str, **services: Any) -> AsyncGenerator[RemoteAgent]:
 
 @asynccontextmanager
 async def talking(url: str, place: Path, **services: Any) -> AsyncGenerator[ClientSession]:
-    async with reached(url, **services) as agent, agent.session(place) as session:
+    async with reached(url, **services) as agent, agent.new_session(place) as session:
         yield session
 
 
@@ -70,7 +70,7 @@ async def finished(turn: ClientTurn) -> None:
 
 
 async def test_the_agent_introduces_itself_and_its_session(url: str, tmp_path: Path) -> None:
-    async with reached(url) as agent, agent.session(tmp_path) as session:
+    async with reached(url) as agent, agent.new_session(tmp_path) as session:
         assert agent.info is not None
         assert agent.info.name == "interop"
         assert session.modes is not None
@@ -108,7 +108,7 @@ async def test_a_turn_is_cancelled_and_its_last_words_are_heard(url: str, tmp_pa
 
 
 async def test_two_sessions_of_one_connection_do_not_mix(url: str, tmp_path: Path) -> None:
-    async with reached(url) as agent, agent.session(tmp_path) as one, agent.session(tmp_path) as other:
+    async with reached(url) as agent, agent.new_session(tmp_path) as one, agent.new_session(tmp_path) as other:
         long, short = await asyncio.gather(one.ask("stream 100"), other.ask("echo me"))
         assert (long, short) == ("".join(f"{number} " for number in range(100)), "me")
 
@@ -153,7 +153,7 @@ async def test_settings_lists_and_custom_methods_work_both_ways(url: str, tmp_pa
     async def ping(context: Context, params: Ping) -> Pong:
         return Pong(heard=params.greeting)
 
-    async with reached(url, handlers=handlers) as agent, agent.session(tmp_path) as session:
+    async with reached(url, handlers=handlers) as agent, agent.new_session(tmp_path) as session:
         await session.set_mode("code")
         assert session.id in [each.session_id for each in await agent.list_sessions()]
         assert await agent.call("_interop/echo", {"deep": [1, None]}) == {"deep": [1, None]}

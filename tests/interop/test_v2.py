@@ -43,7 +43,7 @@ async def their_session(sdk: Sdk, cwd: Path, **services: Any) -> AsyncGenerator[
     async with (
         asyncio.timeout(SECONDS),
         connect(command, env=sdk.variables, protocol_versions=(1, 2), **services) as agent,
-        agent.session(cwd) as session,
+        agent.new_session(cwd) as session,
     ):
         assert agent.version == 2
         yield agent, session
@@ -116,7 +116,7 @@ async def test_our_client_finds_their_agent_of_version_1(theirs: Sdk, tmp_path: 
     async with (
         asyncio.timeout(SECONDS),
         connect(command, env=theirs.variables, protocol_versions=(1, 2)) as agent,
-        agent.session(tmp_path) as session,
+        agent.new_session(tmp_path) as session,
     ):
         assert agent.version == 1
         assert (await session.prompt("echo hello")).text == "hello"
@@ -250,7 +250,7 @@ async def test_their_example_client_shares_closes_and_reopens_a_session_of_our_a
     async with (
         asyncio.timeout(SECONDS),
         connect(our_command(tmp_path), protocol_versions=(2,)) as agent,
-        agent.session(tmp_path) as session,
+        agent.new_session(tmp_path) as session,
     ):
         await session.prompt("/plan")
     program = examples / "v2_session_coordination"

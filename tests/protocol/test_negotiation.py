@@ -53,7 +53,7 @@ async def test_two_sides_speak_the_highest_version_both_know(
     able: dict[str, Any] = {"workspace": Workspace(tmp_path), "terminals": Terminals()}
     async with asyncio.timeout(10), connect(speaking(*agent), protocol_versions=client, **able) as remote:
         assert remote.version == spoken
-        async with remote.session(tmp_path) as session:
+        async with remote.new_session(tmp_path) as session:
             has = spoken == 1  # the editor's files and terminals are there in version 1 only
             assert await session.ask("what?") == f"files {has} terminals {has}"
 
@@ -120,7 +120,7 @@ async def test_a_bare_transport_goes_on_with_nothing_advertised_and_says_so(
     with caplog.at_level(logging.WARNING, "duologue.protocol"):
         async with asyncio.timeout(5), connect(near, protocol_versions=(1, 2), **able) as remote:
             assert remote.version == 1
-            async with remote.session(tmp_path) as session:
+            async with remote.new_session(tmp_path) as session:
                 assert await session.ask("what?") == "files False terminals False"
     await serving
     assert "speaks version 1 only" in caplog.text
@@ -131,7 +131,7 @@ async def test_a_process_of_version_1_is_started_again_and_knows_everything(tmp_
     able: dict[str, Any] = {"workspace": Workspace(tmp_path), "terminals": Terminals()}
     async with asyncio.timeout(50), connect(command, protocol_versions=(1, 2), **able) as remote:
         assert remote.version == 1
-        async with remote.session(tmp_path) as session:
+        async with remote.new_session(tmp_path) as session:
             assert (await session.prompt("/say hello")).stop_reason == "end_turn"
 
 
@@ -141,8 +141,8 @@ async def test_each_client_of_one_agent_has_its_own_version(tmp_path: Path) -> N
         asyncio.timeout(5),
         connect(agent, protocol_versions=(1,)) as older,
         connect(agent, protocol_versions=(1, 2)) as newer,
-        older.session(tmp_path) as one,
-        newer.session(tmp_path) as two,
+        older.new_session(tmp_path) as one,
+        newer.new_session(tmp_path) as two,
     ):
         assert (older.version, newer.version) == (1, 2)
         assert await one.ask("what?") == await two.ask("what?") == "files False terminals False"
@@ -154,7 +154,7 @@ async def test_what_was_said_in_one_version_is_told_in_the_other(tmp_path: Path)
     agent = speaking(1, 2)
     for first, then in (((1,), (2,)), ((2,), (1,))):
         async with asyncio.timeout(5), connect(agent, protocol_versions=first) as remote:
-            async with remote.session(tmp_path) as session:
+            async with remote.new_session(tmp_path) as session:
                 said = await session.ask("what?")
         async with asyncio.timeout(5), connect(agent, protocol_versions=then) as remote:
             again = await remote.load_session(session.id, tmp_path)

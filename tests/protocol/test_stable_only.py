@@ -115,9 +115,9 @@ async def test_every_frame_of_a_conversation_is_of_the_stable_schema(version: in
         await session.ask("/clear all")
         await session.aclose()
         assert [info.session_id for info in await remote.list_sessions(cwd=tmp_path)] == [session.id]
-        async with await remote.load_session(session.id, tmp_path):
+        async with remote.load_session(session.id, tmp_path):
             pass
-        async with await remote.resume_session(session.id, tmp_path):
+        async with remote.resume_session(session.id, tmp_path):
             pass
         await remote.delete_session(session.id)
         await remote.call("_notes/stats", {"since": "x"})
@@ -153,7 +153,7 @@ async def test_a_client_refuses_to_send_what_it_has_not_switched_on(version: int
     tools = AcpMcpServer(name="tools", server_id="1")
     brief = SystemPrompt(mode="append", content=[TextContent("be brief")])
     async with conversation(version, tmp_path, unstable=True, mcp=True) as (remote, witness):
-        async with remote.session(tmp_path) as session:
+        async with remote.new_session(tmp_path) as session:
             asked: dict[str, Callable[[], Awaitable[Any]]] = {
                 "fork": session.fork,
                 "status": session.status,
@@ -177,7 +177,7 @@ async def test_an_agent_answers_what_it_has_not_switched_on_with_no_such_method(
     agent, _ = complete_agent(unstable=False, legacy_models=False, versions=(version,))
     async with asyncio.timeout(10), connect(agent, protocol_versions=(version,), unstable=True) as remote:
         await remote.login("key")
-        async with remote.session(tmp_path) as session:
+        async with remote.new_session(tmp_path) as session:
             asked: tuple[Callable[[], Awaitable[Any]], ...] = (
                 lambda: remote._proxy.session_status(session.id),
                 lambda: remote._proxy.archive_session(session.id, True),

@@ -66,7 +66,7 @@ def _lines(caplog: pytest.LogCaptureFixture) -> list[str]:
 async def test_the_last_words_of_an_agent_are_one_line(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     command = [sys.executable, "-c", DYING_AGENT, FORGED]
-    async with asyncio.timeout(20), connect(command, restart=True) as agent, agent.session(tmp_path) as session:
+    async with asyncio.timeout(20), connect(command, restart=True) as agent, agent.new_session(tmp_path) as session:
         for _ in range(2):
             with pytest.raises(AgentExited, match="forged"):
                 await session.prompt("hello")

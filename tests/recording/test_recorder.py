@@ -23,7 +23,11 @@ from tests.client.scripted_agent import Json, ScriptedAgent, result, said
 
 async def test_every_frame_of_a_conversation_is_recorded_in_order(tmp_path: Path) -> None:
     file = tmp_path / "run.acp"
-    async with asyncio.timeout(10), connect(builtin_agent(), record=file) as agent, agent.session(tmp_path) as session:
+    async with (
+        asyncio.timeout(10),
+        connect(builtin_agent(), record=file) as agent,
+        agent.new_session(tmp_path) as session,
+    ):
         await session.prompt("/stream 20")
 
     entries = list(read_recording(file))
@@ -100,7 +104,7 @@ async def _conversation(place: Path, *observers: Recorder) -> tuple[list[Json], 
 
     agent = ScriptedAgent(prompt=work)
     heard: list[bytes] = []
-    async with asyncio.timeout(10), connect(agent, observers=observers) as remote, remote.session(place) as session:
+    async with asyncio.timeout(10), connect(agent, observers=observers) as remote, remote.new_session(place) as session:
         session.watch(lambda event: heard.append(event.raw))
         await session.prompt("go")
     return agent.heard, heard
@@ -126,7 +130,7 @@ from duologue.recording.recorder import Recorder
 
 async def main(path, place):
     recorder = Recorder(path)
-    async with connect(builtin_agent(), observers=(recorder,)) as agent, agent.session(place) as session:
+    async with connect(builtin_agent(), observers=(recorder,)) as agent, agent.new_session(place) as session:
         said = [(await session.prompt("/echo former")).stop_reason]
         while b"stopReason" not in recorder.path.read_bytes():
             await asyncio.sleep(0.01)
@@ -181,7 +185,7 @@ async def test_on_a_disk_that_takes_nothing_for_a_while_memory_is_bounded(tmp_pa
         async with (
             asyncio.timeout(60),
             connect(builtin_agent(), observers=(recorder,)) as agent,
-            agent.session(tmp_path) as session,
+            agent.new_session(tmp_path) as session,
         ):
             for _ in range(3):
                 assert (await session.prompt("x" * 12 * 1024 * 1024)).stop_reason == "end_turn"

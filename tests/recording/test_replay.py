@@ -51,7 +51,7 @@ async def _converse(target: Target, cwd: Path, record: Path) -> None:
     async with (
         asyncio.timeout(20),
         connect(target, permissions=rules, workspace=Workspace(cwd), record=record) as agent,
-        agent.session(cwd, mcp_servers=[SECRET]) as session,
+        agent.new_session(cwd, mcp_servers=[SECRET]) as session,
     ):
         for prompt in ("hello", "/read notes.md", "/write notes.md the bread", "/plan", "/permission 3"):
             await session.prompt(prompt)

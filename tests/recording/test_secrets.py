@@ -19,7 +19,7 @@ from duologue.builtin.agent import builtin_agent
 from duologue.client.connect import connect
 from duologue.client.permissions.policy import Permissions
 from duologue.client.services.terminals import Terminals
-from duologue.client.target import ProcessOptions, RemoteOptions
+from duologue.client.target import AgentTarget
 from duologue.conversation.session_setup import HttpMcpServer, SessionParams, SseMcpServer, StdioMcpServer
 from duologue.errors import DuologueError, RequestError
 from duologue.protocol.values import Elicitation, ElicitationAnswer
@@ -99,7 +99,7 @@ async def test_the_variables_headers_and_arguments_of_servers(
     async with (
         asyncio.timeout(20),
         connect(builtin_agent(), record=written.recording, observers=(written.tap,)) as agent,
-        agent.session(tmp_path, mcp_servers=_servers(canaries)) as session,
+        agent.new_session(tmp_path, mcp_servers=_servers(canaries)) as session,
     ):
         assert "cannot be used" in await session.ask("/mcp")
     assert "Authorization" in written.recording.read_text()
@@ -136,7 +136,9 @@ async def test_logins_providers_forms_and_what_is_attached(
         asyncio.timeout(20),
         connect(scripted, unstable={"providers"}, record=written.recording, on_elicit=answer) as agent,
     ):
-        async with agent.session(tmp_path, meta={"credentials": {"user": canaries(), "keys": [canaries()]}}) as session:
+        async with agent.new_session(
+            tmp_path, meta={"credentials": {"user": canaries(), "keys": [canaries()]}}
+        ) as session:
             await session.prompt("hello", meta={"cookie": canaries()})
         for _ in range(EACH):
             await agent.set_provider("p", api_type="openai", base_url="https://h", headers={"X-Key": canaries()})
@@ -160,7 +162,7 @@ async def test_commands_and_the_decisions_about_them(written: Written, canaries:
     async with (
         asyncio.timeout(30),
         connect(scripted, permissions=rules, terminals=Terminals(), record=written.recording) as agent,
-        agent.session(tmp_path) as session,
+        agent.new_session(tmp_path) as session,
     ):
         await session.prompt("go")
     assert len(written.decisions) == EACH // 2
@@ -190,7 +192,7 @@ async def test_errors_of_an_agents_own_code_are_answered_without_their_text(
     async with (
         asyncio.timeout(20),
         connect(agent, record=written.recording, observers=(written.tap,)) as remote,
-        remote.session(tmp_path) as session,
+        remote.new_session(tmp_path) as session,
     ):
         for _ in range(EACH):
             with pytest.raises(RequestError, match="ValueError") as caught:
@@ -220,14 +222,14 @@ async def test_requests_that_do_not_fit_are_refused_without_repeating_them(
     async with (
         asyncio.timeout(20),
         connect(scripted, observers=(written.tap,)) as agent,
-        agent.session(tmp_path) as session,
+        agent.new_session(tmp_path) as session,
     ):
         with pytest.raises(RequestError):
             await session.prompt("go")
 
 
 @pytest.mark.fault("LOG-04")
-def test_objects_that_are_shown(written: Written, canaries: Canaries) -> None:
+async def test_objects_that_are_shown(written: Written, canaries: Canaries) -> None:
     stdio = StdioMcpServer(name="s", command="c", env=canaries.some(EACH))
     http = HttpMcpServer(name="h", url="https://h", headers=canaries.some(EACH))
     sse = SseMcpServer(name="h", url="https://h", headers=canaries.some(EACH))
@@ -239,8 +241,8 @@ def test_objects_that_are_shown(written: Written, canaries: Canaries) -> None:
     ]
     shown = [SessionParams(cwd="/", mcp_servers=[stdio, http, sse]), v1.NewSessionRequest(cwd="/", mcp_servers=servers)]
     ways = [
-        ProcessOptions(env=canaries.some(EACH)),
-        RemoteOptions(headers=canaries.some(EACH), token=canaries()),
+        AgentTarget("agent", env=canaries.some(EACH)),
+        AgentTarget("wss://example.org", headers=canaries.some(EACH), token=canaries()),
         RemoteEndpoint.of(f"https://h/acp#token={canaries()}", headers=canaries.some(EACH)),
     ]
     written.errors += [repr(shown), str(shown), f"{shown}", repr(ways), str(ways)]

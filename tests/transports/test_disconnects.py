@@ -65,7 +65,7 @@ async def through_a_proxy(
 
 async def told(agent: RemoteAgent, place: Path) -> list[str]:
     """The transcript of one turn: what was said and which tools were used, in order."""
-    async with agent.session(place) as session:
+    async with agent.new_session(place) as session:
         await session.prompt("talk")
         return [
             f"{item.role}: {item.text}" if isinstance(item, Message) else f"{item.title}: {item.status}"

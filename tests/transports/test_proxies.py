@@ -96,7 +96,7 @@ async def served(certificate: Path | None = None) -> AsyncGenerator[int]:
 
 
 async def ask(url: str, place: Path, **options: Any) -> str:
-    async with connect(url, token=TOKEN, **options) as agent, agent.session(place) as session:
+    async with connect(url, token=TOKEN, **options) as agent, agent.new_session(place) as session:
         return await session.ask("hi")
 
 

@@ -47,7 +47,7 @@ async def served(certificate: Path) -> AsyncGenerator[int]:
 
 
 async def ask(url: str, place: Path, tls: TLSVerify) -> str:
-    async with connect(url, token=TOKEN, tls=tls) as agent, agent.session(place) as session:
+    async with connect(url, token=TOKEN, tls=tls) as agent, agent.new_session(place) as session:
         return await session.ask("hi")
 
 

@@ -18,7 +18,7 @@ from duologue.client.agent import RemoteAgent
 from duologue.client.auth import AuthOptions
 from duologue.client.connect import INITIALIZE_SECONDS, connect
 from duologue.client.permissions.prompter import Handler
-from duologue.client.request_handler import ElicitationHandler
+from duologue.client.services.elicitation import ElicitationHandler
 from duologue.client.services.terminals import Terminals
 from duologue.client.services.workspace import Workspace
 from duologue.client.session import ClientSession

@@ -1,10 +1,10 @@
-"""Logging in: who chooses the way, and what each way takes.
+"""Login: choosing one of the agent's methods, and running it.
 
-    agent        the agent is asked to do it, by a browser or however it likes
-    terminal     the agent's own program runs once more on the user's terminal, with the arguments the method adds
-    variables    (an older draft) the agent finds what it needs in its environment, and is started again if it was not
+    agent        the agent is sent `authenticate` and logs in by itself, for example in a browser
+    terminal     the agent's program runs once more on the user's terminal, with the arguments of the method
+    variables    (an older draft) the agent reads environment variables, and is started again if they have changed
 
-Whatever goes wrong ends as `AuthenticationRequired`, and says what is missing.
+Every failure is an `AuthenticationRequired` that says what is missing.
 """
 
 from __future__ import annotations
@@ -44,21 +44,21 @@ __all__ = [
 ]
 
 END_SECONDS = 2.0
-"""For a login program that is no longer wanted to put the terminal in order."""
+"""Time for a cancelled login program to reset the terminal."""
 
 Choice: TypeAlias = AuthMethod | str | None
 AuthMethodChooser: TypeAlias = Callable[[list[AuthMethod]], Choice | Awaitable[Choice]]
-"""Is given the ways to log in, and returns one of them, its id, or None to leave it."""
+"""Called with the login methods; returns one of them, its id, or `None` to log in with none."""
 
 
 @dataclass(frozen=True)
 class LoginProgram:
-    """What a login in a terminal runs.
+    """The program that a login in a terminal runs.
 
     Attributes:
-        argv: The program and its arguments.
-        env: Its whole environment.
-        cwd: Where it runs; here if not given.
+        argv: Program and arguments.
+        env: Complete environment.
+        cwd: Working directory; `None`: the current one.
     """
 
     argv: list[str]
@@ -67,18 +67,17 @@ class LoginProgram:
 
 
 LoginRunner: TypeAlias = Callable[[LoginProgram], Awaitable[int]]
-"""Runs a program for the user to log in with, and returns its exit status."""
+"""Called with a program for the user to log in with; returns its exit status."""
 
 
 @dataclass(frozen=True)
 class AuthOptions:
-    """How to log in when an agent wants it.
+    """How to log in when the agent requires it.
 
     Attributes:
-        choose: Picks the method; a plain text is its id.
-        run: Shows a login program to the user; on this program's own terminal if not given.
-        credentials: By the id of a method, what an agent of the dialect `seed-004` is sent to log in with; no other
-            agent is sent any.
+        choose: Id of the login method, or a function that chooses one.
+        run: Runs a login program for the user. Default: on the terminal of this process.
+        credentials: Credentials by method id, sent only to agents of the dialect `seed-004`.
     """
 
     choose: AuthMethodChooser | str
@@ -88,11 +87,11 @@ class AuthOptions:
     )
 
     def credentials_for(self, method_id: str) -> Mapping[str, str] | None:
-        """What to log in with by this method."""
+        """Return the credentials of a login method."""
         return self.credentials.get(method_id)
 
     async def pick(self, methods: list[AuthMethod]) -> AuthMethod | None:
-        """The method that was chosen.
+        """Return the chosen method.
 
         Raises:
             InvalidParams: The agent has no such method.
@@ -103,58 +102,58 @@ class AuthOptions:
 
 
 class Authenticator:
-    """The logins at one agent.
+    """Logs in to one agent.
 
     Attributes:
-        count: How many there were; whoever was refused before the last of them need not log in again.
+        count: Number of logins so far: a request that was sent before the last one is only sent again.
     """
 
-    def __init__(self, way: AgentTarget, login: AuthOptions | None) -> None:
+    def __init__(self, target: AgentTarget, login: AuthOptions | None) -> None:
         self.count = 0
-        self._way = way
+        self._target = target
         self._login = login
-        self._order = asyncio.Lock()
-        self._known = inherited(way.env)
+        self._lock = asyncio.Lock()
+        self._environment = inherited(target.env)
 
-    async def settle(
-        self, agent: RemoteAgent, refusal: AuthenticationRequired, since: int, session: ClientSession | None
+    async def authenticate(
+        self, agent: RemoteAgent, error: AuthenticationRequired, since: int, session: ClientSession | None
     ) -> None:
-        """Log in because a request was refused; afterwards it can be sent once more.
+        """Log in because a request failed, so that it can be sent once more.
 
         Args:
-            agent: The agent that refused.
-            refusal: Its answer.
-            since: How many logins there had been when the request was sent.
-            session: The session that the request is about.
+            agent: The agent that requires a login.
+            error: Its response.
+            since: `count` when the request was sent.
+            session: The session of the request.
 
         Raises:
             AuthenticationRequired: No method was chosen, or the login failed.
-            RequestError: The error was no demand for a login. There are agents that use -32000 for other errors: from
-                one without login methods it is a demand only as long as no session is open.
+            RequestError: The error did not ask for a login. There are agents that use -32000 for other errors: without
+                login methods and in an open session it means something else.
         """
-        if session is not None and session.is_reached and not agent.login_methods:
-            raise RequestError(refusal.message, data=refusal.data, code=refusal.code) from refusal
-        async with self._order:
+        if session is not None and session._is_current and not agent.login_methods:
+            raise RequestError(error.message, data=error.data, code=error.code) from error
+        async with self._lock:
             if self.count != since:
-                return  # somebody else has logged in meanwhile
+                return  # another request has logged in meanwhile
             methods = agent.login_methods
             method = await self._login.pick(methods) if self._login is not None and methods else None
             if method is None:
-                raise AuthenticationRequired(self._advice(refusal, methods), data=refusal.data) from refusal
+                raise AuthenticationRequired(self._advice(error, methods), data=error.data) from error
             try:
                 await self._log_in(agent, method)
-            except DuologueError as error:
-                told = f"logging in by {escape_line(method.name)!r} failed: {error}"
-                raise AuthenticationRequired(told, data=refusal.data) from error
+            except DuologueError as failure:
+                message = f"logging in by {escape_line(method.name)!r} failed: {failure}"
+                raise AuthenticationRequired(message, data=error.data) from failure
 
     async def log_in(self, agent: RemoteAgent, method_id: str) -> None:
-        """Log in by a method the agent offers.
+        """Log in with a method that the agent offers.
 
         Raises:
-            InvalidParams: There is no such method, or it cannot be run here.
-            AuthenticationRequired: It did not succeed.
+            InvalidParams: The agent has no such method, or this client cannot run it.
+            AuthenticationRequired: The login failed.
         """
-        async with self._order:
+        async with self._lock:
             await self._log_in(agent, find(agent.login_methods, method_id))
 
     async def _log_in(self, agent: RemoteAgent, method: AuthMethod) -> None:
@@ -167,37 +166,39 @@ class Authenticator:
         self.count += 1
 
     async def _in_terminal(self, agent: RemoteAgent, method: AuthMethod) -> None:
-        program = program_for(self._way, method)
+        program = program_for(self._target, method)
         run = self._login.run if self._login is not None and self._login.run is not None else on_own_terminal
         status = await run(program)
         if status != 0:
             raise AuthenticationRequired(f"`{shlex.join(program.argv)}` ended with {status}")
-        # protocol/v1/authentication: the agent that runs has not seen what the other process did.
+        # protocol/v1/authentication: the running agent does not know what the other process did.
         await agent._supervisor.reconnect()
 
     async def _by_variables(self, agent: RemoteAgent, method: AuthMethod, wanted: _Wanted) -> None:
-        there = inherited(self._way.env)
-        missing = [name for name in wanted.needed if not there.get(name)]
+        environment = inherited(self._target.env)
+        missing = [name for name in wanted.needed if not environment.get(name)]
         if missing:
             where = f" (see {escape_line(wanted.link)})" if wanted.link else ""
             raise AuthenticationRequired(f"set {_listed(missing)} in the environment first{where}")
-        if self._way.command is not None and any(self._known.get(name) != there.get(name) for name in wanted.names):
-            await agent._supervisor.reconnect()  # a process sees what there was when it was started
-            self._known = there
+        if self._target.command is not None and any(
+            self._environment.get(name) != environment.get(name) for name in wanted.names
+        ):
+            await agent._supervisor.reconnect()  # a process has the environment of its start
+            self._environment = environment
         await agent._proxy.login(method.method_id)
 
-    def _advice(self, refusal: AuthenticationRequired, methods: Sequence[AuthMethod]) -> str:
+    def _advice(self, error: AuthenticationRequired, methods: Sequence[AuthMethod]) -> str:
         if not methods:
-            return f"{refusal}; it names no way to log in, so its own documentation has to"
-        listed = "".join(f"\n  {escape_line(each.method_id)}: {describe(each, self._way)}" for each in methods)
-        return f"{refusal}; log in by one of these methods first (`connect(login=…)`, `agent.login(…)`):{listed}"
+            return f"{error}; it offers no login methods, so see its own documentation"
+        listed = "".join(f"\n  {escape_line(each.method_id)}: {describe(each, self._target)}" for each in methods)
+        return f"{error}; log in by one of these methods first (`connect(login=…)`, `agent.login(…)`):{listed}"
 
 
 def find(methods: Sequence[AuthMethod], method_id: str) -> AuthMethod:
-    """The method of this id.
+    """Return the login method of this id.
 
     Raises:
-        InvalidParams: There is none.
+        InvalidParams: The agent has none.
     """
     method = next((each for each in methods if each.method_id == method_id), None)
     if method is None:
@@ -206,36 +207,36 @@ def find(methods: Sequence[AuthMethod], method_id: str) -> AuthMethod:
     return method
 
 
-def describe(method: AuthMethod, way: AgentTarget | None = None) -> str:
-    """A method in one line, and what it asks of the user."""
-    told = escape_line(method.name) + (f", {escape_line(method.description)}" if method.description else "")
+def describe(method: AuthMethod, target: AgentTarget | None = None) -> str:
+    """Describe a login method in one line, with what the user has to do."""
+    text = escape_line(method.name) + (f", {escape_line(method.description)}" if method.description else "")
     foreign = None if method.is_terminal else _foreign_program(method)
     if foreign is not None:
-        return f"{told} (in a terminal: {escape_line(shlex.join([foreign.command, *foreign.args]))})"
+        return f"{text} (in a terminal: {escape_line(shlex.join([foreign.command, *foreign.args]))})"
     if method.is_terminal:
-        argv = None if way is None or way.command is None else program_for(way, method).argv
-        return f"{told} (in a terminal{'' if argv is None else f': {escape_line(shlex.join(argv))}'})"
+        argv = None if target is None or target.command is None else program_for(target, method).argv
+        return f"{text} (in a terminal{'' if argv is None else f': {escape_line(shlex.join(argv))}'})"
     wanted = _wanted_variables(method)
-    return told if wanted is None else f"{told} (by the environment: {_listed(wanted.needed)})"
+    return text if wanted is None else f"{text} (by the environment: {_listed(wanted.needed)})"
 
 
-def program_for(way: AgentTarget, method: AuthMethod) -> LoginProgram:
-    """The program of a login in a terminal: the agent's own, with what the method adds to it.
+def program_for(target: AgentTarget, method: AuthMethod) -> LoginProgram:
+    """Return the program of a login in a terminal: the agent's own, with the arguments of the method.
 
     Raises:
-        InvalidParams: The agent is no program of ours.
+        InvalidParams: The agent was not started by this client.
     """
-    command = way.command
+    command = target.command
     if command is None:
         raise InvalidParams(
-            f"{method.name!r} needs a terminal that the agent's own program runs in, and it was not started from here"
+            f"{method.name!r} runs the agent's own program in a terminal, and this client did not start the agent"
         )
     foreign = _foreign_program(method)
     if foreign is not None and not method.is_terminal:
         argv = [foreign.command, *foreign.args]
-        return LoginProgram(argv, inherited({**way.env, **foreign.env}), way.cwd)
+        return LoginProgram(argv, inherited({**target.env, **foreign.env}), target.cwd)
     # schema v1, AuthMethodTerminal: arguments are appended to the invocation, and variables override.
-    return LoginProgram([*command, *method.args], inherited({**way.env, **method.env}), way.cwd)
+    return LoginProgram([*command, *method.args], inherited({**target.env, **method.env}), target.cwd)
 
 
 class _ForeignProgram(Struct):
@@ -245,7 +246,7 @@ class _ForeignProgram(Struct):
 
 
 def _foreign_program(method: AuthMethod) -> _ForeignProgram | None:
-    """A command that agents put into `_meta` before the protocol had a way to say it."""
+    """Return the command that agents put into `_meta` before the protocol had terminal logins."""
     with suppress(ValidationError):
         return convert((method.meta or {}).get("terminal-auth"), _ForeignProgram)
     return None
@@ -257,7 +258,7 @@ class _Variable(Struct):
 
 
 class _Wanted(Struct, rename="camel"):
-    """Variables as two stages of the draft had them."""
+    """Environment variables, as two stages of the draft spelled them."""
 
     vars: list[_Variable] = []
     var_name: str | None = None
@@ -275,10 +276,10 @@ class _Wanted(Struct, rename="camel"):
 
 
 def _wanted_variables(method: AuthMethod) -> _Wanted | None:
-    """What an agent wants to find in its environment, if it says so in its own fields or in `_meta`."""
-    for said in (method.other, method.meta):
+    """Return the environment variables that the agent reads, if it lists them in extra fields or in `_meta`."""
+    for fields in (method.other, method.meta):
         with suppress(ValidationError):
-            wanted = convert(said, _Wanted)
+            wanted = convert(fields, _Wanted)
             if wanted.names:
                 return wanted
     return None
@@ -288,9 +289,9 @@ def _listed(names: Sequence[str]) -> str:
     return " and ".join(map(escape_line, names))
 
 
-def can_use_terminal(way: AgentTarget, login: AuthOptions | None) -> bool:
-    """Whether a login in a terminal could run: of a program started from here, where its user sees a terminal."""
-    if way.command is None:
+def can_use_terminal(target: AgentTarget, login: AuthOptions | None) -> bool:
+    """Return True if a login in a terminal can run: the client starts the agent, and its user has a terminal."""
+    if target.command is None:
         return False
     if login is not None and login.run is not None:
         return True
@@ -302,7 +303,7 @@ def can_use_terminal(way: AgentTarget, login: AuthOptions | None) -> bool:
 
 
 async def on_own_terminal(program: LoginProgram) -> int:
-    """Run it where the user of this program is.
+    """Run a login program on the terminal of this process.
 
     Raises:
         AuthenticationRequired: There is no terminal, or no such program.
@@ -333,14 +334,14 @@ async def _end(process: asyncio.subprocess.Process) -> None:
 
 @contextmanager
 def _terminal() -> Generator[int | None]:
-    """A descriptor of the user's terminal; None if our own stdio is that terminal."""
+    """Yield a descriptor of the user's terminal; `None` if stdio of this process is that terminal."""
     if all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)):
         yield None
         return
     try:
         descriptor = os.open("/dev/tty", os.O_RDWR | getattr(os, "O_CLOEXEC", 0))
     except OSError:
-        raise AuthenticationRequired("this login needs a terminal, and there is none here") from None
+        raise AuthenticationRequired("this login needs a terminal, and this process has none") from None
     try:
         yield descriptor
     finally:

@@ -1,4 +1,4 @@
-"""The part of a program that calls us: a task, or for the blocking API a thread, and whether it has ended."""
+"""The caller of the API: the current task, or for the blocking API the calling thread."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ __all__ = ["CallingTask", "calling_thread", "current_calling_task", "has_ended"]
 CallingTask: TypeAlias = "asyncio.Task[Any] | threading.Thread | None"
 
 calling_thread: ContextVar[threading.Thread | None] = ContextVar("calling_thread", default=None)
-"""The thread that a coroutine works for, where that is not the thread of its event loop."""
+"""The thread that waits for a coroutine, if that is not the thread of its event loop."""
 
 
 def current_calling_task() -> CallingTask:
-    """Return the thread that this code works for, or else the task that runs it."""
+    """Return the thread that waits for this code, or else the task that runs it."""
     return calling_thread.get() or asyncio.current_task()
 
 
 def has_ended(caller: CallingTask) -> bool:
-    """Return whether this caller will call no more."""
+    """Return True if the task or thread has ended."""
     if isinstance(caller, threading.Thread):
         return not caller.is_alive()
     return caller is None or caller.done()

@@ -6,40 +6,45 @@
 from __future__ import annotations
 
 import asyncio
+import importlib.metadata
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
-from dataclasses import replace
+from dataclasses import dataclass
 from pathlib import Path
 
-import msgspec
+from msgspec import structs
 
 from duologue.client.agent import RemoteAgent
-from duologue.client.auth import AuthMethodChooser, AuthOptions
-from duologue.client.connector import Connector
+from duologue.client.auth import AuthMethodChooser, AuthOptions, can_use_terminal
 from duologue.client.permissions.policy import Permissions
-from duologue.client.request_handler import ClientCallbacks, ClientRequestHandler, ElicitationHandler
+from duologue.client.request_handler import ClientRequestHandler
+from duologue.client.services.elicitation import ElicitationHandler
 from duologue.client.services.terminals import Terminals
 from duologue.client.services.tool_server import Tools, as_tool_server, offered_tool_server
 from duologue.client.services.workspace import Workspace
-from duologue.client.supervisor import RecoveryOptions, Restart
-from duologue.client.target import AgentTarget, ProcessOptions, RemoteOptions, Target
+from duologue.client.supervisor import LiveConnection, Restart
+from duologue.client.target import AgentTarget, Target
 from duologue.compat.dialects import Dialect, check_dialect
 from duologue.conversation.content import JsonObject
 from duologue.conversation.session_setup import Implementation
 from duologue.conversation.transcript import MAX_TRANSCRIPT_BYTES
+from duologue.errors import AgentExited, ConnectionLost, DowngradeRequired, InitializeTimeout, StartError
 from duologue.mcp.tool_server.server import ToolServer
 from duologue.protocol.feature_filter import Unstable, enabled_features
-from duologue.protocol.negotiation import check_versions
-from duologue.protocol.values import AuthStatus
+from duologue.protocol.interfaces import AgentProxy
+from duologue.protocol.negotiation import check_versions, initialize
+from duologue.protocol.values import AuthStatus, InitializeResult
 from duologue.recording.recorder import Recorder
-from duologue.runtime.connection import FrameObserver
+from duologue.runtime.connection import Connection, FrameObserver
 from duologue.runtime.handlers import Handlers
+from duologue.transports.base import Transport
+from duologue.transports.process.transport import ProcessTransport
 from duologue.transports.remote.url import TLSVerify
 
 __all__ = ["Target", "connect"]
 
 INITIALIZE_SECONDS = 30.0
-"""How long an agent may take to start and to answer; packages may have to be downloaded first."""
+"""Time for an agent to start and to answer `initialize`; packages may have to be downloaded first."""
 
 
 def connect(
@@ -108,61 +113,150 @@ def connect(
         AgentExited: The agent's process ended before it answered.
         ProtocolViolation: The agent speaks none of `protocol_versions`.
     """
+    login = login if login is None or isinstance(login, AuthOptions) else AuthOptions(login)
     versions, features, dialect = check_versions(protocol_versions), enabled_features(unstable), check_dialect(dialect)
-    reached = AgentTarget(target, ProcessOptions(cwd, env, on_stderr), RemoteOptions(headers, token, tls))
-    callbacks = ClientCallbacks(on_elicit, on_elicitation_complete, on_login_status)
-    handler = ClientRequestHandler(reached.name, permissions, workspace, terminals, callbacks)
-    auth, handlers = _login(login), handlers or Handlers()
-    recovery = RecoveryOptions(reached, _policy(reached, restart), auth, stall_timeout, max_transcript_bytes)
-    connector = Connector(
-        reached, handler, handlers, observers, client_info, startup_timeout, versions, features, auth, dialect, meta
+    reached = AgentTarget(target, cwd=cwd, env=env, on_stderr=on_stderr, headers=headers, token=token, tls=tls)
+    handlers, policy = handlers or Handlers(), _restart_policy(reached, restart)
+    handler = ClientRequestHandler(
+        reached.name, permissions, workspace, terminals, on_elicit, on_elicitation_complete, on_login_status
     )
-    return _connected(handler, connector, as_tool_server(tools), record, recovery)
+    connector = _Connector(
+        reached, handler, handlers, observers, client_info, startup_timeout, versions, features, login, dialect, meta
+    )
+    agent = RemoteAgent(handler, connector, reached, policy, login, stall_timeout, max_transcript_bytes)
+    return _connected(agent, connector, as_tool_server(tools), record)
 
 
 @asynccontextmanager
 async def _connected(
-    handler: ClientRequestHandler,
-    connector: Connector,
-    tools: ToolServer | None,
-    record: str | Path | None,
-    recovery: RecoveryOptions,
+    agent: RemoteAgent, connector: _Connector, tools: ToolServer | None, record: str | Path | None
 ) -> AsyncGenerator[RemoteAgent]:
+    handler, target, tool_servers = agent._request_handler, connector.target, AsyncExitStack()
     recorder = None if record is None else Recorder(record)
     if recorder is not None:
-        connector = replace(connector, observers=(*connector.observers, recorder))
-    lending = AsyncExitStack()
-    agent = RemoteAgent(handler, connector, recovery)
+        connector.observers = (*connector.observers, recorder)
     try:
         await agent._supervisor.open()
         if tools is not None:
-            is_near, over_acp = not recovery.target.is_remote_host, agent._proxy.allows("mcp_over_acp")
-            taken = msgspec.structs.replace(agent.capabilities, mcp_acp=agent.capabilities.mcp_acp and over_acp)
-            agent._tool_servers.append(
-                await lending.enter_async_context(offered_tool_server(tools, taken, handler.offered, is_near))
-            )
+            over_acp = agent.capabilities.mcp_acp and agent._proxy.allows("mcp_over_acp")
+            capabilities = structs.replace(agent.capabilities, mcp_acp=over_acp)
+            server = offered_tool_server(tools, capabilities, handler.offered, not target.is_remote_host)
+            agent._tool_servers.append(await tool_servers.enter_async_context(server))
         yield agent
     finally:
         await asyncio.gather(
-            *(turn._leave() for session in handler.sessions.values() for turn in session._abandoned_turns())
+            *(turn._cancel_unread() for session in handler.sessions.values() for turn in session._abandoned_turns())
         )
         await handler.aclose()
         await agent._tasks.cancel(1.0)
         await agent._supervisor.aclose()
-        await recovery.target.aclose()
-        # After the agent: one that still runs would take our end for a crash of its server.
-        await lending.aclose()
+        await target.aclose()
+        # After the agent, which would take their end for a crash of the server.
+        await tool_servers.aclose()
         if recorder is not None:
             await asyncio.to_thread(recorder.close)
 
 
-def _policy(target: AgentTarget, restart: Restart | bool) -> Restart | None:
+def _restart_policy(target: AgentTarget, restart: Restart | bool) -> Restart | None:
     if restart is False:
         return None
     if not target.is_reopenable:
-        raise ValueError("a transport cannot be opened again: give `restart` to a command, an address or an agent")
+        raise ValueError("`restart` needs a command, a URL or an agent object: a transport cannot be opened again")
     return Restart() if restart is True else restart
 
 
-def _login(given: AuthOptions | AuthMethodChooser | str | None) -> AuthOptions | None:
-    return given if given is None or isinstance(given, AuthOptions) else AuthOptions(given)
+@dataclass
+class _Connector:
+    """Opens connections to one agent and initializes them; the fields are arguments of `connect`."""
+
+    target: AgentTarget
+    request_handler: ClientRequestHandler
+    handlers: Handlers
+    observers: tuple[FrameObserver, ...]
+    client_info: Implementation | None
+    startup_timeout: float
+    protocol_versions: tuple[int, ...]
+    unstable: frozenset[str]
+    login: AuthOptions | None
+    dialect: Dialect | None
+    meta: JsonObject | None
+
+    async def __call__(self) -> LiveConnection:
+        """Connect and initialize.
+
+        Raises:
+            StartError: The agent cannot be started, or did not answer in time.
+            ConnectionLost: The agent ended before it answered.
+            ProtocolViolation: The agent speaks none of the protocol versions.
+        """
+        try:
+            return await self._connect(self.protocol_versions)
+        except DowngradeRequired:
+            if 1 not in self.protocol_versions:
+                raise
+            return await self._connect((1,))
+
+    async def _connect(self, versions: tuple[int, ...]) -> LiveConnection:
+        transport = self.target.open()
+        # Handlers are copied: what a connection registers is bound to its own sessions.
+        connection = Connection(
+            self._with_dialect(transport), self.handlers.copy(), ignore_stray_output=True, observers=self.observers
+        )
+        await connection.__aenter__()
+        try:
+            return LiveConnection(connection, *await self._initialize(versions, connection, transport))
+        except BaseException:
+            await connection.aclose()
+            raise
+
+    def _with_dialect(self, transport: Transport) -> Transport:
+        if self.dialect is None:
+            return transport
+        from duologue.compat.normaliser import Normaliser
+        from duologue.compat.transport import NormalisedTransport
+
+        credentials = None if self.login is None else self.login.credentials_for
+        return NormalisedTransport(transport, Normaliser(self.dialect, "client", credentials=credentials))
+
+    async def _initialize(
+        self, versions: tuple[int, ...], connection: Connection, transport: Transport
+    ) -> tuple[AgentProxy, InitializeResult]:
+        client_info = self.client_info or Implementation("duologue", importlib.metadata.version("duologue"))
+        terminal_login = can_use_terminal(self.target, self.login)
+        capabilities = structs.replace(self.request_handler.capabilities, terminal_login=terminal_login, meta=self.meta)
+        try:
+            async with asyncio.timeout(self.startup_timeout):
+                return await initialize(
+                    connection,
+                    self.request_handler,
+                    client_info,
+                    capabilities,
+                    versions,
+                    self.unstable,
+                    can_start_over=self.target.is_reopenable,
+                )
+        except TimeoutError:
+            raise InitializeTimeout(_no_answer(transport, connection.stray_output, self.startup_timeout)) from None
+        except AgentExited as end:
+            raise _exited_early(end, connection.stray_output) from None
+        except ConnectionLost as lost:
+            # Over HTTP it is not known before the first request whether there is a server at all.
+            if isinstance(lost.__cause__, StartError):
+                raise lost.__cause__ from None
+            raise
+
+
+def _exited_early(end: AgentExited, stray_output: str) -> AgentExited:
+    """Add what the agent printed, or a hint: there are agents that print one sentence and exit with 0."""
+    printed = f"; it printed {stray_output}" if stray_output else ""
+    hint = "" if end.stderr else "; is it an ACP agent? Many need a flag for that, such as --acp"
+    how = str(end).partition("\n")[0]
+    message = f"{how} before it answered `initialize`{printed}{hint}"
+    return AgentExited(message, exit_code=end.exit_code, signal=end.signal, stderr=end.stderr)
+
+
+def _no_answer(transport: Transport, stray_output: str, seconds: float) -> str:
+    stderr = transport.stderr_tail if isinstance(transport, ProcessTransport) else ""
+    printed = f"; it printed {stray_output}" if stray_output else ""
+    written = f"; the last it wrote to stderr:\n{stderr}" if stderr else ""
+    return f"the agent did not answer `initialize` within {seconds:g} s; is it an ACP agent?{printed}{written}"

@@ -1,4 +1,4 @@
-"""Agents that repeat an earlier session after they have answered the request that loads it."""
+"""Waiting for agents that replay a session after they have answered the request that loads it."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 __all__ = ["wait_for_late_replay"]
 
 QUIET_SECONDS = 0.25
-"""Without an update, before such a replay counts as complete: it comes in one go."""
+"""Time without an update after which a replay counts as complete: its updates follow each other at once."""
 
 STEP_SECONDS = 0.05
-"""Between two looks: if this program stands still for a while, that counts as no more than one of them."""
+"""Time between two checks; a pause of this program counts as one of them, not as silence of the agent."""
 
 MAX_SECONDS = 2.0
-"""The longest wait for that; an agent that never pauses has begun to speak of something else."""
+"""The longest wait: an agent that never pauses has begun with something else."""
 
 
 async def wait_for_late_replay(session: ClientSession) -> None:
@@ -28,9 +28,9 @@ async def wait_for_late_replay(session: ClientSession) -> None:
     has_replayed = session._has_replayed if session._is_replaying else len(session.transcript) > 0
     if has_replayed or not quirks_of(session.agent.info).replays_late:
         return
-    signs = session.agent._request_handler.signs
-    end, last, quiet = monotonic() + MAX_SECONDS, signs.last(session.id), 0.0
+    activity = session.agent._request_handler.activity
+    end, last, quiet = monotonic() + MAX_SECONDS, activity.last(session.id), 0.0
     while quiet < QUIET_SECONDS and monotonic() < end:
         await asyncio.sleep(STEP_SECONDS)
-        is_quiet = signs.last(session.id) == last
-        last, quiet = signs.last(session.id), quiet + STEP_SECONDS if is_quiet else 0.0
+        is_quiet = activity.last(session.id) == last
+        last, quiet = activity.last(session.id), quiet + STEP_SECONDS if is_quiet else 0.0

@@ -1,4 +1,4 @@
-"""A prompt from what a person has at hand: text, files, directories, selections, pictures, sound."""
+"""Building a prompt from text, files, directories, selections, images and audio."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from duologue.protocol.values import AgentCapabilities
 __all__ = ["Attachment", "Selection", "build_prompt"]
 
 MAX_EMBEDDED_BYTES = 4 * 1024 * 1024
-"""Larger files are linked: no model reads more than this, and the agent can fetch what it needs."""
+"""Larger files are linked instead of embedded: no model reads more, and the agent can fetch what it needs."""
 
 
 class Selection(Struct, frozen=True):
-    """Some lines of a file; lines count from 1, and both ends belong to it."""
+    """Lines of a file, from `first` to `last` inclusive, counted from 1."""
 
     path: str | Path
     first: int
@@ -45,44 +45,44 @@ def build_prompt(
     images: Iterable[str | Path],
     audio: Iterable[str | Path],
     cwd: Path,
-    features: AgentCapabilities,
+    capabilities: AgentCapabilities,
 ) -> list[Content]:
-    """The blocks to send.
+    """Return the content blocks of a prompt.
 
     Raises:
-        InvalidParams: The agent does not take such content, or there is nothing to send.
+        InvalidParams: The agent does not support such content, a file does not exist, or the prompt is empty.
     """
-    said = [prompt] if isinstance(prompt, str) or not isinstance(prompt, Iterable) else list(prompt)
-    blocks = [as_content(block) for block in said]
-    blocks += [_attached(attachment, cwd, features) for attachment in files]
+    given = [prompt] if isinstance(prompt, str) or not isinstance(prompt, Iterable) else list(prompt)
+    blocks = [as_content(block) for block in given]
+    blocks += [_attached(attachment, cwd, capabilities) for attachment in files]
     blocks += [_image(cwd / path) for path in images]
     blocks += [_audio(cwd / path) for path in audio]
     if not blocks:
-        raise InvalidParams("there is nothing to send")
+        raise InvalidParams("the prompt is empty")
     for block in blocks:
-        _check(block, features)
+        _check(block, capabilities)
     return blocks
 
 
-def _check(block: Content, features: AgentCapabilities) -> None:
-    refused = (
-        "pictures"
-        if isinstance(block, ImageContent) and not features.image
-        else "sound"
-        if isinstance(block, AudioContent) and not features.audio
+def _check(block: Content, capabilities: AgentCapabilities) -> None:
+    unsupported = (
+        "images"
+        if isinstance(block, ImageContent) and not capabilities.image
+        else "audio"
+        if isinstance(block, AudioContent) and not capabilities.audio
         else "embedded resources"
-        if isinstance(block, Resource) and not features.embedded
+        if isinstance(block, Resource) and not capabilities.embedded
         else None
     )
-    if refused is not None:
-        raise InvalidParams(f"this agent takes no {refused}; send a link instead")
+    if unsupported is not None:
+        raise InvalidParams(f"this agent does not support {unsupported} in prompts; send a link instead")
 
 
-def _attached(attachment: Attachment, cwd: Path, features: AgentCapabilities) -> Content:
+def _attached(attachment: Attachment, cwd: Path, capabilities: AgentCapabilities) -> Content:
     path = cwd / (attachment.path if isinstance(attachment, Selection) else attachment)
     if not path.exists():
-        raise InvalidParams(f"there is no such file: {path}")
-    text = _text_of(path) if features.embedded and path.is_file() else None
+        raise InvalidParams(f"no such file: {path}")
+    text = _text_of(path) if capabilities.embedded and path.is_file() else None
     if isinstance(attachment, Selection):
         return _selected(path, attachment, text)
     kind = mimetypes.guess_type(path.name)[0]
@@ -110,18 +110,18 @@ def _text_of(path: Path) -> str | None:
 
 
 def _image(path: Path) -> Content:
-    return ImageContent(_encoded(path), _kind(path, "image", "png"), path.as_uri())
+    return ImageContent(_encoded(path), _media_type(path, "image", "png"), path.as_uri())
 
 
 def _audio(path: Path) -> Content:
-    return AudioContent(_encoded(path), _kind(path, "audio", "wav"))
+    return AudioContent(_encoded(path), _media_type(path, "audio", "wav"))
 
 
-def _kind(path: Path, family: str, usual: str) -> str:
-    """What its name says it is; a name that says nothing at all is taken for the usual."""
+def _media_type(path: Path, family: str, usual: str) -> str:
+    """Return the media type by the file's extension; without an extension, the usual one."""
     kind = mimetypes.guess_type(path.name)[0] or ("unknown" if path.suffix else f"{family}/{usual}")
     if not kind.startswith(f"{family}/"):
-        raise InvalidParams(f"{path} is {kind} by its name, not {family}; attach it as a file")
+        raise InvalidParams(f"{path} has the media type {kind}, not {family}; attach it as a file")
     return kind
 
 

@@ -1,7 +1,7 @@
-"""What single agents need or do in a way of their own: one table, by the name in their `agentInfo`.
+"""Deviations of single published agents from the protocol, by the name in their `agentInfo`.
 
-An entry is made for what was seen on the wire of a published agent, with the version it was seen in. What several
-agents do is no quirk, and is read where the protocol is read.
+Each entry was seen on the wire, in the version that its comment names. What several agents do is no quirk and is
+handled in `duologue.protocol`.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ __all__ = ["FAILURES", "QUIRKS", "FailureMarker", "Quirks", "failure_in", "quirk
 
 @dataclass(frozen=True)
 class Quirks:
-    """How to treat one agent.
+    """Deviations of one agent.
 
     Attributes:
-        missing: What reading a missing file gives, where the `Workspace` does not say: an error, or an empty text.
-        replays_late: It answers `session/load` first, and repeats what was said in the session afterwards.
+        missing: Result of reading a missing file, unless the `Workspace` sets it: an error, or an empty text.
+        replays_late: The agent answers `session/load` first and replays the session afterwards.
     """
 
     missing: Literal["error", "empty"] = "error"
@@ -30,23 +30,23 @@ class Quirks:
 
 
 QUIRKS: Mapping[str, Quirks] = {
-    # 0.61: any error answer to `fs/read_text_file` is fatal to it, so that it could never create a file. Qwen Code,
+    # 0.61: any error in response to `fs/read_text_file` ends its turn, so that it could never create a file. Qwen Code,
     # which began as a copy of it, needs the error (-32002) instead.
     #
-    # It answers `session/load` before it has sent the first message of the session, and does not wait for the rest.
+    # It answers `session/load` before it sends the first message of the session.
     "gemini-cli": Quirks(missing="empty", replays_late=True),
 }
 
 
 @dataclass(frozen=True)
 class FailureMarker:
-    """What an agent attaches to a turn whose model failed and that ends as `end_turn` all the same.
+    """How an agent marks, in `_meta`, that the model failed in a turn that ends with `end_turn`.
 
     Attributes:
-        path: Where it stands in `_meta`, of the answer to the prompt or of a `session_info_update`.
-        field: Which of its fields says how bad it is.
-        failed: The value that means failure; with any other the model works, or works again.
-        reasons: The fields that say why.
+        path: Keys that lead to the marker in `_meta` of the prompt's response or of a `session_info_update`.
+        field: Field of the marker that holds the state.
+        failed: Value of that field that means failure; any other one means that the model works, or works again.
+        reasons: Fields that hold the reason.
     """
 
     path: Sequence[str]
@@ -56,7 +56,7 @@ class FailureMarker:
 
 
 FAILURES: Sequence[FailureMarker] = (
-    # codex-acp 2.6 says why in a message to the user.
+    # codex-acp 2.6 sends the reason as a message to the user.
     FailureMarker(("codex", "threadStatus"), "type", "systemError"),
     # codex-acp 2.6, for clients that declare it, and others for JetBrains.
     FailureMarker(("jetbrains", "air", "sessionFailure"), "severity", "error", ("title", "details")),
@@ -64,24 +64,24 @@ FAILURES: Sequence[FailureMarker] = (
 
 
 def failure_in(meta: JsonObject | None, before: str | None = None) -> str | None:
-    """Why the model failed by what is attached here, which may be an empty text; None if it works.
+    """Return why the model failed, which may be an empty text; `None` if it works.
 
     Args:
-        meta: What is attached.
-        before: The same by what was attached earlier, which holds if nothing is said here.
+        meta: `_meta` of a message.
+        before: Result of the message before, which stays if this one has no marker.
     """
-    for sign in FAILURES:
-        said: Any = meta
-        for key in sign.path:
-            said = cast("JsonObject", said).get(key) if isinstance(said, dict) else None
-        if isinstance(said, dict):
-            fields = cast("JsonObject", said)
-            reasons = (fields.get(name) for name in sign.reasons)
-            is_failed = fields.get(sign.field) == sign.failed
+    for marker in FAILURES:
+        value: Any = meta
+        for key in marker.path:
+            value = cast("JsonObject", value).get(key) if isinstance(value, dict) else None
+        if isinstance(value, dict):
+            fields = cast("JsonObject", value)
+            reasons = (fields.get(name) for name in marker.reasons)
+            is_failed = fields.get(marker.field) == marker.failed
             before = ": ".join(each for each in reasons if isinstance(each, str) and each) if is_failed else None
     return before
 
 
 def quirks_of(info: Implementation | None) -> Quirks:
-    """How to treat the agent that introduced itself like this."""
+    """Return the deviations of the agent with this name."""
     return Quirks() if info is None else QUIRKS.get(info.name, Quirks())

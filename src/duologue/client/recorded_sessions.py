@@ -1,4 +1,4 @@
-"""The sessions of a recording, as they stood for the client that recorded it."""
+"""Reading the sessions and transcripts of a recording."""
 
 from __future__ import annotations
 
@@ -25,8 +25,9 @@ class RecordedSession:
     """One session of a recording.
 
     Attributes:
-        session_id, cwd: As the agent named it, and where it worked.
-        transcript: Everything said and done in it, secrets removed.
+        session_id: Id of the session.
+        cwd: Working directory of the session.
+        transcript: Messages, tool calls and plans, secrets removed.
     """
 
     session_id: str
@@ -35,23 +36,23 @@ class RecordedSession:
 
 
 def recorded_sessions(path: str | Path, *, prompts: int | None = None) -> list[RecordedSession]:
-    """The sessions of a recording, in the order they were opened; what cannot be read of it is left out.
+    """Return the sessions of a recording in the order they were opened; skip frames that are not valid.
 
     Args:
-        path: The file.
-        prompts: Read no further than to so many prompts.
+        path: File of the recording.
+        prompts: Stop reading after this number of prompts.
 
     Raises:
-        ValueError: This is no recording.
-        OSError: It cannot be read.
+        ValueError: The file is not a recording.
+        OSError: The file cannot be read.
     """
-    folder = _Folder()
+    replayer = _Replayer()
     for entry in read_recording(path):
         if isinstance(entry.frame, Raw):
-            folder.take(entry.dir, entry.frame)
-        if folder.prompts == prompts:
+            replayer.add_frame(entry.dir, entry.frame)
+        if replayer.prompts == prompts:
             break
-    return list(folder.sessions.values())
+    return list(replayer.sessions.values())
 
 
 class _Message(Struct):
@@ -61,7 +62,7 @@ class _Message(Struct):
     result: Raw | UnsetType = UNSET
 
 
-_Asked: TypeAlias = tuple[str, int | str | None]
+_RequestKey: TypeAlias = tuple[str, int | str | None]
 """The direction and the id of a request."""
 
 
@@ -69,57 +70,57 @@ class _InitializeResult(Struct, rename="camel"):
     protocol_version: int | None = None
 
 
-class _Where(Struct, rename="camel"):
-    """What every request about a session says, and every answer that opens one."""
+class _SessionFields(Struct, rename="camel"):
+    """Fields of requests for a session, and of responses that open one."""
 
     session_id: str = ""
     cwd: str = ""
 
 
-class _Folder:
-    """Takes the frames of a recording one after the other."""
+class _Replayer:
+    """Applies the frames of a recording in order."""
 
     def __init__(self) -> None:
         self.sessions: dict[str, RecordedSession] = {}
         self.prompts = 0
         self._version = 1
-        self._opening: dict[_Asked, str] = {}
-        self._prompted: dict[_Asked, str] = {}
+        self._opening: dict[_RequestKey, str] = {}
+        self._prompted: dict[_RequestKey, str] = {}
         self._busy: set[str] = set()
 
-    def take(self, direction: str, frame: Raw) -> None:
+    def add_frame(self, direction: str, frame: Raw) -> None:
         try:
             message = decode(_Message, frame)
             if message.method is None:
-                self._answer(("out" if direction == "in" else "in", message.id), message.result)
+                self._on_response(("out" if direction == "in" else "in", message.id), message.result)
             elif isinstance(message.params, Raw):
-                self._said((direction, message.id), message.method, message.params)
+                self._on_message((direction, message.id), message.method, message.params)
         except InvalidParams:
-            return  # recordings hold what was sent, also what should not have been
+            return  # recordings have every frame, valid or not
 
-    def _said(self, asked: _Asked, method: str, params: Raw) -> None:
+    def _on_message(self, key: _RequestKey, method: str, params: Raw) -> None:
         if method in ("session/new", "session/fork"):
-            self._opening[asked] = decode(_Where, params).cwd
+            self._opening[key] = decode(_SessionFields, params).cwd
         elif method in ("session/load", "session/resume"):
-            where = decode(_Where, params)
+            fields = decode(_SessionFields, params)
             if method == "session/load":
-                self.sessions.pop(where.session_id, None)  # all of it will be told again
-            self._session(where.session_id, where.cwd)
-        elif (said := observe(self._version, method, params)) is not None:
-            if said.prompt:
-                self._prompted[asked] = said.session_id
-                self._prompt(said.session_id, said.prompt)
-            for update in said.updates:
-                self._update(said.session_id, update)
+                self.sessions.pop(fields.session_id, None)  # its replay follows
+            self._session(fields.session_id, fields.cwd)
+        elif (observed := observe(self._version, method, params)) is not None:
+            if observed.prompt:
+                self._prompted[key] = observed.session_id
+                self._prompt(observed.session_id, observed.prompt)
+            for update in observed.updates:
+                self._update(observed.session_id, update)
 
-    def _answer(self, asked: _Asked, result: Raw | UnsetType) -> None:
-        cwd, prompted = self._opening.pop(asked, None), self._prompted.pop(asked, None)
+    def _on_response(self, key: _RequestKey, result: Raw | UnsetType) -> None:
+        cwd, prompted = self._opening.pop(key, None), self._prompted.pop(key, None)
         if prompted is not None and ends_turn(self._version, answered="session/prompt"):
             self._busy.discard(prompted)
         if not isinstance(result, Raw):
             return
         if cwd is not None:
-            self._session(decode(_Where, result).session_id, cwd)
+            self._session(decode(_SessionFields, result).session_id, cwd)
         elif (version := decode(_InitializeResult, result).protocol_version) is not None:
             self._version = version
 
@@ -134,7 +135,7 @@ class _Folder:
         if ends_turn(self._version, update=update):
             self._busy.discard(session_id)
         is_echo = isinstance(update, MessageChunk | MessageUpdate) and update.role == "user"
-        if not is_echo or session_id not in self._busy:  # what was prompted is there already
+        if not is_echo or session_id not in self._busy:  # the prompt is in the transcript already
             self._session(session_id).transcript.apply(update)
 
     def _session(self, session_id: str, cwd: str = "") -> RecordedSession:

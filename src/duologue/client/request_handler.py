@@ -1,13 +1,12 @@
-"""Where the agent's requests arrive: each goes to the part of the client that may answer it.
+"""Handler of the agent's requests: passes each to files, terminals, permissions or elicitation.
 
-Nothing is done for an agent that was not advertised, and nothing without the permissions having a say.
+Nothing is done that was not advertised, and nothing without asking the permission policy.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from duologue.client.permissions.policy import PermissionRequest, Permissions
@@ -36,35 +35,22 @@ from duologue.protocol.values import (
 if TYPE_CHECKING:
     from duologue.client.session import ClientSession
 
-__all__ = ["ClientCallbacks", "ClientRequestHandler", "ElicitationHandler"]
+__all__ = ["ClientRequestHandler"]
 
 _log = logging.getLogger("duologue.client")
 
 
-@dataclass(frozen=True)
-class ClientCallbacks:
-    """Who is asked and told what is nobody else's business.
-
-    Attributes:
-        on_elicit: Answers questions to the user.
-        on_elicitation_complete: Told the id of a question at an address once the user is through with it there.
-        on_login_status: Told of logins.
-    """
-
-    on_elicit: ElicitationHandler | None = None
-    on_elicitation_complete: Callable[[str], None] | None = None
-    on_login_status: Callable[[AuthStatus], None] | None = None
-
-
 class ClientRequestHandler:
-    """What one client does for one agent.
+    """Handler of the requests of one agent.
 
     Attributes:
-        permissions: Who may do what.
-        sessions: Those that are open, by id.
-        lost_updates: Updates of sessions nobody knows.
-        signs: When each session was last heard of.
-        offered: The MCP servers the agent reaches over this connection.
+        permissions: Policy that decides the agent's permission requests.
+        workspace: Files offered to the agent; `None`: none.
+        terminals: Commands the agent may run; `None`: none.
+        sessions: Open sessions, by id.
+        lost_updates: Number of updates for sessions that are not open.
+        activity: When each session was last active.
+        offered: MCP servers that the agent reaches over this connection.
     """
 
     def __init__(
@@ -73,23 +59,26 @@ class ClientRequestHandler:
         permissions: Permissions | None,
         workspace: Workspace | None,
         terminals: Terminals | None,
-        listeners: ClientCallbacks,
+        on_elicit: ElicitationHandler | None,
+        on_elicitation_complete: Callable[[str], None] | None,
+        on_login_status: Callable[[AuthStatus], None] | None,
     ) -> None:
         self.permissions = (permissions if permissions is not None else Permissions()).for_agent(agent)
-        # Agents choose the ids of their sessions: what one says must mean nothing to another.
+        # Agents choose the ids of their sessions, so two of them may use the same one.
         self.workspace = None if workspace is None else workspace.for_agent()
         self.terminals = None if terminals is None else terminals.for_agent()
         self.sessions: dict[str, ClientSession] = {}
         self.lost_updates = 0
-        self.signs = ActivityTracker()
+        self.activity = ActivityTracker()
         self.offered = OfferedServers()
         self._answers = ByteBudget()
-        self._listeners = listeners
-        self._inquiries = Elicitations(listeners.on_elicit)
+        self._elicitations = Elicitations(on_elicit)
+        self._on_elicitation_complete = on_elicitation_complete
+        self._on_login_status = on_login_status
 
     @property
     def capabilities(self) -> ClientCapabilities:
-        """What is advertised: what there is. Whether a terminal is there to log in with, the dialer knows."""
+        """Capabilities to advertise; the connector adds `terminal_login`."""
         return ClientCapabilities(
             reads_files=self.workspace is not None,
             writes_files=self.workspace is not None and not self.workspace.is_read_only,
@@ -99,57 +88,57 @@ class ClientRequestHandler:
             compaction=True,
             named_plans=True,
             subagents=True,
-            forms=self._inquiries.can_ask,
-            urls=self._inquiries.can_ask,
+            forms=self._elicitations.can_ask,
+            urls=self._elicitations.can_ask,
         )
 
-    def met(self, info: Implementation | None) -> None:
-        """Take note of who the agent says it is, before any session is opened."""
+    def on_initialized(self, info: Implementation | None) -> None:
+        """Adapt to the quirks of a known agent, before any session is opened."""
         if self.workspace is not None:
             self.workspace.suit(quirks_of(info))
 
     # --- sessions
 
     def add(self, session: ClientSession) -> None:
-        """A session is open from now on."""
+        """Accept requests and updates of this session from now on."""
         self.sessions[session.id] = session
         if self.workspace is not None:
-            self.workspace.open_session(session.id, session.setup.roots)
+            self.workspace.open_session(session.id, session._params.roots)
 
     async def remove(self, session_id: str) -> None:
-        """A session is over: its questions, terminals and handles end with it."""
-        self.cancel_questions(session_id)
+        """Close a session with its pending requests, terminals and files."""
+        self.cancel_pending(session_id)
         self.sessions.pop(session_id, None)
         self.permissions.forget_session(session_id)
-        self.signs.forget(session_id)
+        self.activity.forget(session_id)
         if self.terminals is not None:
             await self.terminals.close_session(session_id)
         if self.workspace is not None:
             self.workspace.close_session(session_id)
 
-    async def hang_up(self) -> None:
-        """The agent is gone: end what was done for it."""
+    async def end_agent_work(self) -> None:
+        """End the terminals and the pending requests of an agent that is gone."""
         if self.terminals is not None:
             await self.terminals.aclose()
         for session_id in self.sessions:
-            self.cancel_questions(session_id)
+            self.cancel_pending(session_id)
 
-    def fall_silent(self) -> None:
-        """The agent does not come back: let everybody know who listens."""
+    def close_subscribers(self) -> None:
+        """End the event streams of all sessions, because the agent will not be started again."""
         for session in self.sessions.values():
             session._close_subscribers()
 
     async def aclose(self) -> None:
-        """We leave: nothing stays open."""
-        await self.hang_up()
-        self.fall_silent()
+        """Close everything."""
+        await self.end_agent_work()
+        self.close_subscribers()
         for session_id in list(self.sessions):
             await self.remove(session_id)
 
-    def cancel_questions(self, session_id: str) -> None:
-        """Answer the open questions of a session with "cancelled"."""
+    def cancel_pending(self, session_id: str) -> None:
+        """Answer the pending permission requests and elicitations of a session with "cancelled"."""
         self.permissions.cancel(session_id)
-        self._inquiries.cancel(session_id)
+        self._elicitations.cancel(session_id)
 
     def _session(self, session_id: str) -> ClientSession:
         session = self.sessions.get(session_id)
@@ -157,7 +146,7 @@ class ClientRequestHandler:
             raise _no_session(session_id)
         return session
 
-    # --- what the agent says and asks
+    # --- updates, permissions and files
 
     async def update(self, session_id: str, update: Update, raw: bytes) -> None:
         session = self.sessions.get(session_id)
@@ -165,7 +154,7 @@ class ClientRequestHandler:
             self.lost_updates += 1
             _log.debug("an update for an unknown session was dropped")
             return
-        self.signs.touch(session_id)
+        self.activity.touch(session_id)
         session._on_update(update, raw)
 
     def asked_permission(self, session_id: str, tool: ToolCallUpdate, raw: bytes) -> ToolCall | None:
@@ -182,36 +171,36 @@ class ClientRequestHandler:
     ) -> str | None:
         session = self._session(session_id)
         if known is None:
-            raise _no_session(session_id)  # it was opened after the agent had asked, so its past is not known
+            raise _no_session(session_id)  # it was opened after the request, so the tool call is not known
         if session.is_cancelling:
-            return None  # asked before the agent heard of the end: nobody is to be bothered with it
-        cwd, roots = session.setup.cwd, session.setup.roots
-        question = PermissionRequest(session_id=session_id, cwd=cwd, roots=roots, tool=known, options=options, raw=raw)
-        with self.signs.suspended(session_id):
-            return await self.permissions.decide(question)
+            return None  # the request crossed the cancellation: the user is not asked
+        cwd, roots = session._params.cwd, session._params.roots
+        request = PermissionRequest(session_id=session_id, cwd=cwd, roots=roots, tool=known, options=options, raw=raw)
+        with self.activity.suspended(session_id):
+            return await self.permissions.decide(request)
 
     async def read_file(self, session_id: str, path: str, line: int | None, limit: int | None) -> str:
         session = self._session(session_id)
         if self.workspace is None:
             raise MethodNotFound("this client offers no files")
-        # What is judged is where the path leads, and that is what is opened.
-        place = await self.workspace.resolve(session_id, path)
-        cwd, roots = session.setup.cwd, session.setup.roots
-        with self.signs.suspended(session_id):
-            await self.permissions.check_read(session_id, cwd, path, resolved=place, roots=roots)
+        # The policy sees where the path leads, and exactly that is opened.
+        resolved = await self.workspace.resolve(session_id, path)
+        cwd, roots = session._params.cwd, session._params.roots
+        with self.activity.suspended(session_id):
+            await self.permissions.check_read(session_id, cwd, path, resolved=resolved, roots=roots)
         return await self.workspace.read(
-            session_id, path, line=line, limit=limit, resolved=place, allowance=self._answers
+            session_id, path, line=line, limit=limit, resolved=resolved, allowance=self._answers
         )
 
     async def write_file(self, session_id: str, path: str, text: str) -> None:
         session = self._session(session_id)
         if self.workspace is None:
             raise MethodNotFound("this client offers no files")
-        place = await self.workspace.resolve(session_id, path)
-        cwd, roots = session.setup.cwd, session.setup.roots
-        with self.signs.suspended(session_id):
-            await self.permissions.check_write(session_id, cwd, path, resolved=place, roots=roots)
-        await self.workspace.write(session_id, path, text, resolved=place, even_protected=True)
+        resolved = await self.workspace.resolve(session_id, path)
+        cwd, roots = session._params.cwd, session._params.roots
+        with self.activity.suspended(session_id):
+            await self.permissions.check_write(session_id, cwd, path, resolved=resolved, roots=roots)
+        await self.workspace.write(session_id, path, text, resolved=resolved, even_protected=True)
 
     # --- terminals
 
@@ -219,22 +208,22 @@ class ClientRequestHandler:
         self, session_id: str, command: str, args: list[str], env: dict[str, str], cwd: str | None, limit: int | None
     ) -> str:
         session, terminals = self._session(session_id), self._terminals()
-        own, roots, argv = session.setup.cwd, session.setup.roots, [command, *args]
+        own, roots, argv = session._params.cwd, session._params.roots, [command, *args]
 
-        async def judge(place: str) -> None:
-            with self.signs.suspended(session_id):
-                await self.permissions.check_command(session_id, own, argv, place, env=env, roots=roots)
+        async def check(directory: str) -> None:
+            with self.activity.suspended(session_id):
+                await self.permissions.check_command(session_id, own, argv, directory, env=env, roots=roots)
 
-        # What is judged is the directory that is open, and that is what the command starts in.
+        # The policy sees the directory that is open, and the command starts in exactly that.
         return await terminals.create(
-            session_id, command, args, env=env, cwd=cwd or own, roots=roots, limit=limit, judge=judge
+            session_id, command, args, env=env, cwd=cwd or own, roots=roots, limit=limit, check=check
         )
 
     async def terminal_output(self, session_id: str, terminal_id: str) -> TerminalOutputResult:
         return self._terminals().output(session_id, terminal_id)
 
     async def wait_for_exit(self, session_id: str, terminal_id: str) -> TerminalExit:
-        with self.signs.suspended(session_id):
+        with self.activity.suspended(session_id):
             return await self._terminals().wait(session_id, terminal_id)
 
     async def kill_terminal(self, session_id: str, terminal_id: str) -> None:
@@ -248,23 +237,23 @@ class ClientRequestHandler:
             raise MethodNotFound("this client offers no terminals")
         return self.terminals
 
-    # --- the rest
+    # --- elicitation, login and MCP
 
-    async def elicit(self, question: Elicitation) -> ElicitationAnswer:
-        with self.signs.suspended(question.session_id):
-            return await self._inquiries.ask(question)
+    async def elicit(self, elicitation: Elicitation) -> ElicitationAnswer:
+        with self.activity.suspended(elicitation.session_id):
+            return await self._elicitations.ask(elicitation)
 
     async def elicitation_completed(self, elicitation_id: str) -> None:
-        if self._listeners.on_elicitation_complete is not None:
-            self._listeners.on_elicitation_complete(elicitation_id)
+        if self._on_elicitation_complete is not None:
+            self._on_elicitation_complete(elicitation_id)
 
     async def login_status_changed(self, status: AuthStatus) -> None:
-        if self._listeners.on_login_status is not None:
-            self._listeners.on_login_status(status)
+        if self._on_login_status is not None:
+            self._on_login_status(status)
 
     async def mcp_message(self, server_id: str, request_id: str, method: str, params: JsonObject | None) -> JsonObject:
         return await self.offered.answer(server_id, request_id, method, params)
 
 
 def _no_session(session_id: str) -> ResourceNotFound:
-    return ResourceNotFound("no such session here", data={"sessionId": session_id})
+    return ResourceNotFound("no such session", data={"sessionId": session_id})

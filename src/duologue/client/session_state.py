@@ -1,4 +1,4 @@
-"""What a client knows of a session, and nobody has to be asked for."""
+"""Session state that is available without a request to the agent."""
 
 from __future__ import annotations
 
@@ -14,69 +14,69 @@ __all__ = ["SessionState", "check_can_cancel"]
 
 
 class SessionState:
-    """What the agent has told of a session so far.
+    """State of a session, as far as the agent has reported it.
 
     Attributes:
-        transcript: Everything said and done so far; the oldest of it is dropped where it grows too large.
-        max_transcript_bytes: The memory it may take; `None`: no limit.
+        transcript: Messages, tool calls and plans so far, limited by `connect(max_transcript_bytes=…)`.
     """
 
     def __init__(self, max_transcript_bytes: int | None = MAX_TRANSCRIPT_BYTES) -> None:
-        self.max_transcript_bytes = max_transcript_bytes
+        self._max_transcript_bytes = max_transcript_bytes
         self.transcript = Transcript(max_transcript_bytes)
         self._models: ConfigOption | None = None
 
     @property
     def title(self) -> str | None:
+        """Title of the session."""
         return self.transcript.title
 
     @property
     def commands(self) -> list[AvailableCommand]:
-        """The slash commands the agent offers."""
+        """Slash commands that the agent offers."""
         return self.transcript.commands
 
     @property
     def usage(self) -> Usage | None:
-        """How full the context is, and what the session has cost."""
+        """Size of the context and cost of the session, as reported last."""
         return self.transcript.usage
 
     @property
     def settings(self) -> list[ConfigOption]:
-        """Everything that can be set, with its value."""
+        """Config options with their values."""
         return self.transcript.settings
 
     @property
     def modes(self) -> Modes | None:
-        """The modes; settings of category `mode` count, and win over what older agents say."""
+        """Modes: the config option of category `mode`, or else the modes of the session."""
         return self.transcript.modes_shown
 
     @property
     def models(self) -> ConfigOption | None:
-        """The models: the setting of category `model`, or what older agents say."""
+        """Models: the config option of category `model`, or else the models that older agents send."""
         found = next((each for each in self.settings if each.category == "model"), None)
         return found or self._models
 
     @property
     def background(self) -> list[BackgroundWork]:
-        """What goes on beside the turn, as far as the agent tells: those of version 2 may."""
-        told = self.transcript.state
-        return [] if told is None else told.background or []
+        """Work that goes on in addition to the turn, which only agents of version 2 report."""
+        reported = self.transcript.state
+        return [] if reported is None else reported.background or []
 
-    def model_was_set(self, model_id: str) -> None:
-        """An agent that has models and no settings works with another one now."""
+    def _apply_model(self, model_id: str) -> None:
+        """Store the model that was set at an agent that has models and no config options."""
         self._models = None if self._models is None else self._models.with_value(model_id)
 
     def last_message_text(self) -> str:
-        """The last message of the agent, as plain text."""
-        spoken = [message for message in self.transcript.messages if message.role == "agent"]
-        return "".join(block.text for block in spoken[-1].content if isinstance(block, TextContent)) if spoken else ""
+        """Return the last message of the agent as plain text."""
+        sent = [message for message in self.transcript.messages if message.role == "agent"]
+        return "".join(block.text for block in sent[-1].content if isinstance(block, TextContent)) if sent else ""
 
 
 def check_can_cancel(what: str, part_id: str, part: ToolCall | Terminal | None) -> None:
-    """Refuse to cancel a part of the work that the agent has not offered to cancel alone.
+    """Check that the agent offers to cancel one tool call or terminal alone.
 
     Raises:
-        MethodNotFound: It has not.
+        MethodNotFound: It does not.
     """
     # protocol/v2, capabilities of tool calls and terminals: a client MUST NOT cancel what does not advertise `cancel`.
     if part is None or not part.can_cancel:

@@ -1,6 +1,6 @@
-"""One prompt as its sender sees it: a stream of events, and what came of it.
+"""One prompt on the client side: its events and its result.
 
-async with session.prompt("Fix the test") as turn:     # leaving early cancels, and waits for the agent's end
+async with session.prompt("Fix the test") as turn:     # leaving early cancels the turn and waits for its end
     async for event in turn: ...
 turn = await session.prompt("And now the docs")        # awaited instead: the finished turn
 """
@@ -38,13 +38,13 @@ class ClientTurn:
     """A turn. It begins when it is entered, iterated or awaited.
 
     Attributes:
+        session: The session of the turn.
+        prompt: Content blocks of the prompt.
         stop_reason: How it ended: `end_turn`, `max_tokens`, `max_turn_requests`, `refusal`, `cancelled`; `None` before.
-        usage: The tokens it used up, if the agent counts them.
-        error: Why it failed, if it did.
-        is_cancelling: The agent was asked to end it.
-        is_sent: The agent has it, and has not answered yet.
-        since: The number of its first item in the transcript.
-        note: Takes one event of this turn into account, for what will have come of it.
+        usage: Tokens that the turn used, if the agent reports them.
+        meta: What the agent sent in `_meta` of its response.
+        error: The error that the turn failed with, if any.
+        is_cancelling: The turn was cancelled and has not ended.
     """
 
     def __init__(self, session: ClientSession, prompt: list[Content], meta: JsonObject | None) -> None:
@@ -56,56 +56,58 @@ class ClientTurn:
         self.error: BaseException | None = None
         self.is_cancelling = False
         self._is_sent = False
-        self.since = 0
-        self._verdict: DuologueError | None = None
+        self._first_item = 0
+        """Position of the first item of this turn in the transcript."""
+        self._forced_error: DuologueError | None = None
         self._meta = meta
-        limit = session.max_transcript_bytes
-        self._gathered = TurnResult(None if limit is None else limit // 4)
-        self._record = self._gathered.record
+        limit = session._max_transcript_bytes
+        self._result = TurnResult(None if limit is None else limit // 4)
+        self._record = self._result.record
         self._events: deque[Event] = deque()
         self._has_reader = False
         self._is_entered = False
         self._is_awaited = False
         self._readers: list[CallingTask] = []
-        """Who made the iterator that reads it, and who has read with it last, if it was read at all."""
+        """The caller that made the iterator, and the caller that read with it last, if any has."""
         self._has_missed = False
-        self._something: asyncio.Event = asyncio.Event()
+        self._wakeup: asyncio.Event = asyncio.Event()
         self._unread: UnreadBytes | None = None
         self._task: asyncio.Task[None] | None = None
 
-    # --- what came of it
+    # --- result
 
     @property
     def text(self) -> str:
-        """All the agent said in this turn, or the end of it if `is_truncated`."""
-        return self._gathered.text
+        """Text of the agent's messages in this turn, or its end if `is_truncated`."""
+        return self._result.text
 
     @property
     def tool_calls(self) -> list[ToolCall]:
-        """The tool calls of this turn as they stand, or the last of them if `is_truncated`."""
-        return self._gathered.tool_calls
+        """Tool calls of this turn as they are now, or the last of them if `is_truncated`."""
+        return self._result.tool_calls
 
     @property
     def plan(self) -> Plan | None:
-        """The last plan told in this turn."""
-        return self._gathered.plan
+        """The last plan of this turn."""
+        return self._result.plan
 
     @property
     def is_truncated(self) -> bool:
-        """The turn was longer than a quarter of what a transcript may hold: the beginning of its text is gone."""
-        return self._gathered.is_truncated
+        """True if the beginning was dropped: the turn was longer than a quarter of the transcript's limit."""
+        return self._result.is_truncated
 
     @property
     def is_over(self) -> bool:
+        """True after the end of the turn."""
         return self._task is not None and self._task.done()
 
-    # --- using it
+    # --- reading and awaiting
 
     def _is_abandoned_by(self, caller: CallingTask) -> bool:
-        """Return True if its reader stopped, without `async with`, and the caller goes on with something else.
+        """Return True if the caller, or a task that has ended, iterated the turn without `async with` and stopped.
 
-        An iterator that is kept and never used again looks like one whose loop takes its time. But a task that made
-        the iterator, or read with it last, and now prompts or leaves, is not in that loop; nor is one that has ended.
+        An iterator that is never used again looks like one in a slow loop. But a task that made the iterator, or
+        read with it last, and now sends a prompt or closes the session, is not in that loop; nor is one that has ended.
         """
         if not self._has_reader or self._is_entered or self._is_awaited or self.is_over or not self._readers:
             return False
@@ -144,8 +146,8 @@ class ClientTurn:
             self._readers[1] = current_calling_task()
             self._is_awaited = True
             try:
-                self._something.clear()
-                await self._something.wait()
+                self._wakeup.clear()
+                await self._wakeup.wait()
             finally:
                 self._is_awaited = False
         await self._finish()
@@ -160,14 +162,14 @@ class ClientTurn:
         return self
 
     async def cancel(self) -> None:
-        """Ask the agent to end this turn; it ends with its stop reason, or is given up after ten seconds.
+        """Cancel the turn: it ends with the agent's stop reason, or after ten seconds without it.
 
-        A turn that still waits for another one is withdrawn, and the agent never hears of it.
+        A turn that is still queued behind another one is withdrawn and never sent.
         """
         await self._cancel(self.session.cancel)
 
-    def _leave(self) -> Coroutine[Any, Any, None]:
-        """Read it no more, because its reader has left it; await the result to cancel it, and no prompt that waits."""
+    def _cancel_unread(self) -> Coroutine[Any, Any, None]:
+        """Drop the events of a turn that is no longer read; await the result to cancel it and keep queued prompts."""
         self._stop_reading()
         _log.warning(
             "the events of a turn in session %s were not read to the end, so the turn was cancelled; "
@@ -176,40 +178,40 @@ class ClientTurn:
         )
         return self._cancel(self.session._cancel_running)
 
-    async def _cancel(self, ask: Callable[[], Awaitable[None]]) -> None:
+    async def _cancel(self, send: Callable[[], Awaitable[None]]) -> None:
         if self._task is None or self.is_over:
             return
         self._stop_reading()
         if not self.session._withdraw(self):
-            with suppress(ConnectionLost):  # then the turn has failed, and says so itself
-                await ask()
+            with suppress(ConnectionLost):  # then the turn fails with that error
+                await send()
             await asyncio.wait({self._task}, timeout=self.session.agent._cancel_timeout)
             self._abandon()
         await asyncio.wait({self._task})
 
     async def _fail(self, error: DuologueError) -> None:
-        """Cancel it, and let it end with this error whatever the agent says."""
-        self._verdict = error
+        """Cancel the turn and let it end with this error, whatever the agent responds."""
+        self._forced_error = error
         await self.cancel()
 
     def _abandon(self) -> None:
-        """Stop waiting for an end that the agent does not bring."""
+        """End the turn as cancelled without the agent's response."""
         if self._task is not None and not self.is_over:
             self.stop_reason = "cancelled"
             self._task.cancel()
 
-    # --- what the session does with it
+    # --- events, as the session passes them on
 
     def _enqueue_nowait(self, event: Event) -> None:
-        """The same for its reader. What is not read yet counts as input of the connection that waits."""
+        """Queue an event for the reader; unread events count as unhandled input of the connection."""
         if self._has_reader:
             self._events.append(event)
             if self._unread is not None:
                 self._unread.bytes += size_of(event.raw)
-            self._something.set()
+            self._wakeup.set()
 
     def _count_unread(self, unread: UnreadBytes | None) -> None:
-        """Count what is not read yet here from now on: with the connection that is used, or with none at the end."""
+        """Count the unread events on this connection from now on; with `None`, on no connection."""
         size = sum(size_of(event.raw) for event in self._events)
         if self._unread is not None:
             self._unread.remove(self.session.id, size)
@@ -218,21 +220,21 @@ class ClientTurn:
         self._unread = unread
 
     def _relieve(self) -> None:
-        """Drop what a reader outside `async with` does not read, if another prompt waits and the peer is not read.
+        """Drop events that are not read outside `async with` while another prompt waits and reading is paused.
 
-        That prompt waits for the end of this turn, which cannot come as long as nothing is read from the peer.
+        That prompt waits for the end of this turn, which cannot arrive while nothing is read from the agent.
         """
         if self._has_reader and not self._is_entered and not self._is_awaited and self.session._has_queued_prompt:
             self._has_missed = True
             self._stop_reading()
             _log.warning("events of a turn in session %s were dropped: they were not read", quote(self.session.id))
 
-    # --- within
+    # --- running
 
     def _start(self) -> None:
         if self._task is None:
             self._task = self.session._start_turn(self)
-            self._task.add_done_callback(lambda _: self._something.set())
+            self._task.add_done_callback(lambda _: self._wakeup.set())
 
     def _has_ended(self) -> bool:
         return self.is_over and not self._events
@@ -247,13 +249,13 @@ class ClientTurn:
         return event
 
     def _stop_reading(self) -> None:
-        """Keep no events for a reader that has gone."""
+        """Drop the queued events and queue no further ones."""
         self._has_reader = False
         while self._events:
             self._take()
 
     async def _finish(self, raises: bool = True) -> None:
-        """Wait for the end. If the wait itself is cancelled, the agent is told, and gets a moment to end."""
+        """Wait for the end of the turn; if this wait is cancelled, cancel the turn."""
         assert self._task is not None
         try:
             await asyncio.wait({self._task})
@@ -264,16 +266,16 @@ class ClientTurn:
             self._task.result()
         elif self.stop_reason is None:
             self.error = ConnectionLost("the connection was closed while the turn ran")
-        self.error = self._verdict or self.error
+        self.error = self._forced_error or self.error
         if raises and self.error is not None:
             raise self.error
 
     async def _run(self) -> None:
-        """What the session's task does: ask, and note how it ended."""
+        """Send the prompt and store how the turn ended."""
         try:
             result = await self.session._request(self._send)
         except DuologueError as error:
-            # There are agents that answer a cancelled prompt with an error; it has ended as asked all the same.
+            # There are agents that answer a cancelled prompt with an error.
             if self.is_cancelling and isinstance(error, RequestError):
                 self.stop_reason = "cancelled"
             else:
@@ -282,12 +284,10 @@ class ClientTurn:
         self.stop_reason = result.stop_reason
         self.usage = result.usage
         self.meta = result.meta
-        failure = failure_in(result.meta, self._gathered.failure)
+        failure = failure_in(result.meta, self._result.failure)
         if failure is not None and result.stop_reason == "end_turn":
-            last = self._gathered.last_text.strip()
-            self.error = ModelFailed(
-                f"the agent says that its model failed: {failure or last or 'it does not say why'}"
-            )
+            last = self._result.last_text.strip()
+            self.error = ModelFailed(f"the agent reports that its model failed: {failure or last or 'no reason given'}")
 
     async def _send(self, proxy: AgentProxy) -> PromptResult:
         agent = self.session.agent

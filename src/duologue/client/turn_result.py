@@ -1,4 +1,4 @@
-"""What came of a turn so far: its text, its tool calls and its plan, bounded in bytes as the transcript is."""
+"""Result of a turn so far: its text, tool calls and plan, limited in bytes as the transcript is."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from duologue.events import Event, Message, Plan, Text, TitleChanged, ToolCall
 __all__ = ["TurnResult"]
 
 _PIECE_BYTES = 100
-"""What a piece of text may take beside itself: the list and the id of its message."""
+"""Memory for a piece of text in addition to its characters: the list and the id of its message."""
 
 
 class TurnResult:
-    """The results of one turn.
+    """Result of one turn.
 
     Attributes:
         plan: The last plan of the turn.
-        failure: Why the model failed, where an agent says so beside a turn that ended well.
-        is_truncated: The beginning of its text, or its oldest tool calls, are gone because there was no room.
+        failure: Why the model failed, if the agent reports that in an update of a turn that ended well.
+        is_truncated: The beginning of the text, or the oldest tool calls, were dropped.
 
     Args:
-        max_bytes: The memory that the text may take, and as much for the tool calls; `None`: no limit.
+        max_bytes: Memory limit of the text, and another one of the tool calls; `None`: no limit.
     """
 
     def __init__(self, max_bytes: int | None) -> None:
@@ -39,27 +39,27 @@ class TurnResult:
 
     @property
     def text(self) -> str:
-        """All the agent said."""
+        """Text of the agent's messages."""
         return "".join(text for pieces in self._texts.values() for text in pieces)
 
     @property
     def last_text(self) -> str:
-        """The last message of the agent."""
+        """Text of the agent's last message."""
         return "".join(next(reversed(self._texts.values()), ()))
 
     @property
     def tool_calls(self) -> list[ToolCall]:
-        """The tool calls as they stand."""
+        """Tool calls as they are now."""
         return list(self._tool_calls.values())
 
     def record(self, event: Event) -> None:
-        """Take one event of the turn into account."""
+        """Add one event of the turn to the result."""
         match event:
             case Text():
                 self._texts.setdefault(event.message_id, []).append(event.text)
                 self._text_bytes += _PIECE_BYTES + getsizeof(event.text)
                 if self._text_bytes > self._max_bytes:
-                    self._make_room_for_text(int(self._max_bytes))
+                    self._shrink_text(int(self._max_bytes))
             case Message(role="agent"):
                 self._texts[event.message_id] = [event.text]
                 self._text_bytes += getsizeof(event.text)
@@ -67,7 +67,7 @@ class TurnResult:
                 self._tool_calls[event.tool_call_id] = event
                 self._tool_bytes += memory_size(event)
                 if self._tool_bytes > self._max_bytes:
-                    self._make_room_for_tool_calls(int(self._max_bytes))
+                    self._shrink_tool_calls(int(self._max_bytes))
             case Plan():
                 self.plan = event
             case TitleChanged():
@@ -75,24 +75,24 @@ class TurnResult:
             case _:
                 pass
 
-    def _make_room_for_text(self, limit: int) -> None:
-        """Put pieces together; if that is not enough, keep the end: three quarters of the limit."""
+    def _shrink_text(self, limit: int) -> None:
+        """Join the pieces of each message; if that is not enough, keep the last three quarters of the limit."""
         joined = [(message_id, "".join(pieces)) for message_id, pieces in self._texts.items()]
         self._text_bytes = sum(_PIECE_BYTES + getsizeof(text) for _, text in joined)
-        room = limit * 3 // 4 if self._text_bytes > limit * 7 // 8 else limit
+        capacity = limit * 3 // 4 if self._text_bytes > limit * 7 // 8 else limit
         kept: list[tuple[str | None, list[str]]] = []
         for message_id, text in reversed(joined):
             size = _PIECE_BYTES + getsizeof(text)
-            if size > room:
+            if size > capacity:
                 self.is_truncated = True
-                kept.append((message_id, [text[len(text) - len(text) * room // size :]]))
+                kept.append((message_id, [text[len(text) - len(text) * capacity // size :]]))
                 self._text_bytes = limit * 3 // 4
                 break
             kept.append((message_id, [text]))
-            room -= size
+            capacity -= size
         self._texts = dict(reversed(kept))
 
-    def _make_room_for_tool_calls(self, limit: int) -> None:
+    def _shrink_tool_calls(self, limit: int) -> None:
         weights = {tool_call_id: memory_size(call) for tool_call_id, call in self._tool_calls.items()}
         self._tool_bytes = sum(weights.values())
         goal = limit * 3 // 4 if self._tool_bytes > limit * 7 // 8 else limit

@@ -1,7 +1,7 @@
-"""A turn in which nothing happens: told once, and given up if nothing happens for as long again.
+"""Stalled turns: report a turn without activity once, and cancel it after the same time again.
 
-Not every pause is a silence. An agent whose tool call is open, whose command runs in a terminal of ours, who waits for
-an answer of ours or for us to read on, has been heard of.
+An open tool call, a running command in a terminal of this client, a request that the client has not answered, and input
+that the client has not read count as activity.
 """
 
 from __future__ import annotations
@@ -24,74 +24,73 @@ __all__ = ["ActivityTracker", "Watchdog"]
 
 
 class ActivityTracker:
-    """When each session was last heard of, and whether it waits for us."""
+    """When each session was last active, and whether its agent waits for this client."""
 
     def __init__(self) -> None:
-        self._heard: dict[str, float] = {}
+        self._last: dict[str, float] = {}
         self._waiting: Counter[str | None] = Counter()
 
     def touch(self, session_id: str) -> None:
-        """The agent has said something about this session."""
-        self._heard[session_id] = monotonic()
+        """Record activity of this session."""
+        self._last[session_id] = monotonic()
 
     @contextmanager
     def suspended(self, session_id: str | None) -> Generator[None]:
-        """While the agent waits for an answer of ours; without a session, any may be meant."""
+        """Count the agent as active while it waits for this client; without a session, in all of them."""
         self._waiting[session_id] += 1
         try:
             yield
         finally:
             self._waiting[session_id] -= 1
-            for each in self._heard if session_id is None else (session_id,):
+            for each in self._last if session_id is None else (session_id,):
                 self.touch(each)
 
     def last(self, session_id: str) -> float:
-        """When it was last heard of; now, while it waits for us."""
+        """Return when the session was last active; now, while its agent waits for this client."""
         if self._waiting[session_id] or self._waiting[None]:
             self.touch(session_id)
-        return self._heard.setdefault(session_id, monotonic())
+        return self._last.setdefault(session_id, monotonic())
 
     def forget(self, session_id: str) -> None:
-        """The session is over."""
-        self._heard.pop(session_id, None)
+        """Remove a closed session."""
+        self._last.pop(session_id, None)
 
 
 class Watchdog:
-    """Watches the turns of one agent.
+    """Detects stalled turns of one agent.
 
     Args:
-        seconds: How long a silence is told after, and once more as long given up after.
-        signs: When each session was last heard of.
-        terminals: What runs for the agent.
+        seconds: Time without activity after which a turn reports `StallDetected`, and after as much again is cancelled.
+        activity: When each session was last active.
+        terminals: Terminals of the agent.
     """
 
-    def __init__(self, seconds: float, signs: ActivityTracker, terminals: Terminals | None) -> None:
+    def __init__(self, seconds: float, activity: ActivityTracker, terminals: Terminals | None) -> None:
         self._seconds = seconds
-        self._signs = signs
+        self._activity = activity
         self._terminals = terminals
 
     async def watch(self, turn: ClientTurn) -> None:
-        """Until it has to be given up; whoever ends the turn ends this, too."""
-        self._signs.touch(turn.session.id)
-        told_since: float | None = None
+        """Watch a turn until it is cancelled or this task is."""
+        self._activity.touch(turn.session.id)
+        reported_since: float | None = None
         while True:
-            last = self._last_sign(turn)
-            is_told = last == told_since
-            rest = last + self._seconds * (2 if is_told else 1) - monotonic()
+            last = self._last_activity(turn)
+            is_reported = last == reported_since
+            rest = last + self._seconds * (2 if is_reported else 1) - monotonic()
             if rest > 0:
                 await asyncio.sleep(rest)
-            elif not is_told:
-                told_since = last
+            elif not is_reported:
+                reported_since = last
                 turn.session._publish(StallDetected(seconds=self._seconds))
             else:
-                silence = 2 * self._seconds
-                await turn._fail(TurnStalled(f"no sign of life for {silence:g} s; the turn was cancelled"))
+                await turn._fail(TurnStalled(f"no activity for {2 * self._seconds:g} s; the turn was cancelled"))
                 return
 
-    def _last_sign(self, turn: ClientTurn) -> float:
+    def _last_activity(self, turn: ClientTurn) -> float:
         session_id = turn.session.id
         has_command = self._terminals is not None and self._terminals.has_running(session_id)
         is_paused = turn.session.agent.connection.is_paused
         if has_command or is_paused or any(not call.is_over for call in turn.tool_calls):
-            self._signs.touch(session_id)
-        return self._signs.last(session_id)
+            self._activity.touch(session_id)
+        return self._activity.last(session_id)

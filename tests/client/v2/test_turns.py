@@ -50,7 +50,7 @@ async def talking_to(script: Script, **options: Any) -> AsyncGenerator[tuple[Cli
     agent = WireAgent(script)
     async with asyncio.timeout(10), connect(agent, protocol_versions=(1, 2), **options) as remote:
         assert remote.version == 2
-        async with remote.session("/tmp") as session:
+        async with remote.new_session("/tmp") as session:
             yield session, agent
 
 
@@ -458,7 +458,7 @@ async def test_the_mode_is_switched_by_its_setting(tmp_path: Path) -> None:
     async with (
         asyncio.timeout(5),
         connect(agent, protocol_versions=(2,)) as remote,
-        remote.session(tmp_path) as session,
+        remote.new_session(tmp_path) as session,
     ):
         assert session.modes is not None
         assert session.modes.current == "ask"
@@ -478,7 +478,7 @@ async def test_a_mode_that_the_agent_switched_is_told_as_in_version_1(tmp_path: 
 
     for version in (1, 2):
         async with asyncio.timeout(5), connect(agent, protocol_versions=(version,)) as remote:
-            async with remote.session(tmp_path) as session:
+            async with remote.new_session(tmp_path) as session:
                 told: list[Any] = []
                 for text in ("fast", "mode"):
                     async with session.prompt(text) as turn:

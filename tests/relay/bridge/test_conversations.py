@@ -115,7 +115,7 @@ def playing(version: int, turns: list[Script]) -> Agent[Any]:
 async def heard(remote: RemoteAgent, turns: list[Script]) -> Any:
     """Everything a user sees of these turns, and of the session when it is opened again."""
     seen: list[Any] = []
-    async with remote.session("/tmp") as session:
+    async with remote.new_session("/tmp") as session:
         for script in turns:
             if script.mode is not None:
                 await session.set_mode(script.mode)
@@ -161,7 +161,7 @@ async def _both(turns: list[Script], version: int, agent_version: int) -> tuple[
 async def test_sessions_are_listed_loaded_and_deleted_through_a_bridge(version: int, agent_version: int) -> None:
     turns = [Script([u.MessageChunk(role="agent", content=TextContent("hello"))], None, None, asks=False, fails=False)]
     async with asyncio.timeout(20), across(playing(agent_version, turns), version, agent_version) as remote:
-        async with remote.session("/tmp") as session:
+        async with remote.new_session("/tmp") as session:
             await session.prompt("hi")
         infos: list[SessionInfo] = await remote.list_sessions()
         loaded = await remote.load_session(session.id, "/tmp")

@@ -44,7 +44,7 @@ async def test_titles_archives_providers_and_logins_pass(version: int, agent_ver
 
     async with asyncio.timeout(20), across(agent, version, agent_version) as remote:
         await remote.login("key")
-        async with remote.session("/tmp") as session:
+        async with remote.new_session("/tmp") as session:
             title = await session.set_title("Digging")
             state = await session.status()
         await remote.archive_session(session.id)
@@ -124,7 +124,7 @@ async def test_files_and_terminals_pass_where_both_ends_have_them(tmp_path: Path
     async with (
         asyncio.timeout(20),
         across(speaking(1, handler), 1, 1, workspace=Workspace(), terminals=Terminals(), **options) as remote,
-        remote.session(tmp_path) as session,
+        remote.new_session(tmp_path) as session,
     ):
         turn = await session.prompt("go")
 

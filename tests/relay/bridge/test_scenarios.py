@@ -65,7 +65,7 @@ async def heard(remote: RemoteAgent, cwd: Path) -> list[tuple[str, str, Any]]:
     for name in ("write", "edit", *COMMANDS):
         if name in NOT_HERE:
             continue
-        async with remote.session(cwd) as session:
+        async with remote.new_session(cwd) as session:
             prompt = f"/{name} {ARGUMENTS.get(name, '')}".strip()
             try:
                 turn = await session.prompt(prompt)

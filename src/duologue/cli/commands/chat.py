@@ -35,7 +35,7 @@ from duologue.cli.permissions import wants_to_ask
 from duologue.client.agent import RemoteAgent
 from duologue.client.permissions.policy import PermissionRequest
 from duologue.client.permissions.prompter import Handler
-from duologue.client.request_handler import ElicitationHandler
+from duologue.client.services.elicitation import ElicitationHandler
 from duologue.client.services.terminals import Terminals
 from duologue.client.session import ClientSession
 from duologue.client.turn import ClientTurn
@@ -109,7 +109,7 @@ class _Chat:
             login=terminal_login(self._reader, self._screen, self._editor.suspended) if _is_watched() else None,
             restart=_is_watched(),
         ) as agent:
-            agent._on_session = self._opened
+            agent.on_session = self._opened
             await self._open(agent)
             self._greet(agent)
             try:

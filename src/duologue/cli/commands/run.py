@@ -99,7 +99,7 @@ class _Run:
                 login=self._login(terminal) if has_person and terminal is not None else None,
                 seconds=arguments.timeout or 0.0,
             ) as self._agent:
-                self._agent._on_session = self._opened
+                self._agent.on_session = self._opened
                 return await self._converse(self._agent)
 
     def _login(self, terminal: int) -> AuthOptions:
@@ -108,7 +108,7 @@ class _Run:
     async def _converse(self, agent: RemoteAgent) -> ExitCode:
         session = self._session = await open_session(agent, self._arguments)
         if self._is_earlier:
-            self._shown.opened(session.id, session.setup.cwd)
+            self._shown.opened(session.id, str(session.cwd))
         try:
             await apply_settings(session, self._arguments)
             try:
@@ -156,7 +156,7 @@ class _Run:
     def _opened(self, session: ClientSession) -> None:
         """Watch a session before its first update; an earlier one is announced once the agent has opened it."""
         if not self._is_earlier:
-            self._shown.opened(session.id, session.setup.cwd)
+            self._shown.opened(session.id, str(session.cwd))
         session.watch(self._watch)
 
     def _watch(self, event: Event) -> None:

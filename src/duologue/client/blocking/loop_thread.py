@@ -1,4 +1,4 @@
-"""An event loop on a thread of its own, for those who have none or whose own is busy."""
+"""An event loop in a thread of its own."""
 
 from __future__ import annotations
 
@@ -17,14 +17,13 @@ __all__ = ["LoopThread", "wait_for"]
 T = TypeVar("T")
 
 INTERRUPT_CHECK_SECONDS = 0.5
-"""How long a wait may miss a Ctrl-C: Python runs its handler between two instructions, and a wait is one of them."""
+"""Longest time until a wait notices a Ctrl-C: Python runs its handler between two instructions, and a wait is one."""
 
 
 def wait_for(future: Future[T]) -> T:
-    """Return the result of what runs in another thread.
+    """Wait for the result of another thread.
 
-    A wait without a limit would last for ever if a Ctrl-C came just before it: the system interrupts only waits that
-    have begun.
+    The wait is split into short ones because a Ctrl-C that arrives just before a wait does not interrupt it.
     """
     while not future.done():
         with suppress(TimeoutError, CancelledError):
@@ -33,7 +32,7 @@ def wait_for(future: Future[T]) -> T:
 
 
 class LoopThread:
-    """The loop, and a way to wait for what runs there."""
+    """An event loop that runs in a thread until `close`."""
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
@@ -41,10 +40,10 @@ class LoopThread:
         self._thread.start()
 
     def start(self, work: Coroutine[Any, Any, T]) -> Future[T]:
-        """Begin this there.
+        """Start a coroutine in the event loop.
 
         Raises:
-            ConnectionLost: It has ended.
+            ConnectionLost: The event loop is closed.
         """
         if self._loop.is_closed():
             work.close()
@@ -56,7 +55,7 @@ class LoopThread:
             calling_thread.reset(token)
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """The result of `work`; interrupting the wait cancels it."""
+        """Run a coroutine in the event loop and return its result; an interrupted wait cancels it."""
         future = self.start(work)
         try:
             return wait_for(future)
@@ -65,11 +64,11 @@ class LoopThread:
             raise
 
     def call(self, function: Callable[[], object]) -> None:
-        """Have it called there, soon."""
+        """Call a function in the thread of the event loop, without waiting."""
         self._loop.call_soon_threadsafe(function)
 
     def close(self) -> None:
-        """End the loop and the thread."""
+        """Stop the event loop and its thread."""
         self.run(self._loop.shutdown_asyncgens())
         self.run(self._loop.shutdown_default_executor())
         self.call(self._loop.stop)

@@ -49,7 +49,7 @@ DIVERTING = re.compile(
 """Variables that make another program run than the one that was named, or more than it."""
 
 Watcher = Callable[[str], None]
-Judge = Callable[[str], Awaitable[None]]
+Check = Callable[[str], Awaitable[None]]
 
 _log = logging.getLogger("duologue.client")
 
@@ -157,7 +157,7 @@ class Terminals:
         cwd: str,
         roots: Sequence[str],
         limit: int | None,
-        judge: Judge | None = None,
+        check: Check | None = None,
     ) -> str:
         """Start a command and return the id of its terminal at once.
 
@@ -169,7 +169,7 @@ class Terminals:
             cwd: Where it runs, inside one of `roots`.
             roots: The directories of the session.
             limit: Bytes of output to keep.
-            judge: Awaited with the directory once it is open; an exception keeps the command from starting.
+            check: Awaited with the directory once it is open; an exception keeps the command from starting.
 
         Raises:
             InvalidParams: It cannot be started, or not there, or not with these variables.
@@ -184,8 +184,8 @@ class Terminals:
         terminal = session.terminals[terminal_id] = _Terminal()
         try:
             with open_directory(cwd, roots) as place:
-                if judge is not None:
-                    await judge(place.path)
+                if check is not None:
+                    await check(place.path)
                 _check_open(session)
                 terminal.command = started = await self._start(argv, env, place, limit, terminal)
         except BaseException:
