@@ -179,6 +179,13 @@ def test_no_option_outside_the_list_passes_in_any_spelling(data: st.DataObject) 
         assert spelling_of(entry).fullmatch(word)
 
 
+def test_the_placeholder_of_a_number_is_no_option() -> None:
+    grep = ENTRIES["grep"]
+
+    assert grep.accepts(["-5", "x", "a.txt"], "/repo")
+    assert not grep.accepts(["-NUMBER", "x", "a.txt"], "/repo")
+
+
 @pytest.mark.fault("PRM-20")
 @given(st.data())
 def test_what_is_taken_for_a_value_is_never_an_option(data: st.DataObject) -> None:

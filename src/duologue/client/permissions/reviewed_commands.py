@@ -92,7 +92,7 @@ class ReviewedCommand:
         return [(self.operands[min(at, len(self.operands) - 1)], word) for at, word in enumerate(operands)]
 
     def _has_option(self, word: str, following: Iterator[str]) -> bool:
-        if word in self.flags or (NUMBERED.fullmatch(word) and "-NUMBER" in self.flags):
+        if word in self.flags - {"-NUMBER"} or (NUMBERED.fullmatch(word) and "-NUMBER" in self.flags):
             return True
         if word.startswith("--"):
             name, sign, value = word.partition("=")
