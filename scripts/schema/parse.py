@@ -159,8 +159,10 @@ class SchemaParser:
         tag_field = tagged[0][0][0]
         if untagged:
             [absent] = [self._member(name, body, member, None) for member in untagged]
-            unknown, sign = facts.UNKNOWN_TAGS.get(name, (None, None))
-            self._root(name, HalfTagged(name, tag_field, names, absent, unknown, sign, open=other is not None))
+            unknown, required_field = facts.UNKNOWN_TAGS.get(name, (None, None))
+            self._root(
+                name, HalfTagged(name, tag_field, names, absent, unknown, required_field, open=other is not None)
+            )
         else:
             check = self._other(name, body, other or {}, tag_field)
             self._root(name, TaggedUnion(name, tag_field, names, check, open=other is not None))

@@ -263,7 +263,7 @@ def _half_tagged_members(shape: TaggedUnion | HalfTagged) -> Iterator[str]:
     yield from shape.members.values()
     if isinstance(shape, HalfTagged):
         yield shape.absent
-    if isinstance(shape, TaggedUnion) or shape.unknown is None or shape.sign:
+    if isinstance(shape, TaggedUnion) or shape.unknown is None or shape.required_field:
         yield "Other"
 
 
@@ -278,8 +278,8 @@ def _by_tag(shape: TaggedUnion | HalfTagged) -> Iterator[str]:
     yield f"    absent = {shape.absent}"
     if shape.unknown:
         yield f"    unknown = {shape.unknown}"
-    if shape.sign:
-        yield f"    sign = {quoted(shape.sign)}"
+    if shape.required_field:
+        yield f"    required_field = {quoted(shape.required_field)}"
 
 
 def _by_key(shape: Untagged) -> Iterator[str]:

@@ -176,7 +176,7 @@ class HalfTagged:
     members: dict[str, str]
     absent: str
     unknown: str | None = None
-    sign: str | None = None
+    required_field: str | None = None
     open: bool = False
 
 

@@ -1,7 +1,7 @@
 """Every exception of duologue, in one tree.
 
     DuologueError
-    ├── RequestError              an error answer; crosses the wire whole (code, message, data)
+    ├── RequestError              an error response; code, message and data cross the wire unchanged
     │   ├── ParseError                 -32700
     │   ├── InvalidRequest             -32600
     │   ├── MethodNotFound             -32601
@@ -14,33 +14,33 @@
     │   ├── McpLimitReached            -33000
     │   ├── McpServerUnavailable       -33001
     │   └── McpBackendFailed           -33002
-    ├── ConnectionLost            the peer is gone, or we had to leave; nothing more will come
-    │   ├── InputLimitExceeded         more waiting input than the hard mark allows
-    │   ├── OutputLimitExceeded        more waiting output than the hard mark allows
-    │   ├── NotAnAgent                 the agent printed something else than the protocol
-    │   ├── ResumeFailed               a broken connection could not be taken up again; load the session
+    ├── ConnectionLost            the connection ended; nothing more arrives
+    │   ├── InputLimitExceeded         more unhandled input than the hard limit allows
+    │   ├── OutputLimitExceeded        more unsent output than the hard limit allows
+    │   ├── NotAnAgent                 the agent printed output that is not the protocol
+    │   ├── ResumeFailed               a broken connection could not be resumed; load the session
     │   └── AgentExited                the agent's process ended
-    │       └── CrashLoop                  it was started again and again, and ended each time
-    ├── SessionLost               the agent came back after its end, and this session did not
-    ├── TurnStalled               a turn in which nothing was heard for too long; it was cancelled
-    ├── ModelFailed               a turn that ended as `end_turn` while the agent says that its model failed
-    ├── MessageTooLarge           a message over the limit: that call fails; if nobody can be told, the connection ends
-    ├── ProtocolViolation         the peer's answer breaks JSON-RPC or the schema
-    │   └── DowngradeRequired          the agent was addressed in version 2, and knows version 1 only
-    ├── Deadlock                  a handler waits for what only its own end could bring
-    ├── EventBufferOverflow       a reader of events was too far behind
-    ├── EncodeError               a value of ours that cannot be written as JSON
-    ├── StoreError                sessions could not be kept, or not be read back
-    │   ├── SessionInUse               the session is open somewhere else
-    │   └── StoreFull                  no room to keep more; what was kept is whole
-    └── StartError                an agent could not be started, or not be reached
-        ├── CommandNotFound            no such command, or it may not be run
-        ├── ConnectError               no server at this address, or it refuses us
-        └── InitializeTimeout          it runs, but never answered `initialize`
+    │       └── CrashLoop                  the agent was restarted as often as allowed, and ended each time
+    ├── SessionLost               the agent was restarted, and cannot continue this session
+    ├── TurnStalled               a turn without activity for too long; it was cancelled
+    ├── ModelFailed               a turn that ended as `end_turn` although the agent reports that its model failed
+    ├── MessageTooLarge           a message over the limit fails its request, or the connection if that is unknown
+    ├── ProtocolViolation         the peer's response breaks JSON-RPC or the schema
+    │   └── DowngradeRequired          the agent got an `initialize` of version 2, and knows version 1 only
+    ├── Deadlock                  a handler waits for something that needs this handler to return first
+    ├── EventBufferOverflow       a reader of events was too slow
+    ├── EncodeError               a value cannot be written as JSON
+    ├── StoreError                sessions could not be saved or read
+    │   ├── SessionInUse               the session is open elsewhere
+    │   └── StoreFull                  no space to save more; what was saved is intact
+    └── StartError                an agent could not be started or reached
+        ├── CommandNotFound            the command does not exist or is not executable
+        ├── ConnectError               no server at this URL, or it rejects the connection
+        └── InitializeTimeout          the agent runs, but did not answer `initialize`
 
-What a handler raises is what the other end catches: a `RequestError` is written with its code, message and data, and
-the reader gets the class registered for that code. Any other exception becomes an `InternalError` that names the
-exception's class and a reference to our own log, and nothing else.
+An exception raised in a handler is raised at the peer: a `RequestError` is sent with its code, message and data, and
+the receiver raises the class registered for that code. Any other exception becomes an `InternalError` that names the
+class of the exception and a reference to the log of the sender, and nothing else.
 """
 
 from __future__ import annotations
@@ -89,22 +89,27 @@ __all__ = [
 ]
 
 
-MOST_DETAIL = 2000
-"""Characters of a cause that are part of an error's text."""
+MAX_DETAIL = 2000
+"""Characters of a detail that are part of an error's text."""
 
 _DETAILS = ("details", "detail", "message", "reason", "cause", "error", "errorMessage", "description")
-"""Where agents put the cause of an error, most telling first."""
+"""Keys under which agents put the cause of an error, the most specific first."""
 
 
 class DuologueError(Exception):
-    """The root of every error duologue raises on purpose."""
+    """Base class of all errors that duologue raises."""
 
 
 class RequestError(DuologueError):
-    """An error answer to a request, sent or received.
+    """An error response to a request, sent or received.
 
-    Raise it in a handler to answer with exactly this code, message and data. Codes of your own belong outside
+    Raise it in a handler to answer with exactly this code, message and data. Your own codes must lie outside
     -32768…-32000, which JSON-RPC reserves.
+
+    Attributes:
+        code: The JSON-RPC error code.
+        message: The text of the error.
+        data: Any further JSON value, or `None`.
     """
 
     code: int = -32603
@@ -130,90 +135,90 @@ class RequestError(DuologueError):
 
     @property
     def detail(self) -> str | None:
-        """What `data` says about the cause, where it is text that the message does not have; at most a page of it.
+        """The cause of the error in `data`, if it is text that the message does not contain; at most a page of it.
 
-        Many peers answer "Internal error" and put the reason there, as a string or under one of the usual names.
+        Many peers answer "Internal error" and put the reason into `data`, as a string or under one of the usual keys.
         """
         text = _text_in(self.data)
         if text is None or text in self.message:
             return None
-        return text if len(text) <= MOST_DETAIL else f"{text[:MOST_DETAIL]}… ({len(text):,} characters)"
+        return text if len(text) <= MAX_DETAIL else f"{text[:MAX_DETAIL]}… ({len(text):,} characters)"
 
 
 class ParseError(RequestError):
-    """What arrived is not JSON."""
+    """The received message is not JSON."""
 
     code = -32700
 
 
 class InvalidRequest(RequestError):
-    """JSON, but not a request that may come here and now."""
+    """The received JSON is not a valid request, or not one that is allowed now."""
 
     code = -32600
 
 
 class MethodNotFound(RequestError):
-    """Nobody here handles this method, or it was never advertised."""
+    """The peer does not handle this method, or did not advertise it."""
 
     code = -32601
 
 
 class InvalidParams(RequestError):
-    """The parameters do not fit the method; the message names the place (`$.prompt[0].text: …`)."""
+    """The parameters do not match the method; the message names the path (`$.prompt[0].text: …`)."""
 
     code = -32602
 
 
 class InternalError(RequestError):
-    """The other end failed in a way that is nobody else's business."""
+    """Unhandled exception in the peer; details are only in its log."""
 
     code = -32603
 
 
 class RequestCancelled(RequestError):
-    """The request was cancelled before it had an answer."""
+    """The request was cancelled before it was answered."""
 
     code = -32800
 
 
 class AuthenticationRequired(RequestError):
-    """The agent wants a login first."""
+    """The agent requires authentication first."""
 
     code = -32000
 
 
 class ResourceNotFound(RequestError):
-    """The named session, file, terminal or resource does not exist here."""
+    """The session, file, terminal or resource does not exist."""
 
     code = -32002
 
 
 class UnsupportedProtocolVersion(RequestError):
-    """No version of the protocol that both ends speak (v2 only)."""
+    """The two ends have no protocol version in common (v2 only)."""
 
     code = -32022
 
 
 class McpLimitReached(RequestError):
-    """MCP over ACP: the client will not carry more at once."""
+    """MCP over ACP: the client accepts no further connections or messages at the moment."""
 
     code = -33000
 
 
 class McpServerUnavailable(RequestError):
-    """MCP over ACP: the named server is not there."""
+    """MCP over ACP: the server does not exist or is not running."""
 
     code = -33001
 
 
 class McpBackendFailed(RequestError):
-    """MCP over ACP: the server behind the client failed."""
+    """MCP over ACP: the client's MCP server failed."""
 
     code = -33002
 
 
 def _text_in(data: Any) -> str | None:
-    """The first text under a usual name, at most three objects deep."""
+    """Return the first text under a usual key, at most three objects deep."""
     for _ in range(3):
         if isinstance(data, str):
             return data.strip() or None
@@ -225,7 +230,7 @@ def _text_in(data: Any) -> str | None:
 
 
 def error_for_code(code: int, message: str, data: Any = None) -> RequestError:
-    """The error a peer sent, as the class for its code; an unknown code is a plain `RequestError` that keeps it."""
+    """Return an error that a peer sent, as the class for its code; an unknown code gives a plain `RequestError`."""
     cls = RequestError._by_code.get(code, RequestError)
     error = cls.__new__(cls)
     RequestError.__init__(error, message, data=data, code=code)
@@ -233,31 +238,37 @@ def error_for_code(code: int, message: str, data: Any = None) -> RequestError:
 
 
 class ConnectionLost(DuologueError):
-    """The peer is gone, or we had to leave; what waited for an answer will not get one."""
+    """The connection ended; requests that wait for a response will not get one."""
 
 
 class MessageTooLarge(DuologueError):
-    """A message over the size limit. Raise the limit with `max_message_bytes` if such messages are meant."""
+    """A message is over the size limit. Raise `max_message_bytes` if such messages are expected."""
 
 
 class InputLimitExceeded(ConnectionLost):
-    """More unhandled input than the hard mark allows, while reading could not be paused."""
+    """More input waits to be handled than the hard limit allows, while reading could not be paused."""
 
 
 class OutputLimitExceeded(ConnectionLost):
-    """More unread output than the hard mark allows."""
+    """More output waits for a slow peer than the hard limit allows."""
 
 
 class NotAnAgent(ConnectionLost):
-    """The agent printed pages of something that is not the protocol; the message quotes how it began."""
+    """The program printed too much output that is not the protocol; the message quotes its first line."""
 
 
 class ResumeFailed(ConnectionLost):
-    """The server no longer has what was missed while the connection was broken; connect anew and load the session."""
+    """The server no longer has the messages missed while the connection was broken; connect and load the session."""
 
 
 class AgentExited(ConnectionLost):
-    """The agent's process ended; `exit_code`, `signal` and the last of its stderr say how."""
+    """The agent's process ended.
+
+    Attributes:
+        exit_code: Its exit code, if it ended by itself.
+        signal: The name of the signal that ended it, if one did.
+        stderr: The last lines of its stderr.
+    """
 
     def __init__(
         self, message: str, *, exit_code: int | None = None, signal: str | None = None, stderr: str = ""
@@ -269,27 +280,27 @@ class AgentExited(ConnectionLost):
 
 
 class CrashLoop(AgentExited):
-    """The agent was started again as often as is allowed, and ended each time; the last end is quoted."""
+    """The agent was restarted as often as allowed, and ended each time; the last exit is described."""
 
 
 class SessionLost(DuologueError):
-    """The agent was started again and cannot go on with this session; open another one."""
+    """The agent was restarted and cannot continue this session; open another one."""
 
 
 class TurnStalled(DuologueError):
-    """Nothing was heard of a turn for twice the time that was given, and it was cancelled."""
+    """A turn had no activity for twice the stall timeout, and was cancelled."""
 
 
 class ModelFailed(DuologueError):
-    """A turn ended as `end_turn`, and the agent says in addition that its model failed; the message says why."""
+    """A turn ended as `end_turn` although the agent reports that its model failed; the message says why."""
 
 
 class ProtocolViolation(DuologueError):
-    """The peer answered with something JSON-RPC or the schema does not allow."""
+    """The peer sent a response that JSON-RPC or the schema does not allow."""
 
 
 class DowngradeRequired(ProtocolViolation):
-    """An agent that was addressed in version 2 speaks version 1 only; `answer` is what it said."""
+    """The agent got an `initialize` of version 2 and speaks version 1 only; `answer` is its response."""
 
     def __init__(self, message: str, answer: dict[str, Any]) -> None:
         super().__init__(message)
@@ -297,23 +308,23 @@ class DowngradeRequired(ProtocolViolation):
 
 
 class Deadlock(DuologueError):
-    """A handler would wait for an answer that can only be released once that same handler has returned."""
+    """A handler would wait for a response that can only be released after this handler has returned."""
 
 
 class EventBufferOverflow(DuologueError):
-    """A reader of a session's events was too far behind: from here on some are missing. The transcript has them all."""
+    """A reader of a session's events was too slow, and events are missing from here on; the transcript has them all."""
 
 
 class EncodeError(DuologueError):
-    """A value of ours that JSON cannot express."""
+    """A value cannot be written as JSON."""
 
 
 class StoreError(DuologueError):
-    """Sessions could not be kept, or not be read back; the message says which and why."""
+    """Sessions could not be saved or read; the message says which and why."""
 
 
 class SessionInUse(StoreError):
-    """The session is open somewhere else: in process `holder`, if that is known."""
+    """The session is open elsewhere: in the process with the id `holder`, if that is known."""
 
     def __init__(self, session_id: str, *, holder: int | None = None) -> None:
         super().__init__(f"session in use{f' by process {holder}' if holder else ''}: {session_id}")
@@ -322,19 +333,19 @@ class SessionInUse(StoreError):
 
 
 class StoreFull(StoreError):
-    """No room to keep more. What was kept is whole, and keeping goes on once there is room again."""
+    """No space to save more. What was saved is intact, and saving continues once there is space again."""
 
 
 class StartError(DuologueError):
-    """An agent could not be started or reached, or was no use once started."""
+    """An agent could not be started or reached, or could not be used."""
 
 
 class CommandNotFound(StartError):
-    """No such command, or it may not be run."""
+    """The command does not exist or is not executable."""
 
 
 class ConnectError(StartError):
-    """There is no server at this address, or it refuses us; `status` is the HTTP status it answered with, if it did."""
+    """There is no server at this URL, or it rejects the connection; `status` is the HTTP status, if there was one."""
 
     def __init__(self, message: str, *, status: int | None = None) -> None:
         super().__init__(message)
@@ -342,4 +353,4 @@ class ConnectError(StartError):
 
 
 class InitializeTimeout(StartError):
-    """The process runs but never answered `initialize`."""
+    """The agent runs, but did not answer `initialize` in time."""

@@ -1,4 +1,4 @@
-"""What a client sees of a turn, made for `match`:
+"""Events of a turn, made for `match`:
 
     async for event in turn:
         match event:
@@ -6,8 +6,8 @@
             case ToolCall(title=title, status="failed"): print("failed:", title)
             case Plan(entries=entries): show(entries)
 
-Text comes in pieces; everything else as it stands after the change. Every event has `raw`, the frame as it was
-received, so that nothing an agent says is out of reach, and `is_late`, for what came after its turn had ended.
+Text arrives in chunks; other events carry the whole thing after the change. Every event has `raw`, the frame as
+received, and `is_late`, which is true if it arrived after its turn had ended.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class _Event(Struct, frozen=True, kw_only=True):
 
 
 class Text(_Event, frozen=True, kw_only=True):
-    """A piece of what the agent says."""
+    """A chunk of a message of the agent."""
 
     text: str
     message_id: str | None = None
@@ -65,7 +65,7 @@ class Text(_Event, frozen=True, kw_only=True):
 
 
 class Thought(_Event, frozen=True, kw_only=True):
-    """A piece of what the agent thinks."""
+    """A chunk of a thought of the agent."""
 
     text: str
     message_id: str | None = None
@@ -74,7 +74,7 @@ class Thought(_Event, frozen=True, kw_only=True):
 
 
 class UserText(_Event, frozen=True, kw_only=True):
-    """A piece of what the user said: replayed, or echoed by the agent."""
+    """A chunk of a message of the user: replayed, or sent back by the agent."""
 
     text: str
     message_id: str | None = None
@@ -83,7 +83,7 @@ class UserText(_Event, frozen=True, kw_only=True):
 
 
 class MediaContent(_Event, frozen=True, kw_only=True):
-    """A picture, sound, link or resource in a message of the agent or the user."""
+    """An image, audio, link or resource in a message of the agent or the user."""
 
     role: Role
     content: Content
@@ -91,37 +91,37 @@ class MediaContent(_Event, frozen=True, kw_only=True):
 
 
 class Message(items.Message, frozen=True, kw_only=True):
-    """A whole message, instead of what was said of it before."""
+    """A whole message that replaces the chunks received for it."""
 
     raw: bytes = b""
     is_late: bool = False
 
 
 class ToolCall(items.ToolCall, frozen=True, kw_only=True):
-    """A tool call began or changed; here is all of it."""
+    """A tool call that began or changed, with all its fields."""
 
     raw: bytes = b""
     is_late: bool = False
 
 
 class Terminal(items.Terminal, frozen=True, kw_only=True):
-    """A command that the agent itself runs began, changed or ended; here is all of it."""
+    """A terminal of the agent (v2): its command began, changed or ended."""
 
     raw: bytes = b""
     is_late: bool = False
 
 
 class TerminalOutput(_Event, frozen=True, kw_only=True):
-    """Such a command has printed this."""
+    """Output of a terminal of the agent (v2)."""
 
     terminal_id: str
     data: bytes
 
 
 class StateChanged(_Event, frozen=True, kw_only=True):
-    """What the session is doing: `running`, `requires_action`, `idle`, or something newer; agents of version 2 say so.
+    """The state of the session (v2): `running`, `requires_action`, `idle`, or a newer one.
 
-    `background` is what goes on beside the turn, if the agent tells.
+    `background` is the work outside of the turn, if the agent reports it.
     """
 
     state: str
@@ -130,7 +130,7 @@ class StateChanged(_Event, frozen=True, kw_only=True):
 
 
 class LocationChanged(_Event, frozen=True, kw_only=True):
-    """The agent works here now."""
+    """The file, and perhaps line, that a tool call of the agent works on."""
 
     path: str
     line: int | None = None
@@ -138,38 +138,38 @@ class LocationChanged(_Event, frozen=True, kw_only=True):
 
 
 class Plan(items.Plan, frozen=True, kw_only=True):
-    """A plan, whole."""
+    """The whole plan."""
 
     raw: bytes = b""
     is_late: bool = False
 
 
 class PlanRemoved(_Event, frozen=True, kw_only=True):
-    """A named plan is no more."""
+    """A plan was removed."""
 
     plan_id: str
 
 
 class CommandsChanged(_Event, frozen=True, kw_only=True):
-    """The slash commands on offer."""
+    """The slash commands that the agent offers."""
 
     commands: list[AvailableCommand]
 
 
 class ModeChanged(_Event, frozen=True, kw_only=True):
-    """The agent works in another mode now."""
+    """The current mode changed."""
 
     mode_id: str
 
 
 class SettingsChanged(_Event, frozen=True, kw_only=True):
-    """The settings, all of them."""
+    """All config options of the session."""
 
     settings: list[ConfigOption]
 
 
 class TitleChanged(_Event, frozen=True, kw_only=True):
-    """The session's title, or that it has none."""
+    """The title of the session, or `None` if it has none."""
 
     title: str | None
     updated_at: str | None = None
@@ -177,14 +177,14 @@ class TitleChanged(_Event, frozen=True, kw_only=True):
 
 
 class Usage(items.Usage, frozen=True, kw_only=True):
-    """How full the context is, and what the session has cost."""
+    """Use of the context window (tokens), and the cost of the session."""
 
     raw: bytes = b""
     is_late: bool = False
 
 
 class Notice(_Event, frozen=True, kw_only=True):
-    """Something to see now that is no part of the conversation."""
+    """A notice for the user that is not part of the conversation."""
 
     severity: str
     title: str
@@ -192,7 +192,7 @@ class Notice(_Event, frozen=True, kw_only=True):
 
 
 class Compaction(items.Compaction, frozen=True, kw_only=True):
-    """The agent shortens its context."""
+    """The agent compacts its context."""
 
     raw: bytes = b""
     is_late: bool = False
@@ -206,20 +206,20 @@ class SessionMessage(items.SessionMessage, frozen=True, kw_only=True):
 
 
 class Subagent(items.Subagent, frozen=True, kw_only=True):
-    """A session the agent started by itself."""
+    """A session that the agent started."""
 
     raw: bytes = b""
     is_late: bool = False
 
 
 class StallDetected(_Event, frozen=True, kw_only=True):
-    """Nothing was heard of the turn for so long, and nothing is open that would explain it."""
+    """The turn had no activity for `seconds`, and no open tool call or permission request explains it."""
 
     seconds: float
 
 
 class UnknownUpdate(_Event, frozen=True, kw_only=True):
-    """An update this version does not know, as it came."""
+    """An update that this version does not know, unchanged."""
 
     tag: str | None
     fields: JsonObject
@@ -251,8 +251,10 @@ Event: TypeAlias = (
     | UnknownUpdate
 )
 
-_SPOKEN: dict[str, type[Text | Thought | UserText]] = {"agent": Text, "thought": Thought, "user": UserText}
-_WHOLE: dict[type, type[ToolCall | Plan | Usage | Compaction | SessionMessage | Subagent | Message | Terminal]] = {
+_TEXT_EVENTS: dict[str, type[Text | Thought | UserText]] = {"agent": Text, "thought": Thought, "user": UserText}
+_ITEM_EVENTS: dict[
+    type, type[ToolCall | Plan | Usage | Compaction | SessionMessage | Subagent | Message | Terminal]
+] = {
     items.Message: Message,
     items.Terminal: Terminal,
     items.ToolCall: ToolCall,
@@ -265,14 +267,14 @@ _WHOLE: dict[type, type[ToolCall | Plan | Usage | Compaction | SessionMessage | 
 
 
 def event_of(update: updates.Update, changed: object, raw: bytes = b"", is_late: bool = False) -> Event:
-    """The event an update is to its client; `changed` is what it made of the transcript."""
-    whole = _WHOLE.get(type(changed))
-    if whole is not None:
+    """Return the event of an update; `changed` is what `Transcript.apply` returned for it."""
+    event_class = _ITEM_EVENTS.get(type(changed))
+    if event_class is not None:
         fields = {name: getattr(changed, name) for name in type(changed).__struct_fields__}  # type: ignore[attr-defined]
-        return whole(**fields, raw=raw, is_late=is_late)
+        return event_class(**fields, raw=raw, is_late=is_late)
     match update:
         case updates.MessageChunk(content=TextContent() as content):
-            return _SPOKEN[update.role](
+            return _TEXT_EVENTS[update.role](
                 text=content.text,
                 message_id=update.message_id,
                 annotations=content.annotations,

@@ -1,4 +1,4 @@
-"""Files and directories that only their owner may use, whatever the umask says: mode 0600 and 0700."""
+"""Files and directories that only their owner may access, whatever the umask is: mode 0600 and 0700."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ FILE_MODE = 0o600
 
 
 def make_private_directory(path: Path) -> None:
-    """Make it and its parents, and see that it is still there after a power cut; leave one that exists as it is."""
+    """Make a directory and its parents, and sync it to disk; leave an existing one unchanged."""
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
         path.mkdir(mode=DIRECTORY_MODE)
@@ -21,7 +21,7 @@ def make_private_directory(path: Path) -> None:
         if not path.is_dir():
             raise
         return
-    # mkdir gives the mode less the umask.
+    # mkdir applies the umask to the mode.
     path.chmod(DIRECTORY_MODE)
     parent = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
@@ -31,7 +31,7 @@ def make_private_directory(path: Path) -> None:
 
 
 def make_private_file(path: Path) -> None:
-    """Make an empty file, or see that nobody else may read the one that exists."""
+    """Make an empty file, or set the mode of an existing one to 0600."""
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, FILE_MODE)
     except FileExistsError:
@@ -46,20 +46,20 @@ def make_private_file(path: Path) -> None:
 
 
 class PrivateFile:
-    """A file that only we may write or read: made with mode 0600, and refused if it is anything else.
+    """A file that only its owner may read or write: made with mode 0600, and rejected if it is anything else.
 
     Raises:
-        ValueError: It belongs to somebody else, others may read or write it, or it is not a plain file.
+        ValueError: The file has another owner, other users may access it, or it is not a regular file.
     """
 
     def __init__(self, path: str | Path) -> None:
-        # What the path means is settled now: a link or a relative path may mean something else later.
+        # Resolved now: a link or a relative path may lead to another file later.
         self.path = Path(path).expanduser().resolve()
         if self.path.exists():
             self._check(self.path.stat())
 
     def read(self) -> str:
-        """All of it, or nothing if it is not there yet."""
+        """Return the whole text; empty if the file does not exist."""
         try:
             with self.path.open(encoding="utf-8") as file:
                 self._check(os.fstat(file.fileno()))
@@ -68,7 +68,7 @@ class PrivateFile:
             return ""
 
     def append(self, line: str) -> None:
-        """Add one line, whole."""
+        """Append one line with a single write."""
         self.path.parent.mkdir(parents=True, exist_ok=True, mode=DIRECTORY_MODE)
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
         fd = os.open(self.path, flags, FILE_MODE)
@@ -76,12 +76,12 @@ class PrivateFile:
             self._check(os.fstat(fd))
             data = f"{line}\n".encode()
             if os.write(fd, data) != len(data):
-                raise OSError(f"{self.path}: no room for a whole line")
+                raise OSError(f"{self.path}: no space for a whole line")
         finally:
             os.close(fd)
 
     def state(self) -> tuple[int, ...] | None:
-        """What changes when it is written or replaced; None if there is no file."""
+        """Return a value that changes when the file is written or replaced; None if it does not exist."""
         try:
             info = self.path.stat()
         except OSError:
@@ -89,20 +89,20 @@ class PrivateFile:
         return info.st_dev, info.st_ino, info.st_size, info.st_mtime_ns, info.st_mode
 
     def is_at(self, path: str) -> bool:
-        """Whether that path leads to it, by whatever name."""
+        """Return True if that path leads to this file, by whatever name."""
         try:
             return str(self.path) == os.path.realpath(path) or self.path.samefile(path)
         except OSError:
             return False
 
     def is_beneath(self, root: str) -> bool:
-        """Whether it stands in that directory, whose path holds no links, or deeper."""
+        """Return True if the file is beneath that directory, whose path must contain no links."""
         return self.path.is_relative_to(root)
 
     def _check(self, info: os.stat_result) -> None:
         if not stat.S_ISREG(info.st_mode):
-            raise ValueError(f"{self.path}: not a plain file")
+            raise ValueError(f"{self.path}: not a regular file")
         if os.name == "posix" and info.st_uid not in (0, os.geteuid()):
-            raise ValueError(f"{self.path}: belongs to somebody else")
+            raise ValueError(f"{self.path}: owned by another user (uid {info.st_uid})")
         if os.name == "posix" and stat.S_IMODE(info.st_mode) & 0o077:
-            raise ValueError(f"{self.path}: others may use it; say: chmod 600 {self.path}")
+            raise ValueError(f"{self.path}: other users may access it; run: chmod 600 {self.path}")

@@ -270,5 +270,5 @@ async def test_an_answer_that_cannot_be_kept_counts_once(tmp_path: Path, caplog:
 
 
 def test_a_memory_that_is_no_plain_file_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="not a plain file"):
+    with pytest.raises(ValueError, match="not a regular file"):
         Permissions(memory=tmp_path)

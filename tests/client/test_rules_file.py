@@ -144,7 +144,7 @@ def test_a_file_of_somebody_else_is_refused(tmp_path: Path) -> None:
     file = rules_file(tmp_path / "rules.toml", "")
     os.chown(file, 12345, 12345)
 
-    with pytest.raises(ValueError, match="belongs to somebody else"):
+    with pytest.raises(ValueError, match="owned by another user"):
         Permissions.from_file(file)
 
 

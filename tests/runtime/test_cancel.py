@@ -233,7 +233,7 @@ async def test_a_method_that_answers_cancellation_is_called_even_if_that_came_fi
     agent_side = Handlers()
     calls: list[str] = []
 
-    @agent_side.on(Method("ping", Ping, Ping, answers_cancel=True))
+    @agent_side.on(Method("ping", Ping, Ping, handles_cancellation=True))
     async def ping(context: Context, params: Ping) -> Ping:
         calls.append(params.text)
         try:

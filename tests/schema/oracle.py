@@ -189,7 +189,7 @@ class Oracle:
             return self._member(union.tag, union.members[tag], value, path)
         if tag is None:
             return self._structure(self._named(union.absent), value, path)
-        if union.unknown and (union.sign is None or union.sign in value):
+        if union.unknown and (union.required_field is None or union.required_field in value):
             return self._structure(self._named(union.unknown), value, path)
         _demand(isinstance(tag, str), f"{path}.{union.tag}")
         return value

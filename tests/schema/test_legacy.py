@@ -99,9 +99,9 @@ def test_the_former_name_of_the_mcp_capabilities_counts_only_where_todays_is_mis
 def test_what_an_agent_of_seed_004_expects_of_a_wait_is_read_from_its_meta(
     wish: JsonValue, seconds: float | None, output: bool
 ) -> None:
-    assert legacy.wait_request({legacy.KEPT_UNDER: wish}) == (seconds, output)
+    assert legacy.wait_request({legacy.DIALECT_KEY: wish}) == (seconds, output)
     assert legacy.wait_request(None) == (None, False)
-    assert legacy.seed_meta(output="x") == {legacy.KEPT_UNDER: {"output": "x"}}
+    assert legacy.seed_meta(output="x") == {legacy.DIALECT_KEY: {"output": "x"}}
 
 
 def mcp_of(response: bytes) -> v1.McpCapabilities:

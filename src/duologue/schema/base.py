@@ -1,7 +1,7 @@
-"""The few types every generated class and constant is made of.
+"""Base types of the generated classes and constants.
 
 `Method[P, R]` carries all the typing of the protocol: `await connection.request(SESSION_NEW, params)` is an `R`, and
-`@handlers.on(SESSION_NEW)` demands a coroutine function from `P` to `R`. Nothing else is generated per method.
+`@handlers.on(SESSION_NEW)` requires a coroutine function from `P` to `R`. Nothing else is generated per method.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ JsonValue: TypeAlias = Any
 JsonObject: TypeAlias = dict[str, Any]
 
 Marks: TypeAlias = Mapping[str, str]
-"""How a reader forgives, by the field's name on the wire: `E` a bad value reads as the default, `S` bad items are
-dropped, `N` null reads as empty."""
+"""Lenient decoding of fields, by name on the wire: `E` an invalid value is read as the default, `S` invalid items are
+dropped, `N` null is read as empty."""
 
 Side: TypeAlias = Literal["agent", "client", "protocol", "proxy"]
-"""Who handles a message; `protocol` is either end."""
+"""The side that handles a message; `protocol` is either end."""
 
 
 def wire_name(name: str) -> str:
-    """The name of a field on the wire: `tool_call_id` is `toolCallId`, and `meta` is `_meta`."""
+    """Return the name of a field on the wire: `toolCallId` for `tool_call_id`, and `_meta` for `meta`."""
     if name == "meta":
         return "_meta"
     head, *tail = name.rstrip("_").split("_")
@@ -47,16 +47,16 @@ def wire_name(name: str) -> str:
 
 
 class Model(Struct, frozen=True, kw_only=True, rename=wire_name, omit_defaults=True, gc=False):
-    """A JSON object of the schema: snake_case here, camelCase on the wire, immutable.
+    """A JSON object of the schema: snake_case in Python, camelCase on the wire, immutable.
 
-    `gc=False` because a decoded message cannot contain itself; it keeps the collector away from the hot path.
+    `gc=False` because a decoded message cannot contain itself; it keeps the garbage collector off the hot path.
     """
 
     __marks__: ClassVar[Marks] = {}
 
 
 class Secret(Model, frozen=True, kw_only=True):
-    """A model whose `value` is for nobody's eyes: a log, a traceback and a debugger show it without."""
+    """A model whose `repr` does not show its `value`, so that logs and tracebacks do not contain it."""
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(name={getattr(self, 'name', None)!r}, value=…)"
@@ -67,19 +67,20 @@ R = TypeVar("R")
 
 
 class Method(Generic[P, R]):
-    """A request: its wire name, what goes in and what comes out.
+    """A request method: its wire name and the types of its parameters and result.
 
     Attributes:
         name: The name on the wire, e.g. `session/prompt`.
         params: The type of the parameters.
         result: The type of the result.
-        side: Who handles it.
-        opens_session: The answer brings a session id that the asker did not know before.
-        in_order: The answer is released only after the notifications of its session that came before it were handled.
-        ends_session: After a successful answer the session id means nothing here any more.
-        answers_cancel: Its handler gives a result even if the request was cancelled, so it is called even if the
-            cancellation came first.
-        stable: Part of the stable schema of its version.
+        side: The side that handles it.
+        opens_session: The result contains a session id that the caller did not know before.
+        in_order: The response is released only after the notifications of its session that arrived before it have
+            been handled.
+        ends_session: After a successful response the session id is no longer valid.
+        handles_cancellation: Its handler returns a result even if the request was cancelled, so it is called even if
+            the cancellation arrived first.
+        stable: Whether the method is part of the stable schema of its version.
     """
 
     __slots__ = (
@@ -104,7 +105,7 @@ class Method(Generic[P, R]):
         opens_session: bool = False,
         in_order: bool = False,
         ends_session: bool = False,
-        answers_cancel: bool = False,
+        handles_cancellation: bool = False,
         stable: bool = True,
     ) -> None:
         self.name = name
@@ -114,7 +115,7 @@ class Method(Generic[P, R]):
         self.opens_session = opens_session
         self.in_order = in_order
         self.ends_session = ends_session
-        self.handles_cancellation = answers_cancel
+        self.handles_cancellation = handles_cancellation
         self.stable = stable
 
     def __repr__(self) -> str:
@@ -122,14 +123,14 @@ class Method(Generic[P, R]):
 
 
 class Notification(Generic[P]):
-    """A message without an answer.
+    """A notification method: its wire name and the type of its parameters.
 
     Attributes:
         name: The name on the wire, e.g. `session/update`.
         params: The type of the parameters.
-        side: Who handles it.
+        side: The side that handles it.
         urgent: It overtakes the notifications waiting in its session (`session/cancel`).
-        stable: Part of the stable schema of its version.
+        stable: Whether the notification is part of the stable schema of its version.
     """
 
     __slots__ = ("name", "params", "side", "stable", "urgent")
@@ -148,7 +149,7 @@ class Notification(Generic[P]):
 
 
 class Other(dict[str, Any]):
-    """A variant this version of the schema does not know, kept as it came and written back unchanged.
+    """A variant that this version of the schema does not know; it is written back unchanged.
 
     It is the JSON object itself; `tag` is the value of the union's discriminator.
     """

@@ -1,8 +1,8 @@
-"""Bytes to models and back.
+"""Decoding and encoding of models.
 
-Reading is strict first, at full speed; only what fails is read again by `lenient`, which forgives what the schema
-marks and refuses the rest by path. Whatever the bytes are, nothing but `InvalidParams` leaves this module.
-Writing has one form: the tag first, `_meta` last, defaults and Nones left out.
+Decoding is strict first, at full speed; what fails is decoded again by `lenient`, which tolerates what the schema marks
+and rejects the rest with its path. Whatever the bytes are, decoding raises nothing but `InvalidParams`.
+Encoding has one form: the tag first, `_meta` last, defaults and Nones left out.
 """
 
 from __future__ import annotations
@@ -38,20 +38,20 @@ __all__ = [
 
 T = TypeVar("T")
 Report: TypeAlias = Callable[[Defaulted], None]
-"""Called for each thing that was wrong and was forgiven."""
+"""Called for each invalid value that was tolerated."""
 
 Source: TypeAlias = bytes | Raw
 
-_NULL_AT_MOST = 16  # "null" and the blanks a friendly peer may put around it
+_NULL_AT_MOST = 16  # "null" and whitespace around it
 
-# What msgspec may raise on hostile input besides its own errors (UnicodeDecodeError is a ValueError).
+# Errors that msgspec may raise on hostile input in addition to its own (UnicodeDecodeError is a ValueError).
 _DECODE_FAILURES = (DecodeError, RecursionError, OverflowError, ValueError)
 
 
 def decoder_for(type_: type[T]) -> Callable[[Source], T]:
-    """A function from bytes to `type_`, built once.
+    """Return a function that decodes bytes as `type_`; it is built once.
 
-    The function raises `InvalidParams` naming the place: `$.prompt[0].text: expected str, got int`.
+    The function raises `InvalidParams` with the path: `$.prompt[0].text: expected str, got int`.
 
     Raises:
         TypeError: JSON cannot be read as `type_`, or as a type inside it.
@@ -60,7 +60,7 @@ def decoder_for(type_: type[T]) -> Callable[[Source], T]:
 
 
 def check_readable(type_: Any) -> None:
-    """Refuse a type that no JSON could be read as, before a message arrives that would have to be.
+    """Reject a type that JSON cannot be decoded as, before a message arrives.
 
     Raises:
         TypeError: JSON cannot be read as `type_`, or as a type inside it.
@@ -92,15 +92,15 @@ def _decoder(type_: Any) -> Callable[[Source], Any]:
 
 
 def strict_decoder_for(type_: Any) -> Callable[[Source], Any]:
-    """A function from bytes to `type_`, built once, that forgives nothing and does not say where it failed."""
+    """Return a function that decodes bytes as `type_` strictly and does not say where it failed; it is built once."""
     return _strict(type_)
 
 
 def decode(type_: type[T], raw: Source, report: Report | None = None) -> T:
-    """Read `raw` as `type_`; `report` hears of everything that was forgiven.
+    """Decode `raw` as `type_`; `report` is called for every invalid value that was tolerated.
 
     Raises:
-        InvalidParams: It can not be read, even with the forgiveness the schema allows.
+        InvalidParams: `raw` is invalid, even with the leniency that the schema allows.
     """
     decode_one = decoder_for(type_)
     if report is None:
@@ -112,14 +112,14 @@ def decode(type_: type[T], raw: Source, report: Report | None = None) -> T:
 
 
 def decode_params(type_: type[T], raw: Source | UnsetType, report: Report | None = None) -> T:
-    """Like `decode`; absent and null parameters read as `{}`, so that methods without fields accept them."""
+    """Decode parameters like `decode`; absent and null ones are read as `{}`, as for methods without fields."""
     if isinstance(raw, UnsetType) or _is_null(raw):
         raw = b"{}"
     return decode(type_, raw, report)
 
 
 def decode_result(type_: type[T], raw: Source, report: Report | None = None) -> T:
-    """Like `decode`; null reads as `{}` where an object is due, because agents in the field answer so."""
+    """Decode a result like `decode`; null is read as `{}`, because published agents answer so."""
     if _is_null(raw) and cast("object", type_) is not Any:
         raw = b"{}"
     return decode(type_, raw, report)
@@ -129,10 +129,10 @@ _encoder = msgspec.json.Encoder()
 
 
 def encode(model: JsonValue) -> bytes:
-    """One JSON text in canonical form.
+    """Encode a model as JSON in canonical form.
 
     Raises:
-        EncodeError: There is something in it that JSON can not say.
+        EncodeError: A value in it cannot be written as JSON.
     """
     try:
         return _encoder.encode(model)
@@ -142,11 +142,11 @@ def encode(model: JsonValue) -> bytes:
 
 @cache
 def _strict(type_: Any) -> Callable[[Source], Any]:
-    return msgspec.json.Decoder(type_, dec_hook=_read_choice).decode
+    return msgspec.json.Decoder(type_, dec_hook=_read_union).decode
 
 
 def _foreign_type(type_: Any) -> type[Any] | None:
-    """The first type within `type_` that only a hook could read, and no hook here does."""
+    """Return the first type within `type_` that msgspec needs a hook for and that has none."""
     waiting: list[Any] = [msgspec.inspect.type_info(type_)]
     seen: set[int] = set()
     while waiting:
@@ -163,26 +163,26 @@ def _foreign_type(type_: Any) -> type[Any] | None:
     return None
 
 
-def _read_choice(type_: Any, value: JsonValue) -> Any:
-    """msgspec's way to ask for a union it can not tell apart.
+def _read_union(type_: Any, value: JsonValue) -> Any:
+    """Decode a union that msgspec cannot discriminate by a tag; called by msgspec.
 
-    What needs forgiveness is refused here, so that the lenient pass sees it in its place and reports it.
+    Values that need leniency are rejected here, so that the lenient pass reports them with their path.
     """
-    mended: list[Defaulted] = []
+    defaulted: list[Defaulted] = []
     try:
-        found = reader_for(type_)(value, None, mended)
+        found = reader_for(type_)(value, None, defaulted)
     except Rejected as refused:
         raise ValueError(str(refused)) from None
-    if mended:
-        raise ValueError("not without forgiveness")
+    if defaulted:
+        raise ValueError("needs lenient decoding")
     return found
 
 
 def _decode_leniently(type_: Any, raw: Source, report: Report | None) -> Any:
     value = _parse(raw)
-    mended: list[Defaulted] = []
+    defaulted: list[Defaulted] = []
     try:
-        found = _read(type_, value, mended)
+        found = _read(type_, value, defaulted)
     except Rejected as refused:
         raise InvalidParams(str(refused)) from None
     except RecursionError:
@@ -190,25 +190,25 @@ def _decode_leniently(type_: Any, raw: Source, report: Report | None) -> Any:
     except OverflowError:
         _refuse("number out of range")
     if report is not None:
-        for entry in mended:
+        for entry in defaulted:
             report(entry)
     return found
 
 
-def _read(type_: Any, value: JsonValue, mended: list[Defaulted]) -> Any:
+def _read(type_: Any, value: JsonValue, defaulted: list[Defaulted]) -> Any:
     try:
-        return reader_for(type_)(value, None, mended)
+        return reader_for(type_)(value, None, defaulted)
     except UnknownType:
-        # msgspec alone knows such a type, and names the place its own way.
+        # Only msgspec knows such a type; its errors name the path in another form.
         return _convert(type_, value)
 
 
 def _convert(type_: Any, value: JsonValue) -> Any:
     try:
-        return msgspec.convert(value, type_, dec_hook=_read_choice)
+        return msgspec.convert(value, type_, dec_hook=_read_union)
     except ValidationError as error:
-        problem, _, place = str(error).partition(" - at `")
-        _refuse(problem.replace("`", ""), place.rstrip("`") or "$")
+        problem, _, path = str(error).partition(" - at `")
+        _refuse(problem.replace("`", ""), path.rstrip("`") or "$")
 
 
 def _parse(raw: Source) -> JsonValue:
@@ -221,7 +221,7 @@ def _parse(raw: Source) -> JsonValue:
 
 
 def _parse_with_repairs(raw: Source, problem: str) -> JsonValue:
-    """The standard library reads what msgspec does not: half a surrogate pair, which becomes U+FFFD."""
+    """Parse with the standard library, which accepts lone surrogates; they become U+FFFD."""
     try:
         # Decoded first: from bytes it would guess the encoding, and JSON is UTF-8.
         return _repaired(json.loads(bytes(raw).decode(), parse_constant=_not_json))

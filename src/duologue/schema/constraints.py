@@ -1,7 +1,6 @@
-"""Numbers as the schema means them, and the checks msgspec cannot express in an annotation.
+"""Number types of the schema, and checks that msgspec cannot express in an annotation.
 
-Integers are exact up to 64 bits and never come from `true` or `1.0`. Numbers stay as they were written, so 5 does not
-become 5.0 on its way through.
+Integers are exact up to 64 bits and are never read from `true` or `1.0`. Numbers keep their form: 5 stays 5, not 5.0.
 """
 
 from __future__ import annotations
@@ -48,26 +47,26 @@ else:
 
 
 def check_uint64(*values: Any) -> None:
-    """Refuse integers over 64 bits; None and UNSET pass."""
+    """Reject integers over 64 bits; None and UNSET pass."""
     for value in values:
         if isinstance(value, int) and value > UINT64_MAX:
             raise ValueError("out of range")
 
 
 def check_any_scope(session_id: Any, request_id: Any) -> None:
-    """An elicitation belongs to a session or to a request."""
+    """Check that an elicitation belongs to a session or to a request."""
     if session_id is None and request_id is UNSET:
         raise ValueError("needs sessionId or requestId")
 
 
 def check_one_scope(session_id: Any, request_id: Any) -> None:
-    """In v2 an elicitation belongs to exactly one of the two."""
+    """Check that an elicitation belongs to exactly one of a session and a request (v2)."""
     if (session_id is None) is (request_id is None):
         raise ValueError("needs either sessionId or requestId")
 
 
 def settle_defaults(model: Model) -> None:
-    """Make a part that equals its default *be* the default, so that it is left out when written.
+    """Replace a field that equals its default by the default object, so that it is left out when encoded.
 
     msgspec omits defaults by identity.
     """

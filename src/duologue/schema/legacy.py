@@ -1,8 +1,8 @@
-"""What earlier drafts had and agents in the field still speak: models to choose from, logins by the environment, and
-what the documentation of 2025 called `agentCapabilities.mcp`.
+"""Parts of earlier drafts that published agents still use: models, authentication by environment variables, and what
+the documentation of 2025 called `agentCapabilities.mcp`.
 
-Written by hand and kept apart: today's schema has config options instead of models. The generated results ignore what
-they do not know; `models_of` finds the models in the bytes as received, and the classes below can write them.
+Written by hand: the present schema has config options instead of models. The generated results ignore unknown fields;
+`models_of` reads the models from a received result, and the classes below can write them.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ ModelId: TypeAlias = str
 
 
 class ModelInfo(Model, frozen=True, kw_only=True):
-    """A model the user may choose."""
+    """A model that the user may choose."""
 
     __marks__: ClassVar[Marks] = {"description": "E"}
 
@@ -56,7 +56,7 @@ class ModelInfo(Model, frozen=True, kw_only=True):
 
 
 class SessionModelState(Model, frozen=True, kw_only=True):
-    """The models of a session, and the one in use."""
+    """The models of a session, and the current one."""
 
     __marks__: ClassVar[Marks] = {"availableModels": "ES"}
 
@@ -84,7 +84,7 @@ SESSION_SET_MODEL: Method[SetSessionModelRequest, SetSessionModelResponse] = Met
 )
 
 
-# Subclasses, so that a handler of `session/new` may return one; the price is that `models` follows `_meta`.
+# Subclasses, so that a handler of `session/new` may return one; as a consequence `models` is written after `_meta`.
 
 
 class NewSessionResponse(v1.NewSessionResponse, frozen=True, kw_only=True):
@@ -118,7 +118,7 @@ class _ModelsOnly(Model, frozen=True, kw_only=True):
 
 
 def models_of(raw_result: bytes | Raw) -> SessionModelState | None:
-    """The models in the result of new, load, resume or fork as it came; None where there are none, or no good ones.
+    """Read the models from the result of new, load, resume or fork; None if there are none, or no valid ones.
 
     Raises:
         InvalidParams: The result is not an object at all.
@@ -126,11 +126,11 @@ def models_of(raw_result: bytes | Raw) -> SessionModelState | None:
     return decode_result(_ModelsOnly, raw_result).models
 
 
-# --- logins by the environment, as the draft of early 2026 had them
+# --- authentication by environment variables, as in the draft of early 2026
 
 
 class AuthMethodEnvVar(Model, frozen=True, kw_only=True, tag_field="type", tag="env_var"):
-    """The `AuthMethod` whose `type` is `env_var`; the form of its variables has changed, so they are as they came."""
+    """The `AuthMethod` whose `type` is `env_var`; its variables are not decoded, because their form has changed."""
 
     __marks__: ClassVar[Marks] = {"description": "E"}
 
@@ -149,7 +149,7 @@ if TYPE_CHECKING:
 else:
 
     class AuthMethod(TaggedUnion):
-        """A way to log in, of any draft."""
+        """An authentication method of any draft."""
 
         tag = "type"
         known = (v1.AuthMethodTerminal, AuthMethodEnvVar)
@@ -158,7 +158,7 @@ else:
 
 
 class LegacyAgentCapabilities(v1.AgentCapabilities, frozen=True, kw_only=True):
-    """What an agent can do; `mcp` counts where there is no `mcpCapabilities`."""
+    """Agent capabilities; `mcp` is used if there is no `mcpCapabilities`."""
 
     __marks__: ClassVar[Marks] = {**v1.AgentCapabilities.__marks__, "mcp": "E"}
 
@@ -172,7 +172,7 @@ class LegacyAgentCapabilities(v1.AgentCapabilities, frozen=True, kw_only=True):
 
 
 class InitializeResponse(Model, frozen=True, kw_only=True):
-    """Result of `initialize` with logins and capabilities of every draft."""
+    """Result of `initialize` with authentication methods and capabilities of every draft."""
 
     __marks__: ClassVar[Marks] = v1.InitializeResponse.__marks__
 
@@ -191,34 +191,34 @@ INITIALIZE: Method[v1.InitializeRequest, InitializeResponse] = Method(
 )
 
 
-# --- waits that end with their time, and with the output: what peers of the dialect `seed-004` expect
+# --- waiting for a terminal with a timeout and the output: what peers of the dialect `seed-004` expect
 
-KEPT_UNDER = "seed-004"
-"""The key in `_meta` that keeps what that dialect has and this schema has not."""
+DIALECT_KEY = "seed-004"
+"""The key in `_meta` for fields that this dialect has and the schema has not."""
 
 MAX_WAIT_MILLISECONDS = 1e12
-"""Thirty years: longer than any wait, and a number that every clock can hold."""
+"""Thirty years: longer than any wait, and a number that every clock can represent."""
 
 
 class WaitRequest(NamedTuple):
-    """What an agent expects of a wait beyond the end of the command: when the wait ends, and the output with it."""
+    """Options of an agent of that dialect for waiting for a command: a timeout, and the output in the result."""
 
     seconds: float | None = None
     output: bool = False
 
 
 def wait_request(meta: JsonObject | None) -> WaitRequest:
-    """The wish in the `_meta` of a wait; `timeout` is in milliseconds, and what is no time is none."""
-    wish: JsonValue = (meta or {}).get(KEPT_UNDER)
-    if not is_object(wish):
+    """Read the options in the `_meta` of a wait; `timeout` is in milliseconds, and ignored if it is invalid."""
+    options: JsonValue = (meta or {}).get(DIALECT_KEY)
+    if not is_object(options):
         return WaitRequest()
-    timeout = wish.get("timeout")
+    timeout = options.get("timeout")
     seconds = None
     if isinstance(timeout, int | float) and not isinstance(timeout, bool) and timeout >= 0:
         seconds = min(timeout, MAX_WAIT_MILLISECONDS) / 1000
-    return WaitRequest(seconds, wish.get("output") is True)
+    return WaitRequest(seconds, options.get("output") is True)
 
 
 def seed_meta(**values: JsonValue) -> JsonObject:
-    """The `_meta` that keeps these values."""
-    return {KEPT_UNDER: values}
+    """Return a `_meta` with these values under the key of that dialect."""
+    return {DIALECT_KEY: values}

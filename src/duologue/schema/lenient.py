@@ -1,9 +1,9 @@
-"""The forgiving reader: what happens to a message that the strict decoder refused.
+"""Lenient decoding of messages that the strict decoder rejected.
 
-It reads parsed JSON against the same annotations, and forgives exactly what the schema marks (`Model.__marks__`):
-`E` a bad value reads as absent, `S` bad items of a list are dropped, `N` null reads as empty. A union member nobody
-knows is kept as `Other`, and a former name counts (`FORMER_NAMES`). Everything else is refused with its path,
-`$.prompt[0].text: expected str, got int`. Readers are built once per type, on first need, from `msgspec.inspect`.
+It reads parsed JSON by the same annotations, and tolerates exactly what the schema marks (`Model.__marks__`): `E` an
+invalid value is read as absent, `S` invalid items of a list are dropped, `N` null is read as empty. An unknown union
+member becomes an `Other`, and former names are accepted (`FORMER_NAMES`). Everything else is rejected with its path,
+`$.prompt[0].text: expected str, got int`. Readers are built once per type, on first use, from `msgspec.inspect`.
 """
 
 from __future__ import annotations
@@ -31,23 +31,23 @@ from duologue.schema.unions import KeyedListUnion, KeyedUnion, OpenUnion, Tagged
 
 __all__ = ["UnknownType", "reader_for"]
 
-# Bounds an annotation may carry but the schema never does; a reader that skipped them would forgive too much.
+# Bounds that annotations of the schema never have; a reader that ignored them would tolerate too much.
 _FOREIGN_BOUNDS = ("gt", "lt", "multiple_of", "max_length", "pattern", "tz")
 
 FORMER_NAMES = {("CurrentModeUpdate", "currentModeId"): "modeId"}
-"""Required members that the documentation of 2025 spelled otherwise in its examples, by class and today's name."""
+"""Required members that had another name in the documentation of 2025, by class and present name."""
 
 
 class UnknownType(TypeError):
-    """A type of the user's own that is richer than the schema's."""
+    """A type that the schema never uses, in a user's own class."""
 
 
 @cache
 def reader_for(type_: Any) -> Reader:
-    """A reader for any type a generated class may mention.
+    """Return a reader for any type that a generated class may use.
 
     Raises:
-        UnknownType: The type, or one inside it, is none the schema has. A nested one may be met while reading.
+        UnknownType: The schema never uses the type, or one inside it. A nested one may be found only while reading.
     """
     return _reader(inspect.type_info(type_))
 
@@ -66,7 +66,7 @@ def _reader(node: inspect.Type, *, skip: bool = False, other: type[Model] | None
         case inspect.StructType(cls=cls) if issubclass(cls, Model):
             return _struct(cls)
         case inspect.CustomType(cls=cls) if issubclass(cls, WireUnion):
-            return _choice(cls)
+            return _wire_union(cls)
         case inspect.ListType():
             return _list(_reader(node.item_type), node.min_length or 0, skip)
         case inspect.DictType(key_type=inspect.StrType()):
@@ -88,7 +88,7 @@ def _scalar(node: inspect.Type) -> Reader:
         case inspect.LiteralType(values=values) if all(isinstance(value, str) for value in values):
             return literal(values)
         case inspect.AnyType():
-            return lambda value, path, mended: value
+            return lambda value, path, defaulted: value
         case _:
             raise UnknownType(node)
 
@@ -97,16 +97,16 @@ def _scalar(node: inspect.Type) -> Reader:
 
 
 def _list(item_reader: Reader, low: int, skip: bool) -> Reader:
-    def read(value: JsonValue, path: Path, mended: list[Defaulted]) -> list[Any]:
+    def read(value: JsonValue, path: Path, defaulted: list[Defaulted]) -> list[Any]:
         items: list[Any] = []
         for index, item in enumerate(array(value, path)):
-            before = len(mended)
+            before = len(defaulted)
             try:
-                items.append(item_reader(item, (path, index), mended))
+                items.append(item_reader(item, (path, index), defaulted))
             except Rejected as refused:
                 if not skip:
                     raise
-                mended[before:] = [Defaulted(path_text(refused.path), f"{refused.problem}; item dropped")]
+                defaulted[before:] = [Defaulted(path_text(refused.path), f"{refused.problem}; item dropped")]
         if len(items) < low:
             raise Rejected(path, f"needs at least {low} item")
         return items
@@ -119,8 +119,8 @@ def _dict(node: inspect.DictType) -> Reader:
         return exact(dict)
     value_reader = _reader(node.value_type)
 
-    def read(value: JsonValue, path: Path, mended: list[Defaulted]) -> dict[str, Any]:
-        return {key: value_reader(item, (path, key), mended) for key, item in json_object(value, path).items()}
+    def read(value: JsonValue, path: Path, defaulted: list[Defaulted]) -> dict[str, Any]:
+        return {key: value_reader(item, (path, key), defaulted) for key, item in json_object(value, path).items()}
 
     return read
 
@@ -132,7 +132,7 @@ class _Slot(NamedTuple):
     required: bool
     mark: str
     empty: type
-    """What a required list or map reads as when its value is forgiven."""
+    """The value of a required list or map whose invalid value is tolerated."""
 
 
 @cache
@@ -140,13 +140,13 @@ def _struct(cls: type[Struct]) -> Reader:
     config = cls.__struct_config__
     discriminator: str | None = getattr(cls, "__discriminator__", None)
 
-    def read(value: JsonValue, path: Path, mended: list[Defaulted]) -> Any:
+    def read(value: JsonValue, path: Path, defaulted: list[Defaulted]) -> Any:
         fields = json_object(value, path)
         if discriminator is not None and _is_unknown(cls, discriminator, fields):
             return Other(fields[discriminator], fields)
         if config.tag_field in fields and fields[config.tag_field] != config.tag:
             raise Rejected((path, config.tag_field), f"expected {config.tag!r}")
-        found = _fields(cls, fields, path, mended)
+        found = _fields(cls, fields, path, defaulted)
         try:
             return cls(**found)
         except ValueError as error:
@@ -157,7 +157,7 @@ def _struct(cls: type[Struct]) -> Reader:
 
 @cache
 def _slots(cls: type[Struct]) -> list[_Slot]:
-    """Built on first use, not with the reader: classes may refer to each other in a circle."""
+    """Return the fields of a class; built on first use, because classes may refer to each other."""
     info = inspect.type_info(cls)
     assert isinstance(info, inspect.StructType)
     marks = getattr(cls, "__marks__", {})
@@ -170,7 +170,7 @@ def _slots(cls: type[Struct]) -> list[_Slot]:
     return slots
 
 
-def _fields(cls: type[Struct], fields: JsonObject, path: Path, mended: list[Defaulted]) -> dict[str, Any]:
+def _fields(cls: type[Struct], fields: JsonObject, path: Path, defaulted: list[Defaulted]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for slot in _slots(cls):
         name = slot.wire
@@ -180,25 +180,25 @@ def _fields(cls: type[Struct], fields: JsonObject, path: Path, mended: list[Defa
             name = FORMER_NAMES.get((cls.__name__, name), name)
             if name not in fields:
                 raise Rejected((path, slot.wire), "missing")
-            mended.append(Defaulted(path_text((path, name)), f"read as {slot.wire}"))
+            defaulted.append(Defaulted(path_text((path, name)), f"read as {slot.wire}"))
         value = fields[name]
         if value is None and "N" in slot.mark:
             found[slot.name] = slot.empty()
             continue
-        before = len(mended)
+        before = len(defaulted)
         try:
-            found[slot.name] = slot.reader(value, (path, name), mended)
+            found[slot.name] = slot.reader(value, (path, name), defaulted)
         except Rejected as refused:
             if "E" not in slot.mark:
                 raise
-            mended[before:] = [Defaulted(path_text(refused.path), f"{refused.problem}; read as absent")]
+            defaulted[before:] = [Defaulted(path_text(refused.path), f"{refused.problem}; read as absent")]
             if slot.required:
                 found[slot.name] = slot.empty()
     return found
 
 
 def _is_unknown(cls: type[Struct], discriminator: str, fields: JsonObject) -> bool:
-    """Is this a member of a merged union that nobody here knows?"""
+    """Return True for an unknown member of a merged union."""
     value = fields.get(discriminator)
     if not isinstance(value, str):
         return False
@@ -223,7 +223,7 @@ def _union(node: inspect.UnionType, skip: bool, other: type[Model] | None) -> Re
     else:
         reader = _by_json_type(members)
     if node.includes_none:
-        return lambda value, path, mended: None if value is None else reader(value, path, mended)
+        return lambda value, path, defaulted: None if value is None else reader(value, path, defaulted)
     return reader
 
 
@@ -242,11 +242,11 @@ def _by_json_type(members: list[inspect.Type]) -> Reader:
         raise UnknownType(members)
     expected = "number" if set(readers) == {int, float} else " or ".join(JSON_NAMES[kind] for kind in readers)
 
-    def read(value: JsonValue, path: Path, mended: list[Defaulted]) -> Any:
+    def read(value: JsonValue, path: Path, defaulted: list[Defaulted]) -> Any:
         reader = readers.get(type(cast("object", value)))
         if reader is None:
             raise Rejected(path, mismatch(expected, value))
-        return reader(value, path, mended)
+        return reader(value, path, defaulted)
 
     return read
 
@@ -263,21 +263,21 @@ def _by_tag(
     *,
     absent: type[Model] | None = None,
     unknown: type[Model] | None = None,
-    sign: str | None = None,
+    required_field: str | None = None,
     other: type[Model] | None = None,
 ) -> Reader:
     readers = {cls.__struct_config__.tag: _struct(cls) for cls in members}
 
-    def read(value: JsonValue, path: Path, mended: list[Defaulted]) -> Any:
+    def read(value: JsonValue, path: Path, defaulted: list[Defaulted]) -> Any:
         fields = json_object(value, path)
         tag = fields.get(tag_field)
         if isinstance(tag, str) and tag in readers:
-            found = readers[tag](fields, path, mended)
+            found = readers[tag](fields, path, defaulted)
             return Other(tag, fields) if type(found) is Other else found
         if tag is None and absent is not None:
-            return _struct(absent)(fields, path, mended)
-        if unknown is not None and (sign is None or sign in fields):
-            return _struct(unknown)(fields, path, mended)
+            return _struct(absent)(fields, path, defaulted)
+        if unknown is not None and (required_field is None or required_field in fields):
+            return _struct(unknown)(fields, path, defaulted)
         if tag_field not in fields:
             raise Rejected((path, tag_field), "missing")
         if not isinstance(tag, str):
@@ -289,9 +289,16 @@ def _by_tag(
     return read
 
 
-def _choice(cls: type[WireUnion]) -> Reader:
+def _wire_union(cls: type[WireUnion]) -> Reader:
     if issubclass(cls, TaggedUnion):
-        return _by_tag(cls.tag, list(cls.known), absent=cls.absent, unknown=cls.unknown, sign=cls.sign, other=cls.other)
+        return _by_tag(
+            cls.tag,
+            list(cls.known),
+            absent=cls.absent,
+            unknown=cls.unknown,
+            required_field=cls.required_field,
+            other=cls.other,
+        )
     if issubclass(cls, OpenUnion):
         return _open(cls)
     if issubclass(cls, KeyedListUnion):
@@ -304,23 +311,23 @@ def _choice(cls: type[WireUnion]) -> Reader:
 def _open(cls: type[OpenUnion]) -> Reader:
     check = _struct(cls.shape)
 
-    def read(value: JsonValue, path: Path, mended: list[Defaulted]) -> JsonObject:
-        check(value, path, mended)
+    def read(value: JsonValue, path: Path, defaulted: list[Defaulted]) -> JsonObject:
+        check(value, path, defaulted)
         return json_object(value, path)
 
     return read
 
 
 def _by_key(readers: dict[str, Reader], *, of_first_item: bool = False) -> Reader:
-    """The first member whose key is there; with no key at all the first member gets to complain."""
+    """Return a reader that chooses the member by its key; without any key, the first member reports the error."""
     fallback = next(iter(readers.values()))
 
-    def read(value: JsonValue, path: Path, mended: list[Defaulted]) -> Any:
-        telling = value
+    def read(value: JsonValue, path: Path, defaulted: list[Defaulted]) -> Any:
+        keyed = value
         if of_first_item:
-            telling = next(iter(array(value, path)), None)
-        keys = telling if is_object(telling) else {}
+            keyed = next(iter(array(value, path)), None)
+        keys = keyed if is_object(keyed) else {}
         reader = next((reader for key, reader in readers.items() if key in keys), fallback)
-        return reader(value, path, mended)
+        return reader(value, path, defaulted)
 
     return read

@@ -1,4 +1,4 @@
-"""How the lenient reader says what was wrong, and where."""
+"""Errors of lenient decoding, with the path of the value."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ __all__ = [
 ]
 
 Path: TypeAlias = tuple[Any, ...] | None
-"""Where we are: None at the top, else (path of the parent, key or index). It becomes text only when needed."""
+"""The path of a value: None at the top, else (path of the parent, key or index). It becomes text only when needed."""
 
 
 class Defaulted(NamedTuple):
-    """Something that was wrong and was read as the schema allows."""
+    """An invalid value that was tolerated as the schema allows."""
 
     path: str
     problem: str
 
 
 Reader: TypeAlias = Callable[[JsonValue, Path, list[Defaulted]], Any]
-"""Turns parsed JSON into what a type promises; what it forgave goes into the list."""
+"""Converts parsed JSON to a type; tolerated values are added to the list."""
 
 
 class Rejected(Exception):
-    """A value that does not fit and may not be forgiven."""
+    """An invalid value that must not be tolerated."""
 
     def __init__(self, path: Path, problem: str) -> None:
         super().__init__(problem)
@@ -56,7 +56,7 @@ MAX_KEY = 64
 
 
 def path_text(path: Path) -> str:
-    """`$.prompt[0].text`; a key that is no plain name is quoted in brackets."""
+    """Return the path as text, such as `$.prompt[0].text`; a key that is no identifier is quoted in brackets."""
     parts: list[str] = []
     while path is not None:
         path, key = path
@@ -70,29 +70,29 @@ def path_text(path: Path) -> str:
 
 
 def mismatch(expected: str, value: JsonValue) -> str:
-    """`expected str, got int`."""
+    """Return a text such as `expected str, got int`."""
     return f"expected {expected}, got {JSON_NAMES[type(value)]}"
 
 
 def is_object(value: JsonValue) -> TypeGuard[JsonObject]:
-    """Is this a JSON object?"""
+    """Return True if the value is a JSON object."""
     return isinstance(value, dict)
 
 
 def is_array(value: JsonValue) -> TypeGuard[list[JsonValue]]:
-    """Is this a JSON array?"""
+    """Return True if the value is a JSON array."""
     return isinstance(value, list)
 
 
 def json_object(value: JsonValue, path: Path) -> JsonObject:
-    """The value, if it is an object."""
+    """Return the value if it is an object; raise `Rejected` otherwise."""
     if not is_object(value):
         raise Rejected(path, mismatch("object", value))
     return value
 
 
 def array(value: JsonValue, path: Path) -> list[JsonValue]:
-    """The value, if it is an array."""
+    """Return the value if it is an array; raise `Rejected` otherwise."""
     if not is_array(value):
         raise Rejected(path, mismatch("array", value))
     return value

@@ -1,4 +1,4 @@
-"""Lenient readers of strings, numbers, booleans and null: no forgiveness here, only a clear complaint."""
+"""Readers of strings, numbers, booleans and null for lenient decoding; they tolerate nothing, and name the problem."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ __all__ = ["exact", "literal", "number", "string"]
 
 
 def exact(kind: type) -> Reader:
-    """A value of this JSON type and no other: true is not 1, and 1.0 is not 1."""
+    """Return a reader for values of this JSON type and no other: true is not 1, and 1.0 is not 1."""
 
-    def read(value: JsonValue, path: Path, mended: list[Defaulted]) -> Any:
+    def read(value: JsonValue, path: Path, defaulted: list[Defaulted]) -> Any:
         if type(value) is not kind:
             raise Rejected(path, mismatch(JSON_NAMES[kind], value))
         return value
@@ -26,10 +26,10 @@ def exact(kind: type) -> Reader:
 
 
 def string(node: inspect.StrType) -> Reader:
-    """A string, perhaps of a least length."""
+    """Return a reader for strings, perhaps with a minimum length."""
     low = node.min_length or 0
 
-    def read(value: JsonValue, path: Path, mended: list[Defaulted]) -> str:
+    def read(value: JsonValue, path: Path, defaulted: list[Defaulted]) -> str:
         if not isinstance(value, str):
             raise Rejected(path, mismatch("str", value))
         if len(value) < low:
@@ -40,14 +40,14 @@ def string(node: inspect.StrType) -> Reader:
 
 
 def number(node: inspect.IntType | inspect.FloatType, highest: int | None = None) -> Reader:
-    """A number between the bounds of its annotation; `highest` is the one msgspec can not carry."""
+    """Return a reader for numbers within the bounds of the annotation; `highest` is a bound too large for msgspec."""
     kind: type[Any] = int if isinstance(node, inspect.IntType) else float
     low: float = -math.inf if node.ge is None else node.ge
     high: float = math.inf if node.le is None else node.le
     if highest is not None:
         high = highest
 
-    def read(value: JsonValue, path: Path, mended: list[Defaulted]) -> Any:
+    def read(value: JsonValue, path: Path, defaulted: list[Defaulted]) -> Any:
         if kind is float and type(value) is int:
             value = float(value)
         if type(value) is not kind:
@@ -60,15 +60,15 @@ def number(node: inspect.IntType | inspect.FloatType, highest: int | None = None
 
 
 def literal(values: tuple[Any, ...]) -> Reader:
-    """One of these strings."""
+    """Return a reader for one of these strings."""
     known: dict[Any, Any] = {value: value for value in values}
     expected = " or ".join(map(repr, values))
 
-    def read(value: JsonValue, path: Path, mended: list[Defaulted]) -> Any:
+    def read(value: JsonValue, path: Path, defaulted: list[Defaulted]) -> Any:
         if not isinstance(value, str):
             raise Rejected(path, mismatch("str", value))
         if value not in known:
             raise Rejected(path, f"expected {expected}, got {shorten(value, MAX_KEY)!r}")
-        return known[value]  # the very object that msgspec compares defaults with
+        return known[value]  # the identical object, because msgspec compares defaults by identity
 
     return read

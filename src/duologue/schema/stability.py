@@ -1,4 +1,4 @@
-"""What is stable: the generated classes cover the unstable schema, and a table per version says what to hold back."""
+"""Stable parts of the schema: the generated classes cover the unstable schema, and a table lists what is stable."""
 
 from __future__ import annotations
 

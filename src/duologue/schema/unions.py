@@ -1,6 +1,6 @@
-"""Unions that msgspec cannot tell apart by a tag: which class an object belongs to is written down here as data.
+"""Unions that msgspec cannot discriminate by a tag: these classes describe which member an object is.
 
-At run time such a union is a class, a marker for the decoder; to a type checker it is the plain union of its members.
+At run time such a union is a class, a marker for the decoder; for a type checker it is the plain union of its members.
 `isinstance(value, v1.McpServer)` is true for every member.
 """
 
@@ -19,28 +19,28 @@ class _WireUnionType(type):
 
 
 class WireUnion(metaclass=_WireUnionType):
-    """What the four kinds of untagged unions have in common."""
+    """Base of the four kinds of unions."""
 
     members: ClassVar[tuple[type, ...]] = ()
 
 
 class TaggedUnion(WireUnion):
-    """Some members carry a tag and one does not, or there is one member only (msgspec would not miss its tag).
+    """A union in which one member has no tag, or with one member only (msgspec would not require its tag).
 
     Attributes:
         tag: The name of the tag on the wire.
-        known: The members that carry it.
-        absent: Who is meant when there is no tag; None: there must be one.
-        unknown: Who is meant by a tag nobody here knows; None keeps the object as `Other`.
-        sign: A field that `unknown` must show, or the object is kept as `Other` as well.
-        other: What an object kept as `Other` must look like.
+        known: The members that have the tag.
+        absent: The member that an object without a tag is; None: there must be a tag.
+        unknown: The member that an object with an unknown tag is; None: it becomes an `Other`.
+        required_field: A field that an object must have to be `unknown`; without it, it becomes an `Other`.
+        other: The fields that an object must have to become an `Other`.
     """
 
     tag: ClassVar[str]
     known: ClassVar[tuple[type[Model], ...]]
     absent: ClassVar[type[Model] | None] = None
     unknown: ClassVar[type[Model] | None] = None
-    sign: ClassVar[str | None] = None
+    required_field: ClassVar[str | None] = None
     other: ClassVar[type[Model] | None] = None
 
     def __init_subclass__(cls) -> None:
@@ -49,7 +49,7 @@ class TaggedUnion(WireUnion):
 
 
 class KeyedUnion(WireUnion):
-    """No member carries a tag; the first field that is present tells."""
+    """A union without tags; the first of these fields that an object has decides."""
 
     by_key: ClassVar[dict[str, type[Model]]]
 
@@ -58,7 +58,7 @@ class KeyedUnion(WireUnion):
 
 
 class KeyedListUnion(WireUnion):
-    """A list whose items are all of one kind; a field of the first one tells which."""
+    """A list whose items are all of one member; a field of the first item decides which."""
 
     by_key: ClassVar[dict[str, type[Model]]]
     min_length: ClassVar[int] = 0
@@ -66,7 +66,7 @@ class KeyedListUnion(WireUnion):
 
 
 class OpenUnion(WireUnion):
-    """An object whose unknown fields matter: checked against `shape`, but kept as the dict it came as."""
+    """An object whose unknown fields matter: checked against `shape`, but kept as a dict."""
 
     shape: ClassVar[type[Model]]
     members: ClassVar[tuple[type, ...]] = (dict,)

@@ -32,7 +32,7 @@ _PROMPT = Method(
     v1.SESSION_PROMPT.params,
     v1.SESSION_PROMPT.result,
     in_order=v1.SESSION_PROMPT.in_order,
-    answers_cancel=True,
+    handles_cancellation=True,
 )
 """A turn that is cancelled ends with a stop reason, by whatever message that was asked for and however early."""
 

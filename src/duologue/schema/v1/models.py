@@ -2298,7 +2298,7 @@ else:
         )
         absent = McpServerStdio
         unknown = McpServerStdio
-        sign = "command"
+        required_field = "command"
 
     class SetSessionConfigOptionRequest(TaggedUnion):
         tag = "type"
