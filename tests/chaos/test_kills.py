@@ -16,9 +16,9 @@ import pytest
 from duologue.errors import AgentExited, ConnectionLost
 from duologue.runtime.connection import Connection
 from duologue.runtime.handlers import Context, Handlers
+from duologue.transports.buffered import READ_AHEAD
 from duologue.transports.process import process_tree as tree
 from duologue.transports.process.transport import ProcessTransport
-from duologue.transports.stdio.line_stream import READ_AHEAD
 from tests.chaos.agent import HELLO, HOLD, PROMPT, UPDATE, Params
 from tests.chaos.stopwatch import Stopwatch
 from tests.transports.waiting import until

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import textwrap
 
-from duologue.relay.process_relay import OpenProcess
+from duologue.relay.pump import OpenProcess
 from duologue.transports.process.transport import ProcessTransport
 
 _BEGIN = """

@@ -9,7 +9,8 @@ import pytest
 
 from duologue.errors import StartError
 from duologue.relay.backoff import RestartBackoff
-from duologue.relay.process_relay import ProcessRelay, strip_newlines
+from duologue.relay.process_relay import ProcessRelay
+from duologue.relay.pump import strip_newlines
 from duologue.transports.process.transport import ProcessTransport
 from tests.relay.agents import ECHO, process
 from tests.relay.clients import clients

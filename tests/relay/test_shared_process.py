@@ -74,7 +74,7 @@ async def test_what_the_agent_says_about_sessions_of_others_is_dropped(caplog: p
     assert told is not None
     assert told["params"]["text"] == "still hers"
     assert "session of another" in caplog.text
-    assert "session that nobody has" in caplog.text
+    assert "session that no client has" in caplog.text
 
 
 async def test_a_session_of_another_client_does_not_exist() -> None:

@@ -13,7 +13,7 @@ from duologue.errors import NotAnAgent
 from duologue.runtime.connection import Connection
 from duologue.runtime.dispatcher import MAX_STRAY_LINES
 from duologue.runtime.handlers import Context, Handlers
-from duologue.transports.stdio.line_stream import READ_AHEAD
+from duologue.transports.buffered import READ_AHEAD
 from duologue.transports.stdio.socket import SocketTransport
 from tests.runtime.messages import PING, UPDATE, Ping, Seen, Update, frame
 

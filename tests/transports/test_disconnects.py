@@ -17,7 +17,7 @@ from duologue.conversation.items import Message, ToolCall
 from duologue.transports.remote.http import HttpTransport
 from duologue.transports.remote.url import RemoteEndpoint
 from duologue.transports.remote.websocket import WebSocketTransport
-from duologue.transports.resume import RetryPolicy
+from duologue.transports.resume.protocol import RetryPolicy
 from duologue.transports.server.app import ServerApp
 from duologue.transports.server.auth import AccessControl
 from duologue.transports.server.limits import Limits
@@ -60,7 +60,7 @@ async def through_a_proxy(
         app = ServerApp(lambda _: agent, doors, Limits())
         proxy.server_port = await stack.enter_async_context(serve(app, ServerAddress(), drain_seconds=0.0))
         proxy.after_bytes = after_bytes
-        yield proxy, kind(RemoteEndpoint.of(f"http://127.0.0.1:{proxy.port}", token=TOKEN), patience=QUICK)
+        yield proxy, kind(RemoteEndpoint.of(f"http://127.0.0.1:{proxy.port}", token=TOKEN), retry=QUICK)
 
 
 async def told(agent: RemoteAgent, place: Path) -> list[str]:

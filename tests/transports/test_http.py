@@ -15,7 +15,7 @@ import pytest
 from duologue.errors import ConnectError, ConnectionLost, MessageTooLarge, OutputLimitExceeded, ResumeFailed
 from duologue.transports.remote.http import HttpTransport
 from duologue.transports.remote.url import RemoteEndpoint
-from duologue.transports.resume import RetryPolicy
+from duologue.transports.resume.protocol import RetryPolicy
 from tests.transports.httpserver import END, Answer, Asked, Fake, Json, serving
 from tests.transports.waiting import until
 from tests.transports.wsserver import CuttingProxy
@@ -44,10 +44,10 @@ class Client:
 
 
 @asynccontextmanager
-async def opened(fake: Fake, patience: RetryPolicy = QUICK, **options: Any) -> AsyncGenerator[Client]:
+async def opened(fake: Fake, retry: RetryPolicy = QUICK, **options: Any) -> AsyncGenerator[Client]:
     """A client after its first exchange."""
     async with asyncio.timeout(20), serving(fake) as address:
-        async with HttpTransport(address, patience=patience, **options) as transport:
+        async with HttpTransport(address, retry=retry, **options) as transport:
             client = Client(transport)
             transport.send(INITIALIZE)
             assert await client.next() == {"jsonrpc": "2.0", "id": 0, "result": {"protocolVersion": 1}}
@@ -185,7 +185,7 @@ async def test_a_connection_without_an_id_cannot_be_used_but_one_in_the_result_c
                 await until(lambda fake=fake: len(fake.gets()) == 1)  # type: ignore[misc]
                 assert fake.gets()[0].headers["acp-connection-id"] == "c-7"
             else:
-                with pytest.raises(ConnectionLost, match="which connection"):
+                with pytest.raises(ConnectionLost, match="named no connection"):
                     await transport.receive()
 
 
@@ -236,14 +236,14 @@ async def test_a_refused_notification_is_only_worth_a_line_in_the_log(caplog: py
             client.send(method="bad")
             client.send(method="good")
             await until(lambda: len(fake.posts()) == 2)
-    assert "did not take bad" in caplog.text
+    assert "rejected bad" in caplog.text
 
 
 async def test_a_refused_answer_ends_the_connection_for_the_agent_would_wait_for_ever() -> None:
     fake = Fake(on_post=lambda asked: (400, {}, b"") if "result" in asked.message else None)
     async with opened(fake) as client:
         client.send(id=1, result={})
-        with pytest.raises(ConnectionLost, match="did not take our answer"):
+        with pytest.raises(ConnectionLost, match="rejected a response"):
             await client.next()
 
 
@@ -418,7 +418,7 @@ async def test_a_server_that_has_not_seen_us_leave_a_stream_is_asked_for_it_agai
 async def test_what_is_no_event_stream_is_refused() -> None:
     fake = Fake(on_get=lambda asked: (200, {"content-type": "text/html"}, b"<html>"))
     async with opened(fake) as client:
-        with pytest.raises(ConnectionLost, match="refuses an event stream"):
+        with pytest.raises(ConnectionLost, match="rejected an event stream"):
             await client.next()
 
 
@@ -482,7 +482,7 @@ async def test_cookies_live_as_long_as_the_connection_and_are_few_and_small() ->
         assert "node=7" in sent
         assert len(sent) == 64
         assert not [each for each in sent if each.startswith(("big", "theirs"))]
-    assert len(client.transport._requester._cookies) == 0
+    assert len(client.transport._client._cookies) == 0
 
 
 async def test_a_server_that_takes_nothing_congests_and_then_ends_the_connection() -> None:
@@ -549,7 +549,7 @@ async def test_a_post_that_breaks_is_the_end_where_nobody_may_return() -> None:
 async def test_leaving_a_server_that_is_gone_takes_no_time() -> None:
     fake = Fake(terms=TERMS)
     async with serving(fake) as address, CuttingProxy(urlsplit(address.url).port or 0).running() as proxy:
-        async with HttpTransport(RemoteEndpoint.of(f"http://127.0.0.1:{proxy.port}/acp"), patience=QUICK) as transport:
+        async with HttpTransport(RemoteEndpoint.of(f"http://127.0.0.1:{proxy.port}/acp"), retry=QUICK) as transport:
             transport.send(INITIALIZE)
             await transport.receive()
             proxy.is_down = True
@@ -576,7 +576,7 @@ async def test_a_post_whose_answer_never_came_is_repeated_under_its_number() -> 
     limits = iter([0, 0, 0])
     async with serving(fake) as address, CuttingProxy(urlsplit(address.url).port or 0).running() as proxy:
         through = RemoteEndpoint.of(f"http://127.0.0.1:{proxy.port}/acp")
-        async with HttpTransport(through, patience=QUICK) as transport:
+        async with HttpTransport(through, retry=QUICK) as transport:
             client = Client(transport)
             transport.send(INITIALIZE)
             await client.next()
@@ -665,7 +665,7 @@ async def test_a_server_that_stays_away_is_reported_when_patience_ends(what: str
         fake.on_get = lambda asked: busy if "last-event-id" in asked.headers else None
     else:
         fake.on_post = lambda asked: busy if asked.message["method"] == "x" else None
-    async with opened(fake, patience=RetryPolicy(first=0.01, longest=0.05, limit=0.3)) as client:
+    async with opened(fake, retry=RetryPolicy(first=0.01, longest=0.05, limit=0.3)) as client:
         if what == "stream":
             fake.stream().put_nowait(END)
         else:

@@ -8,16 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from duologue.transports.resume import (
+from duologue.transports.resume.buffers import AckCounter, SentFrames
+from duologue.transports.resume.protocol import (
     ACKNOWLEDGE_BYTES,
     ACKNOWLEDGE_FRAMES,
     WINDOW_BYTES,
     WINDOW_FRAMES,
-    AckCounter,
     ResumeGrant,
     ResumeNegotiation,
     RetryPolicy,
-    SentFrames,
     control,
     read_control,
 )
@@ -42,7 +41,7 @@ def test_the_first_exchange_asks_for_the_right_to_return_and_hears_the_terms() -
     assert (greeting.is_asked, greeting.is_over) == (True, False)
     assert greeting.incoming(answer(granting(GRANTED))) == answer()
     assert greeting.is_over
-    assert greeting.terms == ResumeGrant(version=1, connection_id="c", window_bytes=5, grace_seconds=2.5)
+    assert greeting.grant == ResumeGrant(version=1, connection_id="c", window_bytes=5, grace_seconds=2.5)
 
 
 @pytest.mark.parametrize("word", [b'{"version":2,"connectionId":"c"}', b'{"version":1}', b"null", b'"yes"', b"[]"])
@@ -51,7 +50,7 @@ def test_terms_that_nobody_understands_are_none_and_are_not_passed_on(word: byte
     greeting.outgoing(INITIALIZE)
 
     assert greeting.incoming(answer(granting(word))) == answer()
-    assert (greeting.is_over, greeting.terms) == (True, None)
+    assert (greeting.is_over, greeting.grant) == (True, None)
 
 
 def test_a_server_that_knows_nothing_of_it_is_left_alone() -> None:
@@ -60,7 +59,7 @@ def test_a_server_that_knows_nothing_of_it_is_left_alone() -> None:
     theirs = answer(b',"_meta":{"theirs":1}')
 
     assert greeting.incoming(theirs) == theirs
-    assert (greeting.is_over, greeting.terms) == (True, None)
+    assert (greeting.is_over, greeting.grant) == (True, None)
 
 
 @pytest.mark.parametrize(
@@ -100,7 +99,7 @@ def test_a_refused_attempt_may_be_followed_by_another() -> None:
     assert not greeting.is_over
     greeting.outgoing(INITIALIZE.replace(b"7", b"8", 1))
     greeting.incoming(answer(granting(GRANTED), b"8"))
-    assert greeting.terms is not None
+    assert greeting.grant is not None
 
 
 @pytest.mark.parametrize(
@@ -138,11 +137,11 @@ def test_a_window_holds_exactly_what_was_sent_and_not_acknowledged(steps: list[b
     window, sent, known = SentFrames(), list[bytes](), 0
     for step in steps:
         if isinstance(step, bytes):
-            window.put(step)
+            window.append(step)
             sent.append(step)
         else:
             is_possible = known <= step <= len(sent)
-            assert window.forget(step) is is_possible
+            assert window.acknowledge(step) is is_possible
             known = step if is_possible else known
         assert (window.count, window.acknowledged) == (len(sent), known)
         assert window.after(known) == sent[known:]
@@ -153,11 +152,11 @@ def test_a_window_is_full_by_bytes_or_by_frames() -> None:
     large, many = SentFrames(), SentFrames()
     was_full: list[bool] = []
     for frame in (b"x" * WINDOW_BYTES, b"x"):
-        large.put(frame)
+        large.append(frame)
         was_full.append(large.is_full)
     for _ in range(WINDOW_FRAMES + 1):
         was_full.append(many.is_full)
-        many.put(b"")
+        many.append(b"")
     assert was_full == [False, True] + [False] * (WINDOW_FRAMES + 1)
     assert many.is_full
 
@@ -166,15 +165,15 @@ def test_what_arrives_is_acknowledged_by_frames_or_by_bytes() -> None:
     receipts = AckCounter()
     due: list[bool] = []
     for _ in range(ACKNOWLEDGE_FRAMES):
-        receipts.take(b"x")
+        receipts.add(b"x")
         due.append(receipts.is_due)
 
     assert due == [False] * (ACKNOWLEDGE_FRAMES - 1) + [True]
     assert receipts.is_owed
-    assert receipts.settle() == ACKNOWLEDGE_FRAMES
+    assert receipts.acknowledge() == ACKNOWLEDGE_FRAMES
     assert [receipts.is_due, receipts.is_owed] == [False] * 2
-    receipts.take(b"x" * ACKNOWLEDGE_BYTES)
-    assert [receipts.is_due, receipts.settle()] == [True, ACKNOWLEDGE_FRAMES + 1]
+    receipts.add(b"x" * ACKNOWLEDGE_BYTES)
+    assert [receipts.is_due, receipts.acknowledge()] == [True, ACKNOWLEDGE_FRAMES + 1]
 
 
 def test_attempts_come_at_random_ever_more_rarely_and_not_for_ever() -> None:

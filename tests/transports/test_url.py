@@ -72,7 +72,7 @@ def test_a_token_on_an_open_wire_is_worth_a_warning(caplog: pytest.LogCaptureFix
         assert caplog.records == []
         RemoteEndpoint.of("ws://example.com", token="t")
     assert [record.getMessage() for record in caplog.records] == [
-        "the token for example.com leaves this machine unencrypted; wss:// or https:// would hide it"
+        "the token for example.com leaves this machine unencrypted; use wss:// or https://"
     ]
 
 
@@ -160,21 +160,21 @@ def test_what_a_caller_says_wins_over_the_configuration() -> None:
 def test_a_jar_keeps_a_few_small_cookies_of_its_own_host() -> None:
     jar = BoundedCookieJar()
     url = "http://agents.example.com/acp"
-    jar.keep(url, ["node=7; Path=/", "huge=" + "x" * MAX_COOKIE_BYTES, "other=1; Domain=evil.example"])
+    jar.store(url, ["node=7; Path=/", "huge=" + "x" * MAX_COOKIE_BYTES, "other=1; Domain=evil.example"])
     assert jar.header_for(url) == "node=7"
     assert jar.header_for("http://evil.example/acp") is None
     assert jar.header_for("http://agents.example.org/acp") is None
 
-    jar.keep(url, [f"c{number}=1; Path=/" for number in range(1000)])
+    jar.store(url, [f"c{number}=1; Path=/" for number in range(1000)])
     assert len(jar) == MAX_COOKIES
-    jar.keep(url, ["node=8; Path=/"])
+    jar.store(url, ["node=8; Path=/"])
     assert "node=8" in (jar.header_for(url) or "")
 
 
 @pytest.mark.fault("HTT-19")
 def test_a_secure_cookie_is_not_sent_in_the_clear() -> None:
     jar = BoundedCookieJar()
-    jar.keep("https://localhost/acp", ["node=7; Secure"])
+    jar.store("https://localhost/acp", ["node=7; Secure"])
 
     assert jar.header_for("https://localhost/acp") == "node=7"
     assert jar.header_for("http://localhost/acp") is None

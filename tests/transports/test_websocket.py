@@ -246,7 +246,7 @@ async def test_text_that_is_not_utf_8_closes_with_1007(text: bytes) -> None:
         codes.append(socket.close_code)
 
     async with open_to(stammer) as transport:
-        with pytest.raises(ConnectionLost, match="rules of WebSocket"):
+        with pytest.raises(ConnectionLost, match="violated the WebSocket protocol"):
             await everything(transport)
     await until(lambda: codes == [1007])
 
@@ -341,7 +341,7 @@ async def test_a_goodbye_in_the_middle_of_a_message_or_one_that_is_too_long_is_n
         with pytest.raises(ConnectionLost, match="ouch"):
             await transport.receive()
     async with open_to(rant) as transport:
-        with pytest.raises(ConnectionLost, match="rules of WebSocket"):
+        with pytest.raises(ConnectionLost, match="violated the WebSocket protocol"):
             await transport.receive()
 
 

@@ -17,7 +17,7 @@ from websockets.http11 import Request, Response
 from duologue.errors import ConnectionLost, OutputLimitExceeded, ResumeFailed
 from duologue.transports.remote.url import RemoteEndpoint
 from duologue.transports.remote.websocket import WebSocketTransport
-from duologue.transports.resume import RetryPolicy, control
+from duologue.transports.resume.protocol import RetryPolicy, control
 from tests.transports.waiting import until
 from tests.transports.wsserver import Json, Play, hear, say, serving
 
@@ -36,10 +36,10 @@ async def welcome(socket: ServerConnection, **terms: Any) -> None:
 
 @contextlib.asynccontextmanager
 async def introduced(
-    address: RemoteEndpoint, patience: RetryPolicy = QUICK, **options: Any
+    address: RemoteEndpoint, retry: RetryPolicy = QUICK, **options: Any
 ) -> AsyncGenerator[WebSocketTransport]:
     """A transport after its first exchange."""
-    async with asyncio.timeout(20), WebSocketTransport(address, patience=patience, **options) as transport:
+    async with asyncio.timeout(20), WebSocketTransport(address, retry=retry, **options) as transport:
         transport.send(INITIALIZE)
         [answer] = await transport.receive()
         assert answer == b'{"jsonrpc": "2.0", "id": 0, "result": {"protocolVersion": 1}}'
@@ -259,7 +259,7 @@ async def test_a_server_that_stays_away_is_reported_when_patience_ends() -> None
         transport.send(b"{}")
         await server.aclose()
         async with asyncio.timeout(5):
-            with pytest.raises(ConnectionLost, match="could not be taken up again"):
+            with pytest.raises(ConnectionLost, match="could not be resumed"):
                 await transport.receive()
         with pytest.raises(ConnectionLost):
             transport.send(b"{}")
@@ -309,7 +309,7 @@ async def test_a_break_before_the_terms_are_known_is_the_end() -> None:
         await hear(socket)
         socket.transport.abort()
 
-    async with serving(play) as address, WebSocketTransport(address, patience=QUICK) as transport:
+    async with serving(play) as address, WebSocketTransport(address, retry=QUICK) as transport:
         transport.send(INITIALIZE)
         with pytest.raises(ConnectionLost, match="broke"):
             await transport.receive()
@@ -336,7 +336,7 @@ async def test_cookies_are_returned_with_every_new_connection_and_forgotten_at_t
         async with introduced(address) as transport:
             assert await numbers(transport, 1) == [1]
     assert seen == [None, "node=7"]
-    assert len(transport._dialer.cookies) == 0
+    assert len(transport._connector.cookies) == 0
 
 
 async def test_leaving_while_the_connection_is_broken_takes_no_time() -> None:
@@ -344,8 +344,8 @@ async def test_leaving_while_the_connection_is_broken_takes_no_time() -> None:
         await welcome(socket)
         socket.transport.abort()
 
-    patience = RetryPolicy(first=100.0, longest=100.0)
-    async with serving(play) as address, introduced(address, patience) as transport:
+    retry = RetryPolicy(first=100.0, longest=100.0)
+    async with serving(play) as address, introduced(address, retry) as transport:
         await until(lambda: transport._socket is None)
         async with asyncio.timeout(1):
             await transport.aclose()

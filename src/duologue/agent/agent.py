@@ -36,6 +36,7 @@ from duologue.runtime.handlers import Context, Handlers
 from duologue.schema.base import Method, Notification
 from duologue.schema.codec import check_readable
 from duologue.transports.base import Transport
+from duologue.transports.methods import INITIALIZE
 
 if TYPE_CHECKING:
     from duologue.agent.hosting.server import ServerKeywords
@@ -259,7 +260,7 @@ class Agent(Generic[S]):
         try:
             spoken = self._in_dialect(transport)
             async with Connection(
-                spoken, handlers, first_method="initialize", debug=self.debug, observers=observers
+                spoken, handlers, first_method=INITIALIZE, debug=self.debug, observers=observers
             ) as connection:
                 await connection.wait_closed()
         finally:

@@ -27,6 +27,7 @@ __all__ = [
     "MAX_NUMBER_CHARS",
     "MAX_SURROGATES",
     "OBJECT_BYTES",
+    "PLAIN_NOTIFICATION",
     "SHALLOW_BYTES",
     "Malformed",
     "decoded_bytes",
@@ -40,6 +41,9 @@ __all__ = [
     "serialize_request",
     "serialize_result",
 ]
+
+PLAIN_NOTIFICATION = b'{"jsonrpc":"2.0","method":"'
+"""How every library in use begins a notification; another order of members takes the general path."""
 
 MAX_DEPTH = 200
 """Nesting of arrays and objects; real messages stay below 20, and 200 is far from the end of every C stack."""

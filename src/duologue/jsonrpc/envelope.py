@@ -183,6 +183,10 @@ class PendingRequests(Generic[T]):
         """Return the value stored for a request, or `None` if it is answered or unknown."""
         return self._requests.get(id)
 
+    def ids(self) -> list[Id]:
+        """Return the ids of all requests, oldest first."""
+        return list(self._requests)
+
     def items(self) -> list[tuple[Id, T]]:
         """Return the ids and values of all requests, oldest first."""
         return list(self._requests.items())

@@ -1,5 +1,5 @@
-"""Frames across two connections: from a server to a command, from a command to a server, one process for many clients.
+"""Pass frames between two connections: from a server to a command or back, or from many clients to one process.
 
-What is passed on keeps its bytes; where ids have to change, nothing else does. Relays know envelopes, sessions and how
-a conversation begins and ends, and none of what is said in it.
+What is passed on keeps its bytes; where ids have to change, nothing else does. Relays read envelopes, session ids and
+the start and end of a session, and no content. Programs such as `cli` import this package.
 """

@@ -1,4 +1,4 @@
-"""How often an agent may fail right after its start before the next start has to wait."""
+"""Delay the next start of an agent that repeatedly fails right after its start."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from duologue.errors import StartError
 __all__ = ["RestartBackoff"]
 
 SHORT_LIFE = 10.0
-"""An agent that fails sooner than this never really ran."""
+"""Seconds; an agent that fails sooner never really ran."""
 
 FREE_TRIES = 3
-"""Failures before there is a pause: a client that tries again at once may be lucky."""
+"""Failures before there is a pause: an immediate second attempt may succeed."""
 
 LONGEST_PAUSE = 60.0
-"""A machine is not busy with one start a minute, and whoever repaired the agent need not wait longer."""
+"""Seconds; one start a minute is no load, and a user who repaired the agent does not wait longer."""
 
 
 class RestartBackoff:
-    """Remembers how one command fared lately."""
+    """Count the recent failures of one command."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -28,17 +28,17 @@ class RestartBackoff:
         self._not_before = 0.0
 
     def check(self) -> None:
-        """Whether it may be started now.
+        """Check that the agent may be started now.
 
         Raises:
-            StartError: Not yet.
+            StartError: It may not be started yet.
         """
         left = self._not_before - self._clock()
         if left > 0:
             raise StartError(f"the agent failed {self._crashes} times right after its start; try again in {left:.0f} s")
 
     def ended(self, lived: float, *, has_failed: bool) -> None:
-        """It ran this long, and ended by itself or because it was told to."""
+        """Record that the agent ran for `lived` seconds; `has_failed` if it ended by itself."""
         if not has_failed or lived >= SHORT_LIFE:
             self._crashes = 0
             return

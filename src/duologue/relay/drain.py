@@ -1,26 +1,25 @@
-"""Gives a client that closes its end the answers it still waits for: `printf … | duologue connect` reads them all."""
+"""Answer the open requests of a client that has closed its input: `printf … | duologue connect` gets all responses."""
 
 from __future__ import annotations
 
 import asyncio
-from typing import Self
 
 from duologue.jsonrpc.codec import serialize_notification
 from duologue.jsonrpc.envelope import Envelope, PendingRequests, read_envelope
-from duologue.transports.base import Servable, Transport
+from duologue.transports.base import Servable, Transport, WrappedTransport
 
 __all__ = ["DRAIN_SECONDS", "DrainingRelay"]
 
 DRAIN_SECONDS = 10.0
-"""An agent on a busy machine may take some seconds to start, and only then answers the first request."""
+"""An agent on a busy machine may need some seconds to start before it answers the first request."""
 
 
 class DrainingRelay:
-    """Serves another servable, and lets each client have its answers before that hears of the client's end.
+    """Serve another servable, which sees the end of a client only after that has its responses.
 
     Args:
-        servable: What is served.
-        seconds: How long answers are waited for.
+        servable: The agent or relay to serve.
+        seconds: How long to wait for responses.
     """
 
     def __init__(self, servable: Servable, seconds: float = DRAIN_SECONDS) -> None:
@@ -32,31 +31,23 @@ class DrainingRelay:
         await self._servable.serve(_DrainedTransport(transport, self._seconds))
 
 
-class _DrainedTransport(Transport):
-    """A transport whose end is received late: after a cancel for each running prompt, and after all answers."""
+class _DrainedTransport(WrappedTransport):
+    """Delay the end of a transport until running prompts were cancelled and all requests answered."""
 
     def __init__(self, transport: Transport, seconds: float) -> None:
-        self._transport = transport
+        super().__init__(transport)
         self._seconds = seconds
         self._unanswered: PendingRequests[Envelope] = PendingRequests()
         self._answered = asyncio.Event()
         self._deadline: float | None = None
 
-    async def __aenter__(self) -> Self:
-        await self._transport.__aenter__()
-        return self
-
-    @property
-    def pending_bytes(self) -> int:
-        return self._transport.pending_bytes
-
     async def receive(self) -> list[bytes]:
         if self._deadline is None:
-            frames = await self._transport.receive()
+            frames = await self._inner.receive()
             for frame in frames:
-                shape = read_envelope(frame)
-                if shape is not None and (id := shape.request_id) is not None:
-                    self._unanswered.add(id, shape)
+                envelope = read_envelope(frame)
+                if envelope is not None and (id := envelope.request_id) is not None:
+                    self._unanswered.add(id, envelope)
             if frames:
                 return frames
             self._deadline = asyncio.get_running_loop().time() + self._seconds
@@ -72,22 +63,14 @@ class _DrainedTransport(Transport):
         return []
 
     def _cancels(self) -> list[bytes]:
-        """End running prompts as when a client leaves: they may run for hours."""
-        prompts = [shape for shape in self._unanswered.values() if shape.method == "session/prompt"]
-        sessions = dict.fromkeys(shape.session for shape in prompts if shape.session is not None)
+        """Cancel running prompts as when a client leaves: they may run for hours."""
+        prompts = [envelope for envelope in self._unanswered.values() if envelope.method == "session/prompt"]
+        sessions = dict.fromkeys(envelope.session for envelope in prompts if envelope.session is not None)
         return [serialize_notification("session/cancel", {"sessionId": session}) for session in sessions]
 
     def send(self, frame: bytes) -> None:
-        self._transport.send(frame)
-        self.is_congested = self._transport.is_congested
-        shape = read_envelope(frame) if b'"id"' in frame else None
-        if shape is not None and (id := shape.response_id) is not None:
+        self._inner.send(frame)
+        envelope = read_envelope(frame) if b'"id"' in frame else None
+        if envelope is not None and (id := envelope.response_id) is not None:
             self._unanswered.answered(id)
             self._answered.set()
-
-    async def drain(self) -> None:
-        await self._transport.drain()
-        self.is_congested = self._transport.is_congested
-
-    async def aclose(self) -> None:
-        await self._transport.aclose()

@@ -1,7 +1,7 @@
-"""What every transport is: frames in, frames out, an end, and nothing else.
+"""The interface of every transport.
 
-A frame is `bytes`: one JSON text without its line end. Writing never waits, so that the reader of a connection can
-always answer; whoever can wait asks `is_congested` after sending and awaits `drain()`.
+A frame is `bytes`: one JSON text without its line end. `send` never waits, so that the reader of a connection can
+always answer; a producer that can wait checks `is_congested` after sending and awaits `drain()`.
 """
 
 from __future__ import annotations
@@ -11,18 +11,18 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Protocol, Self
 
-__all__ = ["Servable", "Transport"]
+__all__ = ["Servable", "Transport", "WrappedTransport"]
 
 
 class Transport(ABC):
     """Both directions of one connection. Enter it before use; leaving it closes it and frees all it holds."""
 
     is_congested: bool = False
-    """More is queued than the other side takes without delay; be kind and await `drain()` before sending more."""
+    """More output waits than the peer reads without delay; await `drain()` before sending more."""
 
     on_frames: Callable[[list[bytes]], bool] | None = None
-    """Asked to take frames the moment they arrive, by transports that can: it takes them all, or says no and they wait
-    for `receive`. It saves a turn of the event loop, no more; a transport need not ask."""
+    """Called with frames the moment they arrive, by transports that can: it processes all of them and returns `True`,
+    or returns `False` and they wait for `receive`. It saves one iteration of the event loop; calling it is optional."""
 
     @property
     @abstractmethod
@@ -31,7 +31,7 @@ class Transport(ABC):
 
     @abstractmethod
     async def receive(self) -> list[bytes]:
-        """All frames that have arrived, at least one; an empty list means that no more will come.
+        """Return all frames that have arrived, at least one; an empty list means that no further frame will come.
 
         Raises:
             ConnectionLost: The connection broke rather than ended.
@@ -40,10 +40,10 @@ class Transport(ABC):
 
     @abstractmethod
     def send(self, frame: bytes) -> None:
-        """Queue one frame; what is sent in one turn of the event loop is written together.
+        """Queue one frame; what is sent in one iteration of the event loop is written together.
 
         Raises:
-            ConnectionLost: The other side takes nothing any more. What it sent may still be received.
+            ConnectionLost: The peer no longer reads. What it sent may still be received.
         """
 
     @abstractmethod
@@ -67,7 +67,42 @@ class Transport(ABC):
         await self.aclose()
 
 
+class WrappedTransport(Transport):
+    """Forward everything to another transport; a subclass overrides what it changes.
+
+    Args:
+        inner: The transport that does the work; it is entered and closed with this one.
+    """
+
+    def __init__(self, inner: Transport) -> None:
+        self._inner = inner
+
+    @property
+    def is_congested(self) -> bool:  # type: ignore[override]  # pyright: ignore[reportIncompatibleVariableOverride] # read only
+        return self._inner.is_congested
+
+    @property
+    def pending_bytes(self) -> int:
+        return self._inner.pending_bytes
+
+    async def receive(self) -> list[bytes]:
+        return await self._inner.receive()
+
+    def send(self, frame: bytes) -> None:
+        self._inner.send(frame)
+
+    async def drain(self) -> None:
+        await self._inner.drain()
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+    async def __aenter__(self) -> Self:
+        await self._inner.__aenter__()
+        return self
+
+
 class Servable(Protocol):
-    """Something that can talk on a transport until it ends: an agent object, or a relay to one."""
+    """An agent, or a relay to one, that talks on a transport until it ends."""
 
     async def serve(self, transport: Transport) -> None: ...

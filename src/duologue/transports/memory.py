@@ -1,93 +1,63 @@
-"""Two ends of a connection inside one process, with the same bounds as a real one."""
+"""Both ends of a connection inside one process, with the same limits as a real one."""
 
 from __future__ import annotations
 
-import asyncio
-
-from duologue.errors import ConnectionLost, OutputLimitExceeded
-from duologue.transports.base import Transport
-from duologue.transports.stdio.line_stream import HARD_MARK_FACTOR, MAX_QUEUED_BYTES
+from duologue.errors import ConnectionLost, DuologueError
+from duologue.transports.buffered import HARD_LIMIT_FACTOR, MAX_QUEUED_BYTES, BufferedTransport
 
 __all__ = ["MemoryTransport", "memory_pair"]
 
 
-class MemoryTransport(Transport):
-    """One end of a `memory_pair()`; what is sent here is received there, as the very same objects."""
+class MemoryTransport(BufferedTransport):
+    """One end of a `memory_pair()`; the other end receives what is sent here, as the very same objects."""
 
     _other: MemoryTransport
 
     def __init__(self, bound: int) -> None:
-        self._bound = bound
-        self._arrived: list[bytes] = []
-        self._arrived_bytes = 0
-        self._is_closed = False
-        self._failure: OutputLimitExceeded | None = None
-        self._wakeup = asyncio.Event()
-        self._room = asyncio.Event()
+        super().__init__(bound)
+        self._send_error = None
 
     @property
     def pending_bytes(self) -> int:
-        return self._other._arrived_bytes
+        return self._other._unread_bytes
 
-    async def receive(self) -> list[bytes]:
-        while not self._arrived:
-            if self._failure is not None:
-                raise self._failure.with_traceback(None)
-            if self._is_closed or self._other._is_closed:
-                return []
-            self._wakeup.clear()
-            await self._wakeup.wait()
-        frames, self._arrived = self._arrived, []
-        self._arrived_bytes = 0
-        self._other._make_room()
-        return frames
+    def _on_read(self, unread: int) -> None:
+        self._other._relieve()
 
     def send(self, frame: bytes) -> None:
+        if self._send_error is not None:
+            raise self._send_error.with_traceback(None)
         other = self._other
-        if self._is_closed or other._is_closed:
-            raise ConnectionLost("this transport is closed" if self._is_closed else "the other end was closed")
-        other._arrived.append(frame)
-        other._arrived_bytes += len(frame)
-        other._wakeup.set()
-        if other._arrived_bytes > self._bound:
-            self._congest(other._arrived_bytes)
-
-    async def drain(self) -> None:
-        while self.is_congested:
-            self._room.clear()
-            await self._room.wait()
-        if self._is_closed or self._other._is_closed:
-            raise ConnectionLost("the connection was closed before all was taken")
+        other._frames.append(frame)
+        other._unread_bytes += len(frame)
+        other._frames_arrived.set()
+        if other._unread_bytes > self._max_queued:
+            self.is_congested = True
+            if other._unread_bytes > self._max_queued * HARD_LIMIT_FACTOR:
+                self._exceed_output(other._unread_bytes)
 
     async def aclose(self) -> None:
-        """Our end is gone at once: what waits here unread is dropped, what waits there can still be received."""
-        self._is_closed = True
-        self._arrived.clear()
-        self._arrived_bytes = 0
-        for end in (self, self._other):
-            end._wakeup.set()
-            end._make_room()
+        """Close this end at once: frames not received here are dropped, those sent can still be received there."""
+        self._frames.clear()
+        self._unread_bytes = 0
+        self._send_error = ConnectionLost("this transport is closed")
+        self._end(None)
 
-    def _congest(self, waiting: int) -> None:
-        self.is_congested = True
-        if waiting > self._bound * HARD_MARK_FACTOR:
-            self._failure = OutputLimitExceeded(f"{waiting} bytes wait to be received; the bound is {self._bound}")
-            self._is_closed = True
-            self._wakeup.set()
-            self._other._wakeup.set()
-            self._make_room()
-            raise self._failure
-
-    def _make_room(self) -> None:
-        self.is_congested = False
-        self._room.set()
+    def _end(self, failure: DuologueError | None) -> None:
+        super()._end(failure)
+        self._relieve()
+        other = self._other
+        other._send_error = other._send_error or ConnectionLost("the other end was closed")
+        other._relieve()
+        if not other._is_ended:
+            other._end(None)
 
 
 def memory_pair(bound: int = MAX_QUEUED_BYTES) -> tuple[MemoryTransport, MemoryTransport]:
-    """Both ends of a connection that never leaves this process.
+    """Return both ends of a connection that never leaves this process.
 
     Args:
-        bound: Bytes that may wait in one direction before the sender is told to wait.
+        bound: Bytes that may wait in one direction before the sender is congested.
     """
     one, other = MemoryTransport(bound), MemoryTransport(bound)
     one._other, other._other = other, one

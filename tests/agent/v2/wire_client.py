@@ -12,8 +12,8 @@ from typing import Any, TypeAlias
 from duologue.agent.agent import Agent
 from duologue.errors import ConnectionLost
 from duologue.runtime.tasks import TaskScope
+from duologue.transports.buffered import MAX_QUEUED_BYTES
 from duologue.transports.memory import MemoryTransport, memory_pair
-from duologue.transports.stdio.line_stream import MAX_QUEUED_BYTES
 from tests.agent.wire_validator import V2, Judge
 
 __all__ = ["EVERYTHING", "Json", "WireClient", "both", "chosen", "wire_client"]

@@ -119,9 +119,9 @@ async def visit(url: str) -> list[bytes]:
     dialer = WebSocketConnector(
         RemoteEndpoint.of(url), max_message_bytes=2**25, write_ahead=2**18, output_stall=None, ping_seconds=60.0
     )
-    inbox = await dialer.dial()
+    inbox = await dialer.connect()
     owner = Repeating()
-    inbox.owner = owner
+    inbox.listener = owner
     inbox.deliver()
     await inbox.wait_closed()
     return owner.heard

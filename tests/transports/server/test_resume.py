@@ -15,9 +15,9 @@ from duologue import connect
 from duologue.builtin.agent import builtin_agent
 from duologue.errors import ResumeFailed
 from duologue.transports.base import Transport
+from duologue.transports.resume.buffers import ReplayBuffer
 from duologue.transports.server.http_streams import HttpServerConnection
 from duologue.transports.server.limits import Limits
-from duologue.transports.server.replay_buffer import ReplayBuffer
 from duologue.transports.server.websocket import WebSocketServerConnection
 from tests.transports.server.servers import TOKEN, WISH, Counting, Echo, Json, Site, Socket, poster_to, site, socket_to
 
@@ -302,8 +302,8 @@ async def test_our_client_tells_one_whole_story_through_many_cuts() -> None:
 
 def _cut_all(place: Site) -> None:
     for held in place.app.connections.all():
-        if isinstance(held, WebSocketServerConnection) and held.carrier is not None:
-            held.carrier.abort()
+        if isinstance(held, WebSocketServerConnection) and held.handler is not None:
+            held.handler.abort()
         if isinstance(held, HttpServerConnection):
             held.cut()
 
@@ -313,7 +313,7 @@ async def test_our_client_is_told_when_it_comes_back_too_late() -> None:
         [held] = place.app.connections.all()
         _cut_all(place)
         assert isinstance(held, WebSocketServerConnection)
-        await _until(lambda: held.carrier is None)
+        await _until(lambda: held.handler is None)
         held.end()
         with pytest.raises(ResumeFailed):
             await agent.new_session("/")

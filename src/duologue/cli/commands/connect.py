@@ -16,7 +16,7 @@ from duologue.compat.transport import Speaking, speaking
 from duologue.errors import StartError
 from duologue.relay.bridge.auto_bridge import AutoBridge
 from duologue.relay.drain import DrainingRelay
-from duologue.relay.process_relay import OpenProcess
+from duologue.relay.pump import OpenProcess
 from duologue.relay.stdio_proxy import StdioProxy
 from duologue.transports.process.transport import ProcessTransport
 from duologue.transports.remote.factory import RemoteFactory

@@ -19,7 +19,8 @@ from duologue.cli.targets import target_of
 from duologue.compat.transport import speaking
 from duologue.errors import StartError
 from duologue.relay.backoff import RestartBackoff
-from duologue.relay.process_relay import OpenProcess, ProcessRelay
+from duologue.relay.process_relay import ProcessRelay
+from duologue.relay.pump import OpenProcess
 from duologue.relay.shared_process import SharedProcessRelay
 from duologue.transports.base import Servable
 from duologue.transports.process.transport import ProcessTransport

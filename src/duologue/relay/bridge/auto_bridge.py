@@ -20,7 +20,7 @@ from duologue.jsonrpc.envelope import read_envelope
 from duologue.jsonrpc.messages import Id
 from duologue.protocol.negotiation import SUPPORTED_VERSIONS, check_versions
 from duologue.relay.bridge.bridge import Bridge
-from duologue.relay.process_relay import OpenProcess, strip_newlines
+from duologue.relay.pump import OpenProcess, strip_newlines
 from duologue.relay.stdio_proxy import StdioProxy
 from duologue.runtime.tasks import TaskScope
 from duologue.transports.base import Transport

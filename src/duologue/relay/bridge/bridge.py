@@ -17,11 +17,12 @@ from duologue.protocol.negotiation import VersionNegotiator, check_versions
 from duologue.relay.bridge.agent_side import BridgeAgentHandler
 from duologue.relay.bridge.passthrough import pass_extensions
 from duologue.relay.bridge.state import BridgeState
-from duologue.relay.process_relay import OpenProcess
+from duologue.relay.pump import OpenProcess
 from duologue.runtime.connection import Connection, FrameObserver
 from duologue.runtime.handlers import Handlers
 from duologue.runtime.tasks import TaskScope
 from duologue.transports.base import Transport
+from duologue.transports.methods import INITIALIZE
 
 __all__ = ["Bridge"]
 
@@ -55,7 +56,7 @@ class Bridge:
         dialect = VersionNegotiator(BridgeAgentHandler(between), handlers, (self._version,), EVERYTHING)
         pass_extensions(handlers, lambda: between.far)
         try:
-            async with Connection(transport, handlers, first_method="initialize", observers=observers) as near:
+            async with Connection(transport, handlers, first_method=INITIALIZE, observers=observers) as near:
                 between.near = near
                 await _until_one_ends(near, between)
                 self.failure = between.failure

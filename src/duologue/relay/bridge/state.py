@@ -21,7 +21,7 @@ from duologue.relay.bridge.loss_report import LossReporter
 from duologue.relay.bridge.passthrough import pass_extensions, passing_on
 from duologue.relay.bridge.request_ids import RequestIdMap
 from duologue.relay.bridge.session import BridgedSession
-from duologue.relay.process_relay import OpenProcess, describe_failure
+from duologue.relay.pump import OpenProcess, describe_failure
 from duologue.runtime.connection import Connection
 from duologue.runtime.handlers import Handlers
 from duologue.runtime.tasks import TaskScope

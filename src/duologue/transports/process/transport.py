@@ -12,13 +12,14 @@ from typing import Self
 
 from duologue.errors import AgentExited, ConnectionLost, StartError
 from duologue.jsonrpc.framing import MAX_MESSAGE_BYTES
+from duologue.transports.buffered import MAX_QUEUED_BYTES
 from duologue.transports.process import environment
 from duologue.transports.process.child import Child, ShutdownTimeouts
 from duologue.transports.process.command import split_command
 from duologue.transports.process.process_tree import Process
 from duologue.transports.process.stderr import TAIL_BYTES, StderrTail
 from duologue.transports.stdio.fd_streams import enlarge_pipe, open_reader, open_writer, read_rest
-from duologue.transports.stdio.line_stream import MAX_QUEUED_BYTES, LineStreamTransport
+from duologue.transports.stdio.line_stream import LineStreamTransport
 from duologue.transports.stdio.thread_io import ThreadReader
 
 __all__ = ["ProcessTransport"]

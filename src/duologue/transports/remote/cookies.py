@@ -1,4 +1,4 @@
-"""The cookies of one connection: a server may need them to find us again, and nobody else gets them."""
+"""The cookies of one connection: a load balancer may need them, and no other server gets them."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ MAX_COOKIES = 64
 """For one connection; sticky routing needs one or two."""
 
 MAX_COOKIE_BYTES = 4096
-"""Name and value of one cookie: what browsers keep, too."""
+"""Name and value of one cookie, as in browsers."""
 
 
 class BoundedCookieJar(CookieJar):
-    """What the host itself sets, in small amounts, until the connection ends."""
+    """Store a few small cookies of one host until the connection ends."""
 
     def set_cookie(self, cookie: Cookie) -> None:
-        """Keep it, unless it is too large or one too many."""
+        """Store a cookie, unless it is too large or one too many."""
         size = len(cookie.name) + len(cookie.value or "")
         if size <= MAX_COOKIE_BYTES and (len(self) < MAX_COOKIES or self._has(cookie)):
             super().set_cookie(cookie)
@@ -28,20 +28,20 @@ class BoundedCookieJar(CookieJar):
     def _has(self, cookie: Cookie) -> bool:
         return any((each.domain, each.path, each.name) == (cookie.domain, cookie.path, cookie.name) for each in self)
 
-    def keep(self, url: str, values: Iterable[str]) -> None:
-        """Take what this host said in its `Set-Cookie` headers."""
+    def store(self, url: str, values: Iterable[str]) -> None:
+        """Store the cookies of `Set-Cookie` headers."""
         answer = _CookieResponse(values)
-        self.extract_cookies(answer, _request(url))  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType] # it asks for `info()` only
+        self.extract_cookies(answer, _request(url))  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType] # the jar calls `info()` only
 
     def header_for(self, url: str) -> str | None:
-        """The `Cookie` header for a request."""
+        """Return the `Cookie` header for a request."""
         request = _request(url)
         self.add_cookie_header(request)
         return request.get_header("Cookie")
 
 
 class _CookieResponse:
-    """As much of an answer as a cookie jar looks at."""
+    """The part of a response that a cookie jar reads."""
 
     def __init__(self, values: Iterable[str]) -> None:
         self._headers = Message()
@@ -53,4 +53,4 @@ class _CookieResponse:
 
 
 def _request(url: str) -> Request:
-    return Request(url)  # noqa: S310  # only ever looked at by the jar
+    return Request(url)  # noqa: S310  # only the jar reads it

@@ -1,7 +1,7 @@
 """One event stream of a server: of a whole connection, or of one session in it.
 
-Where the server lets us return, a stream that breaks is opened again behind the last event that arrived; every event
-comes once and in order, or there is an error.
+If the server supports resuming, a stream that breaks is opened again after the last event that arrived; every event is
+delivered once and in order, or there is an error.
 """
 
 from __future__ import annotations
@@ -16,61 +16,61 @@ import httpx2
 from duologue.errors import ConnectionLost, ResumeFailed
 from duologue.transports.remote.http_client import SESSION, HttpClient
 from duologue.transports.remote.sse import Event, EventParser
-from duologue.transports.resume import ResumeGrant, RetryPolicy
+from duologue.transports.resume.protocol import ResumeGrant, RetryPolicy
 
 __all__ = ["EventListener", "EventStream"]
 
 SILENCE_SECONDS = 60.0
-"""A server that lets us return gives a sign of life every fifteen; four that are missing are one too many."""
+"""A server that supports resuming sends something every fifteen seconds; without it for a minute, it is gone."""
 
 QUIET_SECONDS = 0.05
 LONGEST_QUIET_SECONDS = 1.0
-"""How long the answer to `session/load` waits for the replay beside it, where nothing says how far that reaches."""
+"""How long the response to `session/load` waits for the replay on another stream, if its length is not known."""
 
 CONFLICT = "HTTP 409"
 CONFLICT_SECONDS = 2.0
-"""How long a server may need to see that its last reader, which was ours, has left a stream."""
+"""How long a server may need to notice that the previous reader has left a stream."""
 
 BUSY = {409, 425, 429, 500, 502, 503, 504}
-"""What may be better in a moment."""
+"""HTTP statuses after which another attempt makes sense."""
 
 
 class EventListener(Protocol):
-    """Who takes what a stream brings."""
+    """Receive the events of a stream."""
 
     def on_event(self, stream: EventStream, event: Event) -> None:
-        """An event."""
+        """Process an event."""
 
     async def wait_for_capacity(self) -> None:
-        """Until more can be taken."""
+        """Wait until more events can be processed."""
 
 
 class EventStream:
-    """An event stream.
+    """Read an event stream, and open it again when it breaks.
 
     Args:
-        requester: Who makes requests.
-        headers: Which connection, and which session.
-        terms: What the server grants to those who return.
-        patience: How to return.
-        max_bytes: Longest event that is taken.
-        listener: Who takes what it brings.
+        client: Makes the requests.
+        headers: Name the connection and the session.
+        grant: What the server grants for resuming; `None` if it does not support it.
+        retry: How to reconnect.
+        max_bytes: Longest event that is accepted.
+        listener: Receives the events.
 
     Attributes:
-        session: Whose stream it is; None for that of the connection.
+        session: The session of the stream; `None` for that of the connection.
         count: The number of the last event that arrived, if the server numbers them.
-        settled: Set once it is known whether the server opens it.
-        refusal: Why the server did not.
-        is_closed: The agent has closed its session.
+        settled: Set once the server has opened or rejected the stream.
+        refusal: Why the server rejected it.
+        is_closed: The agent has closed the session.
         changed: Set with every event, and at the end.
     """
 
     def __init__(
         self,
-        requester: HttpClient,
+        client: HttpClient,
         headers: Mapping[str, str],
-        terms: ResumeGrant | None,
-        patience: RetryPolicy,
+        grant: ResumeGrant | None,
+        retry: RetryPolicy,
         max_bytes: int,
         listener: EventListener,
     ) -> None:
@@ -80,10 +80,10 @@ class EventStream:
         self.refusal: str | None = None
         self.is_closed = False
         self.changed = asyncio.Event()
-        self._requester = requester
+        self._client = client
         self._headers = headers
-        self._terms = terms
-        self._patience = patience
+        self._grant = grant
+        self._policy = retry
         self._max_bytes = max_bytes
         self._listener = listener
         self._attempts = 0
@@ -94,17 +94,17 @@ class EventStream:
         self._scope = asyncio.timeout(None)
 
     def leave(self) -> None:
-        """Stop reading: `follow` returns."""
+        """Stop reading: `run` returns."""
         if self.settled.is_set() and not self._is_over:
             self._scope.reschedule(0)
 
     async def run(self) -> None:
-        """Until a session's stream is over, or left; that of a connection never is.
+        """Read until the stream of a session ends or `leave` is called; that of a connection never ends.
 
         Raises:
-            ResumeFailed: Something was missed that the server no longer has.
-            ConnectionLost: The server is gone, or wants us gone.
-            MessageTooLarge: An event is over the limit.
+            ResumeFailed: The server no longer has an event that was missed.
+            ConnectionLost: The server is gone or rejects the client.
+            MessageTooLarge: An event exceeds the limit.
         """
         try:
             async with self._scope:
@@ -118,8 +118,8 @@ class EventStream:
             self.changed.set()
 
     async def _read_on(self) -> None:
-        """Read, and after a break behind it."""
-        conflicts = self._patience.pauses_within(CONFLICT_SECONDS)
+        """Read, and reconnect after a break."""
+        conflicts = self._policy.pauses_within(CONFLICT_SECONDS)
         pauses: Iterator[float] = iter(())
         while True:
             reason = await self._read()
@@ -127,27 +127,27 @@ class EventStream:
                 self.refusal = None
                 await asyncio.sleep(pause)
                 continue
-            if self._terms is None or self.refusal is not None:
+            if self._grant is None or self.refusal is not None:
                 if self.session is None:
                     raise ConnectionLost(f"the stream of the connection ended: {reason}")
                 return
             if self._has_progressed or not self._attempts:
-                pauses = self._patience.pauses_within(self._terms.grace_seconds)
+                pauses = self._policy.pauses_within(self._grant.grace_seconds)
             pause = next(pauses, None)
             if pause is None:
-                raise ConnectionLost(f"an event stream broke and could not be taken up again: {reason}")
+                raise ConnectionLost(f"an event stream broke and could not be resumed: {reason}")
             await asyncio.sleep(max(pause, self._retry or 0))
             self._attempts += 1
 
     async def _read(self) -> str:
-        """Read from where we are. Returns why there is no more."""
+        """Read the events after the last one; return why the stream ended."""
         self._has_progressed = False
         headers = dict(self._headers)
         if self._attempts:
             headers["Last-Event-ID"] = str(self.count)
-        silence = SILENCE_SECONDS if self._terms is not None else None
+        silence = SILENCE_SECONDS if self._grant is not None else None
         try:
-            async with self._requester.events(headers, silence) as response:
+            async with self._client.events(headers, silence) as response:
                 refusal = self._refusal(response)
                 if refusal is None:
                     await self._read_events(response)
@@ -161,16 +161,16 @@ class EventStream:
             self._is_open = True
             self.settled.set()
             return None
-        told = f"HTTP {status}"
+        reason = f"HTTP {status}"
         if self.session is not None and not self._is_open and status in (404, 409):
-            # Not this session, or not now: whoever asked for it is told, and the others live on.
-            self.refusal = told
+            # Only this session fails; the other streams continue.
+            self.refusal = reason
         elif status in (404, 410):
-            kind = ConnectionLost if self._terms is None else ResumeFailed
-            raise kind(f"the server does not have what comes next ({told}); load the session")
+            kind = ConnectionLost if self._grant is None else ResumeFailed
+            raise kind(f"the server no longer has the next event ({reason}); load the session")
         elif status not in BUSY:
-            raise ConnectionLost(f"the server refuses an event stream: {told}")
-        return told
+            raise ConnectionLost(f"the server rejected an event stream: {reason}")
+        return reason
 
     async def _read_events(self, response: httpx2.Response) -> None:
         parser = EventParser(self._max_bytes)
@@ -184,7 +184,7 @@ class EventStream:
             await self._listener.wait_for_capacity()
 
     def _is_next(self, event: Event) -> bool:
-        if self._terms is None or not event.id:
+        if self._grant is None or not event.id:
             return True
         number = int(event.id) if event.id.isdecimal() and len(event.id) < 20 else -1
         if 0 <= number <= self.count:
@@ -195,20 +195,20 @@ class EventStream:
         return True
 
     async def caught_up_with(self, event: Event) -> None:
-        """Wait until what the agent said before this event of another stream has arrived here."""
+        """Wait until everything the agent sent before this event of another stream has arrived here."""
         if event.after.isdecimal():
             await self._reached(int(event.after[:18]))
         else:
             await self._quiet(QUIET_SECONDS, LONGEST_QUIET_SECONDS)
 
     async def _reached(self, number: int) -> None:
-        """Wait until this event has arrived, or none will any more."""
+        """Wait until the event with this number has arrived, or the stream has ended."""
         while self.count < number and not self._is_over:
             self.changed.clear()
             await self.changed.wait()
 
     async def _quiet(self, seconds: float, longest: float) -> None:
-        """Wait until nothing has come for so long; a busy stream is not waited for without end."""
+        """Wait until no event has arrived for `seconds`, but never longer than `longest`."""
         with suppress(TimeoutError):
             async with asyncio.timeout(longest):
                 while not self._is_over:

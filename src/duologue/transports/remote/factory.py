@@ -1,4 +1,4 @@
-"""From an address, or a configuration with one, to a transport."""
+"""Create the transport for a URL, or for a configuration with one."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ __all__ = ["RemoteFactory"]
 
 @dataclass(frozen=True)
 class RemoteFactory:
-    """An agent behind an address.
+    """Create transports to one remote agent.
 
     Attributes:
-        address: Where, and how we show who we are.
-        kind: What is spoken there.
+        address: URL, headers and certificates of the server.
+        kind: Which transport to use.
     """
 
     address: RemoteEndpoint
@@ -34,16 +34,16 @@ class RemoteFactory:
         token: str | None = None,
         trust: TLSVerify = None,
     ) -> Self | None:
-        """What is meant, if it is an agent behind an address at all.
+        """Return the factory for a target; `None` if the target is not remote.
 
         Args:
-            target: An address, or a configuration: `{"url": …, "transport": …, "headers": …, "token": …, "ca": …}`.
+            target: A URL, or a configuration: `{"url": …, "transport": …, "headers": …, "token": …, "ca": …}`.
             headers: More headers for every request.
-            token: Shows who we are.
-            trust: Whom to believe that they are this host.
+            token: Authenticates the client.
+            trust: How to verify the certificate of the server.
 
         Raises:
-            StartError: It is meant to be one, but makes no sense.
+            StartError: The target is remote, but invalid.
         """
         if isinstance(target, str):
             config: Mapping[str, Any] = {"url": target}
@@ -69,14 +69,14 @@ class RemoteFactory:
 
     @property
     def url(self) -> str:
-        """The address without any secret."""
+        """The URL without any secret."""
         return self.address.socket_url if self.kind == "websocket" else self.address.url
 
     def open(self) -> Transport:
-        """A transport to the agent, not yet entered.
+        """Create a transport to the agent; the caller enters it.
 
         Raises:
-            StartError: What it needs is not installed.
+            StartError: A package that it needs is not installed.
         """
         try:
             if self.kind == "websocket":
@@ -87,13 +87,11 @@ class RemoteFactory:
 
             return HttpTransport(self.address)
         except ImportError as error:
-            raise StartError(
-                f"agents behind an address need more than is installed: pip install 'duologue[remote]' ({error})"
-            ) from None
+            raise StartError(f"remote agents need more packages: pip install 'duologue[remote]' ({error})") from None
 
 
 def _kind(config: Mapping[str, Any], url: str) -> Literal["websocket", "http"]:
-    """What the configuration says, or what the address does."""
+    """Return the transport that the configuration names, or the one of the URL's scheme."""
     match config.get("transport"):
         case "websocket" | "ws":
             return "websocket"
@@ -102,4 +100,4 @@ def _kind(config: Mapping[str, Any], url: str) -> Literal["websocket", "http"]:
         case None:
             return "websocket" if url.lower().startswith("ws") else "http"
         case other:
-            raise StartError(f"a remote agent is reached by `websocket` or `http`, not by {other!r}")
+            raise StartError(f"the transport of a remote agent is `websocket` or `http`, not {other!r}")

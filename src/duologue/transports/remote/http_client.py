@@ -1,4 +1,4 @@
-"""HTTP as the transport above needs it: bounded answers, no redirects, and clear words when something fails."""
+"""The HTTP client below `HttpTransport`: bounded responses, no redirects, and clear errors."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ CONNECTION = "Acp-Connection-Id"
 SESSION = "Acp-Session-Id"
 
 CONNECT_SECONDS = 10.0
-"""For a server to take a connection."""
+"""For a server to accept a connection."""
 
 SEND_SECONDS = 60.0
-"""Without any progress while a request is sent, or until it is answered: a server says 202 before it works."""
+"""Without any progress while a request is sent, or until its response: a server answers 202 before the agent works."""
 
 KEEPALIVE_SECONDS = 3.0
-"""Servers let go of idle connections after five; to meet one in that very moment would lose a request."""
+"""Servers close idle connections after five seconds; a request sent in that moment would be lost."""
 
-MAX_COMPLAINT = 8 * 1024
-"""Bytes read of an answer that is an error: enough for a sentence."""
+MAX_ERROR_BYTES = 8 * 1024
+"""Bytes read of an error response."""
 
 
 class _Named(Struct):
@@ -48,7 +48,7 @@ _decode_welcome = msgspec.json.Decoder(_InitializeResult).decode
 
 
 class HttpResponse(NamedTuple):
-    """An answer that was read to its end."""
+    """A response that was read completely."""
 
     status: int
     headers: Mapping[str, str]
@@ -56,12 +56,12 @@ class HttpResponse(NamedTuple):
 
     @property
     def is_good(self) -> bool:
-        """The server did what it was asked."""
+        """Whether the request succeeded."""
         return 200 <= self.status < 300
 
     @property
     def connection_id(self) -> str | None:
-        """The connection that an answer to `initialize` names: in a header, or in the result as the proposal shows."""
+        """The connection that a response to `initialize` names: in a header, or in the result as in the proposal."""
         try:
             return self.headers.get(CONNECTION) or _decode_welcome(self.body).result.connection_id
         except msgspec.MsgspecError:
@@ -69,38 +69,38 @@ class HttpResponse(NamedTuple):
 
 
 class HttpClient:
-    """Talks HTTP to one endpoint; cookies live as long as this object.
+    """Send HTTP requests to one endpoint; cookies live as long as this object.
 
     Args:
-        address: Where, and how we show who we are.
-        max_bytes: Longest answer that is read.
+        address: URL, headers and certificates of the server.
+        max_bytes: Longest response that is read.
     """
 
     def __init__(self, address: RemoteEndpoint, max_bytes: int) -> None:
         self._url = address.url
         self._max_bytes = max_bytes
         self._cookies = BoundedCookieJar()
-        # Experimental: where the package for it is installed, and the server agrees behind TLS.
+        # Experimental: used if its package is installed and the server offers it in TLS.
         speaks_http2 = address.is_secure and find_spec("h2") is not None
         self._client = self._open(address, speaks_http2)
-        # HTTP/2 puts everything into one connection, and there who waits for events keeps others from being sent.
+        # HTTP/2 uses one connection for everything, on which a waiting event stream would block other requests.
         self._streams = self._open(address, speaks_http2) if speaks_http2 else self._client
 
     def _open(self, address: RemoteEndpoint, speaks_http2: bool) -> httpx2.AsyncClient:
         return httpx2.AsyncClient(
-            # Compressed answers could not be bounded by what arrives.
+            # The size of compressed responses could not be limited while they arrive.
             headers={**address.headers, "Accept-Encoding": "identity"},
             cookies=self._cookies,
-            # Where nothing is encrypted, nobody is to be believed: reading the system's certificates takes a while.
+            # Without TLS the certificates of the system, which are slow to read, are not needed.
             verify=address.tls() if address.is_secure else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT),
             timeout=httpx2.Timeout(SEND_SECONDS, connect=CONNECT_SECONDS, pool=None),
-            # Every session has a stream that stays open.
+            # Every session has an event stream that stays open.
             limits=httpx2.Limits(max_connections=None, keepalive_expiry=KEEPALIVE_SECONDS),
             follow_redirects=False,
             http2=speaks_http2,
         )
 
-    async def ask(
+    async def request(
         self,
         method: str,
         headers: Mapping[str, str],
@@ -108,17 +108,17 @@ class HttpClient:
         *,
         seconds: float | None = SEND_SECONDS,
     ) -> HttpResponse:
-        """Send a request and read its answer.
+        """Send a request and read its response.
 
         Args:
-            method: The verb.
-            headers: Beside those that every request has.
+            method: The HTTP method.
+            headers: In addition to those that every request has.
             content: The body.
-            seconds: How long the server may be silent; None for ever.
+            seconds: How long the server may be silent; `None` is unlimited.
 
         Raises:
-            httpx2.HTTPError: It failed on the way.
-            MessageTooLarge: The answer is over the limit.
+            httpx2.HTTPError: The request failed.
+            MessageTooLarge: The response exceeds the limit.
         """
         timeout = httpx2.Timeout(SEND_SECONDS, connect=CONNECT_SECONDS, pool=None, read=seconds)
         async with self._client.stream(
@@ -128,10 +128,10 @@ class HttpClient:
 
     @asynccontextmanager
     async def events(self, headers: Mapping[str, str], seconds: float | None) -> AsyncGenerator[httpx2.Response]:
-        """An event stream, as long as the block lasts.
+        """Open an event stream for the duration of the block.
 
         Raises:
-            httpx2.HTTPError: It failed on the way.
+            httpx2.HTTPError: The request failed.
         """
         timeout = httpx2.Timeout(SEND_SECONDS, connect=CONNECT_SECONDS, pool=None, read=seconds)
         wanted = {"Accept": "text/event-stream", "Cache-Control": "no-store", **headers}
@@ -139,25 +139,25 @@ class HttpClient:
             yield response
 
     async def _body(self, response: httpx2.Response) -> bytes:
-        limit = self._max_bytes if response.is_success else MAX_COMPLAINT
+        limit = self._max_bytes if response.is_success else MAX_ERROR_BYTES
         body = bytearray()
         async for chunk in response.aiter_raw():
             body += chunk
             if len(body) > limit:
                 if response.is_success:
-                    raise MessageTooLarge(f"an answer is over the limit of {limit} bytes")
+                    raise MessageTooLarge(f"a response exceeds the limit of {limit} bytes")
                 return bytes(body[:limit])
         return bytes(body)
 
     async def aclose(self) -> None:
-        """Let go of all connections and forget all cookies."""
+        """Close all connections and drop all cookies."""
         await self._client.aclose()
         await self._streams.aclose()
         self._cookies.clear()
 
 
 def unreachable(url: str, cause: httpx2.HTTPError | HttpResponse) -> ConnectError:
-    """Why a server cannot be used."""
+    """Return the error for a server that cannot be used."""
     if isinstance(cause, HttpResponse):
         location = cause.headers.get("location")
         more = f"; it redirects to {location}, which is not followed" if location is not None else ""
@@ -172,7 +172,7 @@ def unreachable(url: str, cause: httpx2.HTTPError | HttpResponse) -> ConnectErro
 
 
 def first_error(group: BaseExceptionGroup[E]) -> E:
-    """The first of the errors that were raised side by side: it made the others."""
+    """Return the first error of a group: it caused the others."""
     while isinstance(error := group.exceptions[0], BaseExceptionGroup):
         group = cast("BaseExceptionGroup[E]", error)
     return error

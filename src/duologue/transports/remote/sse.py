@@ -1,7 +1,7 @@
-"""Bytes of an event stream, in any slices, to events: the rules of server-sent events, without I/O.
+"""Parse server-sent events from bytes in any slices, without I/O.
 
-Lines end with LF, CR or CRLF; a blank one ends an event. Unknown fields and comments mean nothing, an event without
-data is none, and one that is cut off by the end of the stream never was.
+Lines end with LF, CR or CRLF; an empty one ends an event. Unknown fields, comments, events without data and an event
+that is cut off by the end of the stream are ignored.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from duologue.errors import MessageTooLarge
 __all__ = ["Event", "EventParser"]
 
 MAX_RETRY_SECONDS = 60.0
-"""A server may ask for patience, not for silence."""
+"""Longest pause that a server may request."""
 
 _BOM = b"\xef\xbb\xbf"
 
@@ -22,9 +22,9 @@ class Event(NamedTuple):
     """One message of the server.
 
     Attributes:
-        data: What it says.
-        id: Where in the stream it stands, if the server numbers events.
-        after: The event of the session's own stream that comes before it; a field of ours that others ignore.
+        data: The message.
+        id: The number of the event, if the server numbers them.
+        after: The event of the session's own stream that precedes this one; an extension that other clients ignore.
     """
 
     data: bytes
@@ -33,13 +33,13 @@ class Event(NamedTuple):
 
 
 class EventParser:
-    """Cuts a stream into events.
+    """Split a stream into events.
 
     Args:
-        max_bytes: Longest event that is taken.
+        max_bytes: Longest event that is accepted.
 
     Attributes:
-        retry: Seconds the server wants us to wait before we connect again, if it said so.
+        retry: Seconds to wait before reconnecting, if the server requested a pause.
     """
 
     def __init__(self, max_bytes: int) -> None:
@@ -55,15 +55,15 @@ class EventParser:
         self._after = ""
 
     def feed(self, data: bytes) -> list[Event]:
-        """The events that are whole now.
+        """Return the events that are complete now.
 
         Raises:
-            MessageTooLarge: One is longer than the limit.
+            MessageTooLarge: An event exceeds the limit.
         """
         if self._is_new:
             data = bytes(self._line) + data
             self._line.clear()
-            if _BOM.startswith(data):  # not even that is whole yet, or there is nothing else
+            if _BOM.startswith(data):  # incomplete, or nothing else has arrived
                 self._line += data
                 return []
             self._is_new = False
@@ -103,7 +103,7 @@ class EventParser:
         elif name == b"after":
             self._after = value.decode("utf-8", "replace")
         elif name == b"retry" and value.isdigit():
-            # Digits without end are many seconds, too.
+            # Longer numbers exceed the maximum anyway.
             self.retry = min(int(value[:9]) / 1000, MAX_RETRY_SECONDS) if len(value) < 9 else MAX_RETRY_SECONDS
 
     def _dispatch(self) -> Event | None:
@@ -114,4 +114,4 @@ class EventParser:
 
     def _check(self, more: int) -> None:
         if self._size + more > self._max_bytes:
-            raise MessageTooLarge(f"an event is over the limit of {self._max_bytes} bytes")
+            raise MessageTooLarge(f"an event exceeds the limit of {self._max_bytes} bytes")

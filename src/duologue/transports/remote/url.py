@@ -1,4 +1,4 @@
-"""Where a remote agent is and how we show who we are: URL, headers, token and certificates."""
+"""The endpoint of a remote agent: URL, headers, token and certificates."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ __all__ = ["RemoteEndpoint", "TLSVerify", "is_loopback", "is_remote"]
 _log = logging.getLogger("duologue.transports")
 
 TLSVerify: TypeAlias = ssl.SSLContext | str | Path | Literal[False] | None
-"""Whom to believe: a context, a file of certificates to trust beside the system's, or `False` for everybody."""
+"""How to verify the server: a context, a file of certificates in addition to the system's, or `False` to skip it."""
 
 _PLAIN = {"ws": "http", "wss": "https", "http": "http", "https": "https"}
 _SOCKET = {"http": "ws", "https": "wss"}
 
 
 def is_remote(target: str) -> bool:
-    """Whether this is an address rather than a command."""
+    """Return whether this is a URL rather than a command."""
     return target.partition("://")[0].lower() in _PLAIN and "://" in target
 
 
@@ -34,9 +34,9 @@ class RemoteEndpoint:
     """One remote agent.
 
     Attributes:
-        url: Its endpoint as `http` or `https`, without a secret; `/acp` if none was named.
+        url: Its endpoint as `http` or `https`, without a secret; the path defaults to `/acp`.
         headers: Sent with every request, the token among them.
-        trust: Whom to believe that they are this host.
+        trust: How to verify the certificate of the server.
     """
 
     url: str
@@ -47,42 +47,40 @@ class RemoteEndpoint:
     def of(
         cls, url: str, *, headers: Mapping[str, str] | None = None, token: str | None = None, trust: TLSVerify = None
     ) -> RemoteEndpoint:
-        """An address as people write it; `…#token=…` at its end is how a server prints one ready for use.
+        """Parse a URL as users write it; servers print theirs with `#token=…` at the end.
 
         Raises:
-            StartError: It is no address of a server, or it carries a token where every log would keep it.
+            StartError: It is no URL of a server, or it has a secret where logs would keep it.
         """
         parts = _split(url)
         sent = dict(headers or {})
         if any(character in text for pair in sent.items() for text in pair for character in "\r\n\0"):
-            raise StartError("a header is one line")
+            raise StartError("a header must be one line without null characters")
         token = token or next(iter(parse_qs(parts.fragment).get("token", [])), None)
         if token:
             sent["Authorization"] = f"Bearer {_sendable(token)}"
         if "token" in parse_qs(parts.query):
-            raise StartError("a token in the query of an address ends up in logs; write it as `#token=…`")
+            raise StartError("a token in the query of a URL ends up in logs; write it as `#token=…`")
         if parts.username is not None or parts.password is not None:
-            raise StartError("a password in an address ends up in logs; send it in a header")
+            raise StartError("a password in a URL ends up in logs; send it in a header")
         plain = _PLAIN[parts.scheme]
         if "Authorization" in sent and plain == "http" and not is_loopback(parts.hostname or ""):
-            _log.warning(
-                "the token for %s leaves this machine unencrypted; wss:// or https:// would hide it", parts.netloc
-            )
+            _log.warning("the token for %s leaves this machine unencrypted; use wss:// or https://", parts.netloc)
         return cls(parts._replace(scheme=plain, path=parts.path or "/acp", fragment="").geturl(), sent, trust)
 
     @property
     def socket_url(self) -> str:
-        """The same endpoint for a WebSocket."""
+        """The URL of the same endpoint for a WebSocket."""
         parts = urlsplit(self.url)
         return parts._replace(scheme=_SOCKET[parts.scheme]).geturl()
 
     @property
     def is_secure(self) -> bool:
-        """Whether the way there is encrypted."""
+        """Whether the connection is encrypted."""
         return self.url.startswith("https:")
 
     def tls(self) -> ssl.SSLContext:
-        """How the other end has to prove who it is.
+        """Return the context that verifies the certificate of the server.
 
         Raises:
             StartError: The file of certificates cannot be read.
@@ -96,7 +94,7 @@ class RemoteEndpoint:
         elif self.trust is not None:
             try:
                 context.load_verify_locations(cafile=self.trust)
-            except OSError as error:  # what is in it may be wrong, too
+            except OSError as error:  # also if its content is invalid
                 raise StartError(f"cannot use the certificates in {self.trust}: {error}") from None
         return context
 
@@ -106,9 +104,9 @@ def _split(url: str) -> SplitResult:
         parts = urlsplit(url)
         _ = parts.port
     except ValueError as error:
-        raise StartError(f"not an address: {error}") from None
+        raise StartError(f"not a URL: {error}") from None
     if parts.scheme not in _PLAIN or not parts.hostname:
-        raise StartError("the address of an agent begins with ws://, wss://, http:// or https:// and names a host")
+        raise StartError("the URL of an agent begins with ws://, wss://, http:// or https:// and names a host")
     return parts
 
 
@@ -119,7 +117,7 @@ def _sendable(token: str) -> str:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether that is this very machine, by its address or by the one name that says so."""
+    """Return whether a host is a loopback address or `localhost`."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:

@@ -1,7 +1,7 @@
-"""An agent behind a WebSocket, from the client's side; it comes back by itself where the server lets it.
+"""The client side of WebSocket; it reconnects and resumes by itself if the server supports it.
 
-A connection that breaks is taken up again as `returning` describes. To the layers above it never broke: frames wait for
-a moment, and each arrives once and in order. Where that cannot be, `receive` says so with an error.
+`transports.resume` describes how. The layers above do not notice: frames wait for a moment, and each arrives once and
+in order. Where that is impossible, `receive` raises an error.
 """
 
 from __future__ import annotations
@@ -10,23 +10,32 @@ import asyncio
 import logging
 from typing import Self
 
-from duologue.errors import ConnectError, ConnectionLost, DuologueError, OutputLimitExceeded, ResumeFailed
+from duologue.errors import ConnectError, ConnectionLost, DuologueError
 from duologue.jsonrpc.framing import MAX_MESSAGE_BYTES
-from duologue.transports.base import Transport
+from duologue.transports.buffered import (
+    HARD_LIMIT_FACTOR,
+    MAX_QUEUED_BYTES,
+    READ_AHEAD,
+    WRITE_AHEAD,
+    BufferedTransport,
+)
 from duologue.transports.remote.url import RemoteEndpoint
 from duologue.transports.remote.websocket_connect import OPEN_SECONDS, WebSocketConnector
-from duologue.transports.remote.websocket_connection import CloseReason, WebSocketConnection, ending_of, told_to_load
-from duologue.transports.resume import (
+from duologue.transports.remote.websocket_connection import (
+    CloseReason,
+    WebSocketConnection,
+    close_reason,
+    history_lost,
+)
+from duologue.transports.resume.buffers import AckCounter, SentFrames
+from duologue.transports.resume.protocol import (
     ACKNOWLEDGE_SECONDS,
-    AckCounter,
     ControlMessage,
     ResumeNegotiation,
     RetryPolicy,
-    SentFrames,
     control,
     read_control,
 )
-from duologue.transports.stdio.line_stream import HARD_MARK_FACTOR, MAX_QUEUED_BYTES, READ_AHEAD, WRITE_AHEAD
 from duologue.transports.stdio.socket import OUTPUT_STALL_SECONDS
 
 __all__ = ["WebSocketTransport"]
@@ -34,25 +43,28 @@ __all__ = ["WebSocketTransport"]
 _log = logging.getLogger("duologue.transports")
 
 PING_SECONDS = 20.0
-"""Between two signs of life, and for the answer to one: a dead network is found within twice as long."""
+"""Between two pings, and for the answer to one: a dead network is noticed within twice as long."""
 
-REFUSALS = {400, 401, 403, 404, 405, 410, 426}
-"""What does not get better by asking again."""
+PERMANENT_ERRORS = {400, 401, 403, 404, 405, 410, 426}
+"""HTTP statuses after which another attempt is useless."""
 
 
-class WebSocketTransport(Transport):
+class WebSocketTransport(BufferedTransport):
     """Frames over a WebSocket, one text message each.
 
     Args:
-        address: Where, and how we show who we are.
+        address: URL, headers and certificates of the server.
         max_message_bytes: Longest message that is received.
         max_queued_bytes: Output that may wait; four times as much ends the connection with `OutputLimitExceeded`.
-        output_stall: Seconds without any progress of waiting output after which the connection ends.
-        ping_seconds: Between two signs of life.
-        patience: How to come back after a break.
+        output_stall: Seconds after which a connection ends whose waiting output makes no progress.
+        ping_seconds: Between two pings.
+        retry: How to reconnect after a break.
+
+    Attributes:
+        reconnects: How often a broken connection was resumed.
 
     Raises:
-        ConnectError: On entering: nobody answers there, or refuses us.
+        ConnectError: On entering: no server answers at this URL, or it rejects the client.
     """
 
     def __init__(
@@ -63,14 +75,13 @@ class WebSocketTransport(Transport):
         max_queued_bytes: int = MAX_QUEUED_BYTES,
         output_stall: float | None = OUTPUT_STALL_SECONDS,
         ping_seconds: float = PING_SECONDS,
-        patience: RetryPolicy | None = None,
+        retry: RetryPolicy | None = None,
     ) -> None:
+        super().__init__(max_queued_bytes)
         self.address = address
         self.reconnects = 0
-        """How often a broken connection was taken up again."""
-        self._max_queued = max_queued_bytes
-        self._patience = patience or RetryPolicy()
-        self._dialer = WebSocketConnector(
+        self._retry = retry or RetryPolicy()
+        self._connector = WebSocketConnector(
             address,
             max_message_bytes=max_message_bytes,
             write_ahead=min(WRITE_AHEAD, max_queued_bytes),
@@ -79,97 +90,76 @@ class WebSocketTransport(Transport):
         )
         self._socket: WebSocketConnection | None = None
         self._answer: asyncio.Future[None] | None = None
-        self._life: asyncio.Task[None] | None = None
-        self._greeting = ResumeNegotiation()
+        self._task: asyncio.Task[None] | None = None
+        self._negotiation = ResumeNegotiation()
         self._window = SentFrames()
-        self._receipts = AckCounter()
-        self._receipt_timer: asyncio.TimerHandle | None = None
-        self._frames: list[bytes] = []
-        self._untaken = 0
-        self._arrival = asyncio.Event()
-        self._room = asyncio.Event()
-        self._is_ended = False
-        self._failure: DuologueError | None = None
-        self._broken: ConnectionLost | None = ConnectionLost("this transport was not entered yet")
-        """Why nothing can be sent."""
+        self._received = AckCounter()
+        self._ack_timer: asyncio.TimerHandle | None = None
 
     async def __aenter__(self) -> Self:
-        socket = await self._dialer.dial()
-        self._broken = None
+        socket = await self._connector.connect()
+        self._send_error = None
         self._begin(socket)
-        self._life = asyncio.get_running_loop().create_task(self._live(socket))
+        self._task = asyncio.get_running_loop().create_task(self._run(socket))
         return self
 
     # Reading
 
-    async def receive(self) -> list[bytes]:
-        while not self._frames:
-            if self._is_ended:
-                if self._failure is not None:
-                    raise self._failure.with_traceback(None)
-                return []
-            self._arrival.clear()
-            await self._arrival.wait()
-        frames, self._frames = self._frames, []
-        if self._untaken > READ_AHEAD and self._socket is not None:
+    def _on_read(self, unread: int) -> None:
+        if unread > READ_AHEAD and self._socket is not None:
             self._socket.transport.resume_reading()
-        self._untaken = 0
-        return frames
 
-    def on_messages(self, inbox: WebSocketConnection, frames: list[bytes]) -> None:
-        """These messages came: pass on what is meant for the layers above."""
+    def on_messages(self, socket: WebSocketConnection, frames: list[bytes]) -> None:
+        """Deliver messages that are meant for the layers above, and process the others."""
         if self._is_ended:
             return
-        if self._answer is not None and inbox is not self._socket:
-            frames = self._on_resumed(inbox, frames)
-        if self._greeting.is_over and self._greeting.terms is None:
+        if self._answer is not None and socket is not self._socket:
+            frames = self._on_resumed(socket, frames)
+        if self._negotiation.is_over and self._negotiation.grant is None:
             self._deliver(frames)
         elif frames:
             self._deliver([each for frame in frames if (each := self._counted(frame)) is not None])
 
     def _counted(self, frame: bytes) -> bytes | None:
-        if not self._greeting.is_over:
-            frame = self._greeting.incoming(frame)
-            self._greeted()
+        if not self._negotiation.is_over:
+            frame = self._negotiation.incoming(frame)
+            self._on_negotiated()
             return frame
-        if self._greeting.terms is None:
+        if self._negotiation.grant is None:
             return frame
-        said = read_control(frame)
-        if said is not None:
-            self._heard(*said)
+        message = read_control(frame)
+        if message is not None:
+            self._on_control(*message)
             return None
-        self._receipts.take(frame)
-        if self._receipts.is_due:
+        self._received.add(frame)
+        if self._received.is_due:
             self._acknowledge()
-        elif self._receipt_timer is None:
-            self._receipt_timer = asyncio.get_running_loop().call_later(ACKNOWLEDGE_SECONDS, self._acknowledge)
+        elif self._ack_timer is None:
+            self._ack_timer = asyncio.get_running_loop().call_later(ACKNOWLEDGE_SECONDS, self._acknowledge)
         return frame
 
-    def _greeted(self) -> None:
-        if self._greeting.is_over and self._greeting.terms is None:
-            self._window = SentFrames()  # nobody will ever ask for what is in it
+    def _on_negotiated(self) -> None:
+        if self._negotiation.is_over and self._negotiation.grant is None:
+            self._window = SentFrames()  # nothing will be requested again
             self.update_congestion()
 
-    def _heard(self, word: str, said: ControlMessage) -> None:
-        if word == "received" and self._window.forget(said.count):
+    def _on_control(self, name: str, message: ControlMessage) -> None:
+        if name == "received" and self._window.acknowledge(message.count):
             self.update_congestion()
 
     def _acknowledge(self) -> None:
-        if self._receipt_timer is not None:
-            self._receipt_timer.cancel()
-            self._receipt_timer = None
-        if self._socket is not None and self._receipts.is_owed:
-            self._socket.put(control("received", count=self._receipts.settle()))
+        if self._ack_timer is not None:
+            self._ack_timer.cancel()
+            self._ack_timer = None
+        if self._socket is not None and self._received.is_owed:
+            self._socket.put(control("received", count=self._received.acknowledge()))
 
     def _deliver(self, frames: list[bytes]) -> None:
-        if not frames or (self.on_frames is not None and not self._frames and self.on_frames(frames)):
-            return
-        self._frames += frames
-        before = self._untaken
-        self._untaken += sum(map(len, frames))
-        self._arrival.set()
-        if before <= READ_AHEAD < self._untaken and self._socket is not None:
-            self._socket.transport.pause_reading()
+        if frames:
+            before = self._unread_bytes
+            super()._deliver(frames)
+            if before <= READ_AHEAD < self._unread_bytes and self._socket is not None:
+                self._socket.transport.pause_reading()
 
     # Writing
 
@@ -178,97 +168,88 @@ class WebSocketTransport(Transport):
         return self._window.size if self._socket is None else self._socket.unwritten
 
     def send(self, frame: bytes) -> None:
-        if self._broken is not None:
-            raise self._broken.with_traceback(None)
-        if self._greeting.is_asked and (self._greeting.terms is not None or not self._greeting.is_over):
-            self._window.put(frame)
-        elif not self._greeting.is_over:
-            frame = self._greeting.outgoing(frame)
+        if self._send_error is not None:
+            raise self._send_error.with_traceback(None)
+        if self._negotiation.is_asked and (self._negotiation.grant is not None or not self._negotiation.is_over):
+            self._window.append(frame)
+        elif not self._negotiation.is_over:
+            frame = self._negotiation.outgoing(frame)
         if self._socket is not None:
             self._socket.put(frame)
         if self._window.is_full or self._socket is None:
             self.update_congestion()
         if (
             self.is_congested
-            and (waiting := max(self.pending_bytes, self._window.size)) > self._max_queued * HARD_MARK_FACTOR
+            and (waiting := max(self.pending_bytes, self._window.size)) > self._max_queued * HARD_LIMIT_FACTOR
         ):
-            failure = OutputLimitExceeded(f"{waiting} bytes wait to be read; the bound is {self._max_queued}")
-            self._end(failure)
-            raise failure
-
-    async def drain(self) -> None:
-        while self.is_congested and self._broken is None:
-            self._room.clear()
-            await self._room.wait()
-        if self._broken is not None:
-            raise self._broken.with_traceback(None)
+            self._exceed_output(waiting)
 
     def update_congestion(self) -> None:
-        """Tell whoever sends whether to wait."""
+        """Let producers wait, or continue."""
         is_stuck = self._socket is not None and self._socket.paused
-        self.is_congested = self._broken is None and (is_stuck or self._window.is_full)
+        self.is_congested = self._send_error is None and (is_stuck or self._window.is_full)
         if not self.is_congested:
-            self._room.set()
+            self._capacity_freed.set()
 
-    # Life: one WebSocket after the other
+    # One WebSocket after the other
 
-    async def _live(self, socket: WebSocketConnection) -> None:
+    async def _run(self, socket: WebSocketConnection) -> None:
         failure: DuologueError | None = None
         try:
             while True:
                 await socket.wait_closed()
                 self._socket = None
-                ending = ending_of(socket)
-                if self._greeting.terms is None or not ending.is_broken:
+                ending = close_reason(socket)
+                if self._negotiation.grant is None or not ending.is_broken:
                     failure = ending.failure
                     break
-                socket = await self._come_back(ending)
+                socket = await self._reconnect(ending)
         except DuologueError as error:
             failure = error
         except Exception as error:
-            _log.exception("the connection cannot go on")
-            failure = ConnectionLost(f"the connection cannot go on: {error}")
+            _log.exception("the WebSocket failed unexpectedly")
+            failure = ConnectionLost(f"the WebSocket failed unexpectedly: {error}")
         self._end(failure)
 
-    async def _come_back(self, ending: CloseReason) -> WebSocketConnection:
-        """A new WebSocket that goes on where the old one ended.
+    async def _reconnect(self, ending: CloseReason) -> WebSocketConnection:
+        """Open a new WebSocket and resume the connection on it.
 
         Raises:
-            ResumeFailed: The server no longer has what we missed.
-            ConnectionLost: There is no way back, or it took too long.
+            ResumeFailed: The server no longer has what the client missed.
+            ConnectionLost: The server cannot be reached or rejects the client.
         """
-        assert self._greeting.terms is not None
+        assert self._negotiation.grant is not None
         reason: Exception | None = ending.failure
-        for pause in self._patience.pauses_within(self._greeting.terms.grace_seconds):
+        for pause in self._retry.pauses_within(self._negotiation.grant.grace_seconds):
             await asyncio.sleep(pause)
             try:
-                return await self._take_up(await self._dialer.dial())
+                return await self._resume(await self._connector.connect())
             except ConnectError as error:
-                if error.status in REFUSALS:
-                    raise ConnectionLost(f"the server would not take us back: {error}") from error
+                if error.status in PERMANENT_ERRORS:
+                    raise ConnectionLost(f"the server rejected the reconnecting client: {error}") from error
                 reason = error
             except (OSError, TimeoutError) as error:
                 reason = error
-        raise ConnectionLost(f"the connection broke and could not be taken up again in time: {reason}")
+        raise ConnectionLost(f"the connection broke and could not be resumed in time: {reason}")
 
-    async def _take_up(self, socket: WebSocketConnection) -> WebSocketConnection:
-        """Say who we are and what we have; `_taken_up` hears the answer, before anything that follows it."""
-        assert self._greeting.terms is not None
+    async def _resume(self, socket: WebSocketConnection) -> WebSocketConnection:
+        """Request to resume; `_on_resumed` processes the answer before anything that follows it."""
+        assert self._negotiation.grant is not None
         self._answer = asyncio.get_running_loop().create_future()
         closing = socket.connection_lost_waiter
         try:
-            received = self._receipts.count
-            socket.put(control("resume", connectionId=self._greeting.terms.connection_id, received=received))
-            socket.owner = self
+            received = self._received.count
+            socket.put(control("resume", connectionId=self._negotiation.grant.connection_id, received=received))
+            socket.listener = self
             socket.deliver()
             async with asyncio.timeout(OPEN_SECONDS):
                 await asyncio.wait([self._answer, closing], return_when=asyncio.FIRST_COMPLETED)
             if self._answer.done():
                 self._answer.result()
                 return socket
-            ending = ending_of(socket)
+            ending = close_reason(socket)
             if not ending.is_broken:
-                raise ending.failure or ConnectionLost("the server ended the connection instead of taking it up again")
+                raise ending.failure or ConnectionLost("the server closed the connection instead of resuming it")
             raise OSError(str(ending.failure))
         except BaseException:
             socket.transport.abort()
@@ -278,29 +259,29 @@ class WebSocketTransport(Transport):
             self._answer = None
 
     def _on_resumed(self, socket: WebSocketConnection, frames: list[bytes]) -> list[bytes]:
-        """The first words on a new WebSocket; returns what came behind them."""
+        """Process the answer to the request to resume; return the frames after it."""
         assert self._answer is not None
         if self._answer.done():
             return []
-        word, said = read_control(frames[0]) or ("", ControlMessage())
-        if word == "resumed" and self._window.forget(said.received):
+        name, message = read_control(frames[0]) or ("", ControlMessage())
+        if name == "resumed" and self._window.acknowledge(message.received):
             self._begin(socket)
             self.reconnects += 1
-            self._receipts.settle()
-            for frame in self._window.after(said.received):
+            self._received.acknowledge()
+            for frame in self._window.after(message.received):
                 socket.put(frame)
             self._answer.set_result(None)
             return frames[1:]
-        reason = said.reason if word == "lost" else "the server answered in a way that makes no sense"
-        self._answer.set_exception(ResumeFailed(told_to_load(reason)))
+        reason = message.reason if name == "lost" else "the server sent no valid answer"
+        self._answer.set_exception(history_lost(reason))
         return []
 
     def _begin(self, socket: WebSocketConnection) -> None:
         self._socket = socket
-        if self._untaken > READ_AHEAD:
+        if self._unread_bytes > READ_AHEAD:
             socket.transport.pause_reading()
-        if socket.owner is None:
-            socket.owner = self
+        if socket.listener is None:
+            socket.listener = self
             socket.deliver()
         self.update_congestion()
 
@@ -309,28 +290,28 @@ class WebSocketTransport(Transport):
     def _end(self, failure: DuologueError | None) -> None:
         if self._is_ended:
             return
-        self._is_ended = True
-        self._failure = failure
-        self._broken = failure if isinstance(failure, ConnectionLost) else ConnectionLost("the connection is closed")
-        if self._receipt_timer is not None:
-            self._receipt_timer.cancel()
+        super()._end(failure)
+        self._send_error = (
+            failure if isinstance(failure, ConnectionLost) else ConnectionLost("the connection is closed")
+        )
+        if self._ack_timer is not None:
+            self._ack_timer.cancel()
         if self._socket is not None and failure is not None:
             self._socket.transport.abort()
-        self._arrival.set()
         self.update_congestion()
 
     async def aclose(self) -> None:
         socket = self._socket
         self._end(None)
-        self._broken = ConnectionLost("this transport is closed")
-        if self._life is None:
+        self._send_error = ConnectionLost("this transport is closed")
+        if self._task is None:
             return
-        life, self._life = self._life, None
+        task, self._task = self._task, None
         try:
             if socket is not None:
-                socket.transport.resume_reading()  # or the goodbye of the other end is never seen
+                socket.transport.resume_reading()  # or the close frame of the server is never read
                 await socket.close()
         finally:
-            life.cancel()
-            await asyncio.gather(life, return_exceptions=True)
-            self._dialer.cookies.clear()
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+            self._connector.cookies.clear()

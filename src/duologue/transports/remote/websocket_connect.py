@@ -1,4 +1,4 @@
-"""Opening a WebSocket: certificates, proxies, cookies, and clear words when it fails."""
+"""Open a WebSocket: certificates, proxies, cookies, and clear errors."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus, WebSocketException
 
 from duologue.errors import ConnectError
+from duologue.transports.buffered import LINGER_SECONDS
 from duologue.transports.remote.cookies import BoundedCookieJar
 from duologue.transports.remote.url import RemoteEndpoint
 from duologue.transports.remote.websocket_connection import WebSocketConnection
-from duologue.transports.stdio.line_stream import LINGER_SECONDS
 
 __all__ = ["OPEN_SECONDS", "WebSocketConnector"]
 
 OPEN_SECONDS = 10.0
-"""For a server to take a connection, or to take one up again."""
+"""For a server to accept a connection, or to resume one."""
 
 
 class WebSocketConnector:
-    """Opens one WebSocket after the other to the same place; cookies set by one are sent with the next.
+    """Open WebSockets to one server; cookies set by one are sent with the next.
 
     Args:
-        address: Where, and how we show who we are.
+        address: URL, headers and certificates of the server.
         max_message_bytes: Longest message that is received.
-        write_ahead: Bytes that may wait to be written before there is no more room.
-        output_stall: Seconds without any progress of waiting output after which a connection ends.
-        ping_seconds: Between two signs of life.
+        write_ahead: Bytes that may wait to be written before the connection is congested.
+        output_stall: Seconds after which a connection ends whose waiting output makes no progress.
+        ping_seconds: Between two pings.
     """
 
     def __init__(
@@ -48,19 +48,19 @@ class WebSocketConnector:
         self._ping_seconds = ping_seconds
         self._tls: ssl.SSLContext | None = None
 
-    async def dial(self) -> WebSocketConnection:
-        """A new WebSocket.
+    async def connect(self) -> WebSocketConnection:
+        """Open a new WebSocket.
 
         Raises:
-            ConnectError: Nobody answers there, or refuses us.
+            ConnectError: No server answers at this URL, or it rejects the client.
         """
         address = self._address
         cookies = self.cookies.header_for(address.url)
         if address.is_secure and self._tls is None:
-            self._tls = address.tls()  # reading the certificates takes a while
+            self._tls = address.tls()  # slow: reads the certificates
         options: dict[str, Any] = {} if self._tls is None else {"ssl": self._tls}
         try:
-            inbox = await _Dial(
+            connection = await _Connect(
                 address.socket_url,
                 additional_headers={**address.headers, **({} if cookies is None else {"Cookie": cookies})},
                 compression=None,
@@ -73,17 +73,22 @@ class WebSocketConnector:
                 create_connection=WebSocketConnection,
                 **options,
             )
-        except (OSError, WebSocketException, ValueError, ImportError) as error:  # a proxy may need more than is there
+        except (
+            OSError,
+            WebSocketException,
+            ValueError,
+            ImportError,
+        ) as error:  # a proxy may need a package that is not installed
             raise _unreachable(address.socket_url, error) from error
-        assert isinstance(inbox, WebSocketConnection)
-        inbox.stall_seconds = self._output_stall
-        if inbox.response is not None:
-            self.cookies.keep(address.url, inbox.response.headers.get_all("Set-Cookie"))
-        return inbox
+        assert isinstance(connection, WebSocketConnection)
+        connection.stall_seconds = self._output_stall
+        if connection.response is not None:
+            self.cookies.store(address.url, connection.response.headers.get_all("Set-Cookie"))
+        return connection
 
 
-class _Dial(connect):
-    """Follows nobody anywhere else: a redirect would take the headers along."""
+class _Connect(connect):
+    """Follow no redirect: it would send the headers to another server."""
 
     def process_redirect(self, exc: Exception) -> Exception | str:
         return exc

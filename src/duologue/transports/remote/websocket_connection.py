@@ -1,6 +1,6 @@
-"""One WebSocket as a transport needs it: whole text messages the moment they arrive, and writing that never waits.
+"""One WebSocket as a transport needs it: text messages the moment they arrive, and writing that never waits.
 
-The library's own `recv()` and `send()` wait, message by message; a transport must do neither.
+The library's own `recv()` and `send()` wait for each message; a transport must not.
 """
 
 from __future__ import annotations
@@ -14,39 +14,39 @@ from websockets.frames import BINARY, CONT, TEXT, CloseCode, Frame
 from websockets.protocol import OPEN, Event
 
 from duologue.errors import ConnectionLost, DuologueError, MessageTooLarge, OutputLimitExceeded, ResumeFailed
+from duologue.transports.resume.protocol import HISTORY_LOST, REPLACED
 
-__all__ = ["CloseReason", "ConnectionListener", "WebSocketConnection", "ending_of", "told_to_load"]
+__all__ = ["CloseReason", "ConnectionListener", "WebSocketConnection", "close_reason", "history_lost"]
 
-TAKEN_OVER = 4409
-GONE = 4410
-"""How a server closes a connection that somebody else has taken up, and one it does not know (any more)."""
+TEMPORARY = {CloseCode.GOING_AWAY, CloseCode.SERVICE_RESTART, CloseCode.TRY_AGAIN_LATER}
+"""Sent by a server that can be reached again."""
 
-COMES_BACK = {CloseCode.GOING_AWAY, CloseCode.SERVICE_RESTART, CloseCode.TRY_AGAIN_LATER}
-THEIR_FAULT = {CloseCode.PROTOCOL_ERROR, CloseCode.INVALID_DATA, CloseCode.MESSAGE_TOO_BIG}
-"""Our words for what they did wrong; they would do it again."""
+SERVER_FAULT = {CloseCode.PROTOCOL_ERROR, CloseCode.INVALID_DATA, CloseCode.MESSAGE_TOO_BIG}
+"""Sent by this client because of a fault of the server, which would repeat it."""
 
 
 class ConnectionListener(Protocol):
-    """Who is told what happens on a WebSocket."""
+    """Receive the events of a WebSocket."""
 
-    def on_messages(self, inbox: WebSocketConnection, frames: list[bytes]) -> None:
-        """These messages came."""
+    def on_messages(self, connection: WebSocketConnection, frames: list[bytes]) -> None:
+        """Process messages that arrived."""
 
     def update_congestion(self) -> None:
-        """There is more or less room for writing than before."""
+        """Check again whether the connection is congested."""
 
 
 class WebSocketConnection(ClientConnection):
-    """A WebSocket with somebody to tell.
+    """A WebSocket that calls a listener.
 
     Attributes:
-        owner: Who is told; what arrives before there is one waits.
-        has_stalled: It was given up because the other end read nothing for too long.
+        listener: Receives the events; messages that arrive before it is set wait.
+        has_stalled: The connection was aborted because the server read nothing for too long.
+        stall_seconds: After how long without progress that happens; `None` disables it.
     """
 
     def __init__(self, protocol: ClientProtocol, **options: object) -> None:
-        super().__init__(protocol, **options)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType] # the library's own, handed through
-        self.owner: ConnectionListener | None = None
+        super().__init__(protocol, **options)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType] # the library's own options
+        self.listener: ConnectionListener | None = None
         self.has_stalled = False
         self.stall_seconds: float | None = None
         self._messages: list[bytes] = []
@@ -61,10 +61,10 @@ class WebSocketConnection(ClientConnection):
         self.deliver()
 
     def deliver(self) -> None:
-        """Hand over what has arrived."""
-        if self._messages and self.owner is not None:
+        """Pass what has arrived to the listener."""
+        if self._messages and self.listener is not None:
             messages, self._messages = self._messages, []
-            self.owner.on_messages(self, messages)
+            self.listener.on_messages(self, messages)
 
     def process_event(self, event: Event) -> None:
         if not isinstance(event, Frame) or event.opcode not in (TEXT, BINARY, CONT):
@@ -73,7 +73,7 @@ class WebSocketConnection(ClientConnection):
             self._message(bytes(event.data))
         elif event.opcode is TEXT:
             self._fragments = bytearray(event.data)
-        elif event.opcode is CONT and self._fragments is not None:  # else a fragment of a binary message
+        elif event.opcode is CONT and self._fragments is not None:  # otherwise a fragment of a binary message
             self._fragments += event.data
             if event.fin:
                 message, self._fragments = bytes(self._fragments), None
@@ -94,11 +94,11 @@ class WebSocketConnection(ClientConnection):
 
     @property
     def unwritten(self) -> int:
-        """Bytes that wait to be taken by the network."""
+        """Bytes that wait to be sent."""
         return self.transport.get_write_buffer_size()
 
     def put(self, frame: bytes) -> None:
-        """Write one text message; a closed connection takes it in silence, as the network would."""
+        """Write one text message; on a closed connection this does nothing."""
         if self.protocol.state is OPEN:
             self.protocol.send_text(frame)
             self._written += len(frame)
@@ -108,8 +108,8 @@ class WebSocketConnection(ClientConnection):
         super().pause_writing()
         if self.stall_seconds is not None:
             self._stall_check = self.loop.call_later(self.stall_seconds, self._check_stall, self._progress())
-        if self.owner is not None:
-            self.owner.update_congestion()
+        if self.listener is not None:
+            self.listener.update_congestion()
 
     def resume_writing(self) -> None:
         super().resume_writing()
@@ -122,8 +122,8 @@ class WebSocketConnection(ClientConnection):
     def _unpause(self) -> None:
         if self._stall_check is not None:
             self._stall_check.cancel()
-        if self.owner is not None:
-            self.owner.update_congestion()
+        if self.listener is not None:
+            self.listener.update_congestion()
 
     def _progress(self) -> int:
         return self._written - self.unwritten
@@ -142,36 +142,36 @@ class CloseReason(NamedTuple):
     """How a WebSocket ended.
 
     Attributes:
-        failure: What went wrong; None after a proper end.
-        is_broken: Nobody meant it to end, so it makes sense to come back.
+        failure: What went wrong; `None` after a proper end.
+        is_broken: It ended by accident, so it makes sense to reconnect.
     """
 
     failure: DuologueError | None
     is_broken: bool = False
 
 
-def ending_of(inbox: WebSocketConnection) -> CloseReason:
-    """What the end of this WebSocket means."""
-    if inbox.has_stalled:
-        return CloseReason(OutputLimitExceeded(f"nothing was read for {inbox.stall_seconds:g} s"))
-    theirs, ours = inbox.protocol.close_rcvd, inbox.protocol.close_sent
+def close_reason(connection: WebSocketConnection) -> CloseReason:
+    """Return why a closed WebSocket ended."""
+    if connection.has_stalled:
+        return CloseReason(OutputLimitExceeded(f"the server read nothing for {connection.stall_seconds:g} s"))
+    theirs, ours = connection.protocol.close_rcvd, connection.protocol.close_sent
     if theirs is None:
-        if ours is not None and ours.code in THEIR_FAULT:
+        if ours is not None and ours.code in SERVER_FAULT:
             kind = MessageTooLarge if ours.code == CloseCode.MESSAGE_TOO_BIG else ConnectionLost
-            return CloseReason(kind(f"the other end broke the rules of WebSocket: {ours.reason}"))
+            return CloseReason(kind(f"the server violated the WebSocket protocol: {ours.reason}"))
         return CloseReason(ConnectionLost("the connection broke"), is_broken=True)
-    if theirs.code in COMES_BACK:
-        return CloseReason(ConnectionLost(f"the server is leaving: {theirs}"), is_broken=True)
-    if theirs.code == GONE:
-        return CloseReason(ResumeFailed(told_to_load(theirs.reason)))
-    if theirs.code == TAKEN_OVER:
-        return CloseReason(ConnectionLost("the connection was taken up from somewhere else"))
+    if theirs.code in TEMPORARY:
+        return CloseReason(ConnectionLost(f"the server is shutting down: {theirs}"), is_broken=True)
+    if theirs.code == HISTORY_LOST:
+        return CloseReason(history_lost(theirs.reason))
+    if theirs.code == REPLACED:
+        return CloseReason(ConnectionLost("another client resumed this connection"))
     if theirs.code in (CloseCode.NORMAL_CLOSURE, CloseCode.NO_STATUS_RCVD):
         return CloseReason(None)
     return CloseReason(ConnectionLost(f"the server closed the connection: {theirs}"))
 
 
-def told_to_load(reason: str) -> str:
-    """What to say when there is no way back."""
-    told = f"what was missed while the connection was broken is lost: {reason or 'no reason given'}"
-    return told if "load the session" in reason else f"{told}; load the session"
+def history_lost(reason: str) -> ResumeFailed:
+    """Return the error for a connection that cannot be resumed."""
+    text = f"what was missed while the connection was broken is lost: {reason or 'no reason given'}"
+    return ResumeFailed(text if "load the session" in reason else f"{text}; load the session")

@@ -1,5 +1,5 @@
-"""Agents behind a web server: one endpoint for WebSocket and for streamable HTTP, closed to everybody without a token.
+"""Serve agents over the network: one endpoint for WebSocket and streamable HTTP, for callers with a token.
 
-It moves frames between a network that breaks and an agent that should not notice. It knows of the protocol what it
-must to route a message (`initialize`, ids, `sessionId`) and no more. It needs the extra `remote`.
+It moves frames between a network that breaks and an agent that does not notice. Of the protocol it knows only what it
+needs to route a message (`initialize`, ids, `sessionId`). It needs the extra `remote`.
 """

@@ -1,4 +1,4 @@
-"""The web application: one endpoint that carries agents, and two pages for those who look after it."""
+"""The ASGI application: one endpoint for agents, and two pages for operators."""
 
 from __future__ import annotations
 
@@ -27,49 +27,49 @@ PATH = "/acp"
 
 
 class ServerApp:
-    """An ASGI application: `/acp` for clients, `/health` for everybody, `/metrics` for those with a token.
+    """An ASGI application: `/acp` for clients, `/health` without a token, `/metrics` with one.
 
     Args:
-        servable_for: The agent for a caller.
-        doors: Who may come in.
-        limits: What they may take.
+        servable_for: Returns the agent for a caller.
+        access: Authenticates each request.
+        limits: The limits of the server.
         on_close: Called when the server has ended, after the last agent.
     """
 
     def __init__(
         self,
         servable_for: ServableFor,
-        doors: AccessControl,
+        access: AccessControl,
         limits: Limits,
         on_close: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         self._on_close = on_close
         self._servable_for = servable_for
-        self._doors = doors
+        self._access = access
         self.limits = limits
         self._connections: ConnectionRegistry | None = None
 
     @property
     def connections(self) -> ConnectionRegistry:
-        """All that are open; made when an event loop runs."""
+        """The open connections; created on first use, inside the event loop."""
         if self._connections is None:
             self._connections = ConnectionRegistry(self._servable_for, self.limits)
         return self._connections
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
-            await self._live(receive, send)
+            await self._lifespan(receive, send)
             return
-        visit = AccessLogEntry(scope.get("method", "GET"), scope["path"][:200], self._doors.address(scope))
+        entry = AccessLogEntry(scope.get("method", "GET"), scope["path"][:200], self._access.address(scope))
         try:
-            await self._answer(scope, receive, send, visit)
-        except RequestRejected as refusal:
-            self.connections.numbers.refused[refusal.status] += 1
-            await refuse(scope, receive, visit.watch(send), refusal)
+            await self._answer(scope, receive, send, entry)
+        except RequestRejected as rejection:
+            self.connections.metrics.refused[rejection.status] += 1
+            await _reject(scope, receive, entry.watch(send), rejection)
         finally:
-            visit.log()
+            entry.log()
 
-    async def _live(self, receive: Receive, send: Send) -> None:
+    async def _lifespan(self, receive: Receive, send: Send) -> None:
         while (await receive())["type"] != "lifespan.shutdown":
             await send({"type": "lifespan.startup.complete"})
         await self.connections.aclose()
@@ -77,27 +77,27 @@ class ServerApp:
             await self._on_close()
         await send({"type": "lifespan.shutdown.complete"})
 
-    async def _answer(self, scope: Scope, receive: Receive, straight: Send, visit: AccessLogEntry) -> None:
+    async def _answer(self, scope: Scope, receive: Receive, raw_send: Send, entry: AccessLogEntry) -> None:
         path = _path(scope)
-        send = visit.watch(straight)
+        send = entry.watch(raw_send)
         if path == "/health" and scope["type"] == "http":
-            self._doors.check_host_and_origin(scope)
+            self._access.check_host_and_origin(scope)
             await self._health(scope, receive, send)
             return
-        visitor = await self._doors.authenticate(scope)
-        visit.caller = visitor.caller
+        caller = await self._access.authenticate(scope)
+        entry.caller = caller.name
         if path == PATH and scope["type"] == "websocket":
-            visit.status = 101
-            # Nobody watches each message of a socket: there are many.
-            await self._websocket(visitor, receive, straight, scope)
+            entry.status = 101
+            # The messages of a socket are not logged: there are many.
+            await self._websocket(caller, receive, raw_send, scope)
         elif path == "/metrics" and scope["type"] == "http":
             _allow(scope, "GET")
-            text = self.connections.numbers.page(self.connections.gauges)
+            text = self.connections.metrics.page(self.connections.gauges)
             await PlainTextResponse(text, media_type="text/plain; version=0.0.4")(scope, receive, send)
         elif path == PATH:
-            await HttpRequestHandler(self.connections, visitor.caller, scope).answer(receive, send)
+            await HttpRequestHandler(self.connections, caller.name, scope).answer(receive, send)
         else:
-            raise RequestRejected(404, "there is nothing here; agents are at /acp")
+            raise RequestRejected(404, "not found; the endpoint for agents is /acp")
 
     async def _health(self, scope: Scope, receive: Receive, send: Send) -> None:
         _allow(scope, "GET")
@@ -106,48 +106,47 @@ class ServerApp:
             scope, receive, send
         )
 
-    async def _websocket(self, visitor: Caller, receive: Receive, send: Send, scope: Scope) -> None:
+    async def _websocket(self, caller: Caller, receive: Receive, send: Send, scope: Scope) -> None:
         if self.connections.is_draining:
-            raise RequestRejected(503, "the server is being stopped", {"Retry-After": "5"})
+            raise RequestRejected(503, "the server is shutting down", {"Retry-After": "5"})
         id = new_id()
         if (await receive())["type"] != "websocket.connect":
             return
         headers = [(b"acp-connection-id", id.encode())]
-        await send({"type": "websocket.accept", "subprotocol": visitor.subprotocol, "headers": headers})
-        carrier = WebSocketHandler(receive, send, self.connections, visitor.caller, abort_of(scope), write_of(scope))
-        await carrier.run(id)
+        await send({"type": "websocket.accept", "subprotocol": caller.subprotocol, "headers": headers})
+        handler = WebSocketHandler(receive, send, self.connections, caller.name, abort_of(scope), write_of(scope))
+        await handler.run(id)
 
 
 def _path(scope: Scope) -> str:
-    """Where in this application, wherever that is mounted itself."""
+    """Return the path relative to where this application is mounted."""
     path: str = scope["path"]
     return path.removeprefix(scope.get("root_path", ""))
 
 
 def _allow(scope: Scope, *methods: str) -> None:
     if scope["method"] not in methods:
-        raise RequestRejected(405, f"only {', '.join(methods)}", {"Allow": ", ".join(methods)})
+        raise RequestRejected(405, f"use {', '.join(methods)}", {"Allow": ", ".join(methods)})
 
 
-async def refuse(scope: Scope, receive: Receive, send: Send, refusal: RequestRejected) -> None:
-    """Say no, and why."""
-    if refusal.body is None:
-        response: Response = PlainTextResponse(f"{refusal.reason}\n", refusal.status, refusal.headers)
+async def _reject(scope: Scope, receive: Receive, send: Send, rejection: RequestRejected) -> None:
+    if rejection.body is None:
+        response: Response = PlainTextResponse(f"{rejection.reason}\n", rejection.status, rejection.headers)
     else:
-        response = Response(refusal.body, refusal.status, refusal.headers, "application/json")
+        response = Response(rejection.body, rejection.status, rejection.headers, "application/json")
     if scope["type"] == "websocket":
         socket = WebSocket(scope, receive, send)
         await socket.receive()
         await socket.send_denial_response(response)
         return
-    # What is left of the request is not read: the client may not use this connection again.
+    # The rest of the request is not read: the client must not reuse this connection.
     response.headers["Connection"] = "close"
     await response(scope, receive, send)
 
 
 @dataclass
 class AccessLogEntry:
-    """One line of the access log. Addresses are logged without what follows the path, tokens not at all."""
+    """One line of the access log. URLs are logged without their query, tokens not at all."""
 
     method: str
     path: str
@@ -157,7 +156,7 @@ class AccessLogEntry:
     began: float = field(default_factory=time.monotonic)
 
     def watch(self, send: Send) -> Send:
-        """The same way out, with an eye on the status."""
+        """Wrap `send` to record the status."""
 
         async def watched(message: Message) -> None:
             kind = message["type"]
@@ -168,7 +167,7 @@ class AccessLogEntry:
         return watched
 
     def log(self) -> None:
-        """Write it, as JSON."""
+        """Write the entry as JSON."""
         if not _access.isEnabledFor(logging.INFO):
             return
         line = {

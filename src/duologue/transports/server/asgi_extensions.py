@@ -1,4 +1,4 @@
-"""What our own web server can do beyond ASGI: cut a client off, and write many messages at once."""
+"""What the built-in web server can do beyond ASGI: drop a connection, and write many messages at once."""
 
 from __future__ import annotations
 
@@ -10,26 +10,22 @@ from starlette.types import Scope
 __all__ = ["ABORT", "WRITE", "Write", "abort_of", "write_of"]
 
 ABORT = "duologue.abort"
-"""Where our own web server puts, in the state of a request, how to cut its client off."""
+"""The key in the state of a request for a function that drops its TCP connection."""
 
 WRITE = "duologue.write"
-"""Where it puts, in the state of a WebSocket, how to write many texts at once."""
+"""The key in the state of a WebSocket for a function that writes many texts at once."""
 
 Write: TypeAlias = Callable[[list[bytes]], Awaitable[None]]
 
 
 def write_of(scope: Scope) -> Write | None:
-    """How to write many texts at once, if this web server can."""
+    """Return the function that writes many texts at once, if the web server has one."""
     state: dict[str, Any] = scope.get("state") or {}
     return state.get(WRITE)
 
 
 def abort_of(scope: Scope) -> Callable[[], object]:
-    """How to cut off who sent this request; other web servers have their own ideas, and are left to them."""
+    """Return the function that drops the TCP connection; under other web servers it does nothing."""
     state: dict[str, Any] = scope.get("state") or {}
-    abort: Callable[[], object] = state.get(ABORT, _leave)
+    abort: Callable[[], object] = state.get(ABORT, lambda: None)
     return abort
-
-
-def _leave() -> None:
-    """Nothing more can be done."""

@@ -1,4 +1,4 @@
-"""Who may come in: the right name of the server, no foreign web page, and a token. Asked before anything is read.
+"""Check each request before its body is read: the `Host`, the `Origin`, and a token.
 
 A web page in the user's own browser reaches every server on this machine, so an address proves nothing. What a page
 cannot do is to leave out or choose its `Origin`, to choose `Host`, or to know the token.
@@ -17,28 +17,28 @@ from duologue.transports.server.tokens import Authenticate, TokenVerifier, TooMa
 __all__ = ["ANONYMOUS", "AccessControl", "Caller", "RequestRejected"]
 
 SUBPROTOCOLS = ("acp", "acp.v1", "acp.v2")
-"""What clients call the protocol on a WebSocket; the version is agreed in `initialize`."""
+"""Names of the protocol on a WebSocket; the version is negotiated in `initialize`."""
 
 TOKEN_SUBPROTOCOLS = ("duologue.token.", "bearer.", "openab.bearer.", "hydra-acp-token.")
-"""How browsers, which can set no headers, bring their token along with a WebSocket: ours, and those of others."""
+"""Prefixes with which browsers, which cannot set headers, send a token for a WebSocket: ours and those of others."""
 
 LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]")
 MAX_TOKEN_CHARS = 4096
 ANONYMOUS = "anybody"
-"""The caller, where no token is asked for."""
+"""The caller of every request, where no token is required."""
 
 
 @dataclass(frozen=True)
 class Caller:
-    """Somebody at the door: where from, and who, once that is known."""
+    """An authenticated caller: its address, its name, and the subprotocol to select."""
 
     address: str
-    caller: str
+    name: str
     subprotocol: str | None = None
 
 
 class RequestRejected(Exception):
-    """Not let in; the status and the reason to answer with, and a JSON-RPC error for those who expect one."""
+    """A rejected request: the HTTP status and reason, and a JSON-RPC error as body for clients of the protocol."""
 
     def __init__(
         self, status: int, reason: str, headers: dict[str, str] | None = None, *, body: bytes | None = None
@@ -51,14 +51,15 @@ class RequestRejected(Exception):
 
 
 class AccessControl:
-    """Checks each request.
+    """Authenticate each request.
 
     Args:
-        authenticate: Whose token it is; `None` lets everybody in who passes the other checks.
-        hosts: Names of this server beside those of loopback, with a port if it is not the server's own.
-        origins: Web pages that may connect, beside those of the server itself.
-        trusted_proxies: Addresses whose `X-Forwarded-For` is believed.
-        is_behind_tls: A proxy speaks TLS for us, so our own pages are at `https:`.
+        authenticate: Returns the caller that a token belongs to; `None` requires no token.
+        limits: The limits of headers and of failed attempts.
+        hosts: Names of this server in addition to loopback, with a port if it is not the server's own.
+        origins: Web pages that may connect, in addition to those of the server itself.
+        trusted_proxies: Addresses whose `X-Forwarded-For` is trusted.
+        is_behind_tls: A proxy terminates TLS, so the server's own pages are at `https:`.
     """
 
     def __init__(
@@ -79,10 +80,10 @@ class AccessControl:
         self._header_bytes = limits.header_bytes
 
     async def authenticate(self, scope: Scope) -> Caller:
-        """Let somebody in.
+        """Return the caller of a request.
 
         Raises:
-            Refusal: Not this one.
+            RequestRejected: The host or origin is foreign, or the token is missing or wrong.
         """
         headers = Headers(scope)
         self.check_host_and_origin(scope, headers)
@@ -92,30 +93,30 @@ class AccessControl:
         token = _token(scope, headers)
         try:
             caller = None if token is None else await self._tokens.caller_of(token, address)
-        except TooManyFailedAttempts as refusal:
-            raise RequestRejected(429, str(refusal), {"Retry-After": str(refusal.seconds)}) from None
+        except TooManyFailedAttempts as error:
+            raise RequestRejected(429, str(error), {"Retry-After": str(error.seconds)}) from None
         if caller is None:
-            raise RequestRejected(401, "a valid token is needed", {"WWW-Authenticate": "Bearer"})
+            raise RequestRejected(401, "a valid token is required", {"WWW-Authenticate": "Bearer"})
         return Caller(address, caller, _subprotocol(scope))
 
     def check_host_and_origin(self, scope: Scope, headers: Headers | None = None) -> None:
-        """Refuse foreign names and foreign pages.
+        """Reject requests for another host, and requests of foreign web pages.
 
         Raises:
-            Refusal: It is one.
+            RequestRejected: The request is one of these.
         """
         headers = headers or Headers(scope)
         if headers.size > self._header_bytes:
             raise RequestRejected(431, f"the headers have {headers.size} bytes; at most {self._header_bytes} are read")
         hosts = headers.all(b"host")
-        if len(hosts) != 1 or not self._is_ours(hosts[0], scope):
-            raise RequestRejected(403, "this is not the server you are looking for")
+        if len(hosts) != 1 or not self._is_own_host(hosts[0], scope):
+            raise RequestRejected(403, "the Host header does not name this server")
         origins = headers.all(b"origin")
-        if len(origins) > 1 or (origins and not self._is_welcome(origins[0], hosts[0], scope)):
-            raise RequestRejected(403, "web pages from elsewhere may not connect")
+        if len(origins) > 1 or (origins and not self._is_allowed_origin(origins[0], hosts[0], scope)):
+            raise RequestRejected(403, "web pages of other origins may not connect")
 
     def address(self, scope: Scope, headers: Headers | None = None) -> str:
-        """Where a request comes from; the word of a proxy counts only if it is trusted."""
+        """Return the address of the client; `X-Forwarded-For` counts only from a trusted proxy."""
         client = scope.get("client")
         address: str = client[0] if client else "unknown"
         if address in self._trusted:
@@ -123,7 +124,7 @@ class AccessControl:
             address = forwarded.rpartition(",")[2].strip() or address
         return address
 
-    def _is_ours(self, host: str, scope: Scope) -> bool:
+    def _is_own_host(self, host: str, scope: Scope) -> bool:
         host = host.lower()
         if host in self._hosts:
             return True
@@ -131,14 +132,14 @@ class AccessControl:
         name, _, port = host.rpartition(":")
         return own_port is not None and port == str(own_port) and name in self._hosts
 
-    def _is_welcome(self, origin: str, host: str, scope: Scope) -> bool:
+    def _is_allowed_origin(self, origin: str, host: str, scope: Scope) -> bool:
         is_tls = self._is_behind_tls or scope["scheme"] in ("https", "wss")
         own = f"{'https' if is_tls else 'http'}://{host}"
         return origin.lower() == own.lower() or origin.lower() in self._origins
 
 
 class Headers:
-    """The headers of a request, all of them."""
+    """The headers of a request."""
 
     def __init__(self, scope: Scope) -> None:
         self._headers: list[tuple[bytes, bytes]] = scope["headers"]
@@ -146,16 +147,16 @@ class Headers:
 
     @property
     def size(self) -> int:
-        """Bytes of the request before its body, as they were sent, but for a few."""
+        """The approximate number of bytes before the body of the request."""
         return self._target + sum(len(name) + len(value) + 4 for name, value in self._headers)
 
     def all(self, name: bytes) -> list[str]:
-        """Each value of a header that may be there more than once."""
+        """Return all values of a header."""
         return [value.decode("latin-1") for given, value in self._headers if given.lower() == name]
 
 
 def _token(scope: Scope, headers: Headers) -> str | None:
-    """The token of a request, wherever it may be; never in the address, which gets into logs and histories."""
+    """Return the token of a request; the URL is not searched, because URLs end up in logs and histories."""
     given = headers.all(b"authorization")
     if scope["type"] == "websocket" and not given:
         tokens = [token for name in _offered(scope) if (token := _token_in(name)) is not None]
@@ -176,6 +177,6 @@ def _token_in(subprotocol: str) -> str | None:
 
 
 def _subprotocol(scope: Scope) -> str | None:
-    """The one to select: a browser ends a connection whose server selects none of those that it offered."""
+    """Return the subprotocol to select: a browser closes a connection whose server selects none of the offered."""
     known = [name for name in _offered(scope) if name in SUBPROTOCOLS or _token_in(name) is not None]
     return min(known, key=lambda name: name not in SUBPROTOCOLS, default=None)

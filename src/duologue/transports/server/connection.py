@@ -1,4 +1,4 @@
-"""One remote connection as its agent sees it: a transport like any other, whatever becomes of the network below it."""
+"""One remote connection as its agent uses it: an ordinary transport, whatever happens to the network."""
 
 from __future__ import annotations
 
@@ -11,196 +11,174 @@ from duologue.errors import ConnectionLost, InternalError, InvalidRequest, Outpu
 from duologue.jsonrpc.codec import MAX_METHOD_CHARS, is_legal_id, serialize_error
 from duologue.jsonrpc.envelope import Envelope, PendingRequests, read_envelope
 from duologue.jsonrpc.messages import Id
-from duologue.transports.base import Transport
+from duologue.transports.buffered import BufferedTransport, Wakeup
+from duologue.transports.resume.protocol import VERSION, ResumeGrant
 from duologue.transports.server.limits import Limits
 from duologue.transports.server.metrics import Metrics
-from duologue.transports.server.wakeup import Wakeup
 
 __all__ = ["ServerConnection"]
 
 
-class ServerConnection(Transport):
-    """What all remote connections share: arrival, counting, and the end.
+class ServerConnection(BufferedTransport):
+    """What all remote connections share: receiving, counting and ending.
 
     Args:
-        id: How the client names it; nobody can guess it.
-        caller: Who opened it, and who alone may use it.
-        limits: Its bounds.
-        numbers: What is counted.
+        id: How the client names it; it cannot be guessed.
+        caller: The caller that opened it; no other may use it.
+        limits: Its limits.
+        metrics: Counts its messages.
+
+    Attributes:
+        is_over: Nothing more arrives from the client.
+        is_gone: Nothing more reaches the client.
+        is_finished: The agent has ended and sends nothing more.
+        is_initialized: The agent has answered `initialize`.
+        is_resumable: The client can resume it after a broken connection.
+        takes_requests: The client may still send new requests.
+        close_code: The code that closes its WebSocket.
+        running: The client's requests that the agent has not answered.
+        on_answered: Called after each response of the agent, if set.
     """
 
     kind = "remote"
 
-    def __init__(self, id: str, caller: str, limits: Limits, numbers: Metrics) -> None:
+    def __init__(self, id: str, caller: str, limits: Limits, metrics: Metrics) -> None:
+        super().__init__(limits.queued_bytes)
         self.id = id
         self.caller = caller
         self.limits = limits
-        self.is_over = False
-        """Nothing arrives from the client any more."""
+        self.metrics = metrics
         self.is_gone = False
-        """Nothing reaches the client any more."""
         self.is_finished = False
-        """The agent is done, and says nothing any more."""
-        self.close_code = 1000
-        """How the end is told on a WebSocket."""
-        self.takes_requests = True
-        """Whether the client may still ask for something new."""
+        self.is_initialized = False
         self.is_resumable = False
-        """The client knows how to come back."""
+        self.takes_requests = True
+        self.close_code = 1000
         self.running: PendingRequests[Envelope] = PendingRequests()
-        """The client's requests that the agent works on."""
+        self.on_answered: Callable[[], None] | None = None
         self._loop = asyncio.get_running_loop()
         self.last_active = self._loop.time()
-        self.numbers = numbers
+        self._send_error = None
         self._first_id: Id | None = None
-        self.is_introduced = False
-        self._failure: ConnectionLost | None = None
-        self._arrived: list[bytes] = []
-        self._arrived_bytes = 0
-        self._arrival = Wakeup()
-        self._taken = Wakeup()
-        self._room = Wakeup()
+        self._frames_read = Wakeup()
         self._grace: asyncio.TimerHandle | None = None
-        self.on_answered: Callable[[], None] | None = None
-        """Called after each answer of the agent, while somebody waits for the last one."""
+
+    @property
+    def is_over(self) -> bool:
+        return self._is_ended
 
     # --- what the agent uses
 
-    async def receive(self) -> list[bytes]:
-        while not self._arrived:
-            if self._failure is not None:
-                raise self._failure.with_traceback(None)
-            if self.is_over:
-                return []
-            await self._arrival.wait()
-        frames, self._arrived = self._arrived, []
-        self._arrived_bytes = 0
-        self._taken.set()
-        return frames
+    def _on_read(self, unread: int) -> None:
+        self._frames_read.set()
 
     def send(self, frame: bytes) -> None:
         if self.is_gone or self.is_finished:
-            raise (self._failure or ConnectionLost("the client is gone")).with_traceback(None)
-        shape = read_envelope(frame)
+            raise (self._send_error or ConnectionLost("the client is gone")).with_traceback(None)
+        envelope = read_envelope(frame)
         self.last_active = self._loop.time()
-        self.numbers.sent(len(frame))
-        if shape is not None and (id := shape.response_id) is not None:
-            self._is_answer(frame, shape, id)
+        self.metrics.sent(len(frame))
+        if envelope is not None and (id := envelope.response_id) is not None:
+            self._respond(frame, envelope, id)
         else:
-            self.route(frame, shape)
+            self.route(frame, envelope)
         self.check_limit()
 
     def check_limit(self) -> None:
-        """End the connection, if more waits for the client than may.
+        """End the connection, if more output waits for the client than it may.
 
         Raises:
-            OutputLimitExceeded: It was ended.
+            OutputLimitExceeded: The connection was ended.
         """
         if self.pending_bytes > self.limits.queued_bytes:
-            self.fail(
-                OutputLimitExceeded(
-                    f"{self.pending_bytes} bytes wait to be read; the bound is {self.limits.queued_bytes}"
-                )
+            failure = OutputLimitExceeded(
+                f"{self.pending_bytes} bytes wait to be read by the client; the limit is {self.limits.queued_bytes}"
             )
-            raise OutputLimitExceeded("the client reads too slowly")
+            self.fail(failure)
+            raise failure
 
-    def _is_answer(self, frame: bytes, shape: Envelope, id: Id) -> None:
+    def _respond(self, frame: bytes, envelope: Envelope, id: Id) -> None:
         request = self.running.answered(id)
-        if not self.is_introduced and id == self._first_id:
-            self.is_introduced = True
+        if not self.is_initialized and id == self._first_id:
+            self.is_initialized = True
             self.send_initialize_response(frame)
         else:
-            self.route_answer(frame, shape, request)
+            self.route_response(frame, envelope, request)
         if self.on_answered is not None:
             self.on_answered()
 
-    async def drain(self) -> None:
-        while self.is_congested and not self.is_gone:
-            await self._room.wait()
-        if self.is_gone:
-            raise self._failure or ConnectionLost("the client is gone")
-
     async def aclose(self) -> None:
-        """The agent has said all it will say."""
+        """End the connection after what the agent has sent."""
         self.is_finished = True
         self.end(self.close_code, is_gone=False)
         self.wake()
 
-    # --- what those use who carry frames to and from the client
+    # --- what the handlers of WebSocket and HTTP use
 
-    def deliver(self, frame: bytes, shape: Envelope | None) -> None:
-        """A frame of the client has arrived."""
+    def deliver(self, frame: bytes, envelope: Envelope | None) -> None:
+        """Pass a frame of the client to the agent, or reject it."""
         self.last_active = self._loop.time()
-        self.numbers.received(len(frame))
+        self.metrics.received(len(frame))
         if self.is_over:
             return
-        if shape is not None and (id := shape.request_id) is not None:
-            if (error := self._objection(id, str(shape.method), shape.session)) is not None:
-                self.refuse(shape, error)
+        if envelope is not None and (id := envelope.request_id) is not None:
+            if (error := self._objection(id, str(envelope.method), envelope.session)) is not None:
+                self.reject(envelope, error)
                 return
             if self._first_id is None:
                 self._first_id = id
-            self.running.add(id, shape)
-        if self.on_frames is not None and not self._arrived and self.on_frames([frame]):
-            return
-        self._arrived.append(frame)
-        self._arrived_bytes += len(frame)
-        self._arrival.set()
+            self.running.add(id, envelope)
+        self._deliver([frame])
 
     def _objection(self, id: Id, method: str, session: str | None) -> RequestError | None:
-        """Why the agent does not get this request: all of it is kept until it is answered."""
+        """Return why the agent must not get this request, whose names the server keeps until it is answered."""
         if not is_legal_id(id) or len(method) > MAX_METHOD_CHARS or len(session or "") > self.limits.name_chars:
             return InvalidRequest(f"an id, a method and a sessionId have at most {self.limits.name_chars} characters")
         if not self.takes_requests:
-            return InternalError("the server is being stopped; connect again")
+            return InternalError("the server is shutting down; connect again")
         if len(self.running) >= self.limits.requests:
             return InternalError(f"busy: {self.limits.requests} requests are already running")
         return None
 
-    def refuse(self, request: Envelope | None, error: RequestError) -> None:
+    def reject(self, request: Envelope | None, error: RequestError) -> None:
         """Answer a message of the client that the agent does not get."""
         id = None if request is None else request.request_id
         id = id if id is None or is_legal_id(id) else None
         frame = serialize_error(id, error)
-        self.numbers.sent(len(frame))
+        self.metrics.sent(len(frame))
         if id is None:
             self.route(frame, None)
         else:
-            self.route_answer(frame, Envelope(id), request)
-        with suppress(OutputLimitExceeded):  # the agent hears of it
+            self.route_response(frame, Envelope(id), request)
+        with suppress(OutputLimitExceeded):  # the next call of the agent reports it
             self.check_limit()
 
     async def wait_for_capacity(self) -> None:
-        """Wait until the agent has taken enough for more to arrive."""
-        while self._arrived_bytes > self.limits.read_ahead and not self.is_over:
-            await self._taken.wait()
+        """Wait until the agent has received enough for more to arrive."""
+        while self._unread_bytes > self.limits.read_ahead and not self.is_over:
+            await self._frames_read.wait()
 
     def end(self, code: int = 1000, *, is_gone: bool = True) -> None:
-        """Nothing more will arrive; the last words of the agent still leave, unless the client is gone."""
+        """Stop receiving; what the agent still sends leaves, unless the client is gone."""
         if is_gone and not self.is_gone:
             self.is_gone = True
-            self.make_room()
+            self._send_error = self._send_error or ConnectionLost("the client is gone")
+            self._relieve()
             self.wake()
         if not self.is_over:
-            self.is_over = True
+            self._end(self._failure)
             self.close_code = code
             self.cancel_grace_timer()
-            self._arrival.set()
-            self._taken.set()
+            self._frames_read.set()
 
     def fail(self, failure: ConnectionLost, code: int = 1008) -> None:
-        """It cannot go on, and this is why."""
+        """End the connection with an error for the agent."""
         if not self.is_gone:
-            self._failure = failure
+            self._failure = self._send_error = failure
             self.end(code)
 
-    def make_room(self) -> None:
-        """The agent may send on."""
-        self.is_congested = False
-        self._room.set()
-
     def start_grace_timer(self) -> None:
-        """Nobody is there: end, unless somebody comes back in time."""
+        """End the connection, unless the client resumes it in time."""
         self.cancel_grace_timer()
         self._grace = self._loop.call_later(self.limits.grace_seconds, self.end)
 
@@ -210,38 +188,39 @@ class ServerConnection(Transport):
             self._grace = None
 
     def is_idle(self, now: float) -> bool:
-        """Nothing was said for so long that nobody will miss it; a request that is worked on is never idle."""
+        """Whether the idle limit is exceeded; a connection with a running request is never idle."""
         seconds = self.limits.idle_seconds
         return seconds is not None and not self.running and now - self.last_active > seconds
 
     @property
-    def resume_grant(self) -> dict[str, object]:
-        """What a client must know to come back."""
+    def resume_grant(self) -> ResumeGrant:
+        """What a client must know to resume this connection."""
         limits = self.limits
-        return {
-            "connectionId": self.id,
-            "windowBytes": limits.window_bytes,
-            "graceSeconds": limits.grace_seconds,
-        }
+        return ResumeGrant(
+            version=VERSION,
+            connection_id=self.id,
+            window_bytes=limits.window_bytes,
+            grace_seconds=limits.grace_seconds,
+        )
 
     # --- what differs
 
     @abstractmethod
     def send_initialize_response(self, frame: bytes) -> None:
-        """Send the answer to `initialize`."""
+        """Send the response to `initialize`."""
 
     @abstractmethod
-    def route(self, frame: bytes, shape: Envelope | None) -> None:
+    def route(self, frame: bytes, envelope: Envelope | None) -> None:
         """Send a request or notification of the agent."""
 
     @abstractmethod
-    def route_answer(self, frame: bytes, shape: Envelope, request: Envelope | None) -> None:
-        """Send an answer of the agent to this request of the client."""
+    def route_response(self, frame: bytes, envelope: Envelope, request: Envelope | None) -> None:
+        """Send a response of the agent to this request of the client."""
 
     @abstractmethod
     def wake(self) -> None:
-        """There is something to send, or nothing will come any more."""
+        """Wake the writers: there is something to send, or nothing more will come."""
 
     @abstractmethod
     def check(self, now: float) -> None:
-        """Once in a while: cut off whoever takes nothing."""
+        """Disconnect a client that has read nothing for too long; called regularly."""

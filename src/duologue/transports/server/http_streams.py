@@ -1,4 +1,4 @@
-"""Streamable HTTP, from the agent to the client: an event stream for the connection, and one for each session."""
+"""Streamable HTTP, from the agent to the client: one event stream for the connection and one for each session."""
 
 from __future__ import annotations
 
@@ -14,30 +14,29 @@ from duologue.errors import ConnectionLost, InvalidRequest
 from duologue.jsonrpc.codec import serialize_error
 from duologue.jsonrpc.envelope import Envelope, PendingRequests
 from duologue.jsonrpc.messages import Id
+from duologue.transports.buffered import Wakeup
+from duologue.transports.methods import END_SESSION, OPEN_SESSION, SESSION_LOAD
+from duologue.transports.resume.buffers import ReplayBuffer
+from duologue.transports.resume.protocol import attach_resume_grant
 from duologue.transports.server.auth import RequestRejected
 from duologue.transports.server.connection import ServerConnection
 from duologue.transports.server.limits import Limits
 from duologue.transports.server.metrics import Metrics
-from duologue.transports.server.replay_buffer import ReplayBuffer
-from duologue.transports.server.resume_messages import attach_resume_grant
-from duologue.transports.server.wakeup import Wakeup
 
 __all__ = ["HttpServerConnection", "StreamReader"]
 
-GATHERED = 64 * 1024
-"""Bytes of events that leave in one piece, more or less."""
+COALESCED_BYTES = 64 * 1024
+"""Bytes of events that are written at once, more or less."""
 
-OPENING = ("session/load", "session/resume")
-ENDING = ("session/close", "session/delete")
 HEADERS = [
     (b"content-type", b"text/event-stream"),
     (b"cache-control", b"no-cache, no-store"),
-    (b"x-accel-buffering", b"no"),  # nginx would wait for more
+    (b"x-accel-buffering", b"no"),  # nginx would buffer events
 ]
 
 
 class AfterEvent(bytes):
-    """A frame that belongs behind event number `after` of its session's own stream."""
+    """A frame that belongs after event number `after` of its session's own stream."""
 
     after: int
 
@@ -48,7 +47,7 @@ class AfterEvent(bytes):
 
 
 class Stream:
-    """What goes to one event stream, read or not."""
+    """The events of one stream, and its reader, if a client reads it."""
 
     def __init__(self, limits: Limits) -> None:
         self.window = ReplayBuffer(limits.window_bytes, limits.window_frames, keeps=True)
@@ -56,20 +55,23 @@ class Stream:
 
 
 class HttpServerConnection(ServerConnection):
-    """A connection over HTTP: messages arrive one by one, and leave on streams."""
+    """A connection over HTTP: messages arrive one by one, and leave on event streams.
+
+    Attributes:
+        sessions: Sessions that the agent has opened on this connection.
+        asked: The agent's own requests, each with its session.
+    """
 
     kind = "http"
 
-    def __init__(self, id: str, caller: str, limits: Limits, numbers: Metrics) -> None:
-        super().__init__(id, caller, limits, numbers)
+    def __init__(self, id: str, caller: str, limits: Limits, metrics: Metrics) -> None:
+        super().__init__(id, caller, limits, metrics)
         self.sessions: set[str] = set()
-        """Those that the agent has introduced here."""
         self.asked: PendingRequests[str | None] = PendingRequests()
-        """The agent's own requests, each with its session."""
-        self._welcome: asyncio.Future[bytes | None] = asyncio.get_running_loop().create_future()
+        self._initialize_response: asyncio.Future[bytes | None] = asyncio.get_running_loop().create_future()
         self._streams: dict[str | None, Stream] = {}
         self._closed: deque[str] = deque()
-        """Sessions that are over, and whose streams may go when there is no room for others."""
+        """Closed sessions, whose streams are dropped when the limit of streams is reached."""
         self._congested: set[Stream] = set()
         self._kept = 0
         self._done: set[int] = set()
@@ -79,49 +81,49 @@ class HttpServerConnection(ServerConnection):
     def pending_bytes(self) -> int:
         return self._kept
 
-    async def welcome(self) -> bytes | None:
-        """The answer to `initialize`; `None` if the agent ended without one."""
-        return await self._welcome
+    async def initialize_response(self) -> bytes | None:
+        """Wait for the response to `initialize`; return `None` if the agent ended without one."""
+        return await self._initialize_response
 
-    # --- where the agent's words go
+    # --- which stream a message of the agent goes to
 
     def send_initialize_response(self, frame: bytes) -> None:
         if self.is_resumable:
             frame = attach_resume_grant(frame, self.resume_grant)
             self.start_grace_timer()
-        if not self._welcome.done():
-            self._welcome.set_result(frame)
+        if not self._initialize_response.done():
+            self._initialize_response.set_result(frame)
 
-    def route(self, frame: bytes, shape: Envelope | None) -> None:
-        session = None if shape is None else shape.session
-        if shape is not None and (id := shape.request_id) is not None:
+    def route(self, frame: bytes, envelope: Envelope | None) -> None:
+        session = None if envelope is None else envelope.session
+        if envelope is not None and (id := envelope.request_id) is not None:
             self.asked.add(id, session)
         self._append(session, frame)
 
-    def route_answer(self, frame: bytes, shape: Envelope, request: Envelope | None) -> None:
-        if shape.made_session is not None:
-            self.sessions.add(shape.made_session)
+    def route_response(self, frame: bytes, envelope: Envelope, request: Envelope | None) -> None:
+        if envelope.made_session is not None:
+            self.sessions.add(envelope.made_session)
         session = None if request is None else request.session
-        if request is not None and session is not None and request.method in OPENING and not shape.is_error:
+        if request is not None and session is not None and request.method in OPEN_SESSION and not envelope.is_error:
             self.sessions.add(session)
             with suppress(ValueError):
                 self._closed.remove(session)
-        if request is not None and session is not None and request.method in ENDING and not shape.is_error:
+        if request is not None and session is not None and request.method in END_SESSION and not envelope.is_error:
             if session not in self._closed:
                 self._closed.append(session)
             if len(self._closed) > self.limits.streams:
                 self._drop_closed()
-        if request is None or request.method != "session/load":
+        if request is None or request.method != SESSION_LOAD:
             self._append(session, frame)
             return
-        # The proposal sends this answer another way than the replay it ends: clients of ours wait until that is whole.
+        # The proposal sends this response on another stream than the replay that it ends: our clients wait for both.
         replay = self._streams.get(session)
         self._append(None, AfterEvent(frame, 0 if replay is None else replay.window.newest))
 
     def _append(self, session: str | None, frame: bytes) -> None:
         stream = self.stream(session)
         if stream is None:
-            self.fail(ConnectionLost(f"more than {self.limits.streams} streams"))
+            self.fail(ConnectionLost(f"the connection has more than {self.limits.streams} event streams"))
             return
         stream.window.append(frame)
         self._kept += len(frame)
@@ -143,22 +145,22 @@ class HttpServerConnection(ServerConnection):
             self.measure()
 
     def measure(self) -> None:
-        """Windows have changed: add up again what is kept."""
+        """Add up the bytes of all windows, after they have changed."""
         self._kept = sum(stream.window.kept_bytes for stream in self._streams.values())
 
     def kept_changed(self, difference: int) -> None:
-        """So much more is kept, or less."""
+        """Add to the bytes that are kept."""
         self._kept += difference
 
     def stream(self, session: str | None) -> Stream | None:
-        """The stream of a session, or of the connection itself; `None` if there are too many."""
+        """Return the stream of a session, or of the connection itself; `None` if there are too many."""
         stream = self._streams.get(session)
         if stream is None and (len(self._streams) < self.limits.streams or self._drop_closed()):
             stream = self._streams[session] = Stream(self.limits)
         return stream
 
     def _drop_closed(self) -> bool:
-        """Make room by the stream of a session that is over; whether there was one."""
+        """Drop the stream of one closed session; return whether there was one."""
         while self._closed:
             if self._drop(self._closed.popleft()):
                 return True
@@ -171,7 +173,7 @@ class HttpServerConnection(ServerConnection):
             self._drop(session)
 
     def _drop(self, session: str) -> bool:
-        """Drop the stream of a session that is over; whether there was one."""
+        """Drop the stream of a closed session; return whether there was one."""
         self.sessions.discard(session)
         stream = self._streams.pop(session, None)
         if stream is None:
@@ -180,16 +182,16 @@ class HttpServerConnection(ServerConnection):
         self.measure()
         reader, stream.reader = stream.reader, None
         if reader is not None:
-            reader.make_way()
+            reader.replace()
         return True
 
     # --- what the client posts
 
     def is_new(self, number: int) -> bool:
-        """Whether the message of this number was not here before; from now on it was.
+        """Record the number of a message; return whether it is new.
 
         Raises:
-            Refusal: Too many numbers before it are missing.
+            RequestRejected: Too many numbers before it are missing.
         """
         if number > self._done_up_to + self.limits.window_frames:
             raise RequestRejected(400, f"the messages from number {self._done_up_to + 1} on are missing")
@@ -202,30 +204,30 @@ class HttpServerConnection(ServerConnection):
         return True
 
     def answers(self, id: Id) -> str | None:
-        """The session of the agent's request that is answered here, if it has one."""
+        """Return the session of the agent's request that has this id, if there is one."""
         return self.asked.get(id)
 
-    # --- who reads
+    # --- readers
 
     @property
     def _is_read(self) -> bool:
         return any(stream.reader is not None for stream in self._streams.values())
 
     def is_read_again(self) -> None:
-        """Somebody is there: nothing waits any longer for streams that nobody reads."""
+        """Let the agent continue, now that the client reads: streams without a reader no longer block it."""
         self.cancel_grace_timer()
         self._congested = {stream for stream in self._congested if stream.reader is not None}
         if self.is_congested and not self._congested:
-            self.make_room()
+            self._relieve()
 
     def relieved(self, stream: Stream) -> None:
-        """A stream flows again, or nobody reads it."""
+        """Let the agent continue, if no other stream is congested."""
         self._congested.discard(stream)
         if self.is_congested and not self._congested:
-            self.make_room()
+            self._relieve()
 
     def left(self, stream: Stream, reader: StreamReader) -> None:
-        """A reader is gone."""
+        """Detach a reader, and wait for the client to resume."""
         if stream.reader is not reader:
             return
         stream.reader = None
@@ -236,16 +238,16 @@ class HttpServerConnection(ServerConnection):
             self.start_grace_timer()
 
     def wake(self) -> None:
-        if not self._welcome.done():
-            self._welcome.set_result(None)
+        if not self._initialize_response.done():
+            self._initialize_response.set_result(None)
         for stream in self._streams.values():
             if stream.reader is not None:
                 stream.reader.wakeup.set()
                 if self.is_gone:
-                    stream.reader.make_way()
+                    stream.reader.replace()
 
     def cut(self) -> None:
-        """Leave every reader without good-bye."""
+        """Drop the TCP connection of every reader."""
         for stream in self._streams.values():
             if stream.reader is not None:
                 stream.reader.cut()
@@ -259,115 +261,117 @@ class HttpServerConnection(ServerConnection):
 
 
 class StreamReader:
-    """One GET: reads a stream until either side leaves.
+    """Serve one GET: send the events of a stream until either side ends it.
 
     Args:
-        held: The connection.
+        connection: The connection.
         stream: One of its streams.
-        abort: Cuts off who reads it.
+        abort: Drops the TCP connection of the client.
+
+    Attributes:
+        blocked_since: When the write began that the client does not read; `None` while it reads.
     """
 
-    def __init__(self, held: HttpServerConnection, stream: Stream, abort: Callable[[], object]) -> None:
+    def __init__(self, connection: HttpServerConnection, stream: Stream, abort: Callable[[], object]) -> None:
         self._abort = abort
         self.wakeup = Wakeup()
         self.blocked_since: float | None = None
-        """Since when the client takes nothing of what is being sent."""
-        self._held = held
+        self._connection = connection
         self._stream = stream
         self._loop = asyncio.get_running_loop()
         self._scope: asyncio.Timeout | None = None
 
     def begin(self, last_seen: str | None) -> None:
-        """Take the stream, from the first event that was not seen.
+        """Attach to the stream, after the last event that the client has seen.
 
         Raises:
-            Refusal: Somebody reads it, or something was missed for good.
+            RequestRejected: Another client reads the stream, or an event that was missed is lost.
         """
-        stream, held = self._stream, self._held
+        stream, connection = self._stream, self._connection
         if last_seen is None and stream.reader is not None:
-            raise RequestRejected(409, "this stream is being read already")
+            raise RequestRejected(409, "this stream has a reader already")
         window = stream.window
         if last_seen is None:
             is_whole = not window.has_gap
         else:
-            # Digits alone: `int` would take signs, blanks and underscores.
+            # Digits only: `int` would accept signs, whitespace and underscores.
             number = int(last_seen) if last_seen.isascii() and last_seen.isdigit() and len(last_seen) < 20 else -1
             is_whole = number >= 0 and window.rewind(number)
-            held.numbers.resumed += is_whole
+            connection.metrics.resumed += is_whole
         if not is_whole:
             window.forget()
-            held.measure()
-            held.numbers.lost += 1
+            connection.measure()
+            connection.metrics.lost += 1
             error = InvalidRequest("history lost, load the session")
             raise RequestRejected(410, error.message, body=serialize_error(None, error))
-        held.measure()
+        connection.measure()
         before, stream.reader = stream.reader, self
         if before is not None:
-            before.make_way()
-        held.is_read_again()
+            before.replace()
+        connection.is_read_again()
 
     def cut(self) -> None:
-        """The client takes nothing: leave without good-bye, which it would not take either."""
+        """Drop the TCP connection: a client that reads nothing would not read an end either."""
         self._abort()
         self.leave()
 
     def leave(self) -> None:
-        """Stop reading."""
+        """End `run`."""
         scope, self._scope = self._scope, None
         if scope is not None:
             scope.reschedule(self._loop.time())
 
-    def make_way(self) -> None:
-        """Another reads on from here: end in good order, or at once if this one takes nothing."""
+    def replace(self) -> None:
+        """End properly, because another reader replaces this one; at once, if this client reads nothing."""
         self.wakeup.set()
         if self.blocked_since is not None:
             self.cut()
 
     async def run(self, receive: Receive, send: Send) -> None:
-        """Tell events until somebody leaves."""
+        """Send events until either side ends the stream."""
         await send({"type": "http.response.start", "status": 200, "headers": HEADERS})
         try:
             async with asyncio.timeout(None) as self._scope, asyncio.TaskGroup() as group:
-                telling = group.create_task(self._tell(send))
+                sending = group.create_task(self._send_events(send))
                 while (await receive())["type"] != "http.disconnect":
                     pass
-                telling.cancel()
+                sending.cancel()
         except TimeoutError:
-            pass  # told to leave
+            pass  # `leave` was called
         finally:
             self._scope = None
-            self._held.left(self._stream, self)
+            self._connection.left(self._stream, self)
 
-    async def _tell(self, send: Send) -> None:
-        held = self._held
+    async def _send_events(self, send: Send) -> None:
+        connection = self._connection
         with suppress(OSError):
             await send({"type": "http.response.body", "body": b":\n\n", "more_body": True})
             while self._stream.reader is self:
-                events = self._gather()
+                events = self._coalesce()
                 if events:
                     await self._write(send, events)
-                    if self._stream.window.waiting_bytes < held.limits.write_ahead // 2:
-                        held.relieved(self._stream)
-                elif held.is_finished or held.is_gone:
+                    if self._stream.window.waiting_bytes < connection.limits.write_ahead // 2:
+                        connection.relieved(self._stream)
+                elif connection.is_finished or connection.is_gone:
                     break
                 else:
-                    held.relieved(self._stream)
+                    connection.relieved(self._stream)
                     await self._wait(send)
             await send({"type": "http.response.body", "body": b""})
         self.leave()
 
-    def _gather(self) -> bytes:
+    def _coalesce(self) -> bytes:
         window = self._stream.window
         events: list[bytes] = []
         size = 0
         before = window.kept_bytes
-        while size < GATHERED and (frame := window.take()) is not None:
+        while size < COALESCED_BYTES and (frame := window.take()) is not None:
             after = b"after: %d\n" % frame.after if isinstance(frame, AfterEvent) else b""
-            if b"\n" in frame or b"\r" in frame:  # outside of strings only: blanks are as good
+            if b"\n" in frame or b"\r" in frame:  # only outside strings: all whitespace is the same
                 frame = frame.replace(b"\n", b" ").replace(b"\r", b" ")
             events.append(b"id: %d\n%bdata: %b\n\n" % (window.last_taken, after, frame))
             size += len(frame)
-        self._held.kept_changed(window.kept_bytes - before)
+        self._connection.kept_changed(window.kept_bytes - before)
         return b"".join(events)
 
     async def _write(self, send: Send, events: bytes) -> None:
@@ -377,7 +381,7 @@ class StreamReader:
 
     async def _wait(self, send: Send) -> None:
         try:
-            async with asyncio.timeout(self._held.limits.keepalive_seconds):
+            async with asyncio.timeout(self._connection.limits.keepalive_seconds):
                 await self.wakeup.wait()
         except TimeoutError:
             await self._write(send, b":\n\n")

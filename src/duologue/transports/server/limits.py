@@ -1,4 +1,4 @@
-"""Every bound of the server, with its reason."""
+"""Every limit of the server, with its reason."""
 
 from __future__ import annotations
 
@@ -6,50 +6,57 @@ from dataclasses import dataclass
 
 from duologue.jsonrpc.framing import MAX_MESSAGE_BYTES
 from duologue.jsonrpc.peer import MAX_PENDING
+from duologue.transports.buffered import READ_AHEAD, WRITE_AHEAD
+from duologue.transports.resume.protocol import (
+    ACKNOWLEDGE_BYTES,
+    ACKNOWLEDGE_FRAMES,
+    ACKNOWLEDGE_SECONDS,
+    GRACE_SECONDS,
+    WINDOW_BYTES,
+    WINDOW_FRAMES,
+)
 
 __all__ = ["Limits"]
-
-MIB = 1024 * 1024
 
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """What one server, one connection and one message may take.
+    """What one server, one connection and one message may use.
 
     Attributes:
-        message_bytes: Longest message either way: a large file fits, as on stdio.
+        message_bytes: Longest message in either direction: a large file fits, as on stdio.
         queued_bytes: Output that waits for one client; more ends its connection.
-        write_ahead: Output that waits before the agent is asked to wait, too: enough to keep a reader busy.
-        read_ahead: Input that waits before no more is read from the client.
-        window_bytes: Output kept for a client that may come back and ask for it again.
+        write_ahead: Output that waits for one client before the agent has to wait, too: enough to keep a reader busy.
+        read_ahead: Input that waits for the agent before the server stops reading from the client.
+        window_bytes: Output kept for a client that may reconnect and request it again.
         window_frames: The same in messages.
-        requests: Of one client that the agent has not answered; one more is answered with "busy".
-        sessions: Of one HTTP connection: more than a person opens in a week.
+        requests: Unanswered requests of one client; one more is answered with "busy".
+        sessions: Sessions of one HTTP connection: more than a person opens in a week.
         streams: Event streams of one HTTP connection; an editor has a few sessions open.
-        name_chars: Of connection and session ids in headers.
-        connections: Clients at once; each has an agent.
+        name_chars: Length of connection and session ids in headers.
+        connections: Clients at the same time; each has an agent.
         init_seconds: From the first byte to an answered `initialize`.
         body_seconds: For one POST to arrive.
-        stall_seconds: A client that takes nothing for a minute is gone, whatever the network says.
-        keepalive_seconds: Between signs of life on an event stream; proxies cut what is silent for a minute.
-        grace_seconds: How long an agent goes on for a client that was cut off and may come back.
-        idle_seconds: How long a connection may rest without any message or running request; `None` is for ever.
-        header_bytes: Of one request, with its address.
+        stall_seconds: A client that reads nothing for this long is disconnected.
+        keepalive_seconds: Between two comments on a silent event stream; proxies cut streams silent for a minute.
+        grace_seconds: How long an agent continues for a disconnected client that may resume.
+        idle_seconds: How long a connection may stay open without a message or a running request; `None` is unlimited.
+        header_bytes: Headers of one request, with its URL.
         failures_per_minute: Wrong tokens from one address before its next ones are checked slowly.
-        check_seconds: Between two checks then.
-        checks_at_once: Of tokens of one address, where `authenticate` takes its time.
+        check_seconds: Between two checks of such an address.
+        checks_at_once: Concurrent checks for one address, where `authenticate` takes its time.
         checks_waiting: Checks of one address that wait for their turn; one more is answered with 429.
-        acknowledge_frames: Messages received before we say so.
+        acknowledge_frames: Messages received before the server acknowledges them.
         acknowledge_bytes: The same in bytes.
         acknowledge_seconds: The same in time.
     """
 
     message_bytes: int = MAX_MESSAGE_BYTES
-    queued_bytes: int = 64 * MIB
-    write_ahead: int = 256 * 1024
-    read_ahead: int = MIB
-    window_bytes: int = 4 * MIB
-    window_frames: int = 10_000
+    queued_bytes: int = 64 * 1024 * 1024
+    write_ahead: int = WRITE_AHEAD
+    read_ahead: int = READ_AHEAD
+    window_bytes: int = WINDOW_BYTES
+    window_frames: int = WINDOW_FRAMES
     requests: int = MAX_PENDING
     sessions: int = 10_000
     streams: int = 1024
@@ -59,13 +66,13 @@ class Limits:
     body_seconds: float = 60.0
     stall_seconds: float = 60.0
     keepalive_seconds: float = 15.0
-    grace_seconds: float = 120.0
+    grace_seconds: float = GRACE_SECONDS
     idle_seconds: float | None = None
     header_bytes: int = 64 * 1024
     failures_per_minute: int = 10
     check_seconds: float = 1.0
     checks_at_once: int = 4
     checks_waiting: int = 30
-    acknowledge_frames: int = 64
-    acknowledge_bytes: int = 256 * 1024
-    acknowledge_seconds: float = 5.0
+    acknowledge_frames: int = ACKNOWLEDGE_FRAMES
+    acknowledge_bytes: int = ACKNOWLEDGE_BYTES
+    acknowledge_seconds: float = ACKNOWLEDGE_SECONDS

@@ -1,4 +1,4 @@
-"""What the server counts, as the text that Prometheus reads. Nothing of what was said is in it."""
+"""Metrics of the server in the text format of Prometheus; no content of any message is in them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["Metrics"]
 
 
 class Metrics:
-    """Counters since the start; the gauges are asked for when they are shown."""
+    """Count events since the start; gauges are passed in when the page is made."""
 
     def __init__(self) -> None:
         self.opened: Counter[str] = Counter()
@@ -20,21 +20,21 @@ class Metrics:
         self._frames_out = self._bytes_out = 0
 
     def received(self, size: int) -> None:
-        """A frame of a client."""
+        """Count a frame of a client."""
         self._frames_in += 1
         self._bytes_in += size
 
     def sent(self, size: int) -> None:
-        """A frame of an agent."""
+        """Count a frame of an agent."""
         self._frames_out += 1
         self._bytes_out += size
 
     def page(self, gauges: dict[str, int]) -> str:
-        """All of them, in the text format."""
+        """Return all metrics in the text format."""
         lines: list[str] = []
 
-        def add(name: str, kind: str, told: str, values: dict[str, int]) -> None:
-            lines.extend((f"# HELP duologue_{name} {told}", f"# TYPE duologue_{name} {kind}"))
+        def add(name: str, kind: str, text: str, values: dict[str, int]) -> None:
+            lines.extend((f"# HELP duologue_{name} {text}", f"# TYPE duologue_{name} {kind}"))
             lines.extend(f"duologue_{name}{labels} {value}" for labels, value in values.items())
 
         for name, value in gauges.items():
@@ -43,8 +43,8 @@ class Metrics:
         add("connections_opened_total", "counter", "Connections opened.", kinds)
         statuses = {f'{{status="{status}"}}': count for status, count in sorted(self.refused.items())}
         add("refused_total", "counter", "Requests refused.", statuses)
-        add("resumed_total", "counter", "Connections taken up again.", {"": self.resumed})
-        add("history_lost_total", "counter", "Clients that came back too late.", {"": self.lost})
+        add("resumed_total", "counter", "Connections resumed.", {"": self.resumed})
+        add("history_lost_total", "counter", "Clients that reconnected too late.", {"": self.lost})
         add("agents_failed_total", "counter", "Agents that ended with an error.", {"": self.failed})
         frames = {'{direction="in"}': self._frames_in, '{direction="out"}': self._frames_out}
         add("frames_total", "counter", "Messages moved.", frames)

@@ -1,4 +1,4 @@
-"""All connections of one server: who may use which, the agents behind them, and how they end."""
+"""All connections of one server, and the tasks in which their agents run."""
 
 from __future__ import annotations
 
@@ -18,75 +18,75 @@ __all__ = ["ConnectionRegistry", "ServableFor", "new_id"]
 _log = logging.getLogger("duologue.server")
 
 ServableFor: TypeAlias = Callable[[str], Servable]
-"""The agent for a caller."""
+"""Returns the agent for a caller."""
 
 H = TypeVar("H", bound=ServerConnection)
 
 GOING_AWAY = 1001
 AGENT_FAILED = 1011
 END_SECONDS = 5.0
-"""For agents to end that were told to."""
+"""For agents to end after their connection was closed."""
 
 
 class ConnectionRegistry:
-    """Keeps connections by their ids, and owns the tasks in which their agents run."""
+    """Keep connections by their ids, and own the tasks in which their agents run."""
 
     def __init__(self, servable_for: ServableFor, limits: Limits) -> None:
         self.limits = limits
-        self.numbers = Metrics()
+        self.metrics = Metrics()
         self.is_draining = False
         self._servable_for = servable_for
-        self._held: dict[str, ServerConnection] = {}
+        self._connections: dict[str, ServerConnection] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._sweeper: asyncio.TimerHandle | None = None
         self._quiet = asyncio.Event()
 
     @property
     def can_open(self) -> bool:
-        """There is room for one more."""
-        return not self.is_draining and len(self._held) < self.limits.connections
+        """Whether the limits allow one more connection."""
+        return not self.is_draining and len(self._connections) < self.limits.connections
 
     @property
     def gauges(self) -> dict[str, int]:
-        """What there is at this moment."""
+        """Return the current values for the metrics page."""
         return {
-            "connections": len(self._held),
-            "requests_running": sum(len(held.running) for held in self._held.values()),
+            "connections": len(self._connections),
+            "requests_running": sum(len(connection.running) for connection in self._connections.values()),
         }
 
-    def open(self, held: H) -> H:
-        """Let an agent talk on a new connection."""
-        self._held[held.id] = held
-        self.numbers.opened[held.kind] += 1
-        task = asyncio.get_running_loop().create_task(self._serve(held))
+    def open(self, connection: H) -> H:
+        """Serve an agent on a new connection."""
+        self._connections[connection.id] = connection
+        self.metrics.opened[connection.kind] += 1
+        task = asyncio.get_running_loop().create_task(self._serve(connection))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         if self._sweeper is None:
             self._sweep_later()
-        return held
+        return connection
 
     def all(self) -> list[ServerConnection]:
-        """Those that are open."""
-        return list(self._held.values())
+        """Return the open connections."""
+        return list(self._connections.values())
 
     def find(self, id: str, caller: str) -> ServerConnection | None:
-        """A connection of this caller; that of another looks like none."""
-        held = self._held.get(id)
-        return held if held is not None and held.caller == caller and not held.is_over else None
+        """Return a connection of this caller; `None` if there is none, or if it belongs to another caller."""
+        connection = self._connections.get(id)
+        return connection if connection is not None and connection.caller == caller and not connection.is_over else None
 
-    async def _serve(self, held: ServerConnection) -> None:
+    async def _serve(self, connection: ServerConnection) -> None:
         try:
-            await self._servable_for(held.caller).serve(held)
+            await self._servable_for(connection.caller).serve(connection)
         except Exception:
-            self.numbers.failed += 1
+            self.metrics.failed += 1
             _log.exception("the agent of a connection failed")
-            held.close_code = AGENT_FAILED
+            connection.close_code = AGENT_FAILED
         finally:
-            await held.aclose()
-            self._held.pop(held.id, None)
+            await connection.aclose()
+            self._connections.pop(connection.id, None)
             self._quiet.set()
 
-    # --- looking after them
+    # --- regular checks
 
     def _sweep_later(self) -> None:
         seconds = min(1.0, self.limits.stall_seconds / 4, (self.limits.idle_seconds or 4.0) / 4)
@@ -94,36 +94,36 @@ class ConnectionRegistry:
 
     def _sweep(self) -> None:
         now = asyncio.get_running_loop().time()
-        for held in self.all():
-            if held.is_idle(now):
-                held.end(GOING_AWAY, is_gone=False)
+        for connection in self.all():
+            if connection.is_idle(now):
+                connection.end(GOING_AWAY, is_gone=False)
             else:
-                held.check(now)
+                connection.check(now)
         self._sweeper = None
-        if self._held:
+        if self._connections:
             self._sweep_later()
 
     # --- the end
 
     async def drain(self, seconds: float) -> None:
-        """Take nothing new, let what runs finish in this time, then end."""
+        """Accept nothing new, wait up to `seconds` for running requests, then end."""
         self.is_draining = True
-        for held in self._held.values():
-            held.takes_requests = False
+        for connection in self._connections.values():
+            connection.takes_requests = False
         try:
             async with asyncio.timeout(seconds):
                 await self._until_quiet()
         except TimeoutError:
             _log.warning(
-                "interrupting %d requests that did not end in %.0f s", self.gauges["requests_running"], seconds
+                "interrupting %d requests that are still running after %.0f s", self.gauges["requests_running"], seconds
             )
         await self.aclose()
 
     async def _until_quiet(self) -> None:
-        while any(held.running and not held.is_over for held in self._held.values()):
+        while any(connection.running and not connection.is_over for connection in self._connections.values()):
             self._quiet.clear()
-            for held in self._held.values():
-                held.on_answered = self._quiet.set
+            for connection in self._connections.values():
+                connection.on_answered = self._quiet.set
             await self._quiet.wait()
 
     async def aclose(self) -> None:
@@ -132,8 +132,8 @@ class ConnectionRegistry:
         if self._sweeper is not None:
             self._sweeper.cancel()
             self._sweeper = None
-        for held in self.all():
-            held.end(GOING_AWAY, is_gone=False)
+        for connection in self.all():
+            connection.end(GOING_AWAY, is_gone=False)
         if self._tasks:
             _, stuck = await asyncio.wait(self._tasks, timeout=END_SECONDS)
             for task in stuck:
@@ -141,5 +141,5 @@ class ConnectionRegistry:
 
 
 def new_id() -> str:
-    """256 random bits: nobody finds another's connection by guessing."""
+    """Return 256 random bits as text, so that connections of other callers cannot be guessed."""
     return secrets.token_urlsafe(32)

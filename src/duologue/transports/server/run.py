@@ -1,4 +1,4 @@
-"""Starting and stopping a web server around the endpoint, and refusing to open what nobody should open by accident."""
+"""Start and stop the web server, and refuse to listen where that would be unsafe."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from typing import Any
 import uvicorn
 
 from duologue.errors import StartError
+from duologue.transports.remote.url import is_loopback
 from duologue.transports.server.app import PATH, ServerApp
 from duologue.transports.server.uvicorn_protocols import HardenedHttpProtocol, HardenedWebSocketProtocol
 
@@ -26,23 +27,23 @@ __all__ = ["DRAIN_SECONDS", "ServerAddress", "new_token", "run", "serve"]
 _log = logging.getLogger("duologue.server")
 
 PING_SECONDS = 20.0
-"""How often a silent client is asked whether it is still there, and how long it may take to say so."""
+"""Between two pings to a silent client, and for its answer."""
 
 KEEP_ALIVE_SECONDS = 30
-"""How long a connection waits for the next request: a client that is at work posts more often."""
+"""How long a connection waits for the next request; an active client posts more often."""
 
 DRAIN_SECONDS = 30.0
-"""For running turns to end when the server is told to stop."""
+"""For running turns to end after a signal to stop."""
 
 LINGER_SECONDS = 2
-"""For the last answers to leave."""
+"""For the last responses to leave."""
 
 
 BACKLOG = 2048
-"""Connections that the system keeps until they are accepted."""
+"""Connections that the kernel queues until they are accepted."""
 
 ACCEPT_AT_ONCE = 1
-"""asyncio tries a failed accept again as many times as it may accept at once, with a traceback for each."""
+"""asyncio repeats a failed accept this many times, each with a traceback."""
 
 ACCEPT_FAILED = "socket.accept() out of system resource"
 REPORT_SECONDS = 60.0
@@ -58,15 +59,15 @@ def new_token() -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class ServerAddress:
-    """Where to listen, and what stands between that place and the world.
+    """Where to listen, and what protects it.
 
     Attributes:
         host: An address or a name of this machine.
         port: 0 lets the system choose.
-        certificate: TLS: the certificate and what vouches for it, in one PEM file.
-        key: TLS: its private key, if that is in a file of its own.
+        certificate: The TLS certificate and its chain, in one PEM file.
+        key: Its private key, if that is in another file.
         has_token: Callers need a token.
-        is_behind_tls: A proxy in front speaks TLS.
+        is_behind_tls: A proxy in front of the server terminates TLS.
     """
 
     host: str = "127.0.0.1"
@@ -77,24 +78,26 @@ class ServerAddress:
     is_behind_tls: bool = False
 
     def check(self) -> None:
-        """Refuse to listen where everybody can reach us and read along.
+        """Refuse to listen on a public address without a token and TLS.
 
         Raises:
-            StartError: That is what would happen.
+            StartError: The address is public and one of them is missing.
         """
-        if _is_loopback(self.host):
+        if is_loopback(self.host):
             return
         if not self.has_token:
-            raise StartError(f"refusing to listen on {self.host} without a token: everybody could use the agent")
+            raise StartError(
+                f"refusing to listen on {self.host} without a token: anyone on the network could use the agent"
+            )
         if self.certificate is None and not self.is_behind_tls:
             raise StartError(
-                f"refusing to listen on {self.host} without TLS: everybody could read along; name a certificate, "
-                "or say that a proxy in front of this server speaks TLS"
+                f"refusing to listen on {self.host} without TLS: anyone on the network could read the messages; "
+                "name a certificate, or say that a proxy in front of this server terminates TLS"
             )
 
     @property
     def hostnames(self) -> tuple[str, ...]:
-        """How clients name this server, as far as its address says."""
+        """The names of this server that follow from its address."""
         try:
             address = ipaddress.ip_address(self.host)
         except ValueError:
@@ -104,30 +107,23 @@ class ServerAddress:
         return (f"[{address}]" if address.version == 6 else str(address),)
 
     def url(self, port: int, scheme: str = "ws", token: str | None = None) -> str:
-        """The address for clients. A token travels behind the `#`, which no client sends to a server."""
+        """Return the URL for clients. A token follows the `#`, which no client sends to a server."""
         secure = "s" if self.certificate is not None else ""
         name = f"[{self.host}]" if ":" in self.host else self.host
         return f"{scheme}{secure}://{name}:{port}{PATH}{'' if token is None else f'#token={token}'}"
 
 
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
-
-
 @asynccontextmanager
-async def serve(app: ServerApp, place: ServerAddress, *, drain_seconds: float = 0.0) -> AsyncGenerator[int]:
-    """Serve as long as the context lasts; yields the port.
+async def serve(app: ServerApp, address: ServerAddress, *, drain_seconds: float = 0.0) -> AsyncGenerator[int]:
+    """Serve as long as the context lasts; yield the port.
 
     Raises:
-        StartError: The place is not safe, taken, or not ours.
+        StartError: The address is unsafe, in use, or not one of this machine.
     """
-    place.check()
-    listener = _listen(place)
-    config = _config(app, place)
-    # Not `serve()`, which takes the signals of the whole process and looks ten times a second for something to do.
+    address.check()
+    listener = _listen(address)
+    config = _config(app, address)
+    # Not `serve()`, which handles the signals of the whole process and polls ten times a second.
     server = uvicorn.Server(config)
     server.lifespan = config.lifespan_class(config)
     await server.startup(sockets=[listener])
@@ -165,23 +161,23 @@ def _accepting_quietly(listener: socket.socket) -> Generator[None]:
 
 
 def _listen_again(listener: socket.socket) -> None:
-    """When asyncio tries again, it also shortens the queue of the system."""
+    """Restore the length of the kernel's queue, which asyncio shortens when it tries again."""
     if listener.fileno() >= 0:
         listener.listen(BACKLOG)
 
 
-def _listen(place: ServerAddress) -> socket.socket:
-    family = socket.AF_INET6 if ":" in place.host else socket.AF_INET
+def _listen(address: ServerAddress) -> socket.socket:
+    family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
     try:
-        listener = socket.create_server((place.host, place.port), family=family, backlog=BACKLOG)
+        listener = socket.create_server((address.host, address.port), family=family, backlog=BACKLOG)
     except OSError as error:
-        raise StartError(f"cannot listen on {place.host}:{place.port}: {error.strerror or error}") from None
-    # asyncio does this only for sockets that name their protocol; without it a small answer waits 40 ms for company.
+        raise StartError(f"cannot listen on {address.host}:{address.port}: {error.strerror or error}") from None
+    # asyncio does this only for sockets that name their protocol; without it a small response waits 40 ms.
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return listener
 
 
-def _config(app: ServerApp, place: ServerAddress) -> uvicorn.Config:
+def _config(app: ServerApp, address: ServerAddress) -> uvicorn.Config:
     config = uvicorn.Config(
         app,
         http=HardenedHttpProtocol,
@@ -190,48 +186,48 @@ def _config(app: ServerApp, place: ServerAddress) -> uvicorn.Config:
         ws_max_size=app.limits.message_bytes,
         ws_ping_interval=PING_SECONDS,
         ws_ping_timeout=PING_SECONDS,
-        # Compressed, each connection would hold a window of its own, and a small message could become a huge one.
+        # With compression each connection would need a window, and a small message could become a huge one.
         ws_per_message_deflate=False,
-        # Whose word about addresses counts is decided at our own door.
+        # `AccessControl` decides which proxies are trusted.
         proxy_headers=False,
         server_header=False,
         date_header=False,
         log_config=None,
-        # Its log of each request has whole addresses, with what some clients put into them.
+        # Its access log has whole URLs, with the secrets that some clients put into them.
         log_level="warning",
         access_log=False,
         timeout_keep_alive=KEEP_ALIVE_SECONDS,
         timeout_graceful_shutdown=LINGER_SECONDS,
-        ssl_certfile=place.certificate,
-        ssl_keyfile=None if place.key is None else str(place.key),
+        ssl_certfile=address.certificate,
+        ssl_keyfile=None if address.key is None else str(address.key),
     )
     try:
         config.load()
     except (OSError, ssl.SSLError) as error:
-        raise StartError(f"cannot use the certificate {place.certificate}: {error}") from None
+        raise StartError(f"cannot use the certificate {address.certificate}: {error}") from None
     return config
 
 
 async def run(
-    app: ServerApp, place: ServerAddress, started: Callable[[int], object], *, drain_seconds: float = DRAIN_SECONDS
+    app: ServerApp, address: ServerAddress, started: Callable[[int], object], *, drain_seconds: float = DRAIN_SECONDS
 ) -> int:
-    """Serve until a signal says to stop; a second one does not wait for running turns. The exit code."""
+    """Serve until a signal; a second one does not wait for running turns. Return the exit code."""
     loop = asyncio.get_running_loop()
-    told: list[int] = []
-    is_told = asyncio.Event()
+    received: list[int] = []
+    is_stopping = asyncio.Event()
     drained: asyncio.Task[None] | None = None
 
-    def tell(number: int) -> None:
-        told.append(number)
-        is_told.set()
-        if len(told) > 1 and drained is not None:
+    def on_signal(number: int) -> None:
+        received.append(number)
+        is_stopping.set()
+        if len(received) > 1 and drained is not None:
             drained.cancel()
 
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        loop.add_signal_handler(number, tell, number)
-    async with serve(app, place) as port:
+        loop.add_signal_handler(number, on_signal, number)
+    async with serve(app, address) as port:
         started(port)
-        await is_told.wait()
+        await is_stopping.wait()
         async with asyncio.TaskGroup() as group:
             drained = group.create_task(app.connections.drain(drain_seconds))
-    return 0 if told[0] != signal.SIGINT else 128 + signal.SIGINT
+    return 0 if received[0] != signal.SIGINT else 128 + signal.SIGINT

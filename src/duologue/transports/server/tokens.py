@@ -1,8 +1,8 @@
-"""Checks tokens, and makes guessing slow: the address that guesses has to wait, and no other caller has.
+"""Verify tokens, and slow down guessing from one address without delaying other callers.
 
-Ten wrong tokens in a minute make further checks from their address wait for each other, one per second. The address is
-not shut: a user behind the same proxy or on the same machine still gets in. A token that was accepted within the hour
-waits for nothing, so a client that has worked before goes on working while its neighbour guesses.
+After ten wrong tokens in a minute, further checks for that address run one after the other, one per second. The address
+is not blocked: a user behind the same proxy or on the same machine is still accepted. A token that was accepted within
+the last hour is never delayed, so a client that worked before keeps working while another process guesses.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from duologue.transports.server.limits import Limits
 __all__ = ["Authenticate", "TokenVerifier", "TooManyFailedAttempts", "single_token"]
 
 Authenticate: TypeAlias = Callable[[str], "str | None | Awaitable[str | None]"]
-"""From a token to the name of its caller; `None` for a token that is wrong, or right no more."""
+"""From a token to the name of its caller; `None` for a token that is wrong or no longer valid."""
 
 MAX_ADDRESSES = 10_000
 """Addresses whose failures are remembered; the oldest are forgotten."""
@@ -36,7 +36,7 @@ FAILURE_SECONDS = 60.0
 
 
 class TooManyFailedAttempts(Exception):
-    """The queue of checks of this address is full."""
+    """Too many checks wait for this address."""
 
     def __init__(self, seconds: int) -> None:
         super().__init__(f"too many wrong tokens from this address; try again in {seconds} s")
@@ -48,18 +48,18 @@ def single_token(token: str, caller: str = "owner") -> Authenticate:
     expected = token.encode()
 
     def check(given: str) -> str | None:
-        # As long for a wrong token as for the right one.
+        # Takes as long for a wrong token as for the right one.
         return caller if hmac.compare_digest(given.encode(), expected) else None
 
     return check
 
 
 class TokenVerifier:
-    """Asks `authenticate` about tokens, at the pace that their address has earned.
+    """Call `authenticate` for each token, more slowly for an address with many failures.
 
     Args:
-        authenticate: Called for each request; it may be a coroutine function that takes its time.
-        limits: How many failures are free, and how many checks run and wait.
+        authenticate: Called for each request; it may be a coroutine function.
+        limits: How many failures are allowed, and how many checks run and wait.
         clock: The time in seconds.
     """
 
@@ -69,26 +69,26 @@ class TokenVerifier:
         self._clock = clock
         self._addresses: OrderedDict[str, ClientAddress] = OrderedDict()
         self._accepted: OrderedDict[bytes, float] = OrderedDict()
-        """Until when a token is not delayed, by its digest: the tokens themselves are not kept."""
+        """Until when a token is not delayed, by its digest; tokens themselves are not stored."""
         self._key = secrets.token_bytes(32)
 
     async def caller_of(self, token: str, address: str) -> str | None:
-        """Return whose token it is; `None` if it is wrong.
+        """Return the caller that a token belongs to; `None` if it is wrong.
 
         Raises:
-            TooManyGuesses: It was not checked.
+            TooManyFailedAttempts: The token was not checked.
         """
         digest = hashlib.blake2b(token.encode(), key=self._key).digest()
         if self._accepted.get(digest, 0.0) > self._clock():
-            return self._remember(digest, await self._ask(token))
+            return self._remember(digest, await self._check(token))
         state = self._address(address)
-        async with state.turn():
-            caller = await self._ask(token)
+        async with state.slot():
+            caller = await self._check(token)
         if caller is None:
             state.failures.append(self._clock())
         return self._remember(digest, caller)
 
-    async def _ask(self, token: str) -> str | None:
+    async def _check(self, token: str) -> str | None:
         found = self._authenticate(token)
         return await found if inspect.isawaitable(found) else found
 
@@ -111,11 +111,14 @@ class TokenVerifier:
 
 
 class ClientAddress:
-    """The checks of one address: those that run, and those that wait for their turn in order of arrival."""
+    """The checks of one address: those that run, and those that wait in order of arrival.
+
+    Attributes:
+        failures: When the latest wrong tokens came.
+    """
 
     def __init__(self, limits: Limits, clock: Callable[[], float]) -> None:
         self.failures: deque[float] = deque()
-        """When the latest wrong tokens came."""
         self._limits = limits
         self._clock = clock
         self._order = asyncio.Lock()
@@ -125,11 +128,11 @@ class ClientAddress:
         self._next_start = 0.0
 
     @asynccontextmanager
-    async def turn(self) -> AsyncGenerator[None]:
+    async def slot(self) -> AsyncGenerator[None]:
         """Wait until a check may run, and count it while it does.
 
         Raises:
-            TooManyGuesses: Too many wait already.
+            TooManyFailedAttempts: Too many checks wait already.
         """
         must_wait = self._order.locked() or self._slots.locked() or self._seconds_to_wait() > 0
         if must_wait and self._waiting >= self._limits.checks_waiting:
@@ -158,7 +161,7 @@ class ClientAddress:
         self._next_start = self._clock() + self._limits.check_seconds
 
     def _seconds_to_wait(self) -> float:
-        """Checks that run now may fail, too: they count before they do."""
+        """Return the delay of the next check; running checks count as failures, because they may fail."""
         now = self._clock()
         while self.failures and self.failures[0] <= now - FAILURE_SECONDS:
             self.failures.popleft()

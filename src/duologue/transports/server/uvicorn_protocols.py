@@ -1,4 +1,4 @@
-"""The web server's two protocols, with the bounds that they lack: of time for headers, of what waits to be sent."""
+"""The protocols of uvicorn with limits that they lack: time for headers, and output that waits to be sent."""
 
 from __future__ import annotations
 
@@ -17,61 +17,61 @@ from duologue.transports.server.asgi_extensions import ABORT, WRITE
 __all__ = ["HardenedHttpProtocol", "HardenedWebSocketProtocol"]
 
 HEADER_SECONDS = 10.0
-"""For the headers of one request to arrive, once a connection is open or the first of them is there."""
+"""For the headers of one request to arrive."""
 
 MAX_UNREAD = 1024 * 1024
-"""Answers to pings that a client may leave unread; it gets one for each of its own."""
+"""Bytes of pongs that a client may leave unread."""
 
 MAX_FRAGMENTS = 1024 * 1024
-"""Pieces of one message: even of single bytes more than a real one has."""
+"""Fragments of one message: more than any real client sends."""
 
 FLUSH_SECONDS = 5.0
-"""For the last bytes to leave after the end."""
+"""For the last bytes to leave after the connection was closed."""
 
 
 TEXT = 0x81
-"""The first byte of a message that is one frame of text."""
+"""The first byte of a text message in one frame."""
 
 SHORT = 126
-"""A length from here on stands behind the second byte."""
+"""Longer messages have their length after the second byte."""
 
 _MEDIUM = struct.Struct("!BBH")
 _LONG = struct.Struct("!BBQ")
 
 
 class HardenedHttpProtocol(H11Protocol):
-    """HTTP/1.1 that waits for nobody's headers."""
+    """HTTP/1.1 with a time limit for headers."""
 
     _deadline: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # TCP, not any transport
         super().connection_made(transport)
-        # A plain close would wait for the client to take what it does not take.
+        # A plain close would wait for the client to read.
         self.app_state = {**self.app_state, ABORT: transport.abort}
-        self._expect_headers()
+        self._start_deadline()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._headers_are_here()
+        self._cancel_deadline()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
         if self.conn.their_state is not h11.IDLE:
-            self._headers_are_here()
+            self._cancel_deadline()
         elif self._deadline is None:
-            self._expect_headers()
+            self._start_deadline()
 
-    def _expect_headers(self) -> None:
+    def _start_deadline(self) -> None:
         self._deadline = self.loop.call_later(HEADER_SECONDS, self.transport.abort)
 
-    def _headers_are_here(self) -> None:
+    def _cancel_deadline(self) -> None:
         if self._deadline is not None:
             self._deadline.cancel()
             self._deadline = None
 
 
 class HardenedWebSocketProtocol(WebSocketsSansIOProtocol):
-    """WebSocket that holds no more for a client than it has to."""
+    """WebSocket with limits on the memory of one client."""
 
     def __init__(self, *args: Any, **named: Any) -> None:
         named["app_state"] = {**named["app_state"], WRITE: self.write_texts}
@@ -84,16 +84,16 @@ class HardenedWebSocketProtocol(WebSocketsSansIOProtocol):
             await self._app(scope, receive, send)
         finally:
             if self.close_sent:
-                self.handshake_complete = True  # refused is complete, too
+                self.handshake_complete = True  # so is a rejected one
             self.loop.call_later(FLUSH_SECONDS, self._drop)
 
     def _drop(self) -> None:
-        """Whoever has not taken the last bytes by now never will."""
+        """Drop a client that has not read the last bytes."""
         if self.close_timer is None:
             self.transport.abort()
 
     async def write_texts(self, texts: list[bytes]) -> None:
-        """Each as one message, and all in one piece: an agent that streams has many small ones.
+        """Write each text as one message, all at once: an agent that streams sends many small ones.
 
         Raises:
             ConnectionError: The client is gone.
@@ -115,7 +115,7 @@ class HardenedWebSocketProtocol(WebSocketsSansIOProtocol):
             await self.writable.wait()
 
     def start_keepalive(self) -> None:
-        """Thousands of connections may rest here: let go of how each of them began."""
+        """Free the memory of the handshake: thousands of connections may stay open."""
         super().start_keepalive()
         del self.request, self.response
         self.scope["headers"] = []

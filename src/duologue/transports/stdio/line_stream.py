@@ -1,11 +1,11 @@
-"""Frames over a byte stream, one per line: the engine under stdio, sockets and child processes.
+"""Frames over a byte stream, one per line: the base of stdio, sockets and child processes.
 
-Reading: bytes are cut into frames as they arrive and handed over all at once. When frames wait untaken, reading pauses,
-so a flood stays in the pipe and not in memory.
+Reading: bytes are split into frames as they arrive and delivered all at once. While frames wait to be received, reading
+pauses, so a flood stays in the pipe and not in memory.
 
-Writing: the first frame after something arrived leaves at once, for latency: it is the answer, or the next question.
-What follows is gathered into few large writes, one for each turn of the event loop, for throughput. Nothing here waits
-for the other side, so reading never waits for writing.
+Writing: the first frame after something arrived is written at once, for latency: it is the response, or the next
+request. Later frames are coalesced into one large write per iteration of the event loop, for throughput. Nothing here
+waits for the peer, so reading never waits for writing.
 """
 
 from __future__ import annotations
@@ -15,39 +15,31 @@ from contextlib import suppress
 
 from duologue.errors import ConnectionLost, DuologueError, MessageTooLarge, OutputLimitExceeded
 from duologue.jsonrpc.framing import MAX_MESSAGE_BYTES, LineFramer
-from duologue.transports.base import Transport
+from duologue.transports.buffered import (
+    HARD_LIMIT_FACTOR,
+    LINGER_SECONDS,
+    MAX_QUEUED_BYTES,
+    READ_AHEAD,
+    WRITE_AHEAD,
+    BufferedTransport,
+)
 
-__all__ = ["HARD_MARK_FACTOR", "MAX_QUEUED_BYTES", "LineStreamTransport"]
+__all__ = ["InputAndOutput", "LineStreamTransport"]
 
-MAX_QUEUED_BYTES = 16 * 1024 * 1024
-"""Output that may wait for a slow peer: room for a large file and its neighbours, no more."""
-
-HARD_MARK_FACTOR = 4
-"""Producers that cannot wait may go this many times over the bound; then the connection ends."""
-
-WRITE_AHEAD = 256 * 1024
-"""Bytes waiting beyond the kernel's own pipe buffer that make us congested: enough to keep a reader busy."""
-
-READ_AHEAD = 1024 * 1024
-"""Bytes of frames not yet taken that pause reading."""
-
-GATHERED_WRITE = 64 * 1024
+COALESCED_BYTES = 64 * 1024
 """The size of a Linux pipe: a larger write would not pass in one piece anyway."""
 
-LINGER_SECONDS = 2.0
-"""How long `aclose` waits for the other side to take what is already queued."""
 
-
-class LineStreamTransport(Transport):
+class LineStreamTransport(BufferedTransport):
     """Frames over a byte stream, one per line.
 
     A subclass opens a reader and a writer in `__aenter__`, with `self._input` and `self._output` as their protocols,
-    and hands them to `_attach`.
+    and passes them to `_attach`.
 
     Args:
         max_message_bytes: Longest frame that is received whole.
         max_queued_bytes: Output that may wait; four times as much ends the connection with `OutputLimitExceeded`.
-        output_stall: Seconds without any progress of waiting output after which the connection ends.
+        output_stall: Seconds after which a connection ends whose waiting output makes no progress.
     """
 
     def __init__(
@@ -57,58 +49,39 @@ class LineStreamTransport(Transport):
         max_queued_bytes: int = MAX_QUEUED_BYTES,
         output_stall: float | None = None,
     ) -> None:
+        super().__init__(max_queued_bytes)
         self._input = InputProtocol(self)
         self._output = OutputProtocol(self)
         self._framer = LineFramer(max_message_bytes)
-        self._max_queued = max_queued_bytes
         self._output_stall = output_stall
         self._stall_check: asyncio.TimerHandle | None = None
         self._reader: asyncio.ReadTransport | None = None
         self._writer: asyncio.WriteTransport | None = None
         self._is_closed = False
 
-        self._frames: list[bytes] = []
-        self._untaken = 0
         self._is_paused = False
-        self._is_ended = False
-        self._failure: DuologueError | None = None
-        """Why receiving ended, unless it ended well."""
-        self._arrival = asyncio.Event()
         self._reader_gone = asyncio.Event()
 
-        self._gathered = bytearray()
+        self._coalesced = bytearray()
         self._flush_immediately = True
         """Nothing was sent since something arrived."""
-        self._is_gathering = False
-        """The end of this turn of the event loop will write what is gathered."""
+        self._is_flush_scheduled = False
+        """The event loop will write what is coalesced in its next iteration."""
         self._written = 0
-        self._broken: ConnectionLost | None = ConnectionLost("this transport was not entered yet")
-        """Why nothing can be sent."""
-        self._room = asyncio.Event()
         self._writer_gone = asyncio.Event()
 
     def _attach(self, reader: asyncio.ReadTransport, writer: asyncio.WriteTransport) -> None:
         self._loop = asyncio.get_running_loop()
         self._reader = reader
         self._writer = writer
-        self._broken = None
+        self._send_error = None
         writer.set_write_buffer_limits(high=min(WRITE_AHEAD, self._max_queued))
 
     # Reading
 
-    async def receive(self) -> list[bytes]:
-        while not self._frames:
-            if self._is_ended:
-                if self._failure is not None:
-                    raise self._failure.with_traceback(None)
-                return []
-            self._arrival.clear()
-            await self._arrival.wait()
-        frames, self._frames = self._frames, []
-        self._untaken = 0
+    def _on_read(self, unread: int) -> None:
         if not self._is_ended:
             self._resume()
-        return frames
 
     def _bytes_arrived(self, data: bytes) -> None:
         if self._is_ended:
@@ -118,26 +91,26 @@ class LineStreamTransport(Transport):
         except MessageTooLarge as failure:
             self._end(failure)
             return
-        self._untaken += len(data)
+        self._unread_bytes += len(data)
         self._flush_immediately = True
         if frames and self.on_frames is not None and not self._frames and self.on_frames(frames):
-            self._untaken = 0
+            self._unread_bytes = 0
         elif frames:
             self._frames += frames
-            self._arrival.set()
+            self._frames_arrived.set()
         if self._framer.failure is not None:
             self._end(self._framer.failure)
-        # A long line that is not whole yet must not pause its own arrival.
-        elif self._untaken > READ_AHEAD and self._frames:
+        # A long line that is incomplete must not pause its own arrival.
+        elif self._unread_bytes > READ_AHEAD and self._frames:
             self._pause()
 
     def _input_ended(self, error: Exception | None = None) -> None:
-        """No more bytes will come."""
+        """End receiving: no further bytes will come."""
         self._last_line()
         self._end(None if error is None else ConnectionLost(f"the connection broke: {error}"))
 
     def _last_line(self) -> None:
-        """An unfinished last line counts, too."""
+        """Deliver an unfinished last line, too."""
         if not self._is_ended:
             try:
                 self._frames += self._framer.finish()
@@ -145,11 +118,8 @@ class LineStreamTransport(Transport):
                 self._end(failure)
 
     def _end(self, failure: DuologueError | None) -> None:
-        """Receiving ends, after the frames that have arrived."""
         if not self._is_ended:
-            self._is_ended = True
-            self._failure = failure
-            self._arrival.set()
+            super()._end(failure)
             self._pause()
 
     def _pause(self) -> None:
@@ -166,72 +136,62 @@ class LineStreamTransport(Transport):
 
     @property
     def pending_bytes(self) -> int:
-        return len(self._gathered) + (self._writer.get_write_buffer_size() if self._writer is not None else 0)
+        return len(self._coalesced) + (self._writer.get_write_buffer_size() if self._writer is not None else 0)
 
     def send(self, frame: bytes) -> None:
-        if self._broken is not None:
-            raise self._broken.with_traceback(None)
-        if len(frame) >= GATHERED_WRITE:
+        if self._send_error is not None:
+            raise self._send_error.with_traceback(None)
+        if len(frame) >= COALESCED_BYTES:
             self._send_long(frame)
             return
-        gathered = self._gathered
-        gathered += frame
-        gathered += b"\n"
+        coalesced = self._coalesced
+        coalesced += frame
+        coalesced += b"\n"
         if self._flush_immediately:
             self._flush_immediately = False
             self._flush()
-        elif not self._is_gathering:
-            self._is_gathering = True
-            self._loop.call_soon(self._end_turn)
-        elif len(gathered) >= GATHERED_WRITE:
+        elif not self._is_flush_scheduled:
+            self._is_flush_scheduled = True
+            self._loop.call_soon(self._flush_scheduled)
+        elif len(coalesced) >= COALESCED_BYTES:
             self._flush()
 
     def _send_long(self, frame: bytes) -> None:
-        """It leaves at once behind what is gathered; to gather it would be one more copy of it."""
-        if self._gathered:
+        """Write a long frame at once, after what is coalesced; coalescing it would copy it once more."""
+        if self._coalesced:
             self._flush()
-        # asyncio keeps what the other side does not take yet: of a view it copies that only once.
+        # asyncio keeps what the peer has not read yet; given a view, it copies that only once.
         self._write(memoryview(frame))
         self._write(b"\n")
 
-    async def drain(self) -> None:
-        while self.is_congested and self._broken is None:
-            self._room.clear()
-            await self._room.wait()
-        if self._broken is not None:
-            raise self._broken.with_traceback(None)
-
-    def _end_turn(self) -> None:
-        self._is_gathering = False
-        if self._gathered and self._broken is None:
-            # Nobody is here to hear of a failure; the next `send` and `receive` say it.
+    def _flush_scheduled(self) -> None:
+        self._is_flush_scheduled = False
+        if self._coalesced and self._send_error is None:
+            # The next `send` and `receive` report a failure.
             with suppress(ConnectionLost):
                 self._flush()
 
     def _flush(self) -> None:
-        data, self._gathered = self._gathered, bytearray()
+        data, self._coalesced = self._coalesced, bytearray()
         self._write(data)
 
     def _write(self, data: bytes | bytearray | memoryview) -> None:
         writer = self._writer
         assert writer is not None
-        if writer.is_closing():  # it broke, and asyncio is about to say so
-            raise ConnectionLost("the other side takes nothing any more")
+        if writer.is_closing():  # it broke, and asyncio is about to report it
+            raise ConnectionLost("the peer no longer reads")
         self._written += len(data)
         writer.write(data)
-        if self.is_congested and (waiting := writer.get_write_buffer_size()) > self._max_queued * HARD_MARK_FACTOR:
-            failure = OutputLimitExceeded(f"{waiting} bytes wait to be read; the bound is {self._max_queued}")
-            self._give_up(failure)
-            raise failure
+        if self.is_congested and (waiting := writer.get_write_buffer_size()) > self._max_queued * HARD_LIMIT_FACTOR:
+            self._exceed_output(waiting)
 
     def _pause_writing(self) -> None:
         self.is_congested = True
         if self._output_stall is not None:
             self._stall_check = self._loop.call_later(self._output_stall, self._check_stall, self._progress())
 
-    def _make_room(self) -> None:
-        self.is_congested = False
-        self._room.set()
+    def _relieve(self) -> None:
+        super()._relieve()
         if self._stall_check is not None:
             self._stall_check.cancel()
             self._stall_check = None
@@ -245,21 +205,19 @@ class LineStreamTransport(Transport):
         if now > before:
             self._stall_check = self._loop.call_later(self._output_stall, self._check_stall, now)
         else:
-            self._give_up(OutputLimitExceeded(f"nothing was read for {self._output_stall:g} s"))
+            self._abandon(OutputLimitExceeded(f"the peer read nothing for {self._output_stall:g} s"))
 
     def _output_broke(self, error: Exception | None) -> None:
-        """The other side reads no more; what it sent before may still be received."""
+        """Stop sending: the peer no longer reads. What it sent before may still be received."""
         self._writer_gone.set()
-        if self._broken is None:
+        if self._send_error is None:
             detail = f": {error}" if error is not None else ""
-            self._broken = ConnectionLost(f"the other side takes nothing any more{detail}")
-        self._gathered.clear()
-        self._make_room()
+            self._send_error = ConnectionLost(f"the peer no longer reads{detail}")
+        self._coalesced.clear()
+        self._relieve()
 
-    def _give_up(self, failure: ConnectionLost) -> None:
-        """End both directions at once."""
-        self._broken = failure
-        self._end(failure)
+    def _abandon(self, failure: ConnectionLost) -> None:
+        super()._abandon(failure)
         self._abort_writer()
 
     # Closing
@@ -276,12 +234,12 @@ class LineStreamTransport(Transport):
         await self._until_gone()
 
     def _start_closing_writer(self) -> None:
-        """No more output: the other side sees the end once it has read what is queued."""
+        """Close the output: the peer sees its end once it has read what is queued."""
         if self._writer is not None and not self._writer.is_closing():
-            self._end_turn()
-            self._broken = ConnectionLost("this transport is closed")
+            self._flush_scheduled()
+            self._send_error = ConnectionLost("this transport is closed")
             self._writer.close()
-        self._make_room()
+        self._relieve()
 
     async def _close_writer(self, linger: float) -> None:
         self._start_closing_writer()
@@ -293,13 +251,13 @@ class LineStreamTransport(Transport):
                 self._abort_writer()
 
     def _drop(self) -> None:
-        """Let go of both directions without waiting."""
+        """Close both directions without waiting."""
         self._abort_writer()
         if self._reader is not None:
             self._reader.close()
 
     def _abort_writer(self) -> None:
-        # asyncio ends a pipe once for each call, and the second time with a traceback: not where it has begun to.
+        # asyncio closes a pipe once for each call, the second time with a traceback.
         if self._writer is not None and not self._writer_gone.is_set() and not self._is_ending(self._writer):
             self._writer.abort()
 
@@ -308,7 +266,7 @@ class LineStreamTransport(Transport):
         return writer.is_closing() and writer.get_write_buffer_size() == 0
 
     async def _until_gone(self) -> None:
-        """The descriptors are closed when this returns."""
+        """Wait until the descriptors are closed."""
         if self._writer is not None:
             await self._writer_gone.wait()
         if self._reader is not None:
@@ -316,45 +274,45 @@ class LineStreamTransport(Transport):
 
 
 class InputProtocol(asyncio.Protocol):
-    """Tells a `LineStreamTransport` what its reader read."""
+    """Pass what the reader read to its `LineStreamTransport`."""
 
-    def __init__(self, lines: LineStreamTransport) -> None:
-        self._lines = lines
+    def __init__(self, transport: LineStreamTransport) -> None:
+        self._transport = transport
 
     def data_received(self, data: bytes) -> None:
-        self._lines._bytes_arrived(data)
+        self._transport._bytes_arrived(data)
 
     def eof_received(self) -> bool:
-        self._lines._input_ended()
+        self._transport._input_ended()
         return True
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._lines._input_ended(exc)
-        self._lines._reader_gone.set()
+        self._transport._input_ended(exc)
+        self._transport._reader_gone.set()
 
 
 class OutputProtocol(asyncio.Protocol):
-    """Tells a `LineStreamTransport` how its writer fares."""
+    """Report the state of the writer to its `LineStreamTransport`."""
 
-    def __init__(self, lines: LineStreamTransport) -> None:
-        self._lines = lines
+    def __init__(self, transport: LineStreamTransport) -> None:
+        self._transport = transport
 
     def pause_writing(self) -> None:
-        self._lines._pause_writing()
+        self._transport._pause_writing()
 
     def resume_writing(self) -> None:
-        self._lines._make_room()
+        self._transport._relieve()
 
     def eof_received(self) -> bool:
-        # On a socket: that it sends no more does not mean that it reads no more.
+        # A socket whose peer has finished sending may still be read by it.
         return True
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._lines._output_broke(exc)
+        self._transport._output_broke(exc)
 
 
 class InputAndOutput(InputProtocol, OutputProtocol):
-    """Both of them, for a stream with one object for both directions, such as a socket."""
+    """Serve as both protocols of a stream that has one object for both directions, such as a socket."""
 
     def connection_lost(self, exc: Exception | None) -> None:
         InputProtocol.connection_lost(self, exc)

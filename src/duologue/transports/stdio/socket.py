@@ -6,8 +6,9 @@ import socket
 from typing import Self
 
 from duologue.jsonrpc.framing import MAX_MESSAGE_BYTES
+from duologue.transports.buffered import MAX_QUEUED_BYTES
 from duologue.transports.stdio.fd_streams import open_duplex
-from duologue.transports.stdio.line_stream import MAX_QUEUED_BYTES, InputAndOutput, LineStreamTransport
+from duologue.transports.stdio.line_stream import InputAndOutput, LineStreamTransport
 
 __all__ = ["OUTPUT_STALL_SECONDS", "SocketTransport"]
 

@@ -12,8 +12,9 @@ from contextlib import suppress
 from typing import Self, TextIO
 
 from duologue.jsonrpc.framing import MAX_MESSAGE_BYTES, to_ascii
+from duologue.transports.buffered import MAX_QUEUED_BYTES
 from duologue.transports.stdio.fd_streams import is_same_socket, open_duplex, open_reader, open_writer
-from duologue.transports.stdio.line_stream import MAX_QUEUED_BYTES, InputAndOutput, LineStreamTransport
+from duologue.transports.stdio.line_stream import InputAndOutput, LineStreamTransport
 
 __all__ = ["StdioTransport"]
 
