@@ -92,7 +92,7 @@ if TYPE_CHECKING:
     from duologue.store.memory import MemoryStore as MemoryStore
     from duologue.store.sqlite.store import SqliteStore as SqliteStore
     from duologue.transports.remote.url import TLSVerify as TLSVerify
-    from duologue.transports.resume import RetryPolicy as RetryPolicy
+    from duologue.transports.resume.protocol import RetryPolicy as RetryPolicy
     from duologue.transports.server.limits import Limits as Limits
     from duologue.transports.server.tokens import Authenticate as Authenticate
 else:
@@ -146,7 +146,7 @@ else:
             "duologue.store.memory": "MemoryStore",
             "duologue.store.sqlite.store": "SqliteStore",
             "duologue.transports.remote.url": "TLSVerify",
-            "duologue.transports.resume": "RetryPolicy",
+            "duologue.transports.resume.protocol": "RetryPolicy",
             "duologue.transports.server.limits": "Limits",
             "duologue.transports.server.tokens": "Authenticate",
         },

@@ -92,7 +92,7 @@ async def test_other_clients_are_answered_while_a_long_message_is_looked_at(
                     await socket.connection.send(frame, text=True)
                     await socket.send('{"jsonrpc":"2.0","id":1,"id":2,"method":"x"}')
                     async with asyncio.timeout(60):
-                        assert "there twice" in str(await socket.connection.recv())
+                        assert "occurs twice" in str(await socket.connection.recv())
         else:
             async with poster_to(place, token) as poster:
                 poster.client.timeout = 60
