@@ -85,7 +85,7 @@ async def test_an_entry_of_unknown_type_without_a_command_is_refused(tmp_path: P
             servers = {**setup, **opened, "mcpServers": [entry]}
             error = (await client.ask(3 + number, method, servers))["error"]
             assert error["code"] == -32602
-            assert "$.mcpServers[0]: 'pigeon' is no type of MCP server" in error["message"]
+            assert "$.mcpServers[0]: 'pigeon' is not a type of MCP server" in error["message"]
         assert "result" in await client.ask(9, "session/new", setup)
 
 
@@ -135,7 +135,7 @@ async def test_version_2_takes_the_transports_it_advertises_and_refuses_all_othe
                     continue
                 error = await client.refused(method, **setup)
                 assert error["code"] == -32602
-                assert f"$.mcpServers[0]: this agent takes no MCP servers of type '{kind}'" in error["message"]
+                assert f"$.mcpServers[0]: this agent does not support MCP servers of type '{kind}'" in error["message"]
 
 
 async def test_the_servers_named_in_session_new_are_connected(tmp_path: Path) -> None:

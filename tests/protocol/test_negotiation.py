@@ -60,7 +60,7 @@ async def test_two_sides_speak_the_highest_version_both_know(
 
 async def test_a_client_of_version_2_refuses_an_agent_that_speaks_only_version_1() -> None:
     async with asyncio.timeout(5):
-        with pytest.raises(DowngradeRequired, match="speaks version 1"):
+        with pytest.raises(DowngradeRequired, match="answered in protocol version 1"):
             async with connect(speaking(1), protocol_versions=(2,)):
                 pass
 
@@ -83,9 +83,9 @@ async def test_a_version_nobody_knows_is_refused_with_its_number() -> None:
 
 @pytest.mark.parametrize("versions", [(), (3,), (0, 1), (1, 9)])
 def test_versions_that_do_not_exist_cannot_be_spoken(versions: tuple[int, ...]) -> None:
-    with pytest.raises(ValueError, match="versions of the protocol"):
+    with pytest.raises(ValueError, match="unsupported protocol versions"):
         check_versions(versions)
-    with pytest.raises(ValueError, match="versions of the protocol"):
+    with pytest.raises(ValueError, match="unsupported protocol versions"):
         Agent("x", versions=versions)
 
 
@@ -123,7 +123,7 @@ async def test_a_bare_transport_goes_on_with_nothing_advertised_and_says_so(
             async with remote.new_session(tmp_path) as session:
                 assert await session.ask("what?") == "files False terminals False"
     await serving
-    assert "speaks version 1 only" in caplog.text
+    assert "supports protocol version 1 only" in caplog.text
 
 
 async def test_a_process_of_version_1_is_started_again_and_knows_everything(tmp_path: Path) -> None:

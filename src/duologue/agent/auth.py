@@ -88,4 +88,4 @@ class Login:
         status = await self.status()
         if status != self._told:
             self._told = status
-            await self.editor.tell_login_status(status)
+            await self.editor.send_auth_status(status)

@@ -153,7 +153,7 @@ class ClientConnection:
         check_setup(setup, self._agent)
         return await self._open().fork(session_id, setup, self._store())
 
-    async def introduced(self, session_id: str) -> None:
+    async def session_announced(self, session_id: str) -> None:
         session = self._sessions.get(session_id)
         if session is not None:
             await session.mark_announced()

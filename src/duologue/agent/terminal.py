@@ -114,7 +114,7 @@ async def _open_in_editor(
         session.cleanup_tasks.start(_EditorTerminal(session, terminal_id).release())
 
     command, *args = argv
-    terminal_id = await session.editor.create_terminal(session.id, command, args, env, cwd, limit, late=release)
+    terminal_id = await session.editor.create_terminal(session.id, command, args, env, cwd, limit, on_late=release)
     return _EditorTerminal(session, terminal_id)
 
 

@@ -157,7 +157,7 @@ class ClientRequestHandler:
         self.activity.touch(session_id)
         session._on_update(update, raw)
 
-    def asked_permission(self, session_id: str, tool: ToolCallUpdate, raw: bytes) -> ToolCall | None:
+    def note_permission_request(self, session_id: str, tool: ToolCallUpdate, raw: bytes) -> ToolCall | None:
         session = self.sessions.get(session_id)
         return None if session is None else session._apply_permission_request(tool, raw)
 

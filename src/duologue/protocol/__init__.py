@@ -1,4 +1,4 @@
-"""Meaning to wire and back, one part per version of the protocol.
+"""Conversion between what the two sides mean and what is on the wire, one package per version of the protocol.
 
-What an agent does or a user sees does not belong here, only how it is said. The two sides may import it.
+What an agent does and what a user sees does not belong here. Agents, clients and relays may import it.
 """

@@ -1,4 +1,4 @@
-"""What is unstable in the version that is spoken, and left out unless it was switched on.
+"""The filter of unstable features: what is not switched on is left out of messages.
 
 The generated tables (`schema/vN/stable.py`) say what is stable. Everything else belongs to one of the features below,
 and is advertised and sent only if that feature was switched on. Reading is never restricted.
@@ -66,10 +66,10 @@ EVERYTHING = frozenset(FEATURES)
 
 
 def enabled_features(unstable: Unstable) -> frozenset[str]:
-    """The names of the features that are switched on.
+    """Return the names of the features that are switched on.
 
     Raises:
-        ValueError: There is no such feature.
+        ValueError: A name is not one of `FEATURES`.
     """
     if isinstance(unstable, bool):
         return EVERYTHING if unstable else frozenset()
@@ -110,11 +110,11 @@ class FeatureFilter:
         }
 
     def allows(self, name: str) -> bool:
-        """Whether a feature is switched on, or stable as a whole."""
+        """Return True if a feature is switched on, or stable as a whole."""
         return name not in self._closed.values()
 
     def serves(self, method: Method[Any, Any] | Notification[Any]) -> bool:
-        """Whether a method or notification may be sent, and be offered."""
+        """Return True if a method or notification may be sent and offered."""
         return method.name not in self._closed
 
     def check(self, method: Method[Any, Any], params: object) -> None:
@@ -129,22 +129,22 @@ class FeatureFilter:
         if closed:
             name = self._closed[closed[0]]
             raise MethodNotFound(
-                f"{closed[0]} is unstable in version {self._version} of the protocol, and switched off; "
+                f"{closed[0]} is unstable in version {self._version} of the protocol and switched off; "
                 f"`{self._switch}(…, unstable={{{name!r}}})` switches it on"
             )
 
     def sendable(self, notification: Notification[T], params: T) -> T | None:
-        """The parameters of a notification without what is not switched on; None if it is not to be sent."""
+        """Return the parameters of a notification without what is switched off; None if it must not be sent."""
         if _is_custom(notification):
             return params
         return self.strip(params) if self.serves(notification) else None
 
     def strip(self, message: T) -> T | None:
-        """A message without what is not switched on; None if nothing is left of it."""
+        """Return a message without what is switched off; None if nothing is left of it."""
         return self._without(message, []) if self._closed else message
 
     def _without(self, value: Any, lost: list[str]) -> Any:
-        """The value without closed parts, which are added to `lost`; None in the place of a class that is closed."""
+        """Return the value without closed parts, which are added to `lost`; None if its whole class is closed."""
         if is_array(value):
             return self._items_without(value, lost)
         if not isinstance(value, Struct):
@@ -172,7 +172,7 @@ class FeatureFilter:
         return [after for before, after in pairs if after is not None or before is None]
 
     def _walk(self, kind: type[Struct]) -> list[tuple[FieldInfo, str | None]]:
-        """The fields of a class that are closed, or lead to something that is."""
+        """Return the fields of a class that are closed or contain something closed."""
         walk = self._walks.get(kind)
         if walk is None:
             walk = self._walks[kind] = []
@@ -189,7 +189,7 @@ class FeatureFilter:
 
 
 def _is_custom(method: Method[Any, Any] | Notification[Any]) -> bool:
-    """Custom methods carry what their authors like."""
+    """Return True for custom methods, which are never filtered."""
     return method.name.startswith("_")
 
 
@@ -201,7 +201,7 @@ def _is_stable(part: str, stable: Stability) -> bool:
 
 
 def _classes_in(kind: Any) -> Iterator[type[Struct]]:
-    """The classes of messages that a type is made of."""
+    """Yield the message classes in a type annotation."""
     parts: tuple[Any, ...] = get_args(kind)
     if isinstance(kind, type) and issubclass(kind, Struct):
         yield kind

@@ -1,8 +1,8 @@
-"""What each version of the protocol and the two sides expect of each other, free of versions.
+"""Interfaces between the versions of the protocol and the two sides, free of versions.
 
 `AgentHandler` and `ClientHandler` are implemented by the two sides, and called for requests of the peer. `AgentProxy`
 and `ClientProxy` are implemented by each version of the protocol, and called by the sides to reach the peer. Neither
-side knows which version is spoken.
+side knows which version is used.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ __all__ = ["AgentHandler", "AgentProxy", "ClientHandler", "ClientProxy"]
 
 
 class AgentHandler(Protocol):
-    """The agent as a dialect sees it: one per connection."""
+    """The agent as a version of the protocol sees it: one per connection."""
 
     def requested(self, request: RequestMeta) -> None:
-        """A request or notification has come; what it is about follows in a call of its own."""
+        """Note a request or notification before the call that handles it."""
 
     async def initialize(
-        self, client: Implementation | None, features: ClientCapabilities, editor: ClientProxy
+        self, info: Implementation | None, capabilities: ClientCapabilities, client: ClientProxy, /
     ) -> InitializeResult: ...
 
     async def login(self, method_id: str, meta: JsonObject | None) -> None: ...
@@ -55,8 +55,8 @@ class AgentHandler(Protocol):
 
     async def open_session(self, session_id: str, setup: SessionParams, *, replay: bool) -> SessionOpened: ...
 
-    async def introduced(self, session_id: str) -> None:
-        """The client has the answer that opens the session: from now on it may be told of it."""
+    async def session_announced(self, session_id: str) -> None:
+        """Note that the answer that opens the session was sent, so that updates of it may follow."""
 
     async def fork_session(self, session_id: str, setup: SessionParams) -> SessionOpened: ...
 
@@ -81,7 +81,7 @@ class AgentHandler(Protocol):
         meta: JsonObject | None,
         inserted: Callable[[str], Awaitable[None]] | None = None,
     ) -> PromptResult:
-        """Until the turn has ended; `inserted` is awaited with the id of the user's message before it begins."""
+        """Run a turn until it has ended; `inserted` is awaited with the id of the user's message before it begins."""
         ...
 
     def cancel(self, session_id: str) -> None: ...
@@ -106,14 +106,17 @@ class AgentHandler(Protocol):
 
 
 class ClientHandler(Protocol):
-    """The client as a dialect sees it: one per connection. What it cannot do it answers with a `RequestError`."""
+    """The client as a version of the protocol sees it: one per connection.
+
+    A call raises a `RequestError` for what the client cannot do.
+    """
 
     def update(self, session_id: str, update: Update, raw: bytes) -> Coroutine[Any, Any, None]: ...
 
-    def asked_permission(self, session_id: str, tool: ToolCallUpdate, raw: bytes) -> ToolCall | None:
-        """Fold in the tool call of a question, in its place among the updates; returns how the tool call stands there.
+    def note_permission_request(self, session_id: str, tool: ToolCallUpdate, raw: bytes) -> ToolCall | None:
+        """Apply the tool call of a permission request in order with the updates; return its state at that point.
 
-        It is called after all that arrived before the question was handled, and before anything behind it is.
+        It is called after all earlier updates of the session have been handled, and before later ones are.
         """
 
     async def ask_permission(
@@ -124,7 +127,10 @@ class ClientHandler(Protocol):
         options: list[PermissionOption],
         raw: bytes,
     ) -> str | None:
-        """The id of the option to answer with, `None` for "cancelled"; `known` is what `asked_permission` returned."""
+        """Return the id of the chosen option, or None for "cancelled".
+
+        `known` is what `note_permission_request` returned.
+        """
         ...
 
     async def read_file(self, session_id: str, path: str, line: int | None, limit: int | None) -> str: ...

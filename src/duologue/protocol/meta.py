@@ -1,12 +1,12 @@
-"""What the two ends attach to their messages (`_meta`), around any call, whatever the call is about.
+"""`_meta`: what the two sides attach to their messages, whatever the message is about.
 
-Inside the handler of a request, `current_request()` has what came with it and takes what its answer shall carry:
+Inside the handler of a request, `current_request()` has the `_meta` of the request and of the answer:
 
     current_request().answer["example.com/region"] = "eu"
 
-Around calls of the peer, `attach` adds to what is sent and has what came with the last answer:
+Around calls of the peer, `attach_meta` adds to what is sent and has the `_meta` of the last answer:
 
-    with attach({"traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}) as attached:
+    with attach_meta({"traceparent": "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}) as attached:
         text = await turn.files.read("notes.md")
     print(attached.received)
 """
@@ -38,9 +38,9 @@ M = TypeVar("M", bound=Model)
 
 
 class RequestMeta:
-    """What is attached to a request of the peer (`received`), and what its answer shall carry (`answer`).
+    """The `_meta` of a request of the peer (`received`) and of its answer (`answer`).
 
-    `id` is the peer's number for it; a notification has none.
+    `id` is the request id; a notification has none.
     """
 
     def __init__(self, method: str, received: JsonObject | None, id: int | str | None = None) -> None:
@@ -51,7 +51,7 @@ class RequestMeta:
 
 
 class OutgoingMeta:
-    """What is attached to all that is sent (`sent`), and what came with the last answer (`received`)."""
+    """The `_meta` added to every message that is sent (`sent`), and that of the last answer (`received`)."""
 
     def __init__(self, sent: JsonObject) -> None:
         self.sent = sent
@@ -63,19 +63,19 @@ _attached: ContextVar[OutgoingMeta | None] = ContextVar("attached", default=None
 
 
 def current_request() -> RequestMeta:
-    """What is attached to the request that is being answered here.
+    """Return the `_meta` of the request that is being handled.
 
     Raises:
-        LookupError: No request of the peer led here.
+        LookupError: The caller does not run in the handler of a request.
     """
     return _request.get()
 
 
 @contextmanager
 def attach_meta(meta: JsonObject) -> Generator[OutgoingMeta]:
-    """Attach this to every message sent from inside the block, on top of what blocks around it attach."""
-    around = _attached.get()
-    attached = OutgoingMeta(meta if around is None else {**around.sent, **meta})
+    """Add `meta` to every message sent inside the block, on top of what enclosing blocks add."""
+    outer = _attached.get()
+    attached = OutgoingMeta(meta if outer is None else {**outer.sent, **meta})
     token = _attached.set(attached)
     try:
         yield attached
@@ -83,12 +83,12 @@ def attach_meta(meta: JsonObject) -> Generator[OutgoingMeta]:
         _attached.reset(token)
 
 
-# --- for dialects
+# --- for the versions of the protocol
 
 
 @contextmanager
 def request_context(method: str, received: JsonObject | None, id: int | str | None = None) -> Generator[RequestMeta]:
-    """The block answers a request that came with this attached."""
+    """Make the `_meta` of a request available inside the block that handles it."""
     request = RequestMeta(method, received, id)
     token = _request.set(request)
     try:
@@ -98,18 +98,18 @@ def request_context(method: str, received: JsonObject | None, id: int | str | No
 
 
 def current_attachment() -> OutgoingMeta | None:
-    """What is to be attached to a message that is about to be sent."""
+    """Return the `_meta` to add to a message that is about to be sent."""
     return _attached.get()
 
 
 def with_meta(model: M, meta: JsonObject) -> M:
-    """The same message with this attached as well."""
+    """Return a copy of the message with `meta` added to its own."""
     own: JsonObject = getattr(model, "meta", None) or {}
     return msgspec.structs.replace(model, meta={**own, **meta}) if meta else model
 
 
 def with_attachment(params: Any, attached: OutgoingMeta) -> Any:
-    """Parameters with what is attached; those of custom methods may be anything, and may have no place for it."""
+    """Return parameters with `_meta` added; those of a custom method may have no field for it."""
     if isinstance(params, Model) and "meta" in params.__struct_fields__:
         return with_meta(params, attached.sent)
     if isinstance(params, dict):

@@ -1,7 +1,7 @@
-"""Which version of the protocol two sides speak: the highest both know, chosen with the first exchange.
+"""Negotiation of the protocol version: the highest that both sides support, agreed on by `initialize`.
 
-A connection speaks one version from then on. Version 2 is a draft, so each side speaks it only if its author says so.
-What a side does not speak is not even imported: an agent is to be there at once.
+A connection uses one version from then on. Version 2 is a draft, so a side supports it only if its author says so.
+A version that a side does not support is not imported, so that an agent starts quickly.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ _log = logging.getLogger("duologue.protocol")
 
 
 def check_versions(versions: tuple[int, ...]) -> tuple[int, ...]:
-    """The same versions in order.
+    """Return the versions in ascending order, each once.
 
     Raises:
-        ValueError: There is one nobody here speaks, or none.
+        ValueError: One is not supported, or there is none.
     """
     wanted = tuple(sorted(set(versions)))
     if not wanted or not set(wanted) <= set(SUPPORTED_VERSIONS):
-        raise ValueError(f"the versions of the protocol are {SUPPORTED_VERSIONS}, not {versions}")
+        raise ValueError(f"unsupported protocol versions {versions}; supported: {SUPPORTED_VERSIONS}")
     return wanted
 
 
@@ -54,37 +54,37 @@ class _RequestedVersion(Struct, rename="camel"):
 
 
 class VersionNegotiator:
-    """The dialect of one connection, once its client has said what it speaks.
+    """Registers the methods of one version, once `initialize` says which version the client supports.
 
     Args:
-        core: The agent.
-        handlers: The table of the connection.
-        versions: What the agent speaks.
+        agent: The agent.
+        handlers: The handlers of the connection.
+        versions: The versions that the agent supports.
         unstable: The unstable features that are switched on, by name.
     """
 
     def __init__(
-        self, core: AgentHandler, handlers: Handlers, versions: tuple[int, ...], unstable: frozenset[str]
+        self, agent: AgentHandler, handlers: Handlers, versions: tuple[int, ...], unstable: frozenset[str]
     ) -> None:
-        self._core = core
+        self._agent = agent
         self._unstable = unstable
         self._handlers = handlers
         self._versions = versions
-        self._dialect: AgentMethods | None = None
-        if versions == (1,):  # whatever a client asks for, it gets an answer in version 1
-            self._dialect = self._speak_version_1()
+        self._methods: AgentMethods | None = None
+        if versions == (1,):  # the answer is version 1, whatever version the client requests
+            self._methods = self._use_version_1()
         else:
             handlers.prepare = self._choose
 
     async def aclose(self) -> None:
-        """The client is gone, and its sessions have ended."""
-        if self._dialect is not None:
-            await self._dialect.aclose()
+        """Cancel what is left to do after the client has gone and its sessions have ended."""
+        if self._methods is not None:
+            await self._methods.aclose()
 
-    def _speak_version_1(self) -> AgentMethods:
+    def _use_version_1(self) -> AgentMethods:
         from duologue.protocol.v1.agent_methods import V1AgentMethods
 
-        return V1AgentMethods(self._core, self._handlers, FeatureFilter(1, self._unstable, "Agent"))
+        return V1AgentMethods(self._agent, self._handlers, FeatureFilter(1, self._unstable, "Agent"))
 
     def _choose(self, params: Raw | UnsetType) -> Raw | UnsetType:
         try:
@@ -93,33 +93,33 @@ class VersionNegotiator:
             ).protocol_version
         except msgspec.MsgspecError as bad:
             raise InvalidParams(f"$.protocolVersion: {bad}") from bad
-        spoken = [version for version in self._versions if version <= asked]
-        if not spoken:
+        common = [version for version in self._versions if version <= asked]
+        if not common:
             supported = list(self._versions)
             raise UnsupportedProtocolVersion(
-                f"version {asked} of the protocol is not spoken here, but {' and '.join(map(str, supported))}",
+                f"protocol version {asked} is not supported; supported: {', '.join(map(str, supported))}",
                 data={"requested": asked, "supported": supported},
             )
-        if self._dialect is not None:
-            self._dialect.unregister()
-        if spoken[-1] == 1:
-            self._dialect = self._speak_version_1()
+        if self._methods is not None:
+            self._methods.unregister()
+        if common[-1] == 1:
+            self._methods = self._use_version_1()
             return params
         from duologue.protocol.v2.agent_methods import V2AgentMethods
 
-        self._dialect = V2AgentMethods(self._core, self._handlers, FeatureFilter(2, self._unstable, "Agent"))
-        return params if asked == spoken[-1] else _as_far_as_it_is_known(params)
+        self._methods = V2AgentMethods(self._agent, self._handlers, FeatureFilter(2, self._unstable, "Agent"))
+        return params if asked == common[-1] else _readable_params(params)
 
 
-def _as_far_as_it_is_known(params: Raw | UnsetType) -> Raw | UnsetType:
-    """What a client of a later version says of itself: who it is, if that can be read, and no more if it cannot."""
+def _readable_params(params: Raw | UnsetType) -> Raw | UnsetType:
+    """Return the params of a later version if version 2 can read them; otherwise those of an unknown client."""
     from duologue.schema import v2
 
     try:
         decode(v2.InitializeRequest, b"" if isinstance(params, UnsetType) else params)
     except InvalidParams:
-        stranger = {"protocolVersion": 2, "info": {"name": "unknown", "version": "unknown"}}
-        return Raw(msgspec.json.encode(stranger))
+        unknown = {"protocolVersion": 2, "info": {"name": "unknown", "version": "unknown"}}
+        return Raw(msgspec.json.encode(unknown))
     return params
 
 
@@ -128,74 +128,74 @@ def _as_far_as_it_is_known(params: Raw | UnsetType) -> Raw | UnsetType:
 
 async def initialize(
     connection: Connection,
-    core: ClientHandler,
+    client: ClientHandler,
     info: Implementation,
-    features: ClientCapabilities,
+    capabilities: ClientCapabilities,
     versions: tuple[int, ...],
     unstable: frozenset[str],
     *,
     can_start_over: bool,
 ) -> tuple[AgentProxy, InitializeResult]:
-    """The first exchange, in the highest version both speak.
+    """Initialize a connection in the highest version that both sides support.
 
     Args:
-        connection: To the agent.
-        core: What answers its requests.
-        info: Who we are.
-        features: What we can do.
-        versions: What we speak.
+        connection: The connection to the agent.
+        client: Handles the agent's requests.
+        info: The client's implementation.
+        capabilities: The client's capabilities.
+        versions: The versions that the client supports.
         unstable: The unstable features that are switched on, by name.
-        can_start_over: Whether there can be another connection. An agent of version 1 does not understand what a
-            client of version 2 says of itself; without another connection it never hears what that can do.
+        can_start_over: Whether the caller can open another connection. An agent of version 1 cannot read the
+            capabilities that a client sends in version 2; without another connection it never receives them.
 
     Raises:
-        DowngradeRequired: Another connection would be better.
-        ProtocolViolation: The agent speaks no version of ours.
+        DowngradeRequired: The agent supports version 1 only; open another connection for it.
+        ProtocolViolation: The agent supports none of the versions.
     """
     if versions[-1] == 2:
         from duologue.protocol.v2.agent_proxy import V2AgentProxy
         from duologue.protocol.v2.client_methods import V2ClientMethods
 
-        gate = FeatureFilter(2, unstable, "connect")
-        newer = V2AgentProxy(connection, gate)
-        V2ClientMethods(core, features, connection.handlers, gate, newer)
+        feature_filter = FeatureFilter(2, unstable, "connect")
+        proxy_v2 = V2AgentProxy(connection, feature_filter)
+        V2ClientMethods(client, capabilities, connection.handlers, feature_filter, proxy_v2)
         try:
-            return newer, await newer.initialize(info, features)
-        except DowngradeRequired as met:
+            return proxy_v2, await proxy_v2.initialize(info, capabilities)
+        except DowngradeRequired as downgrade:
             if 1 not in versions or can_start_over:
                 raise
-            _log.warning("the agent speaks version 1 only, and does not know what this client can do for it")
-            older = _speak_version_1(connection, core, ClientCapabilities(), unstable)
-            return older, older.welcome(decode(legacy.InitializeResponse, msgspec.json.encode(met.answer)))
+            _log.warning("the agent supports protocol version 1 only and has not received this client's capabilities")
+            proxy = _use_version_1(connection, client, ClientCapabilities(), unstable)
+            return proxy, proxy.read_answer(decode(legacy.InitializeResponse, msgspec.json.encode(downgrade.answer)))
         except (UnsupportedProtocolVersion, InvalidParams, InvalidRequest):
             if 1 not in versions:
                 raise
-    return await _introduce_in_version_1(connection, core, info, features, unstable)
+    return await _initialize_version_1(connection, client, info, capabilities, unstable)
 
 
-def _speak_version_1(
-    connection: Connection, core: ClientHandler, features: ClientCapabilities, unstable: frozenset[str]
+def _use_version_1(
+    connection: Connection, client: ClientHandler, capabilities: ClientCapabilities, unstable: frozenset[str]
 ) -> V1AgentProxy:
     from duologue.protocol.v1.agent_proxy import V1AgentProxy
     from duologue.protocol.v1.client_methods import V1ClientMethods
 
-    gate = FeatureFilter(1, unstable, "connect")
-    V1ClientMethods(core, features, connection.handlers, gate)
-    return V1AgentProxy(connection, gate)
+    feature_filter = FeatureFilter(1, unstable, "connect")
+    V1ClientMethods(client, capabilities, connection.handlers, feature_filter)
+    return V1AgentProxy(connection, feature_filter)
 
 
-async def _introduce_in_version_1(
+async def _initialize_version_1(
     connection: Connection,
-    core: ClientHandler,
+    client: ClientHandler,
     info: Implementation,
-    features: ClientCapabilities,
+    capabilities: ClientCapabilities,
     unstable: frozenset[str],
 ) -> tuple[AgentProxy, InitializeResult]:
-    proxy = _speak_version_1(connection, core, features, unstable)
+    proxy = _use_version_1(connection, client, capabilities, unstable)
     try:
-        return proxy, await proxy.initialize(info, features)
-    except UnsupportedProtocolVersion as refused:
+        return proxy, await proxy.initialize(info, capabilities)
+    except UnsupportedProtocolVersion as error:
         raise UnsupportedProtocolVersion(
-            f"{refused.message}; `versions=(1, 2)` speaks the newer one as well, and `--v2` on the command line",
-            data=refused.data,
-        ) from refused
+            f"{error.message}; `versions=(1, 2)` supports the newer one as well, and `--v2` on the command line",
+            data=error.data,
+        ) from error

@@ -1,7 +1,7 @@
-"""What the messages of a session mean to somebody who only listens: a reader of recordings.
+"""The meaning of recorded messages, read without being one of the two sides.
 
 version 1    the answer to a prompt ends its turn
-version 2    an idle state does
+version 2    an idle state ends it
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ __all__ = ["ObservedMessage", "ends_turn", "observe"]
 
 
 class ObservedMessage(NamedTuple):
-    """What one message says about a session: it prompts the agent, or tells of a change."""
+    """A message about a session: a prompt, or updates."""
 
     session_id: str
     prompt: Sequence[Content] = ()
@@ -35,17 +35,17 @@ class ObservedMessage(NamedTuple):
 
 
 def observe(version: int, method: str, params: Raw) -> ObservedMessage | None:
-    """What a request or notification says about a session; None if it says nothing that is shown.
+    """Read a request or notification about a session; None if the method is not one of those.
 
     Raises:
-        InvalidParams: It should, but cannot be read.
+        InvalidParams: The parameters do not match the schema.
     """
     read = _READERS.get((version, method))
     return None if read is None else read(params)
 
 
 def ends_turn(version: int, answered: str | None = None, update: Update | None = None) -> bool:
-    """Whether a turn ends with the answer to this method, or with this update."""
+    """Return True if a turn ends with the answer to this method, or with this update."""
     if version == 1:
         return answered == "session/prompt"
     return isinstance(update, StateUpdate) and update.state == "idle"

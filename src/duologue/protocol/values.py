@@ -1,4 +1,4 @@
-"""The words dialects and the two sides share: features, login, permission, terminals, questions, how a turn ended."""
+"""Values that the two sides and all versions share: capabilities, authentication, permissions, elicitation."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ __all__ = [
 
 
 class ClientCapabilities(Struct, frozen=True, kw_only=True):
-    """What the client can do for the agent; nothing is assumed."""
+    """Capabilities of the client; all are off by default."""
 
     reads_files: bool = False
     writes_files: bool = False
@@ -44,12 +44,12 @@ class ClientCapabilities(Struct, frozen=True, kw_only=True):
     urls: bool = False
     terminal_login: bool = False
     shows_terminals: bool = False
-    """It shows the output of commands that the agent itself runs (version 2)."""
+    """The client shows the output of commands that the agent itself runs (version 2)."""
     meta: JsonObject | None = None
 
 
 class AgentCapabilities(Struct, frozen=True, kw_only=True):
-    """What the agent can do for the client; it follows from what its author registered."""
+    """Capabilities of the agent; they follow from what its author registered."""
 
     load: bool = False
     resume: bool = False
@@ -67,7 +67,7 @@ class AgentCapabilities(Struct, frozen=True, kw_only=True):
     audio: bool = False
     embedded: bool = False
     mcp_stdio: bool = True
-    """Only version 2 has agents that cannot start MCP servers."""
+    """Only in version 2 can an agent say that it does not start MCP servers."""
     mcp_http: bool = False
     mcp_sse: bool = False
     mcp_acp: bool = False
@@ -78,7 +78,7 @@ class AgentCapabilities(Struct, frozen=True, kw_only=True):
 
 
 class AuthMethod(Struct, frozen=True, kw_only=True):
-    """A way to log in: `agent` asks the agent to do it, `terminal` runs its program with these arguments."""
+    """An authentication method: the agent logs in itself, or its program runs in a terminal with these arguments."""
 
     method_id: str
     name: str
@@ -87,12 +87,12 @@ class AuthMethod(Struct, frozen=True, kw_only=True):
     args: list[str] = []
     env: dict[str, str] = {}
     other: JsonObject | None = None
-    """A kind of login this version does not know, as it came."""
+    """A method of an unknown type, as received."""
     meta: JsonObject | None = None
 
 
 class Account(Struct, frozen=True, kw_only=True):
-    """Who is logged in, for a person to read."""
+    """An account that is logged in, for a person to read."""
 
     label: str
     active: bool | None = None
@@ -103,7 +103,7 @@ class Account(Struct, frozen=True, kw_only=True):
 
 
 class AuthStatus(Struct, frozen=True, kw_only=True):
-    """`authenticated`, `unauthenticated`, `not_required` or `unknown`."""
+    """An authentication status: `authenticated`, `unauthenticated`, `not_required` or `unknown`, and the accounts."""
 
     state: str
     accounts: list[Account] = []
@@ -111,7 +111,7 @@ class AuthStatus(Struct, frozen=True, kw_only=True):
 
 
 class Provider(Struct, frozen=True, kw_only=True):
-    """A model provider the agent can be pointed at."""
+    """A model provider that the agent can use."""
 
     provider_id: str
     supported: list[str]
@@ -122,7 +122,7 @@ class Provider(Struct, frozen=True, kw_only=True):
 
 
 class InitializeResult(Struct, frozen=True, kw_only=True):
-    """The agent's half of the first exchange."""
+    """The agent's answer to `initialize`."""
 
     info: Implementation | None
     capabilities: AgentCapabilities
@@ -130,19 +130,19 @@ class InitializeResult(Struct, frozen=True, kw_only=True):
 
 
 class SessionOpened(Struct, frozen=True, kw_only=True):
-    """A session as its client first sees it."""
+    """The answer that opens a session."""
 
     session_id: str
     settings: list[ConfigOption] = []
     modes: Modes | None = None
     models: ConfigOption | None = None
-    """The setting of category `model`, for clients that know models only."""
+    """The config option of category `model`, for clients that support models only."""
     commands: list[AvailableCommand] = []
     meta: JsonObject | None = None
 
 
 class PromptResult(Struct, frozen=True, kw_only=True):
-    """How a turn ended."""
+    """The end of a turn: why it ended, and the tokens it used."""
 
     stop_reason: str
     usage: TokenUsage | None = None
@@ -150,7 +150,7 @@ class PromptResult(Struct, frozen=True, kw_only=True):
 
 
 class PermissionOption(Struct, frozen=True, kw_only=True):
-    """One answer a user may give: `allow_once`, `allow_always`, `reject_once`, `reject_always`."""
+    """One answer the user may choose; its kind is `allow_once`, `allow_always`, `reject_once` or `reject_always`."""
 
     option_id: str
     name: str
@@ -159,7 +159,7 @@ class PermissionOption(Struct, frozen=True, kw_only=True):
 
 
 class TerminalOutputResult(Struct, frozen=True, kw_only=True):
-    """What a command has printed so far, as far as it was kept."""
+    """The output of a command so far; `truncated` if its beginning was dropped."""
 
     output: str
     truncated: bool = False
@@ -167,7 +167,7 @@ class TerminalOutputResult(Struct, frozen=True, kw_only=True):
 
 
 class Elicitation(Struct, frozen=True, kw_only=True):
-    """A question to the user: a form (`schema`), or an address to visit (`url` with `elicitation_id`)."""
+    """A question to the user: a form (`schema`), or a URL to open (`url` with `elicitation_id`)."""
 
     message: str
     session_id: str | None = None
@@ -180,7 +180,7 @@ class Elicitation(Struct, frozen=True, kw_only=True):
 
 
 class ElicitationAnswer(Struct, frozen=True, kw_only=True):
-    """`accept` with content, `decline` or `cancel`; anything else is not an acceptance."""
+    """The user's answer: `accept` with content, `decline` or `cancel`; any other action is not an acceptance."""
 
     action: str
     content: JsonObject | None = None

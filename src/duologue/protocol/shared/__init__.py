@@ -1,5 +1,5 @@
-"""What the dialects of all versions have in common: the requests that look the same on every wire.
+"""The parts of the protocol that are the same in every version, written once.
 
-Each class is given the package of one version's shapes and is completed by that version. It imports `schema.base`,
-`runtime` and the contract, and no version; `dialects.v1` and `dialects.v2` import it.
+Classes and functions are given the schema package of one version. Nothing here imports `schema.v1` or `schema.v2`;
+`protocol.v1`, `protocol.v2` and `protocol.interfaces` import it.
 """

@@ -1,6 +1,6 @@
-"""An agent on the wire, less what differs between versions: the table of methods, and the requests that look the same.
+"""The methods of an agent, apart from those that differ between versions.
 
-Only what the agent offers is registered, so that everything else is answered with "no such method".
+Only what the agent offers stays registered; every other method is answered with "no such method".
 """
 
 from __future__ import annotations
@@ -29,21 +29,20 @@ __all__ = ["AgentMethods", "Route"]
 
 Handler: TypeAlias = Callable[[Context, Any], Awaitable[Any]]
 Route: TypeAlias = tuple[str | None, Method[Any, Any] | Notification[Any], Handler]
-"""The feature that offers a method if not every agent does, the method, and what handles it."""
+"""The capability that a method needs (None if every agent has it), the method, and its handler."""
 
 CLOSE_GRACE = 1.0
-"""Seconds for that."""
+"""Seconds that background tasks get to end after they were cancelled."""
 
 
 class AgentMethods(ABC):
-    """Serves one agent core on one connection.
+    """Serves one agent on one connection.
 
     Args:
-        core: The agent.
-        handlers: The table of the connection. Everything is registered at once, because a client may send its next
-            requests without waiting for the answer to `initialize`; what the agent turns out not to offer is taken
-            away again.
-        gate: Leaves out what is unstable and not switched on.
+        agent: The agent.
+        handlers: The handlers of the connection. Every method is registered at once, because a client may send
+            requests before `initialize` is answered; those that the agent does not offer are removed afterwards.
+        feature_filter: Leaves out unstable features that are not switched on.
     """
 
     schema: ClassVar[Any]
@@ -54,32 +53,32 @@ class AgentMethods(ABC):
     _client: ClientProxy
     """Set by `_initialize`, before which no other request is handled."""
 
-    def __init__(self, core: AgentHandler, handlers: Handlers, gate: FeatureFilter) -> None:
-        self._core = core
-        self._gate = gate
+    def __init__(self, agent: AgentHandler, handlers: Handlers, feature_filter: FeatureFilter) -> None:
+        self._agent = agent
+        self._filter = feature_filter
         self._handlers = handlers
-        self._features: AgentCapabilities | None = None
+        self._capabilities: AgentCapabilities | None = None
         self._tasks = TaskScope()
-        """What goes on after its request was answered."""
-        self._rows = [*self._own_rows(), *self._common_rows()]
+        """Work that continues after its request was answered."""
+        self._routes = [*self._own_routes(), *self._common_routes()]
         first: Method[Any, Any] = self.schema.INITIALIZE
         handlers.on(first)(self._with_meta(self._initialize))
-        for feature, method, handler in self._rows:
-            handlers.on(method)(self._if_advertised(feature, method, self._with_meta(handler)))
+        for capability, method, handler in self._routes:
+            handlers.on(method)(self._if_advertised(capability, method, self._with_meta(handler)))
 
     @abstractmethod
     async def _initialize(self, context: Context, params: Any) -> Any:
-        """The first exchange; it ends with `withdraw`."""
+        """Answer `initialize`, and remove what the agent does not offer with `unregister`."""
 
     @abstractmethod
-    def _own_rows(self) -> list[Route]:
-        """The methods that differ from those of other versions."""
+    def _own_routes(self) -> list[Route]:
+        """Return the methods that differ between versions."""
 
     async def aclose(self) -> None:
-        """The client is gone, and its sessions have ended: so has what went on for them here."""
+        """Cancel the background tasks after the client has gone and its sessions have ended."""
         await self._tasks.cancel(CLOSE_GRACE)
 
-    def _common_rows(self) -> list[Route]:
+    def _common_routes(self) -> list[Route]:
         schema = self.schema
         return [
             (None, schema.SESSION_NEW, self._new),
@@ -99,36 +98,38 @@ class AgentMethods(ABC):
         ]
 
     def _with_meta(self, handler: Handler) -> Handler:
-        """Let the agent see what came with a request, before and while it is handled, and add to the answer."""
+        """Wrap a handler so that the agent sees the `_meta` of the request and can add to that of the answer."""
 
         async def handle(context: Context, params: Any) -> Any:
-            attached = params.get("_meta") if isinstance(params, Other) else params.meta
-            with request_context(context.method, attached, context.id) as request:
-                self._core.requested(request)
-                result = self._gate.strip(await handler(context, params))
+            meta = params.get("_meta") if isinstance(params, Other) else params.meta
+            with request_context(context.method, meta, context.id) as request:
+                self._agent.requested(request)
+                result = self._filter.strip(await handler(context, params))
                 return with_meta(result, request.answer) if request.answer and result is not None else result
 
         return handle
 
-    def unregister(self, features: AgentCapabilities | None = None) -> None:
-        """Take away what this agent does not offer; without features, everything."""
-        self._features = features
-        for feature, method, _ in self._rows:
-            if features is None or not self._is_offered(feature, method):
+    def unregister(self, capabilities: AgentCapabilities | None = None) -> None:
+        """Remove the methods that need a capability the agent does not have; without capabilities, all methods."""
+        self._capabilities = capabilities
+        for capability, method, _ in self._routes:
+            if capabilities is None or not self._is_offered(capability, method):
                 self._handlers.off(method)
 
-    def _is_offered(self, feature: str | None, method: Method[Any, Any] | Notification[Any]) -> bool:
-        return self._gate.serves(method) and (feature is None or bool(getattr(self._features, feature, False)))
+    def _is_offered(self, capability: str | None, method: Method[Any, Any] | Notification[Any]) -> bool:
+        return self._filter.serves(method) and (
+            capability is None or bool(getattr(self._capabilities, capability, False))
+        )
 
     def _if_advertised(
-        self, feature: str | None, method: Method[Any, Any] | Notification[Any], handler: Handler
+        self, capability: str | None, method: Method[Any, Any] | Notification[Any], handler: Handler
     ) -> Handler:
-        """For requests that came before it was known what this agent offers."""
-        if feature is None:
+        """Wrap a handler so that it rejects requests that arrived before the agent's capabilities were known."""
+        if capability is None:
             return handler
 
         async def handle(context: Context, params: Any) -> Any:
-            if not self._is_offered(feature, method):
+            if not self._is_offered(capability, method):
                 raise MethodNotFound(f"no such method: {method.name}", data={"method": method.name})
             return await handler(context, params)
 
@@ -162,63 +163,63 @@ class AgentMethods(ABC):
             with suppress(ConnectionLost):
                 if commands is not None:
                     await self._client.update(session_id, commands)
-                await self._core.introduced(session_id)
+                await self._agent.session_announced(session_id)
 
         context.after_response(announce)
 
     async def _new(self, context: Context, params: Any) -> Any:
-        opened = await self._core.new_session(self._setup(params))
+        opened = await self._agent.new_session(self._setup(params))
         return self._opened(context, "NewSessionResponse", opened, session_id=opened.session_id)
 
     async def _fork(self, context: Context, params: Any) -> Any:
-        opened = await self._core.fork_session(params.session_id, self._setup(params))
+        opened = await self._agent.fork_session(params.session_id, self._setup(params))
         return self._opened(context, "ForkSessionResponse", opened, session_id=opened.session_id)
 
     async def _list(self, context: Context, params: Any) -> Any:
-        found, cursor = await self._core.list_sessions(params.cwd, params.cursor, params.archived or "exclude")
+        found, cursor = await self._agent.list_sessions(params.cwd, params.cursor, params.archived or "exclude")
         sessions = [session_info_to_wire(self.schema, info) for info in found]
         return self.schema.ListSessionsResponse(sessions=sessions, next_cursor=cursor)
 
     async def _close(self, context: Context, params: Any) -> Any:
-        await self._core.close_session(params.session_id)
+        await self._agent.close_session(params.session_id)
         return self.schema.CloseSessionResponse()
 
     async def _set_option(self, context: Context, params: Any) -> Any:
-        options = await self._core.set_setting(params.session_id, params.config_id, params.value)
+        options = await self._agent.set_setting(params.session_id, params.config_id, params.value)
         return self.schema.SetSessionConfigOptionResponse(config_options=self._options_to_wire(options))
 
     def _options_to_wire(self, options: list[ConfigOption]) -> list[Any]:
         return [self.settings.config_option_to_wire(option) for option in options]
 
     async def _cancel(self, context: Context, params: Any) -> None:
-        self._core.cancel(params.session_id)
+        self._agent.cancel(params.session_id)
 
     async def _delete(self, context: Context, params: Any) -> Any:
-        await self._core.delete_session(params.session_id)
+        await self._agent.delete_session(params.session_id)
         return self.schema.DeleteSessionResponse()
 
     async def _archive(self, context: Context, params: Any) -> Any:
-        await self._core.archive_session(params.session_id, True)
+        await self._agent.archive_session(params.session_id, True)
         return self.schema.ArchiveSessionResponse()
 
     async def _unarchive(self, context: Context, params: Any) -> Any:
-        await self._core.archive_session(params.session_id, False)
+        await self._agent.archive_session(params.session_id, False)
         return self.schema.UnarchiveSessionResponse()
 
     async def _status(self, context: Context, params: Any) -> Any:
-        return self.schema.SessionStatusResponse(status=await self._core.session_status(params.session_id))
+        return self.schema.SessionStatusResponse(status=await self._agent.session_status(params.session_id))
 
     async def _set_title(self, context: Context, params: Any) -> Any:
-        title = await self._core.set_title(params.session_id, params.title)
+        title = await self._agent.set_title(params.session_id, params.title)
         return self.schema.SetSessionTitleResponse(title=title)
 
     # --- login, providers and MCP
 
     async def _login_status(self, context: Context, params: Any) -> Any:
-        return auth_status_to_wire(self.schema, await self._core.login_status(), self.schema.AuthStatusResponse)
+        return auth_status_to_wire(self.schema, await self._agent.login_status(), self.schema.AuthStatusResponse)
 
     async def _list_providers(self, context: Context, params: Any) -> Any:
-        providers = [self._provider_to_wire(provider) for provider in await self._core.list_providers()]
+        providers = [self._provider_to_wire(provider) for provider in await self._agent.list_providers()]
         return self.schema.ListProvidersResponse(providers=providers)
 
     def _provider_to_wire(self, provider: Provider) -> Any:
@@ -229,12 +230,12 @@ class AgentMethods(ABC):
         return convert_fields(provider, schema.ProviderInfo, current=current)
 
     async def _set_provider(self, context: Context, params: Any) -> Any:
-        await self._core.set_provider(params.provider_id, params.api_type, params.base_url, params.headers)
+        await self._agent.set_provider(params.provider_id, params.api_type, params.base_url, params.headers)
         return self.schema.SetProviderResponse()
 
     async def _disable_provider(self, context: Context, params: Any) -> Any:
-        await self._core.disable_provider(params.provider_id)
+        await self._agent.disable_provider(params.provider_id)
         return self.schema.DisableProviderResponse()
 
     async def _mcp_message(self, context: Context, params: Any) -> None:
-        self._core.mcp_message(params.server_id, params.request_id, params.method, params.params)
+        self._agent.mcp_message(params.server_id, params.request_id, params.method, params.params)

@@ -26,7 +26,7 @@ from duologue.protocol.values import (
 from duologue.runtime.connection import Connection
 from duologue.schema.base import Method, Notification
 
-__all__ = ["AgentProxy", "status_from_wire"]
+__all__ = ["AgentProxy", "auth_status_from_wire"]
 
 P = TypeVar("P")
 R = TypeVar("R")
@@ -49,37 +49,37 @@ class AgentProxy(ABC):
     new_method: ClassVar[Method[Any, Any]]
     fork_method: ClassVar[Method[Any, Any]]
 
-    def __init__(self, connection: Connection, gate: FeatureFilter) -> None:
+    def __init__(self, connection: Connection, feature_filter: FeatureFilter) -> None:
         self._connection = connection
-        self._gate = gate
+        self._filter = feature_filter
 
     def allows(self, feature: str) -> bool:
         """Return True if this feature is stable in this version or switched on; see `protocol.feature_filter`."""
-        return self._gate.allows(feature)
+        return self._filter.allows(feature)
 
     async def _request(
         self,
         method: Method[P, R],
         params: P,
         *,
-        arrived: Callable[[R], None] | None = None,
-        released: Callable[[R], None] | None = None,
-        late: Callable[[R], object] | None = None,
+        on_result: Callable[[R], None] | None = None,
+        on_release: Callable[[R], None] | None = None,
+        on_late_result: Callable[[R], object] | None = None,
     ) -> R:
-        self._gate.check(method, params)
+        self._filter.check(method, params)
         attached = current_attachment()
         sent = params if attached is None else with_attachment(params, attached)
         answer = await self._connection.request(
-            method, sent, on_result=arrived, on_release=released, on_late_result=late
+            method, sent, on_result=on_result, on_release=on_release, on_late_result=on_late_result
         )
         if attached is None:
             return answer
-        is_plain = isinstance(answer, dict)
-        attached.received = cast("JsonObject", answer).get("_meta") if is_plain else getattr(answer, "meta", None)
+        is_dict = isinstance(answer, dict)
+        attached.received = cast("JsonObject", answer).get("_meta") if is_dict else getattr(answer, "meta", None)
         return answer
 
     async def _notify(self, notification: Notification[P], params: P) -> None:
-        sent = self._gate.sendable(notification, params)
+        sent = self._filter.sendable(notification, params)
         if sent is None:
             return
         attached = current_attachment()
@@ -89,7 +89,7 @@ class AgentProxy(ABC):
         return await self._request(method, params)
 
     @abstractmethod
-    async def initialize(self, info: Implementation, features: ClientCapabilities) -> InitializeResult:
+    async def initialize(self, info: Implementation, capabilities: ClientCapabilities) -> InitializeResult:
         """Initialize the connection with the client's implementation and capabilities.
 
         Raises:
@@ -106,22 +106,25 @@ class AgentProxy(ABC):
     async def logout(self) -> None: ...
 
     async def login_status(self) -> AuthStatus:
-        return status_from_wire(await self._ask(self.schema.AUTH_STATUS, self.schema.AuthStatusRequest()))
+        return auth_status_from_wire(await self._ask(self.schema.AUTH_STATUS, self.schema.AuthStatusRequest()))
 
     # --- sessions
 
     async def new_session(
-        self, setup: SessionParams, arrived: Callable[[SessionOpened], None], late: Callable[[SessionOpened], object]
+        self,
+        setup: SessionParams,
+        on_opened: Callable[[SessionOpened], None],
+        on_late: Callable[[SessionOpened], object],
     ) -> SessionOpened:
         """Open a session.
 
         Args:
             setup: What the session is opened with.
-            arrived: Called when the session's id is known, before any update of it is handled.
-            late: Called with a session that was opened although the wait for it was cancelled.
+            on_opened: Called when the session's id is known, before any update of it is handled.
+            on_late: Called with a session that was opened although the wait for it was cancelled.
         """
         request = self.schema.NewSessionRequest(**self._setup_fields(setup))
-        return await self._open(self.new_method, request, arrived, late)
+        return await self._open(self.new_method, request, on_opened, on_late)
 
     @abstractmethod
     async def load_session(self, session_id: str, setup: SessionParams) -> SessionOpened:
@@ -135,25 +138,27 @@ class AgentProxy(ABC):
         self,
         session_id: str,
         setup: SessionParams,
-        arrived: Callable[[SessionOpened], None],
-        late: Callable[[SessionOpened], object],
+        on_opened: Callable[[SessionOpened], None],
+        on_late: Callable[[SessionOpened], object],
     ) -> SessionOpened:
         request = self.schema.ForkSessionRequest(session_id=session_id, **self._setup_fields(setup))
-        return await self._open(self.fork_method, request, arrived, late)
+        return await self._open(self.fork_method, request, on_opened, on_late)
 
     async def _open(
         self,
         method: Method[Any, Any],
         request: Any,
-        arrived: Callable[[SessionOpened], None],
-        late: Callable[[SessionOpened], object],
+        on_opened: Callable[[SessionOpened], None],
+        on_late: Callable[[SessionOpened], object],
     ) -> SessionOpened:
-        def on_arrived(answer: Any) -> None:
+        def on_result(answer: Any) -> None:
             opened = self._opened(answer)
             self._on_opened(opened)
-            arrived(opened)
+            on_opened(opened)
 
-        answer = await self._request(method, request, arrived=on_arrived, late=lambda found: late(self._opened(found)))
+        answer = await self._request(
+            method, request, on_result=on_result, on_late_result=lambda found: on_late(self._opened(found))
+        )
         return self._opened(answer)
 
     async def _reopen(self, method: Method[Any, Any], request: Any) -> SessionOpened:
@@ -220,16 +225,20 @@ class AgentProxy(ABC):
     # --- what only some versions have
 
     async def set_mode(self, session_id: str, mode_id: str) -> None:
-        raise MethodNotFound("this agent has no modes beside its settings")
+        raise MethodNotFound(
+            "this agent has no modes apart from its config options; set the config option of category `mode`"
+        )
 
     async def set_model(self, session_id: str, model_id: str) -> None:
-        raise MethodNotFound("this agent has no models beside its settings")
+        raise MethodNotFound(
+            "this agent has no models apart from its config options; set the config option of category `model`"
+        )
 
     async def cancel_tool_call(self, session_id: str, tool_call_id: str) -> None:
         raise MethodNotFound("this agent cannot cancel a single tool call; cancel the turn")
 
     async def cancel_terminal(self, session_id: str, terminal_id: str) -> None:
-        raise MethodNotFound("this agent runs no commands that could be cancelled; cancel the turn")
+        raise MethodNotFound("this agent cannot cancel a single terminal; cancel the turn")
 
     # --- providers, MCP, extensions
 
@@ -255,18 +264,18 @@ class AgentProxy(ABC):
 
     async def call_extension(self, name: str, params: Any, result: Any) -> Any:
         if not name.startswith("_"):
-            raise MethodNotFound(f"custom methods begin with an underscore: {name}")
+            raise MethodNotFound(f"the name of a custom method must begin with an underscore: {name}")
         method: Method[Any, Any] = Method(name, object, result)
         return await self._ask(method, params)
 
     async def notify_extension(self, name: str, params: Any) -> None:
         if not name.startswith("_"):
-            raise MethodNotFound(f"custom notifications begin with an underscore: {name}")
+            raise MethodNotFound(f"the name of a custom notification must begin with an underscore: {name}")
         notification: Notification[Any] = Notification(name, object, side="agent")
         await self._notify(notification, params)
 
 
-def status_from_wire(status: Any) -> AuthStatus:
+def auth_status_from_wire(status: Any) -> AuthStatus:
     """Read an authentication status."""
     return convert_fields(status, AuthStatus, accounts=[convert_fields(each, Account) for each in status.accounts])
 

@@ -1,4 +1,4 @@
-"""What a client does for its agent, less what differs between versions: each request becomes a call of its core."""
+"""The methods of a client, apart from those that differ between versions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from duologue.errors import InvalidParams, RequestCancelled
 from duologue.protocol.feature_filter import FeatureFilter
 from duologue.protocol.interfaces import ClientHandler
 from duologue.protocol.meta import request_context, with_meta
-from duologue.protocol.shared.agent_proxy import status_from_wire
+from duologue.protocol.shared.agent_proxy import auth_status_from_wire
 from duologue.protocol.shared.fields import convert_fields
 from duologue.protocol.values import ClientCapabilities, Elicitation, PermissionOption
 from duologue.runtime.handlers import Context, Handlers
@@ -24,37 +24,44 @@ __all__ = ["ClientMethods"]
 
 
 class ClientMethods(ABC):
-    """Registers what the client offers, and nothing else: the rest is answered with "no such method"."""
+    """Registers the methods that the client offers; every other method is answered with "no such method".
+
+    Args:
+        client: The client.
+        capabilities: What the client offers.
+        handlers: The handlers of the connection.
+        feature_filter: Leaves out unstable features that are not switched on.
+    """
 
     schema: ClassVar[Any]
     """The package of this version's shapes. Those used here have the same fields in every version."""
 
     def __init__(
-        self, core: ClientHandler, features: ClientCapabilities, handlers: Handlers, gate: FeatureFilter
+        self, client: ClientHandler, capabilities: ClientCapabilities, handlers: Handlers, feature_filter: FeatureFilter
     ) -> None:
-        self._core = core
-        self._features = features
+        self._client = client
+        self._capabilities = capabilities
         self._handlers = handlers
         schema = self.schema
         self._on_notification(schema.AUTH_STATUS_UPDATE, self._login_status)
         self._on_notification(schema.ELICITATION_COMPLETE, self._elicitation_completed)
-        if gate.serves(schema.MCP_MESSAGE):
+        if feature_filter.serves(schema.MCP_MESSAGE):
             self._on_request(schema.MCP_MESSAGE, self._mcp_message)
-        if features.forms or features.urls:
-            self._answer_in_place(schema.ELICITATION_CREATE, self._elicit, cancelled=schema.ElicitationCancelAction)
+        if capabilities.forms or capabilities.urls:
+            self._answer_in_order(schema.ELICITATION_CREATE, self._elicit, cancelled=schema.ElicitationCancelAction)
 
     def _on_request(self, method: Method[Any, Any], handler: Any) -> None:
-        """Let whoever answers see what came with a request, and add to the answer."""
+        """Register a handler that sees the `_meta` of the request and can add to that of the answer."""
 
         async def handle(context: Context, params: Any) -> Any:
-            attached = params.get("_meta") if isinstance(params, Other) else params.meta
-            with request_context(context.method, attached) as request:
+            meta = params.get("_meta") if isinstance(params, Other) else params.meta
+            with request_context(context.method, meta) as request:
                 result = await handler(context, params)
                 return with_meta(result, request.answer) if request.answer else result
 
         self._handlers.on(method)(handle)
 
-    def _answer_in_place(
+    def _answer_in_order(
         self,
         method: Method[Any, Any],
         handler: Any,
@@ -62,18 +69,18 @@ class ClientMethods(ABC):
         at_position: Callable[[Context, Any], Any] | None = None,
         cancelled: Callable[[], Any] | None = None,
     ) -> None:
-        """Answer a request once everything that arrived before it in its session was handed to the core.
+        """Answer a request once all updates that arrived before it in its session have been handled.
 
         Args:
             method: The request.
             handler: Answers it.
-            at_position: Called between the updates before the request and those behind it.
-            cancelled: The answer if the turn is cancelled before; without it that is an error.
+            at_position: Called between the updates that arrived before the request and those after it.
+            cancelled: Returns the answer if the turn is cancelled first; without it the answer is an error.
         """
 
         async def handle(context: Context, params: Any) -> Any:
             try:
-                # A session that is being opened has no past to wait for, and its opening may wait for this answer.
+                # A session that is being opened has no earlier updates, and its opening may wait for this answer.
                 if context.position is not None and not context.connection.internals.is_opening(params.session_id):
                     await context.position
             except RequestCancelled:
@@ -86,36 +93,39 @@ class ClientMethods(ABC):
         self._on_request(method, handle)
 
     def _answer_permission(self, method: Method[Any, Any]) -> None:
-        self._answer_in_place(
-            method, self._ask_permission, at_position=self._asked_permission, cancelled=lambda: self._outcome(None)
+        self._answer_in_order(
+            method,
+            self._ask_permission,
+            at_position=self._note_permission_request,
+            cancelled=lambda: self._outcome(None),
         )
 
-    def _asked_permission(self, context: Context, params: Any) -> ToolCall | None:
-        """Hand over the tool call that comes with a question; what is judged is how it stands there, not later."""
-        return self._core.asked_permission(params.session_id, self._tool_of(context, params), context.raw)
+    def _note_permission_request(self, context: Context, params: Any) -> ToolCall | None:
+        """Apply the tool call of a permission request in order, so that it is judged as it was at that point."""
+        return self._client.note_permission_request(params.session_id, self._tool_of(context, params), context.raw)
 
     async def _ask_permission(self, context: Context, params: Any) -> Any:
         tool = self._tool_of(context, params)
         known = context.position.result() if context.position is not None and context.position.done() else None
         options = [convert_fields(option, PermissionOption) for option in params.options]
-        return self._outcome(await self._core.ask_permission(params.session_id, tool, known, options, context.raw))
+        return self._outcome(await self._client.ask_permission(params.session_id, tool, known, options, context.raw))
 
     @abstractmethod
     def _tool_of(self, context: Context, params: Any) -> ToolCallUpdate:
-        """What a question about a permission says of its tool call."""
+        """Return the tool call that a permission request is about."""
 
     def _on_notification(self, notification: Notification[Any], handler: Any) -> None:
         self._handlers.on(notification)(handler)
 
     def _on_update(self, context: Context, params: Any, update: Update) -> Coroutine[Any, Any, None]:
-        """Hand an update to the core, which sees what came with it, if anything did."""
+        """Pass an update to the client, with its `_meta` if it has one."""
         if params.meta is None:
-            return self._core.update(params.session_id, update, context.raw)
-        return self._heard_with_meta(context, params, update)
+            return self._client.update(params.session_id, update, context.raw)
+        return self._update_with_meta(context, params, update)
 
-    async def _heard_with_meta(self, context: Context, params: Any, update: Update) -> None:
+    async def _update_with_meta(self, context: Context, params: Any, update: Update) -> None:
         with request_context(context.method, params.meta):
-            await self._core.update(params.session_id, update, context.raw)
+            await self._client.update(params.session_id, update, context.raw)
 
     def _outcome(self, chosen: str | None) -> Any:
         schema = self.schema
@@ -124,7 +134,7 @@ class ClientMethods(ABC):
         return schema.RequestPermissionResponse(outcome=schema.SelectedPermissionOutcome(option_id=chosen))
 
     async def _elicit(self, context: Context, params: Any) -> Any:
-        answer = await self._core.elicit(self._question(params))
+        answer = await self._client.elicit(self._elicitation_from_wire(params))
         match answer.action:
             case "accept":
                 return self.schema.ElicitationAcceptAction(content=answer.content, meta=answer.meta)
@@ -133,30 +143,30 @@ class ClientMethods(ABC):
             case _:
                 return self.schema.ElicitationCancelAction(meta=answer.meta)
 
-    def _question(self, params: Any) -> Elicitation:
-        is_form = isinstance(params, self.schema.ElicitationFormMode) and self._features.forms
-        is_address = isinstance(params, self.schema.ElicitationUrlMode) and self._features.urls
-        if not is_form and not is_address:
-            raise InvalidParams("$.mode: this client was not asked for such a question")
+    def _elicitation_from_wire(self, params: Any) -> Elicitation:
+        is_form = isinstance(params, self.schema.ElicitationFormMode) and self._capabilities.forms
+        is_url = isinstance(params, self.schema.ElicitationUrlMode) and self._capabilities.urls
+        if not is_form and not is_url:
+            raise InvalidParams("$.mode: this client did not advertise this elicitation mode")
         return Elicitation(
             message=params.message,
             session_id=params.session_id,
             tool_call_id=params.tool_call_id,
             request_id=None if params.request_id is UNSET else params.request_id,
             schema=msgspec.to_builtins(params.requested_schema) if is_form else None,
-            url=params.url if is_address else None,
-            elicitation_id=params.elicitation_id if is_address else None,
+            url=params.url if is_url else None,
+            elicitation_id=params.elicitation_id if is_url else None,
             meta=params.meta,
         )
 
     async def _elicitation_completed(self, context: Context, params: Any) -> None:
-        await self._core.elicitation_completed(params.elicitation_id)
+        await self._client.elicitation_completed(params.elicitation_id)
 
     async def _login_status(self, context: Context, params: Any) -> None:
-        await self._core.login_status_changed(status_from_wire(params))
+        await self._client.login_status_changed(auth_status_from_wire(params))
 
     async def _mcp_message(self, context: Context, params: Any) -> Any:
-        answer = await self._core.mcp_message(params.server_id, params.request_id, params.method, params.params)
+        answer = await self._client.mcp_message(params.server_id, params.request_id, params.method, params.params)
         if "result" in answer:
             return self.schema.MessageMcpResult(result=answer["result"])
         return self.schema.MessageMcpError(error=answer.get("error"))

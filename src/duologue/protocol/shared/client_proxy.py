@@ -49,12 +49,16 @@ class ClientProxy(ABC):
     """The package of this version's shapes. Those used here have the same fields in every version."""
 
     def __init__(
-        self, connection: Connection, info: Implementation | None, features: ClientCapabilities, gate: FeatureFilter
+        self,
+        connection: Connection,
+        info: Implementation | None,
+        features: ClientCapabilities,
+        feature_filter: FeatureFilter,
     ) -> None:
         self._connection = connection
         self.info = info
         self.features = features
-        self._gate = gate
+        self._filter = feature_filter
 
     @property
     def is_gone(self) -> bool:
@@ -64,23 +68,25 @@ class ClientProxy(ABC):
     @property
     def carries_mcp(self) -> bool:
         """True if MCP over ACP is switched on, so that `mcp_message` may be called."""
-        return self._gate.serves(self.schema.MCP_MESSAGE)
+        return self._filter.serves(self.schema.MCP_MESSAGE)
 
-    async def _request(self, method: Method[P, R], params: P, late: Callable[[R], object] | None = None) -> R:
-        self._gate.check(method, params)
+    async def _request(self, method: Method[P, R], params: P, on_late_result: Callable[[R], object] | None = None) -> R:
+        self._filter.check(method, params)
         attached = current_attachment()
         if attached is None:
-            return await self._connection.request(method, params, on_late_result=late)
-        answer = await self._connection.request(method, with_attachment(params, attached), on_late_result=late)
+            return await self._connection.request(method, params, on_late_result=on_late_result)
+        answer = await self._connection.request(
+            method, with_attachment(params, attached), on_late_result=on_late_result
+        )
         attached.received = getattr(answer, "meta", None)
         return answer
 
     def _notify(self, notification: Notification[P], params: P) -> Coroutine[Any, Any, None]:
-        sent = self._gate.sendable(notification, params)
+        sent = self._filter.sendable(notification, params)
         return nothing() if sent is None else self._send(notification, sent)
 
     def _send(self, notification: Notification[P], params: P) -> Coroutine[Any, Any, None]:
-        """Send what is known to be stable."""
+        """Send a notification that needs no filtering."""
         attached = current_attachment()
         return self._connection.notify(notification, params if attached is None else with_attachment(params, attached))
 
@@ -115,9 +121,9 @@ class ClientProxy(ABC):
         is_chosen = isinstance(answer.outcome, self.schema.SelectedPermissionOutcome)
         return answer.outcome.option_id if is_chosen else None
 
-    async def elicit(self, question: Elicitation) -> ElicitationAnswer:
+    async def elicit(self, elicitation: Elicitation) -> ElicitationAnswer:
         schema = self.schema
-        answer: Any = await self._request(schema.ELICITATION_CREATE, self._question_to_wire(question))
+        answer: Any = await self._request(schema.ELICITATION_CREATE, self._elicitation_to_wire(elicitation))
         if isinstance(answer, schema.ElicitationAcceptAction):
             return ElicitationAnswer(action="accept", content=answer.content or {}, meta=answer.meta)
         if isinstance(answer, schema.ElicitationDeclineAction):
@@ -126,28 +132,28 @@ class ClientProxy(ABC):
             return ElicitationAnswer(action="cancel", meta=answer.meta)
         return ElicitationAnswer(action=answer.tag or "cancel")
 
-    def _question_to_wire(self, question: Elicitation) -> Any:
-        scope: dict[str, Any] = {"session_id": question.session_id, "tool_call_id": question.tool_call_id}
-        if question.request_id is not None:
-            scope = {"request_id": question.request_id}
-        if question.url is not None:
+    def _elicitation_to_wire(self, elicitation: Elicitation) -> Any:
+        scope: dict[str, Any] = {"session_id": elicitation.session_id, "tool_call_id": elicitation.tool_call_id}
+        if elicitation.request_id is not None:
+            scope = {"request_id": elicitation.request_id}
+        if elicitation.url is not None:
             return self.schema.ElicitationUrlMode(
-                message=question.message,
-                url=question.url,
-                elicitation_id=question.elicitation_id or "",
-                meta=question.meta,
+                message=elicitation.message,
+                url=elicitation.url,
+                elicitation_id=elicitation.elicitation_id or "",
+                meta=elicitation.meta,
                 **scope,
             )
-        form: JsonObject = {"type": "object", "properties": {}, **(question.schema or {})}
-        asked: Any = decode(self.schema.ElicitationSchema, msgspec.json.encode(form))
+        form: JsonObject = {"type": "object", "properties": {}, **(elicitation.schema or {})}
+        requested: Any = decode(self.schema.ElicitationSchema, msgspec.json.encode(form))
         return self.schema.ElicitationFormMode(
-            message=question.message, requested_schema=asked, meta=question.meta, **scope
+            message=elicitation.message, requested_schema=requested, meta=elicitation.meta, **scope
         )
 
     async def complete_elicitation(self, elicitation_id: str) -> None:
         schema = self.schema
-        done = schema.CompleteElicitationNotification(elicitation_id=elicitation_id)
-        await self._notify(schema.ELICITATION_COMPLETE, done)
+        notification = schema.CompleteElicitationNotification(elicitation_id=elicitation_id)
+        await self._notify(schema.ELICITATION_COMPLETE, notification)
 
     # --- files and terminals of the client, which version 1 has
 
@@ -165,11 +171,11 @@ class ClientProxy(ABC):
         env: dict[str, str],
         cwd: str | None,
         limit: int | None,
-        late: Callable[[str], object] | None = None,
+        on_late: Callable[[str], object] | None = None,
     ) -> str:
         """Return the id of a terminal that runs this command.
 
-        `late` is called with the id of one that was made although the wait for it was cancelled.
+        `on_late` is called with the id of one that was made although the wait for it was cancelled.
         """
         raise MethodNotFound(NO_TERMINALS)
 
@@ -187,7 +193,7 @@ class ClientProxy(ABC):
 
     # --- authentication, MCP, extensions
 
-    async def tell_login_status(self, status: AuthStatus) -> None:
+    async def send_auth_status(self, status: AuthStatus) -> None:
         schema = self.schema
         message = auth_status_to_wire(schema, status, schema.AuthStatusUpdateNotification)
         await self._notify(schema.AUTH_STATUS_UPDATE, message)
@@ -202,19 +208,19 @@ class ClientProxy(ABC):
     async def call_extension(self, name: str, params: Any, result: Any) -> Any:
         """Call a custom method, whose name begins with an underscore; `result` is the type of its answer."""
         if not name.startswith("_"):
-            raise MethodNotFound(f"custom methods begin with an underscore: {name}")
+            raise MethodNotFound(f"the name of a custom method must begin with an underscore: {name}")
         method: Method[Any, Any] = Method(name, object, result, side="client")
         return await self._request(method, params)
 
     async def notify_extension(self, name: str, params: Any) -> None:
         if not name.startswith("_"):
-            raise MethodNotFound(f"custom notifications begin with an underscore: {name}")
+            raise MethodNotFound(f"the name of a custom notification must begin with an underscore: {name}")
         notification: Notification[Any] = Notification(name, object)
         await self._notify(notification, params)
 
 
 async def nothing() -> None:
-    """Nothing is sent."""
+    """Send nothing."""
 
 
 def auth_status_to_wire(schema: Any, status: AuthStatus, kind: Any) -> Any:

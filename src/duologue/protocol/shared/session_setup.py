@@ -1,4 +1,4 @@
-"""What sessions are opened with and listed as, to the wire and back: the same in every version.
+"""Session parameters, MCP servers and listed sessions, to the wire and back: the same in every version.
 
 Each function is given the package of one version's shapes, `duologue.schema.v1` or `duologue.schema.v2`.
 """

@@ -1,4 +1,4 @@
-"""Version 1 of the protocol: what each act of the two sides looks like on its wire.
+"""Version 1 of the protocol: its methods, proxies and conversions.
 
-Shapes come from `schema.v1`; no other version is mentioned here. `dialects.negotiation` and the two sides import it.
+Shapes come from `schema.v1`; no other version is used here. `protocol.negotiation` and `observation` import it.
 """

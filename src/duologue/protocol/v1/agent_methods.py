@@ -1,4 +1,4 @@
-"""An agent on the wire of version 1: each request becomes a call of its core, each answer a result."""
+"""The methods of an agent in version 1."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ _PROMPT = Method(
     in_order=v1.SESSION_PROMPT.in_order,
     handles_cancellation=True,
 )
-"""A turn that is cancelled ends with a stop reason, by whatever message that was asked for and however early."""
+"""A cancelled turn ends with a stop reason, whichever message cancelled it and however early."""
 
 
 class V1AgentMethods(AgentMethods):
-    """Serves one agent core on one connection that speaks version 1."""
+    """Serves one agent on one connection that uses version 1."""
 
     schema: ClassVar[Any] = v1
     settings: ClassVar[Any] = settings
@@ -46,25 +46,25 @@ class V1AgentMethods(AgentMethods):
 
     async def _initialize(self, context: Context, params: v1.InitializeRequest) -> v1.InitializeResponse:
         client = implementation_from_wire(params.client_info)
-        features = client_capabilities_from_wire(
-            self._gate.strip(params.client_capabilities) or v1.ClientCapabilities()
+        capabilities = client_capabilities_from_wire(
+            self._filter.strip(params.client_capabilities) or v1.ClientCapabilities()
         )
-        self._client = V1ClientProxy(context.connection, client, features, self._gate)
-        welcome = await self._core.initialize(client, features, self._client)
-        self.unregister(welcome.capabilities)
+        self._client = V1ClientProxy(context.connection, client, capabilities, self._filter)
+        result = await self._agent.initialize(client, capabilities, self._client)
+        self.unregister(result.capabilities)
         methods = [
             auth_method_to_wire(method)
-            for method in welcome.login_methods
-            if features.terminal_login or not method.is_terminal
+            for method in result.login_methods
+            if capabilities.terminal_login or not method.is_terminal
         ]
         return v1.InitializeResponse(
             protocol_version=1,
-            agent_capabilities=agent_capabilities_to_wire(welcome.capabilities),
+            agent_capabilities=agent_capabilities_to_wire(result.capabilities),
             auth_methods=methods,
-            agent_info=implementation_to_wire(welcome.info),
+            agent_info=implementation_to_wire(result.info),
         )
 
-    def _own_rows(self) -> list[Route]:
+    def _own_routes(self) -> list[Route]:
         return [
             (None, v1.AUTHENTICATE, self._authenticate),
             (None, _PROMPT, self._prompt),
@@ -80,21 +80,21 @@ class V1AgentMethods(AgentMethods):
     # --- login
 
     async def _authenticate(self, context: Context, params: v1.AuthenticateRequest) -> v1.AuthenticateResponse:
-        await self._core.login(params.method_id, params.meta)
+        await self._agent.login(params.method_id, params.meta)
         return v1.AuthenticateResponse()
 
     async def _logout(self, context: Context, params: v1.LogoutRequest) -> v1.LogoutResponse:
-        await self._core.logout()
+        await self._agent.logout()
         return v1.LogoutResponse()
 
     # --- sessions
 
     async def _load(self, context: Context, params: v1.LoadSessionRequest) -> Any:
-        opened = await self._core.open_session(params.session_id, self._setup(params), replay=True)
+        opened = await self._agent.open_session(params.session_id, self._setup(params), replay=True)
         return self._opened(context, "LoadSessionResponse", opened)
 
     async def _resume(self, context: Context, params: v1.ResumeSessionRequest) -> Any:
-        opened = await self._core.open_session(params.session_id, self._setup(params), replay=False)
+        opened = await self._agent.open_session(params.session_id, self._setup(params), replay=False)
         return self._opened(context, "ResumeSessionResponse", opened)
 
     def _setup(self, params: Any) -> SessionParams:
@@ -102,8 +102,8 @@ class V1AgentMethods(AgentMethods):
         for index, server in enumerate(setup.mcp_servers):
             if isinstance(server, UnknownMcpServer):
                 raise InvalidParams(
-                    f"$.mcpServers[{index}]: {str(server.fields.get('type'))[:200]!r} is no type of MCP server; "
-                    f"there are http, sse and acp, and stdio, which has a `command` and no type"
+                    f"$.mcpServers[{index}]: {str(server.fields.get('type'))[:200]!r} is not a type of MCP server; "
+                    f"use http, sse or acp, or stdio, which has a `command` and no type"
                 )
         return setup
 
@@ -128,7 +128,7 @@ class V1AgentMethods(AgentMethods):
     # --- the turn
 
     async def _prompt(self, context: Context, params: v1.PromptRequest) -> v1.PromptResponse:
-        result = await self._core.prompt(params.session_id, blocks_from_wire(params.prompt), params.meta)
+        result = await self._agent.prompt(params.session_id, blocks_from_wire(params.prompt), params.meta)
         return v1.PromptResponse(
             stop_reason=result.stop_reason, usage=token_usage_to_wire(v1, result.usage), meta=result.meta
         )
@@ -136,11 +136,11 @@ class V1AgentMethods(AgentMethods):
     # --- settings
 
     async def _set_mode(self, context: Context, params: v1.SetSessionModeRequest) -> v1.SetSessionModeResponse:
-        await self._core.set_mode(params.session_id, params.mode_id)
+        await self._agent.set_mode(params.session_id, params.mode_id)
         return v1.SetSessionModeResponse()
 
     async def _set_model(
         self, context: Context, params: legacy.SetSessionModelRequest
     ) -> legacy.SetSessionModelResponse:
-        await self._core.set_model(params.session_id, params.model_id)
+        await self._agent.set_model(params.session_id, params.model_id)
         return legacy.SetSessionModelResponse()

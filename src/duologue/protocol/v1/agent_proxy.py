@@ -1,4 +1,4 @@
-"""A client on the wire of version 1: calls of the agent, and the agent's requests handed to the client's core."""
+"""Calls of a client to an agent of version 1."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ __all__ = ["V1AgentProxy"]
 
 
 class _OpenedWithModels(legacy.NewSessionResponse, frozen=True, kw_only=True):
-    """Any response that opens a session, `models` of older agents included; load and resume leave the id out."""
+    """Any response that opens a session, with the `models` of older agents; load and resume have no id."""
 
     session_id: str = ""
 
 
-def _opening(method: Method[Any, Any]) -> Method[Any, _OpenedWithModels]:
-    """The same method, its result read with what older agents add."""
+def _with_models(method: Method[Any, Any]) -> Method[Any, _OpenedWithModels]:
+    """Return the method with a result type that has the fields of older agents."""
     return Method(
         method.name,
         method.params,
@@ -43,8 +43,8 @@ def _opening(method: Method[Any, Any]) -> Method[Any, _OpenedWithModels]:
     )
 
 
-_LOAD = _opening(v1.SESSION_LOAD)
-_RESUME = _opening(v1.SESSION_RESUME)
+_LOAD = _with_models(v1.SESSION_LOAD)
+_RESUME = _with_models(v1.SESSION_RESUME)
 
 
 class V1AgentProxy(AgentProxy):
@@ -53,33 +53,34 @@ class V1AgentProxy(AgentProxy):
     schema: ClassVar[Any] = v1
     content: ClassVar[Any] = content
     settings: ClassVar[Any] = settings
-    new_method: ClassVar[Method[Any, Any]] = _opening(v1.SESSION_NEW)
-    fork_method: ClassVar[Method[Any, Any]] = _opening(v1.SESSION_FORK)
+    new_method: ClassVar[Method[Any, Any]] = _with_models(v1.SESSION_NEW)
+    fork_method: ClassVar[Method[Any, Any]] = _with_models(v1.SESSION_FORK)
     version = 1
 
-    async def initialize(self, info: Implementation, features: ClientCapabilities) -> InitializeResult:
+    async def initialize(self, info: Implementation, capabilities: ClientCapabilities) -> InitializeResult:
         request = v1.InitializeRequest(
             protocol_version=1,
-            client_capabilities=self._gate.strip(client_capabilities_to_wire(features)) or v1.ClientCapabilities(),
+            client_capabilities=self._filter.strip(client_capabilities_to_wire(capabilities))
+            or v1.ClientCapabilities(),
             client_info=implementation_to_wire(info),
         )
         answer = await self._request(legacy.INITIALIZE, request)
         if answer.protocol_version != 1:
             raise ProtocolViolation(
-                f"the agent speaks version {answer.protocol_version} of the protocol, and this client version 1; "
+                f"the agent uses protocol version {answer.protocol_version} and this client version 1; "
                 f"update the older of the two"
             )
-        return self.welcome(answer)
+        return self.read_answer(answer)
 
-    def welcome(self, answer: legacy.InitializeResponse) -> InitializeResult:
-        """The agent's half of the first exchange, as it was read."""
+    def read_answer(self, answer: legacy.InitializeResponse) -> InitializeResult:
+        """Read the answer to `initialize`."""
         return InitializeResult(
             info=implementation_from_wire(answer.agent_info),
             capabilities=agent_capabilities_from_wire(answer.agent_capabilities),
             login_methods=[auth_method_from_wire(method) for method in answer.auth_methods],
         )
 
-    # --- login
+    # --- authentication
 
     async def login(self, method_id: str) -> None:
         await self._request(v1.AUTHENTICATE, v1.AuthenticateRequest(method_id=method_id))

@@ -1,4 +1,4 @@
-"""What a client of version 1 does for its agent: each request becomes a call of the client's core."""
+"""The methods of a client in version 1."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ __all__ = ["V1ClientMethods"]
 
 
 class V1ClientMethods(ClientMethods):
-    """Registers what the client offers to an agent of version 1."""
+    """Registers the methods that the client offers to an agent of version 1."""
 
     schema: ClassVar[Any] = v1
 
     def __init__(
-        self, core: ClientHandler, features: ClientCapabilities, handlers: Handlers, gate: FeatureFilter
+        self, client: ClientHandler, capabilities: ClientCapabilities, handlers: Handlers, feature_filter: FeatureFilter
     ) -> None:
-        super().__init__(core, features, handlers, gate)
+        super().__init__(client, capabilities, handlers, feature_filter)
         handlers.on(v1.SESSION_UPDATE)(self._update)
         self._answer_permission(v1.SESSION_REQUEST_PERMISSION)
-        if features.reads_files:
-            self._answer_in_place(v1.FS_READ_TEXT_FILE, self._read_file)
-        if features.writes_files:
-            self._answer_in_place(v1.FS_WRITE_TEXT_FILE, self._write_file)
-        if features.terminals:
-            self._answer_in_place(v1.TERMINAL_CREATE, self._create_terminal)
+        if capabilities.reads_files:
+            self._answer_in_order(v1.FS_READ_TEXT_FILE, self._read_file)
+        if capabilities.writes_files:
+            self._answer_in_order(v1.FS_WRITE_TEXT_FILE, self._write_file)
+        if capabilities.terminals:
+            self._answer_in_order(v1.TERMINAL_CREATE, self._create_terminal)
             self._on_request(v1.TERMINAL_OUTPUT, self._terminal_output)
             self._on_request(v1.TERMINAL_WAIT_FOR_EXIT, self._wait_for_exit)
             self._on_request(v1.TERMINAL_KILL, self._kill_terminal)
@@ -48,10 +48,10 @@ class V1ClientMethods(ClientMethods):
         update = update_from_wire(params.update)
         before = terminal_updates(update)
         return (
-            self._heard_all(context, params, [*before, update]) if before else self._on_update(context, params, update)
+            self._update_all(context, params, [*before, update]) if before else self._on_update(context, params, update)
         )
 
-    async def _heard_all(self, context: Context, params: v1.SessionNotification, updates: list[Update]) -> None:
+    async def _update_all(self, context: Context, params: v1.SessionNotification, updates: list[Update]) -> None:
         for update in updates:
             await self._on_update(context, params, update)
 
@@ -59,39 +59,39 @@ class V1ClientMethods(ClientMethods):
         return permission_tool_from_wire(params.tool_call)
 
     async def _read_file(self, context: Context, params: v1.ReadTextFileRequest) -> v1.ReadTextFileResponse:
-        text = await self._core.read_file(params.session_id, params.path, params.line, params.limit)
+        text = await self._client.read_file(params.session_id, params.path, params.line, params.limit)
         return v1.ReadTextFileResponse(content=text)
 
     async def _write_file(self, context: Context, params: v1.WriteTextFileRequest) -> v1.WriteTextFileResponse:
-        await self._core.write_file(params.session_id, params.path, params.content)
+        await self._client.write_file(params.session_id, params.path, params.content)
         return v1.WriteTextFileResponse()
 
     async def _create_terminal(self, context: Context, params: v1.CreateTerminalRequest) -> v1.CreateTerminalResponse:
         env = {variable.name: variable.value for variable in params.env}
-        terminal_id = await self._core.create_terminal(
+        terminal_id = await self._client.create_terminal(
             params.session_id, params.command, params.args, env, params.cwd, params.output_byte_limit
         )
         return v1.CreateTerminalResponse(terminal_id=terminal_id)
 
     async def _terminal_output(self, context: Context, params: v1.TerminalOutputRequest) -> v1.TerminalOutputResponse:
-        seen = await self._core.terminal_output(params.session_id, params.terminal_id)
+        current = await self._client.terminal_output(params.session_id, params.terminal_id)
         status = None
-        if seen.exit is not None:
-            status = v1.TerminalExitStatus(exit_code=seen.exit.exit_code, signal=seen.exit.signal)
-        return v1.TerminalOutputResponse(output=seen.output, truncated=seen.truncated, exit_status=status)
+        if current.exit is not None:
+            status = v1.TerminalExitStatus(exit_code=current.exit.exit_code, signal=current.exit.signal)
+        return v1.TerminalOutputResponse(output=current.output, truncated=current.truncated, exit_status=status)
 
     async def _wait_for_exit(
         self, context: Context, params: v1.WaitForTerminalExitRequest
     ) -> v1.WaitForTerminalExitResponse:
-        wish = legacy.wait_request(params.meta)
-        ended = await self._wait(params, wish.seconds)
-        meta = await self._output_with(params) if wish.output else None
+        requested = legacy.wait_request(params.meta)
+        ended = await self._wait(params, requested.seconds)
+        meta = await self._output_meta(params) if requested.output else None
         code, signal = (None, None) if ended is None else (ended.exit_code, ended.signal)
         return v1.WaitForTerminalExitResponse(exit_code=code, signal=signal, meta=meta)
 
     async def _wait(self, params: v1.WaitForTerminalExitRequest, seconds: float | None) -> TerminalExit | None:
-        """How the command ended; None if it still runs when the time is up."""
-        waiting = self._core.wait_for_exit(params.session_id, params.terminal_id)
+        """Wait until the command ends; return None if it still runs after `seconds`."""
+        waiting = self._client.wait_for_exit(params.session_id, params.terminal_id)
         if seconds is None:
             return await waiting
         with suppress(TimeoutError):
@@ -99,20 +99,20 @@ class V1ClientMethods(ClientMethods):
                 return await waiting
         return None
 
-    async def _output_with(self, params: v1.WaitForTerminalExitRequest) -> JsonObject | None:
-        """The output, where the answer to a wait has it; none of a terminal that was released meanwhile."""
+    async def _output_meta(self, params: v1.WaitForTerminalExitRequest) -> JsonObject | None:
+        """Return the output as the `_meta` of an answer; a terminal that was released has none."""
         try:
-            seen = await self._core.terminal_output(params.session_id, params.terminal_id)
+            current = await self._client.terminal_output(params.session_id, params.terminal_id)
         except ResourceNotFound:
             return legacy.seed_meta(output="")
-        return legacy.seed_meta(output=seen.output)
+        return legacy.seed_meta(output=current.output)
 
     async def _kill_terminal(self, context: Context, params: v1.KillTerminalRequest) -> v1.KillTerminalResponse:
-        await self._core.kill_terminal(params.session_id, params.terminal_id)
+        await self._client.kill_terminal(params.session_id, params.terminal_id)
         return v1.KillTerminalResponse()
 
     async def _release_terminal(
         self, context: Context, params: v1.ReleaseTerminalRequest
     ) -> v1.ReleaseTerminalResponse:
-        await self._core.release_terminal(params.session_id, params.terminal_id)
+        await self._client.release_terminal(params.session_id, params.terminal_id)
         return v1.ReleaseTerminalResponse()

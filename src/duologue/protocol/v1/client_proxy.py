@@ -1,4 +1,4 @@
-"""The client, as an agent that speaks version 1 reaches it."""
+"""Calls of an agent to a client of version 1."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ class V1ClientProxy(ClientProxy):
     schema: ClassVar[Any] = v1
 
     def update(self, session_id: str, update: Update) -> Coroutine[Any, Any, None]:
-        if type(update) is MessageChunk:  # most of what an agent ever says takes the short way
+        if type(update) is MessageChunk:  # the fast path
             chunk = chunk_to_wire(update)
             return self._send(v1.SESSION_UPDATE, v1.SessionNotification(session_id=session_id, update=chunk))
         return self._update(session_id, update)
 
     async def _update(self, session_id: str, update: Update) -> None:
-        update = self._fit(update)
-        if not self._is_wanted(update):
+        update = self._adapt(update)
+        if not self._is_supported(update):
             return
         wire = update_to_wire(update)
         if wire is not None:
@@ -57,7 +57,7 @@ class V1ClientProxy(ClientProxy):
             for chunk in chunks_of(update):
                 await self.update(session_id, chunk)
 
-    def _is_wanted(self, update: Update) -> bool:
+    def _is_supported(self, update: Update) -> bool:
         features = self.features
         match update:
             case SettingsUpdate(settings=[]):
@@ -73,8 +73,8 @@ class V1ClientProxy(ClientProxy):
             case _:
                 return True
 
-    def _fit(self, update: Update) -> Update:
-        """What the client does not know in the form it knows: no switches, and one plan without a name."""
+    def _adapt(self, update: Update) -> Update:
+        """Leave out boolean options, and the id of a plan, for a client that does not support them."""
         match update:
             case SettingsUpdate() if not self.features.boolean_settings:
                 kept = [setting for setting in update.settings if setting.kind != "boolean"]
@@ -85,7 +85,7 @@ class V1ClientProxy(ClientProxy):
                 return update
 
     async def work_in_background(self, session_id: str, work: list[BackgroundWork]) -> None:
-        """Version 1 has no words for it."""
+        """Send nothing: version 1 has no message for it."""
 
     async def ask_permission(
         self, session_id: str, tool: ToolCallUpdate, options: list[PermissionOption], meta: JsonObject | None
@@ -114,7 +114,7 @@ class V1ClientProxy(ClientProxy):
         env: dict[str, str],
         cwd: str | None,
         limit: int | None,
-        late: Callable[[str], object] | None = None,
+        on_late: Callable[[str], object] | None = None,
     ) -> str:
         request = v1.CreateTerminalRequest(
             session_id=session_id,
@@ -125,11 +125,11 @@ class V1ClientProxy(ClientProxy):
             output_byte_limit=limit,
         )
 
-        def too_late(answer: v1.CreateTerminalResponse) -> None:
-            if late is not None:
-                late(answer.terminal_id)
+        def on_late_result(answer: v1.CreateTerminalResponse) -> None:
+            if on_late is not None:
+                on_late(answer.terminal_id)
 
-        return (await self._request(v1.TERMINAL_CREATE, request, too_late)).terminal_id
+        return (await self._request(v1.TERMINAL_CREATE, request, on_late_result)).terminal_id
 
     async def terminal_output(self, session_id: str, terminal_id: str) -> TerminalOutputResult:
         request = v1.TerminalOutputRequest(session_id=session_id, terminal_id=terminal_id)

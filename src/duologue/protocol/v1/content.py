@@ -1,4 +1,4 @@
-"""Content blocks and what tool calls hold, to version 1 and back."""
+"""Content blocks and the content of tool calls, to version 1 and back."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def blocks_from_wire(blocks: list[v1.ContentBlock]) -> list[c.Content]:
 
 
 def part_to_wire(part: u.ToolContent) -> v1.ToolCallContent:
-    """One piece of a tool call's content as it is written."""
+    """Write one part of a tool call's content."""
     match part:
         case u.ContentPart():
             return v1.Content(content=to_wire(part.content), meta=part.meta)
@@ -53,7 +53,7 @@ def part_to_wire(part: u.ToolContent) -> v1.ToolCallContent:
 
 
 def part_from_wire(part: v1.ToolCallContent) -> u.ToolContent:
-    """One piece of a tool call's content as it was read."""
+    """Read one part of a tool call's content."""
     match part:
         case v1.Content():
             return u.ContentPart(from_wire(part.content), part.meta)
@@ -66,7 +66,7 @@ def part_from_wire(part: v1.ToolCallContent) -> u.ToolContent:
 
 
 def _bare_block(part: Other) -> u.ContentPart | None:
-    """A block that stands in a tool call's content by itself, as an example of the documentation has it."""
+    """Read a content block that is not wrapped in `content`, as an example in the documentation has it."""
     if part.tag not in BLOCK_TYPES:
         return None
     try:
@@ -76,9 +76,9 @@ def _bare_block(part: Other) -> u.ContentPart | None:
 
 
 def _change_to_wire(change: u.FileChange) -> v1.Diff | v1.Content:
-    """A change by its texts, or by those a patch shows, or else in words.
+    """Write a change by its texts, or by those in its patch, or else as text.
 
-    A deletion has no other form here than an empty new text.
+    Version 1 has no form for a deletion but an empty new text.
     """
     old, new = change.old_text, change.new_text
     if old is None and new is None and change.patch is not None and change.patch_format is None:

@@ -1,4 +1,4 @@
-"""Modes and configuration options, to version 1 and back."""
+"""Modes, models and config options, to version 1 and back."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ config_option_from_wire: Callable[[v1.SessionConfigOption], ConfigOption] = _con
 
 
 def modes_to_wire(modes: Modes | None) -> v1.SessionModeState | None:
-    """The modes of a session as they are written."""
+    """Write the modes of a session."""
     if modes is None:
         return None
     available = [convert_fields(mode, v1.SessionMode, id=mode.mode_id) for mode in modes.available]
@@ -33,21 +33,21 @@ def modes_to_wire(modes: Modes | None) -> v1.SessionModeState | None:
 
 
 def modes_from_wire(modes: v1.SessionModeState | None) -> Modes | None:
-    """The modes of a session as they were read."""
+    """Read the modes of a session."""
     if modes is None:
         return None
     available = [convert_fields(mode, Mode, mode_id=mode.id) for mode in modes.available_modes]
     return Modes(modes.current_mode_id, available, modes.meta)
 
 
-def models_to_wire(setting: ConfigOption) -> legacy.SessionModelState:
-    """The setting of category `model`, for clients that know models only."""
-    models = [convert_fields(option, legacy.ModelInfo, model_id=option.value) for option in setting.choices]
-    return legacy.SessionModelState(current_model_id=str(setting.value), available_models=models)
+def models_to_wire(option: ConfigOption) -> legacy.SessionModelState:
+    """Write the config option of category `model` for clients that support models only."""
+    models = [convert_fields(choice, legacy.ModelInfo, model_id=choice.value) for choice in option.choices]
+    return legacy.SessionModelState(current_model_id=str(option.value), available_models=models)
 
 
 def models_from_wire(models: legacy.SessionModelState) -> ConfigOption:
-    """Models of an agent that knows no settings, as the setting they would be today."""
+    """Read the models of an agent without config options as a config option."""
     options = [convert_fields(model, Option, value=model.model_id) for model in models.available_models]
     return ConfigOption(
         setting_id="model", name="Model", category="model", value=models.current_model_id, options=options

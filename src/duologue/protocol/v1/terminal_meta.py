@@ -1,9 +1,9 @@
-"""The output of commands that an agent of version 1 runs itself: it travels in the `_meta` of tool calls.
+"""The output of commands that an agent of version 1 runs itself, which is in the `_meta` of tool calls.
 
-Version 1 has no update for it. Zed made this convention up, and codex, pi and claude follow it:
+Version 1 has no update for it. This convention comes from Zed; codex, pi and claude follow it:
 
-    terminal_info                            {terminal_id, cwd}                 a terminal the tool call shows
-    terminal_output, terminal_output_delta   {terminal_id, data}                it has printed this since
+    terminal_info                            {terminal_id, cwd}                 the tool call shows this terminal
+    terminal_output, terminal_output_delta   {terminal_id, data}                it has printed this
     terminal_exit                            {terminal_id, exit_code, signal}   it has ended
 """
 
@@ -39,7 +39,7 @@ class _Exit(Struct):
 
 
 def terminal_updates(update: u.Update) -> list[u.Update]:
-    """What an update says about terminals in its `_meta`, as version 2 would; a malformed entry says nothing."""
+    """Return the terminal updates in the `_meta` of an update, as version 2 has them; malformed entries are ignored."""
     if not isinstance(update, u.ToolCallUpdate) or not isinstance(update.meta, dict):
         return []
     meta, updates = update.meta, list[u.Update]()

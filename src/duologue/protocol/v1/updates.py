@@ -33,7 +33,7 @@ _CHUNKS: dict[str, type[v1.UserMessageChunk | v1.AgentMessageChunk | v1.AgentTho
 
 
 def update_to_wire(update: u.Update) -> v1.SessionUpdate | None:
-    """One update as it is written; nothing if this version has no words for it."""
+    """Write one update; None if version 1 has no form for it."""
     match update:
         case u.MessageChunk():
             return chunk_to_wire(update)
@@ -53,7 +53,7 @@ def update_to_wire(update: u.Update) -> v1.SessionUpdate | None:
 
 
 def chunk_to_wire(chunk: u.MessageChunk) -> v1.SessionUpdate:
-    """A piece of a message as it is written."""
+    """Write a message chunk."""
     return _CHUNKS[chunk.role](
         content=to_wire(chunk.content), message_id=chunk.message_id, meta=meta_to_wire(chunk.meta)
     )
@@ -78,7 +78,7 @@ def _rarer_to_wire(update: u.Update) -> v1.SessionUpdate | None:
 
 
 def update_from_wire(update: v1.SessionUpdate) -> u.Update:
-    """One update as it was read."""
+    """Read one update."""
     match update:
         case v1.AgentMessageChunk():
             return _chunk_from_wire("agent", update)
@@ -128,17 +128,17 @@ def _rarer_from_wire(update: v1.SessionUpdate) -> u.Update:
 
 
 def permission_tool(update: u.ToolCallUpdate) -> v1.PermissionToolCall:
-    """The tool call a permission request is about."""
+    """Write the tool call of a permission request."""
     return v1.PermissionToolCall(**_tool_fields(update))
 
 
 def permission_tool_from_wire(tool: v1.PermissionToolCall) -> u.ToolCallUpdate:
-    """The tool call a permission request is about, as a patch of what is known of it."""
+    """Read the tool call of a permission request, as a patch of what is known of it."""
     return msgspec.structs.replace(_tool_from_wire(tool, is_new=False), is_question=True)
 
 
 _STATUSES = {"paused": "in_progress", "cancelled": "failed"}
-"""How this version tells what it has no words for: paused work goes on some day, and cancelled work will not."""
+"""The statuses that version 1 lacks, and the nearest it has."""
 
 
 def _tool_fields(update: u.ToolCallUpdate, **more: Any) -> dict[str, Any]:
@@ -153,7 +153,8 @@ def _tool_fields(update: u.ToolCallUpdate, **more: Any) -> dict[str, Any]:
         fields["content"] = [part_to_wire(part) for part in update.content]
     if isinstance(update.locations, list):
         fields["locations"] = [
-            v1.ToolCallLocation(path=place.path, line=place.line, meta=place.meta) for place in update.locations
+            v1.ToolCallLocation(path=location.path, line=location.line, meta=location.meta)
+            for location in update.locations
         ]
     if isinstance(update.meta, dict):
         fields["meta"] = update.meta
@@ -169,7 +170,7 @@ def _tool_from_wire(tool: v1.ToolCall | v1.ToolCallUpdate | v1.PermissionToolCal
     if tool.content is not None and (tool.content or not is_new):
         fields["content"] = [part_from_wire(part) for part in tool.content]
     if tool.locations is not None and (tool.locations or not is_new):
-        fields["locations"] = [u.Location(place.path, place.line, place.meta) for place in tool.locations]
+        fields["locations"] = [u.Location(location.path, location.line, location.meta) for location in tool.locations]
     return u.ToolCallUpdate(**fields)
 
 

@@ -1,4 +1,5 @@
-"""Version 2 of the protocol: what is meant, as version 2 writes it.
+"""Version 2 of the protocol: its methods, proxies and conversions.
 
-Only shapes of `schema.v2` belong here. `dialects` itself and whoever negotiates a version may import it.
+Shapes come from `schema.v2`; no other version is used here. `protocol.negotiation`, `observation` and the bridge
+between versions import it.
 """

@@ -1,4 +1,4 @@
-"""An agent on the wire of version 2: a prompt is answered when it is inserted, and its turn ends with an idle state."""
+"""The methods of an agent in version 2: a prompt is answered when it is inserted; an idle state ends its turn."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ __all__ = ["V2AgentMethods"]
 
 
 class V2AgentMethods(AgentMethods):
-    """Serves one agent core on one connection that speaks version 2."""
+    """Serves one agent on one connection that uses version 2."""
 
     schema: ClassVar[Any] = v2
     settings: ClassVar[Any] = settings
@@ -40,32 +40,32 @@ class V2AgentMethods(AgentMethods):
     _client: V2ClientProxy
     _mcp = v2.McpCapabilities()
 
-    def __init__(self, core: AgentHandler, handlers: Handlers, gate: FeatureFilter) -> None:
-        super().__init__(core, handlers, gate)
+    def __init__(self, agent: AgentHandler, handlers: Handlers, feature_filter: FeatureFilter) -> None:
+        super().__init__(agent, handlers, feature_filter)
         self._turns: dict[str, dict[asyncio.Task[PromptResult], _Insertion]] = {}
 
     async def _initialize(self, context: Context, params: v2.InitializeRequest) -> v2.InitializeResponse:
         client = implementation_from_wire(params.info)
-        features = client_capabilities_from_wire(params.capabilities, subagents=self._gate.allows("subagents"))
-        self._client = V2ClientProxy(context.connection, client, features, self._gate)
-        welcome = await self._core.initialize(client, features, self._client)
-        self.unregister(welcome.capabilities)
-        methods = [m for m in welcome.login_methods if features.terminal_login or not m.is_terminal]
+        offered = client_capabilities_from_wire(params.capabilities, subagents=self._filter.allows("subagents"))
+        self._client = V2ClientProxy(context.connection, client, offered, self._filter)
+        result = await self._agent.initialize(client, offered, self._client)
+        self.unregister(result.capabilities)
+        methods = [m for m in result.login_methods if offered.terminal_login or not m.is_terminal]
         if not methods:
             self._handlers.off(v2.AUTH_LOGIN)
             self._handlers.off(v2.AUTH_LOGOUT)
-        # protocol/v2/initialization: until another request comes, a client may start over.
+        # protocol/v2/initialization: a client may initialize again until it sends another request.
         context.connection.internals.allow_reinitialize()
-        capabilities = self._gate.strip(agent_capabilities_to_wire(welcome.capabilities)) or v2.AgentCapabilities()
+        capabilities = self._filter.strip(agent_capabilities_to_wire(result.capabilities)) or v2.AgentCapabilities()
         self._mcp = (capabilities.session or v2.SessionCapabilities()).mcp or v2.McpCapabilities()
         return v2.InitializeResponse(
             protocol_version=2,
-            info=implementation_to_wire(welcome.info),
+            info=implementation_to_wire(result.info),
             capabilities=capabilities,
             auth_methods=[auth_method_to_wire(method) for method in methods],
         )
 
-    def _own_rows(self) -> list[Route]:
+    def _own_routes(self) -> list[Route]:
         return [
             (None, v2.AUTH_LOGIN, self._login),
             (None, v2.AUTH_LOGOUT, self._logout),
@@ -77,14 +77,14 @@ class V2AgentMethods(AgentMethods):
             (None, v2.TERMINAL_CANCEL, self._cancel_terminal),
         ]
 
-    # --- login
+    # --- authentication
 
     async def _login(self, context: Context, params: v2.LoginAuthRequest) -> v2.LoginAuthResponse:
-        await self._core.login(params.method_id, params.meta)
+        await self._agent.login(params.method_id, params.meta)
         return v2.LoginAuthResponse()
 
     async def _logout(self, context: Context, params: v2.LogoutAuthRequest) -> v2.LogoutAuthResponse:
-        await self._core.logout()
+        await self._agent.logout()
         return v2.LogoutAuthResponse()
 
     # --- sessions
@@ -95,19 +95,19 @@ class V2AgentMethods(AgentMethods):
             kind = server.tag if isinstance(server, Other) else str(server.__struct_config__.tag)
             if supported.get(str(kind)) is None:
                 raise InvalidParams(
-                    f"$.mcpServers[{index}]: this agent takes no MCP servers of type {str(kind)[:200]!r}; "
-                    f"`session.mcp` of its capabilities says which it takes"
+                    f"$.mcpServers[{index}]: this agent does not support MCP servers of type {str(kind)[:200]!r}; "
+                    f"`session.mcp` of its capabilities lists those it supports"
                 )
         return session_params_from_wire(v2, params, blocks_from_wire)
 
     async def _resume(self, context: Context, params: v2.ResumeSessionRequest) -> Any:
         if isinstance(params.replay_from, Other):
-            raise InvalidParams(f"$.replayFrom: there is no way to replay from {params.replay_from.tag!r}")
-        opened = await self._core.open_session(
+            raise InvalidParams(f"$.replayFrom: replay from {params.replay_from.tag!r} is not supported; use `start`")
+        opened = await self._agent.open_session(
             params.session_id, self._setup(params), replay=params.replay_from is not None
         )
         # protocol/v2/session-setup: after the replay, before the answer.
-        await self._client.tell_state(params.session_id)
+        await self._client.send_state(params.session_id)
         return self._opened(context, "ResumeSessionResponse", opened)
 
     def _opened(self, context: Context, name: str, opened: SessionOpened, **fields: Any) -> Any:
@@ -121,11 +121,11 @@ class V2AgentMethods(AgentMethods):
         )
 
     async def _status(self, context: Context, params: v2.SessionStatusRequest) -> v2.SessionStatusResponse:
-        status = await self._core.session_status(params.session_id)
+        status = await self._agent.session_status(params.session_id)
         return v2.SessionStatusResponse(status=status, state=self._client.state_of(params.session_id))
 
     async def _close(self, context: Context, params: v2.CloseSessionRequest) -> v2.CloseSessionResponse:
-        with suppress(ResourceNotFound):  # what is not open is as good as closed
+        with suppress(ResourceNotFound):  # a session that is not open counts as closed
             await super()._close(context, params)
         await self._ended(params.session_id)
         return v2.CloseSessionResponse()
@@ -141,7 +141,7 @@ class V2AgentMethods(AgentMethods):
         return answer
 
     async def _ended(self, session_id: str) -> None:
-        """The session is over, and so is every turn of it; that they are is told before anything else."""
+        """Wait until the ends of all turns of a closed session have been sent, and forget the session."""
         turns = self._turns.get(session_id)
         if turns:
             await asyncio.wait(turns)
@@ -150,7 +150,7 @@ class V2AgentMethods(AgentMethods):
     # --- the turn
 
     async def _prompt(self, context: Context, params: v2.PromptRequest) -> v2.PromptResponse:
-        """Answered once the prompt is in the conversation; the turn goes on after that."""
+        """Answer once the prompt is in the conversation; its turn continues after that."""
         turns = self._turns.setdefault(params.session_id, {})
         insertion = _Insertion(self._client, params.session_id, blocks_from_wire(params.prompt), list(turns))
         turn = self._tasks.start(self._turn(context, insertion, params.meta))
@@ -162,27 +162,27 @@ class V2AgentMethods(AgentMethods):
         except asyncio.CancelledError:
             turn.cancel()
             if not insertion.message_id.done():
-                insertion.is_withdrawn = True
+                insertion.is_cancelled = True
                 raise
-            # Too late: the message is in the conversation, and its client hears so, and that the work was cancelled.
+            # Too late: the message is in the conversation. The client gets its id, and that the work was cancelled.
             task = asyncio.current_task()
             assert task is not None
             task.uncancel()
         if not insertion.message_id.done():
-            turn.result()  # why not, if there is a reason
-            raise RequestCancelled("cancelled before it was inserted")
-        context.after_response(insertion.was_answered)
+            turn.result()  # raises the reason, if there is one
+            raise RequestCancelled("the prompt was cancelled before it was inserted")
+        context.after_response(insertion.on_answered)
         return v2.PromptResponse(message_id=insertion.message_id.result())
 
     async def _cancel(self, context: Context, params: v2.CancelSessionNotification) -> None:
         for insertion in self._turns.get(params.session_id, {}).values():
-            insertion.is_withdrawn = True  # a prompt that came right before may not have reached the agent yet
+            insertion.is_cancelled = True  # the agent may not have received a prompt sent just before
         await super()._cancel(context, params)
 
     async def _turn(self, context: Context, insertion: _Insertion, meta: JsonObject | None) -> PromptResult:
         insertion.check()
         try:
-            result = await self._core.prompt(insertion.session_id, insertion.prompt, meta, insertion.insert)
+            result = await self._agent.prompt(insertion.session_id, insertion.prompt, meta, insertion.insert)
         except Exception as error:
             if insertion.message_id.done():
                 await insertion.end(context.connection.internals.error_for(error, context.method))
@@ -197,33 +197,34 @@ class V2AgentMethods(AgentMethods):
         if not running:
             del self._turns[session_id]
         if not turn.cancelled():
-            turn.exception()  # heard of in the answer, or in the idle state
+            turn.exception()  # was sent in the answer or in the idle state
 
     async def _cancel_tool_call(self, context: Context, params: v2.CancelToolCallRequest) -> v2.CancelToolCallResponse:
-        await self._core.cancel_tool_call(params.session_id, params.tool_call_id)
+        await self._agent.cancel_tool_call(params.session_id, params.tool_call_id)
         return v2.CancelToolCallResponse()
 
     async def _cancel_terminal(self, context: Context, params: v2.CancelTerminalRequest) -> v2.CancelTerminalResponse:
-        await self._core.cancel_terminal(params.session_id, params.terminal_id)
+        await self._agent.cancel_terminal(params.session_id, params.terminal_id)
         return v2.CancelTerminalResponse()
 
     # --- settings
 
     async def _set_option(self, context: Context, params: Any) -> Any:
         if isinstance(params, Other):
-            raise InvalidParams(f"$.type: no setting has a value of type {params.tag!r}")
+            raise InvalidParams(f"$.type: no config option has a value of type {params.tag!r}")
         return await super()._set_option(context, params)
 
 
 class _Insertion:
-    """A prompt on its way into the conversation, and what its client hears of it: the answer, that work begins, and
-    that it has ended, in this order.
+    """A prompt that is being inserted into the conversation.
+
+    The client receives the answer, then that work begins, then that it has ended.
 
     Args:
         client: The client.
-        session_id: Of the conversation.
-        prompt: What is to be inserted.
-        before: The turns in front of it; that they have ended is told before anything of this one.
+        session_id: The id of the session.
+        prompt: The content to insert.
+        before: The turns before this one; their ends are sent before anything of this one.
     """
 
     def __init__(
@@ -231,7 +232,7 @@ class _Insertion:
     ) -> None:
         self.session_id = session_id
         self.prompt = prompt
-        self.is_withdrawn = False
+        self.is_cancelled = False
         self._before = before
         self.message_id: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._client = client
@@ -239,7 +240,7 @@ class _Insertion:
         self._has_begun = False
 
     async def insert(self, message_id: str) -> None:
-        """The prompt's turn has come."""
+        """Insert the prompt after all turns before it have ended."""
         if unfinished := [turn for turn in self._before if not turn.done()]:
             await asyncio.wait(unfinished)
         self._before.clear()
@@ -248,16 +249,16 @@ class _Insertion:
         await self._begin()
 
     def check(self) -> None:
-        """Raise `RequestCancelled` if the client does not want it any more."""
-        if self.is_withdrawn:
-            raise RequestCancelled("cancelled before it was inserted")
+        """Raise `RequestCancelled` if the client has cancelled the prompt."""
+        if self.is_cancelled:
+            raise RequestCancelled("the prompt was cancelled before it was inserted")
 
-    async def was_answered(self) -> None:
-        """The client has the id of its message."""
+    async def on_answered(self) -> None:
+        """Note that the answer, with the id of the message, was sent."""
         self._answered.set()
 
     async def end(self, ended: PromptResult | RequestError) -> None:
-        """The turn is over."""
+        """Send the end of the turn."""
         with suppress(ConnectionLost):
             await self._begin()
             await self._client.end_turn(self.session_id, ended)

@@ -1,4 +1,4 @@
-"""A client on the wire of version 2: a prompt is over when the session is idle again, not when it is answered."""
+"""Calls of a client to an agent of version 2: a turn ends when the session is idle, not when the prompt is answered."""
 
 from __future__ import annotations
 
@@ -34,18 +34,18 @@ __all__ = ["V2AgentProxy"]
 
 
 _INITIALIZE: Method[Any, dict[str, Any]] = Method("initialize", object, dict[str, Any])
-"""Read as it comes: an agent may answer in an older version, whose answer looks different."""
+"""Decoded as plain JSON: an agent may answer in an older version, which has other fields."""
 
 
 EARLY_SECONDS = 1.0
-"""An agent that says all of a turn before it answers the prompt says nothing more; so long it may begin after all."""
+"""Seconds to wait for work to begin after the answer to a prompt, if an idle state arrived before the answer."""
 
 
 class _Turn:
-    """A prompt of ours, from its sending to the idle state that ends it.
+    """A prompt, from its sending to the idle state that ends its turn.
 
-    Before the prompt is inserted, an idle state is the end of something else, unless its agent tells things in the
-    wrong order. If our message was told before it, that is certain; if not, it is so when nothing begins any more.
+    An idle state that arrives before the prompt is inserted ends something else, unless the agent sends things in the
+    wrong order. It ends this turn if the echo of the prompt arrived before it, or if no work begins afterwards.
 
     Attributes:
         early: The idle state before the insertion that may turn out to be the end.
@@ -59,17 +59,17 @@ class _Turn:
         self._echoes_before: set[str] = set()
 
     def inserted(self, message_id: str) -> None:
-        """What was told before the answer has been seen, and nothing of what is told after it."""
+        """Note the answer, after all updates before it have been handled and none after it."""
         self._is_inserted = True
         if self.early is not None and message_id in self._echoes_before:
             self.end(self.early)
 
     def on_echo(self, message_id: str) -> None:
-        """A message of the user was told."""
+        """Note the echo of a user message."""
         self._echoes.add(message_id)
 
     def on_state(self, update: StateUpdate) -> None:
-        """What the session does now."""
+        """Note a state of the session."""
         if update.state != "idle":
             self.early = None
         elif self._is_inserted:
@@ -79,12 +79,12 @@ class _Turn:
             self._echoes_before = set(self._echoes)
 
     def end_early(self) -> None:
-        """Nothing began any more."""
+        """End the turn with the early idle state, because no work began after it."""
         if self.early is not None:
             self.end(self.early)
 
     def end(self, update: StateUpdate) -> None:
-        """The first end counts."""
+        """End the turn; later ends are ignored."""
         if not self.ended.done():
             self.ended.set_result(update)
 
@@ -99,31 +99,22 @@ class V2AgentProxy(AgentProxy):
     fork_method: ClassVar[Method[Any, Any]] = v2.SESSION_FORK
     version = 2
 
-    def __init__(self, connection: Connection, gate: FeatureFilter) -> None:
-        super().__init__(connection, gate)
+    def __init__(self, connection: Connection, feature_filter: FeatureFilter) -> None:
+        super().__init__(connection, feature_filter)
         self._turns: dict[str, list[_Turn]] = {}
         self._modes: dict[str, str] = {}
         self._tasks = TaskScope()
 
-    async def initialize(self, info: Implementation, features: ClientCapabilities) -> InitializeResult:
-        """The first exchange.
-
-        Raises:
-            DowngradeRequired: The agent answers in version 1.
-            ProtocolViolation: It answers in no version known here.
-        """
-        capabilities = self._gate.strip(client_capabilities_to_wire(features)) or v2.ClientCapabilities()
-        request = v2.InitializeRequest(protocol_version=2, info=implementation_to_wire(info), capabilities=capabilities)
+    async def initialize(self, info: Implementation, capabilities: ClientCapabilities) -> InitializeResult:
+        offered = self._filter.strip(client_capabilities_to_wire(capabilities)) or v2.ClientCapabilities()
+        request = v2.InitializeRequest(protocol_version=2, info=implementation_to_wire(info), capabilities=offered)
         answer = await self._request(_INITIALIZE, request)
         version = answer.get("protocolVersion")
         if version == 1:
-            raise DowngradeRequired(
-                "the agent speaks version 1 of the protocol, and was addressed in version 2", answer
-            )
+            raise DowngradeRequired("the agent answered in protocol version 1 to a request in version 2", answer)
         if version != 2:
             raise ProtocolViolation(
-                f"the agent speaks version {version!r} of the protocol, and this client version 2; "
-                f"update the older of the two"
+                f"the agent uses protocol version {version!r} and this client version 2; update the older of the two"
             )
         read = decode(v2.InitializeResponse, msgspec.json.encode(answer))
         return InitializeResult(
@@ -132,7 +123,7 @@ class V2AgentProxy(AgentProxy):
             login_methods=[auth_method_from_wire(method) for method in read.auth_methods],
         )
 
-    # --- login
+    # --- authentication
 
     async def login(self, method_id: str) -> None:
         await self._request(v2.AUTH_LOGIN, v2.LoginAuthRequest(method_id=method_id))
@@ -175,7 +166,7 @@ class V2AgentProxy(AgentProxy):
         waiting.append(turn)
         try:
             request = v2.PromptRequest(session_id=session_id, prompt=content.blocks_to_wire(prompt), meta=meta)
-            await self._request(v2.SESSION_PROMPT, request, released=lambda answer: turn.inserted(answer.message_id))
+            await self._request(v2.SESSION_PROMPT, request, on_release=lambda answer: turn.inserted(answer.message_id))
             return _result(await self._end_of(turn))
         finally:
             waiting.remove(turn)
@@ -183,7 +174,7 @@ class V2AgentProxy(AgentProxy):
                 self._turns.pop(session_id, None)
 
     async def _end_of(self, turn: _Turn) -> StateUpdate:
-        """The state that ends it; a connection that is lost ends the wait as well."""
+        """Wait for the state that ends the turn, or for the connection to be lost."""
         closed = self._tasks.start(self._connection.wait_closed())
         try:
             ends: set[asyncio.Future[Any]] = {turn.ended, closed}
@@ -198,13 +189,13 @@ class V2AgentProxy(AgentProxy):
         return turn.ended.result()
 
     def on_state(self, session_id: str, update: StateUpdate) -> None:
-        """The session says what it is doing; everything it said before has been handled."""
+        """Pass on a state, after all updates before it have been handled."""
         turns = self._turns.get(session_id)
         if turns:
             turns[0].on_state(update)
 
     def new_mode(self, session_id: str, settings: list[ConfigOption]) -> str | None:
-        """The mode these settings say, if it is another one than before."""
+        """Return the mode in these config options if it has changed; otherwise None."""
         mode = next((str(setting.value) for setting in settings if setting.category == "mode"), None)
         if mode is None or mode == self._modes.get(session_id):
             return None
@@ -212,7 +203,7 @@ class V2AgentProxy(AgentProxy):
         return mode
 
     def on_echo(self, session_id: str, message_id: str) -> None:
-        """The session tells a message of the user."""
+        """Pass on the echo of a user message."""
         turns = self._turns.get(session_id)
         if turns:
             turns[0].on_echo(message_id)
@@ -238,10 +229,10 @@ class V2AgentProxy(AgentProxy):
 
 
 def _result(state: StateUpdate) -> PromptResult:
-    """How the turn ended; work that failed is an error of the prompt, as in version 1."""
+    """Return how the turn ended; failed work is raised as an error of the prompt, as in version 1."""
     if state.error is not None:
         raise error_for_code(state.error.code, state.error.message, state.error.data)
     if state.stop_reason == "error":
-        raise error_for_code(-32603, "the agent's work ended with an error it does not explain", None)
+        raise error_for_code(-32603, "the agent reported an error without details", None)
     meta = state.meta if isinstance(state.meta, dict) else None
     return PromptResult(stop_reason=state.stop_reason or "end_turn", usage=state.usage, meta=meta)

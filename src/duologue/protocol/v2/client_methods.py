@@ -1,4 +1,4 @@
-"""What a client of version 2 does for its agent: it listens, and answers its questions to the user."""
+"""The methods of a client in version 2."""
 
 from __future__ import annotations
 
@@ -30,38 +30,38 @@ __all__ = ["V2ClientMethods"]
 
 
 class V2ClientMethods(ClientMethods):
-    """Registers what the client offers to an agent of version 2.
+    """Registers the methods that the client offers to an agent of version 2.
 
     Args:
-        core: The client.
-        features: What it offers.
-        handlers: The table of the connection.
-        gate: Leaves out what is unstable and not switched on.
-        proxy: Is told of states: they end the turns it waits for.
+        client: The client.
+        capabilities: What the client offers.
+        handlers: The handlers of the connection.
+        feature_filter: Leaves out unstable features that are not switched on.
+        proxy: Receives the states, which end the turns it waits for.
     """
 
     schema: ClassVar[Any] = v2
 
     def __init__(
         self,
-        core: ClientHandler,
-        features: ClientCapabilities,
+        client: ClientHandler,
+        capabilities: ClientCapabilities,
         handlers: Handlers,
-        gate: FeatureFilter,
+        feature_filter: FeatureFilter,
         proxy: V2AgentProxy,
     ) -> None:
-        super().__init__(core, features, handlers, gate)
+        super().__init__(client, capabilities, handlers, feature_filter)
         self._proxy = proxy
         handlers.on(v2.SESSION_UPDATE)(self._update)
         self._answer_permission(v2.SESSION_REQUEST_PERMISSION)
 
     def _update(self, context: Context, params: v2.UpdateSessionNotification) -> Coroutine[Any, Any, None]:
         update = update_from_wire(params.update)
-        if isinstance(update, MessageChunk) and update.role != "user":  # most of all takes the short way
+        if isinstance(update, MessageChunk) and update.role != "user":  # the fast path
             return self._on_update(context, params, update)
-        return self._heard_and_noted(context, params, update)
+        return self._update_and_note(context, params, update)
 
-    async def _heard_and_noted(self, context: Context, params: v2.UpdateSessionNotification, update: Update) -> None:
+    async def _update_and_note(self, context: Context, params: v2.UpdateSessionNotification, update: Update) -> None:
         await self._on_update(context, params, update)
         match update:
             case StateUpdate():
@@ -69,7 +69,7 @@ class V2ClientMethods(ClientMethods):
             case MessageUpdate(role="user") | MessageChunk(role="user", message_id=str()):
                 self._proxy.on_echo(params.session_id, str(update.message_id))
             case SettingsUpdate():
-                # Version 1 has a word for this, and those who listen need not know which version is spoken.
+                # Version 1 has an update for this, and the client handles both versions alike.
                 mode = self._proxy.new_mode(params.session_id, update.settings)
                 if mode is not None:
                     await self._on_update(context, params, ModeUpdate(mode_id=mode))
@@ -78,6 +78,6 @@ class V2ClientMethods(ClientMethods):
 
     def _tool_of(self, context: Context, params: v2.RequestPermissionRequest) -> ToolCallUpdate:
         tool = permission_tool_from_wire(params)
-        if not tool.tool_call_id:  # asked about something that is no tool call of the conversation
+        if not tool.tool_call_id:  # the request is not about a tool call of the session
             tool = msgspec.structs.replace(tool, tool_call_id=f"permission-{context.id}")
         return tool

@@ -1,6 +1,6 @@
-"""The client, as an agent that speaks version 2 reaches it.
+"""Calls of an agent to a client of version 2, and the state of each session that it is sent.
 
-Version 2 has no files and no terminals of the client; the agent's side falls back on its own.
+Version 2 has no files and no terminals of the client; the agent uses its own.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ __all__ = ["V2ClientProxy"]
 
 
 class _StateTracker:
-    """The turns that run, the questions that wait for the user, and what goes on beside both.
+    """The state of a session: its turns, requests to the user, and background work.
 
     Attributes:
-        turns: Prompts that were inserted and have not ended.
-        questions: Requests to the user that have no answer.
-        background: All that goes on in the background; `None` until something did.
+        turns: The number of prompts that were inserted and have not ended.
+        questions: The number of unanswered requests to the user.
+        background: All background work; None until there was any.
     """
 
     def __init__(self) -> None:
@@ -60,7 +60,7 @@ class _StateTracker:
         self.background: list[BackgroundWork] | None = None
 
     def state(self) -> StateUpdate:
-        """What is going on now."""
+        """Return the current state."""
         name = "requires_action" if self.questions else "running" if self.turns else "idle"
         return StateUpdate(state=name, background=self.background)
 
@@ -72,7 +72,7 @@ class _StateTracker:
         usage: TokenUsage | None = None,
         meta: JsonObject | None = None,
     ) -> StateUpdate:
-        """A turn is over: this is the only word that says so, whatever else still goes on."""
+        """Return the idle state that ends a turn, whatever other work still runs."""
         return StateUpdate(
             state="idle",
             stop_reason=stop_reason,
@@ -89,22 +89,26 @@ class V2ClientProxy(ClientProxy):
     schema: ClassVar[Any] = v2
 
     def __init__(
-        self, connection: Connection, info: Implementation | None, features: ClientCapabilities, gate: FeatureFilter
+        self,
+        connection: Connection,
+        info: Implementation | None,
+        features: ClientCapabilities,
+        feature_filter: FeatureFilter,
     ) -> None:
-        super().__init__(connection, info, features, gate)
+        super().__init__(connection, info, features, feature_filter)
         self._ids: dict[str, MessageIds] = {}
-        self._work: dict[str, _StateTracker] = {}
+        self._trackers: dict[str, _StateTracker] = {}
 
     def update(self, session_id: str, update: Update) -> Coroutine[Any, Any, None]:
         if isinstance(update, ModeUpdate) or (isinstance(update, SettingsUpdate) and not update.settings):
-            return nothing()  # modes are settings, and those are told whole
-        if isinstance(update, PlanRemovedUpdate) and not self._gate.allows("plan"):
-            update = PlanUpdate(plan_id=update.plan_id, entries=[])  # a plan without steps is as good as none
+            return nothing()  # modes are config options, and all of those are sent together
+        if isinstance(update, PlanRemovedUpdate) and not self._filter.allows("plan"):
+            update = PlanUpdate(plan_id=update.plan_id, entries=[])  # an empty plan stands for a removed one
         ids = self._ids.get(session_id)
         if ids is None:
             ids = self._ids[session_id] = MessageIds()
         wire = v2.UpdateSessionNotification(session_id=session_id, update=update_to_wire(ids.fill(update)))
-        if isinstance(update, MessageChunk):  # most of what an agent ever says takes the short way
+        if isinstance(update, MessageChunk):  # the fast path
             return self._send(v2.SESSION_UPDATE, wire)
         return self._notify(v2.SESSION_UPDATE, wire)
 
@@ -112,120 +116,123 @@ class V2ClientProxy(ClientProxy):
         return _in_whole_messages(updates)
 
     def opened(self, session_id: str) -> None:
-        """The session is open, and does nothing yet."""
-        self._work_of(session_id)
+        """Note that a session is open and idle."""
+        self._tracker(session_id)
 
     def forget(self, session_id: str) -> None:
-        """The session is closed."""
+        """Forget a closed session."""
         self._ids.pop(session_id, None)
-        self._work.pop(session_id, None)
+        self._trackers.pop(session_id, None)
 
     # --- what the session is doing
 
-    def _work_of(self, session_id: str) -> _StateTracker:
-        return self._work.setdefault(session_id, _StateTracker())
+    def _tracker(self, session_id: str) -> _StateTracker:
+        return self._trackers.setdefault(session_id, _StateTracker())
 
     def state_of(self, session_id: str) -> v2.WorkState | None:
-        """What the session is doing, if it is open here."""
-        work = self._work.get(session_id)
-        if work is None:
+        """Return the state of a session; None if it is not open here."""
+        tracker = self._trackers.get(session_id)
+        if tracker is None:
             return None
-        told = state_to_wire(work.state())
-        assert isinstance(told, v2.WorkState), "work has known states only"
-        return v2.WorkState(state=told.state, background=told.background)
+        wire = state_to_wire(tracker.state())
+        assert isinstance(wire, v2.WorkState), "the tracker has known states only"
+        return v2.WorkState(state=wire.state, background=wire.background)
 
-    async def tell_state(self, session_id: str) -> None:
-        """What the session is doing now."""
-        await self.update(session_id, self._work_of(session_id).state())
+    async def send_state(self, session_id: str) -> None:
+        """Send the current state of a session."""
+        await self.update(session_id, self._tracker(session_id).state())
 
     async def begin_turn(self, session_id: str, message_id: str, prompt: list[Content]) -> None:
-        """A prompt was inserted: its echo, and that work begins."""
-        work = self._work_of(session_id)
-        work.turns += 1
+        """Send the echo of an inserted prompt, and that work begins."""
+        tracker = self._tracker(session_id)
+        tracker.turns += 1
         await self.update(session_id, MessageUpdate(role="user", message_id=message_id, content=prompt))
-        await self.update(session_id, work.state())
+        await self.update(session_id, tracker.state())
 
     async def end_turn(self, session_id: str, ended: PromptResult | RequestError) -> None:
-        """The work for a prompt is over, or has failed."""
-        work = self._work_of(session_id)
-        work.turns -= 1
+        """Send that the work for a prompt has ended or failed."""
+        tracker = self._tracker(session_id)
+        tracker.turns -= 1
         state: StateUpdate
         if isinstance(ended, RequestError):
             error = Failure(code=ended.code, message=ended.message, data=ended.data)
-            state = work.ended("error", error=error)
+            state = tracker.ended("error", error=error)
         else:
-            state = work.ended(ended.stop_reason, usage=ended.usage, meta=ended.meta)
+            state = tracker.ended(ended.stop_reason, usage=ended.usage, meta=ended.meta)
         await self.update(session_id, state)
 
     async def work_in_background(self, session_id: str, work: list[BackgroundWork]) -> None:
-        self._work_of(session_id).background = work
-        await self.tell_state(session_id)
+        self._tracker(session_id).background = work
+        await self.send_state(session_id)
 
     @asynccontextmanager
-    async def _waiting_for_the_user(self, session_id: str | None) -> AsyncGenerator[None]:
-        """While the block runs, the session cannot go on without its user."""
+    async def _requires_action(self, session_id: str | None) -> AsyncGenerator[None]:
+        """Send that the session waits for its user while the block runs."""
         if session_id is None:
             yield
             return
-        work = self._work_of(session_id)
-        work.questions += 1
+        tracker = self._tracker(session_id)
+        tracker.questions += 1
         try:
-            await self.tell_state(session_id)
+            await self.send_state(session_id)
             yield
         finally:
-            work.questions -= 1
+            tracker.questions -= 1
             if not self.is_gone:
-                await self.tell_state(session_id)
+                await self.send_state(session_id)
 
-    # --- asking
+    # --- requests to the user
 
     async def ask_permission(
         self, session_id: str, tool: ToolCallUpdate, options: list[PermissionOption], meta: JsonObject | None
     ) -> str | None:
         request = v2.RequestPermissionRequest(
             session_id=session_id,
-            title=tool.title if isinstance(tool.title, str) else "May this be done?",
+            title=tool.title if isinstance(tool.title, str) else "Allow this tool call?",
             subject=permission_subject(tool),
             options=self._options_to_wire(options),
             meta=meta,
         )
-        async with self._waiting_for_the_user(session_id):
+        async with self._requires_action(session_id):
             return await self._request_permission(request)
 
-    async def elicit(self, question: Elicitation) -> ElicitationAnswer:
-        async with self._waiting_for_the_user(question.session_id):
-            answer = await super().elicit(question)
+    async def elicit(self, elicitation: Elicitation) -> ElicitationAnswer:
+        async with self._requires_action(elicitation.session_id):
+            answer = await super().elicit(elicitation)
         known = answer.action in ("accept", "decline", "cancel")
         return answer if known else ElicitationAnswer(action="cancel", meta=answer.meta)
 
 
 async def _in_whole_messages(updates: AsyncIterator[Update]) -> AsyncIterator[Update]:
-    """The same updates, with the pieces of a message put together; what is said of it after something else stays so."""
-    pieces: list[MessageChunk] = []
-    begun: set[tuple[Role, str]] = set()
+    """Join the chunks of each message, because a client appends chunks but replaces whole messages on replay.
+
+    Chunks of a message that another update interrupts stay chunks.
+    """
+    chunks: list[MessageChunk] = []
+    started: set[tuple[Role, str]] = set()
     async for update in updates:
-        if pieces and not _goes_on(pieces[0], update):
-            yield _whole(pieces)
-            pieces = []
+        if chunks and not _continues(chunks[0], update):
+            yield _joined(chunks)
+            chunks = []
         if isinstance(update, MessageChunk) and update.message_id is not None:
             name = (update.role, update.message_id)
-            if pieces or name not in begun:
-                begun.add(name)
-                pieces.append(update)
+            if chunks or name not in started:
+                started.add(name)
+                chunks.append(update)
                 continue
         yield update
-    if pieces:
-        yield _whole(pieces)
+    if chunks:
+        yield _joined(chunks)
 
 
-def _goes_on(first: MessageChunk, update: Update) -> bool:
+def _continues(first: MessageChunk, update: Update) -> bool:
     return isinstance(update, MessageChunk) and (update.role, update.message_id) == (first.role, first.message_id)
 
 
-def _whole(pieces: list[MessageChunk]) -> Update:
-    first = pieces[0]
-    content: list[Content] = [piece.content for piece in pieces]
+def _joined(chunks: list[MessageChunk]) -> Update:
+    first = chunks[0]
+    content: list[Content] = [chunk.content for chunk in chunks]
     meta: JsonObject = {}
-    for piece in pieces:
-        meta |= piece.meta if isinstance(piece.meta, dict) else {}
+    for chunk in chunks:
+        meta |= chunk.meta if isinstance(chunk.meta, dict) else {}
     return MessageUpdate(role=first.role, message_id=first.message_id or "", content=content, meta=meta or UNSET)

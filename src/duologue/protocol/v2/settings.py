@@ -1,4 +1,4 @@
-"""Settings, to version 2 and back; modes and models are settings here, of a category of their own."""
+"""Config options, to version 2 and back; modes and models are config options of a category in version 2."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from duologue.schema.base import Other
 __all__ = ["MODE", "config_option_from_wire", "config_option_to_wire", "mode_setting", "with_modes"]
 
 MODE = "mode"
-"""The id of the setting that modes become, and its category."""
+"""The id and the category of the config option that modes become."""
 
 _config_options = ConfigOptionConverter(v2, id_field="config_id", other_id_field="id", group_field="group_id")
 
@@ -36,11 +36,11 @@ def config_option_from_wire(wire: v2.SessionConfigOption) -> ConfigOption:
     return option
 
 
-# --- modes and models
+# --- modes
 
 
 def mode_setting(modes: Modes) -> ConfigOption:
-    """Modes as the setting they are here."""
+    """Return modes as a config option."""
     options = [convert_fields(mode, Option, value=mode.mode_id) for mode in modes.available]
     return ConfigOption(
         setting_id=MODE, name="Mode", category=MODE, value=modes.current, options=options, meta=modes.meta
@@ -48,7 +48,7 @@ def mode_setting(modes: Modes) -> ConfigOption:
 
 
 def with_modes(settings: list[ConfigOption], modes: Modes | None) -> list[ConfigOption]:
-    """All settings, the modes among them unless a setting of that category is there already."""
+    """Return the config options with the modes as the first, unless there is one of that category."""
     if modes is None or any(setting.category == MODE or setting.setting_id == MODE for setting in settings):
         return settings
     return [mode_setting(modes), *settings]

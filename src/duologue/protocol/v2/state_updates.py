@@ -1,4 +1,4 @@
-"""What a session is doing, and the terminals its agent shows, to version 2 and back."""
+"""States of a session and terminals of its agent, to version 2 and back."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ __all__ = [
 
 
 def state_to_wire(update: u.StateUpdate) -> v2.WorkStateUpdate | Other:
-    """A state as it is written; why work ended is said of an idle session only."""
+    """Write a state; only an idle state says why work ended."""
     if update.other is not None:
         return Other("state_update", update.other)
     background = update.background
@@ -58,7 +58,7 @@ def state_to_wire(update: u.StateUpdate) -> v2.WorkStateUpdate | Other:
 
 
 def state_from_wire(update: v2.WorkStateUpdate) -> u.StateUpdate:
-    """A state as it was read."""
+    """Read a state."""
     error, background = update.error, update.background
     return u.StateUpdate(
         state=update.state,
@@ -124,24 +124,24 @@ def terminal_from_wire(update: v2.TerminalUpdate) -> u.TerminalUpdate:
 
 
 def output_to_wire(chunk: u.TerminalOutputChunk) -> v2.TerminalOutputChunk:
-    """More output, as it is written."""
+    """Write more output of a terminal."""
     return v2.TerminalOutputChunk(
         terminal_id=chunk.terminal_id, data=_encoded(chunk.data), meta=meta_to_wire(chunk.meta)
     )
 
 
 def output_from_wire(chunk: v2.TerminalOutputChunk) -> u.TerminalOutputChunk:
-    """More output, as it was read.
+    """Read more output of a terminal.
 
     Raises:
-        InvalidParams: It is not base64.
+        InvalidParams: The data is not base64.
     """
     meta = meta_from_wire(chunk.meta)
     return u.TerminalOutputChunk(terminal_id=chunk.terminal_id, data=_decoded(chunk.data), meta=meta)
 
 
 def _snapshot(output: v2.TerminalOutput) -> bytes | UnsetType:
-    """The output so far; the schema says of this field that a bad value is as good as none."""
+    """Read all output of a terminal; the schema treats a bad value as absent."""
     try:
         return _decoded(output.data)
     except InvalidParams:
@@ -156,7 +156,7 @@ def _decoded(data: str) -> bytes:
     try:
         return b64decode(data, validate=True)
     except (binascii.Error, ValueError) as error:
-        raise InvalidParams(f"$.update.data: the output of a terminal is not base64: {error}") from None
+        raise InvalidParams(f"$.update.data: terminal output must be base64: {error}") from None
 
 
 def _cancel_to_wire(can_cancel: bool) -> v2.TerminalCapabilities:

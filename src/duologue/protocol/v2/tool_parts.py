@@ -1,7 +1,7 @@
-"""What tool calls show, to version 2 and back.
+"""The content of tool calls, to version 2 and back.
 
-A diff of version 2 is about many files and one patch; a `FileChange` is about one. Neighbouring changes are written as
-one diff, and a patch is cut into the parts that are about each of them.
+A diff of version 2 has many files and one patch; a `FileChange` has one file. Neighbouring changes are written as one
+diff, and a patch is split into one part for each file.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ _TWO_PATHS: dict[str, type[v2.DiffMove | v2.DiffCopy]] = {"move": v2.DiffMove, "
 
 
 def parts_to_wire(parts: list[u.ToolContent]) -> list[v2.ToolCallContent]:
-    """All a tool call shows, as it is written."""
-    written: list[v2.ToolCallContent] = []
-    for _, run in groupby(parts, _belonging):
-        together = list(run)
-        changes = [part for part in together if isinstance(part, u.FileChange)]
-        written += [_diff_to_wire(changes)] if changes else []
-        written += [_part_to_wire(part) for part in together if not isinstance(part, u.FileChange)]
-    return written
+    """Write the content of a tool call."""
+    wire: list[v2.ToolCallContent] = []
+    for _, run in groupby(parts, _group_key):
+        group = list(run)
+        changes = [part for part in group if isinstance(part, u.FileChange)]
+        wire += [_diff_to_wire(changes)] if changes else []
+        wire += [_part_to_wire(part) for part in group if not isinstance(part, u.FileChange)]
+    return wire
 
 
 def parts_from_wire(parts: list[v2.ToolCallContent]) -> list[u.ToolContent]:
-    """All a tool call shows, as it was read."""
+    """Read the content of a tool call."""
     read: list[u.ToolContent] = []
     for part in parts:
         match part:
@@ -56,8 +56,8 @@ def parts_from_wire(parts: list[v2.ToolCallContent]) -> list[u.ToolContent]:
     return read
 
 
-def _belonging(part: u.ToolContent) -> tuple[bool, JsonObject | None, str | None]:
-    """Equal for parts that may be one on the wire."""
+def _group_key(part: u.ToolContent) -> tuple[bool, JsonObject | None, str | None]:
+    """Return a key that is equal for parts that may be written as one."""
     if isinstance(part, u.FileChange):
         return True, part.diff_meta, part.patch_format
     return False, None, None
@@ -76,12 +76,12 @@ def _part_to_wire(part: u.ContentPart | u.TerminalPart | u.UnknownPart) -> v2.To
 def _diff_to_wire(changes: list[u.FileChange]) -> v2.Diff:
     patches = [change.patch if change.patch is not None else git_patch(change) for change in changes]
     known = [patch for patch in patches if patch is not None]
-    patch = v2.DiffPatch(format=changes[0].patch_format or GIT, text=_run_together(known)) if known else None
+    patch = v2.DiffPatch(format=changes[0].patch_format or GIT, text=_join(known)) if known else None
     return v2.Diff(changes=[_change_to_wire(change) for change in changes], patch=patch, meta=changes[0].diff_meta)
 
 
-def _run_together(patches: list[str]) -> str:
-    """One patch after the other, each on lines of its own."""
+def _join(patches: list[str]) -> str:
+    """Join patches, each beginning on a new line."""
     ended = [patch if patch.endswith("\n") else f"{patch}\n" for patch in patches[:-1]]
     return "".join([*ended, patches[-1]])
 
@@ -102,7 +102,7 @@ def _change_to_wire(change: u.FileChange) -> v2.DiffChange:
 
 
 def _diff_from_wire(diff: v2.Diff) -> list[u.ToolContent]:
-    if not diff.changes:  # nothing of it can be said of any file
+    if not diff.changes:  # it belongs to no file
         return [u.UnknownPart(msgspec.to_builtins(diff))]
     changes = [_change_from_wire(change, diff) for change in diff.changes]
     if diff.patch is None:

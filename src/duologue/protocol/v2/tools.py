@@ -1,4 +1,4 @@
-"""Tool calls, and what permission is asked for, to version 2 and back."""
+"""Tool calls and the subjects of permission requests, to version 2 and back."""
 
 from __future__ import annotations
 
@@ -23,21 +23,19 @@ __all__ = [
 
 
 def tool_to_wire(update: u.ToolCallUpdate) -> v2.ToolCallUpdate:
-    """A tool call that begins or goes on, as it is written."""
+    """Write a new or changed tool call."""
     return v2.ToolCallUpdate(**_fields(update))
 
 
 def tool_from_wire(tool: v2.ToolCallUpdate | v2.PermissionToolCall) -> u.ToolCallUpdate:
-    """A tool call that begins or goes on, as it was read."""
+    """Read a new or changed tool call."""
     return u.ToolCallUpdate(
         tool_call_id=tool.tool_call_id,
         title=tool.title,
         kind=tool.kind,
         status=tool.status,
         content=patch(tool.content, parts_from_wire),
-        locations=patch(
-            tool.locations, lambda places: [u.Location(place.path, place.line, place.meta) for place in places]
-        ),
+        locations=patch(tool.locations, lambda found: [u.Location(each.path, each.line, each.meta) for each in found]),
         raw_input=tool.raw_input,
         raw_output=tool.raw_output,
         name=tool.name,
@@ -47,19 +45,19 @@ def tool_from_wire(tool: v2.ToolCallUpdate | v2.PermissionToolCall) -> u.ToolCal
 
 
 def tool_content_to_wire(chunk: u.ToolContentChunk) -> v2.ToolCallContentChunk:
-    """More of what a tool call shows, as it is written.
+    """Write more content of a tool call.
 
     Raises:
-        ValueError: It is not one part, nor a number of changes to files.
+        ValueError: It is neither one part nor only changes to files.
     """
     parts = parts_to_wire(chunk.content)
     if len(parts) != 1:
-        raise ValueError(f"a chunk of tool content is one part, and here are {len(parts)}")
+        raise ValueError(f"a chunk of tool content must be one part, not {len(parts)}")
     return v2.ToolCallContentChunk(tool_call_id=chunk.tool_call_id, content=parts[0], meta=meta_to_wire(chunk.meta))
 
 
 def tool_content_from_wire(chunk: v2.ToolCallContentChunk) -> u.ToolContentChunk:
-    """More of what a tool call shows, as it was read."""
+    """Read more content of a tool call."""
     meta = meta_from_wire(chunk.meta)
     return u.ToolContentChunk(tool_call_id=chunk.tool_call_id, content=parts_from_wire([chunk.content]), meta=meta)
 
@@ -68,28 +66,28 @@ def tool_content_from_wire(chunk: v2.ToolCallContentChunk) -> u.ToolContentChunk
 
 
 def permission_subject(update: u.ToolCallUpdate) -> v2.ToolCallPermissionSubject:
-    """What a permission request is about, as it is written."""
+    """Write the subject of a permission request."""
     return v2.ToolCallPermissionSubject(tool_call=v2.PermissionToolCall(**_fields(update)))
 
 
 def permission_tool_from_wire(request: v2.RequestPermissionRequest) -> u.ToolCallUpdate:
-    """What a permission request is about, as a patch of a tool call, whatever it is; without an id, of none at all."""
-    words: list[u.ToolContent] = []
+    """Read the subject of a permission request as a patch of a tool call; the id is empty if it is not subject one."""
+    content: list[u.ToolContent] = []
     if request.description is not None:
-        words.append(u.ContentPart(TextContent(request.description)))
+        content.append(u.ContentPart(TextContent(request.description)))
     match request.subject:
         case v2.ToolCallPermissionSubject(tool_call=tool):
-            about = tool_from_wire(tool)
-            title = request.title if about.title is UNSET else about.title
-            return structs.replace(about, title=title, is_question=True)
+            subject = tool_from_wire(tool)
+            title = request.title if subject.title is UNSET else subject.title
+            return structs.replace(subject, title=title, is_question=True)
         case v2.CommandPermissionSubject() as command:
             if command.terminal_id is not None:
-                words.append(u.TerminalPart(command.terminal_id))
+                content.append(u.TerminalPart(command.terminal_id))
             return u.ToolCallUpdate(
                 tool_call_id=command.tool_call_id or "",
                 title=request.title,
                 kind="execute",
-                content=words or UNSET,
+                content=content or UNSET,
                 raw_input={"command": command.command, "cwd": command.cwd},
                 meta=meta_from_wire(command.meta),
                 is_question=True,
@@ -97,7 +95,7 @@ def permission_tool_from_wire(request: v2.RequestPermissionRequest) -> u.ToolCal
         case unknown:
             raw = UNSET if unknown is None else dict(unknown)
             return u.ToolCallUpdate(
-                tool_call_id="", title=request.title, content=words or UNSET, raw_input=raw, is_question=True
+                tool_call_id="", title=request.title, content=content or UNSET, raw_input=raw, is_question=True
             )
 
 
@@ -117,9 +115,12 @@ def _fields(update: u.ToolCallUpdate) -> dict[str, Any]:
     }
 
 
-def _locations_to_wire(places: list[u.Location]) -> list[v2.ToolCallLocation]:
-    """Places as they are written; there is no line before the first one."""
-    return [v2.ToolCallLocation(path=place.path, line=place.line or None, meta=place.meta) for place in places]
+def _locations_to_wire(locations: list[u.Location]) -> list[v2.ToolCallLocation]:
+    """Write locations; version 2 has no line 0."""
+    return [
+        v2.ToolCallLocation(path=location.path, line=location.line or None, meta=location.meta)
+        for location in locations
+    ]
 
 
 def _cancel_to_wire(can_cancel: bool) -> v2.ToolCallCapabilities:

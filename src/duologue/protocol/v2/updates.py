@@ -1,7 +1,7 @@
 """Session updates, to version 2 and back.
 
-In version 2 a patch has three states, as it has here: absent leaves, null clears, a value replaces. A chunk needs the
-id of its message; `MessageIds` gives one to those that have none.
+In version 2 a patch field has three states: absent keeps the value, null clears it, a value replaces it. A chunk needs
+the id of its message; `MessageIds` gives one to chunks without.
 """
 
 from __future__ import annotations
@@ -57,10 +57,10 @@ _MESSAGES: dict[str, type[v2.UserMessage | v2.AgentMessage | v2.AgentThought]] =
 
 
 def update_to_wire(update: u.Update) -> v2.SessionUpdate:
-    """One update as it is written.
+    """Write one update.
 
     Raises:
-        TypeError: It has no form in this version: modes are settings, and those are told whole.
+        TypeError: The update has no form in version 2, where modes are config options.
         ValueError: It is a chunk of a message without an id.
     """
     match update:
@@ -85,7 +85,7 @@ def update_to_wire(update: u.Update) -> v2.SessionUpdate:
 
 def _chunk_to_wire(chunk: u.MessageChunk) -> v2.SessionUpdate:
     if chunk.message_id is None:
-        raise ValueError("a chunk of version 2 belongs to a message with an id")
+        raise ValueError("a message chunk of version 2 needs a message id")
     return _CHUNKS[chunk.role](
         content=to_wire(chunk.content),
         message_id=chunk.message_id,
@@ -114,10 +114,10 @@ def _rarer_to_wire(update: u.Update) -> v2.SessionUpdate:
 
 
 def update_from_wire(update: v2.SessionUpdate) -> u.Update:
-    """One update as it was read.
+    """Read one update.
 
     Raises:
-        InvalidParams: It is the output of a terminal, and not base64.
+        InvalidParams: It is terminal output that is not base64.
     """
     match update:
         case v2.AgentMessageChunk():
@@ -215,12 +215,12 @@ def _plan_from_wire(update: v2.PlanUpdate) -> u.PlanUpdate:
 
 
 def commands_to_wire(commands: list[u.AvailableCommand]) -> list[v2.AvailableCommand]:
-    """The commands on offer, as they are written."""
+    """Write the available commands."""
     return [_command_to_wire(command) for command in commands]
 
 
 def commands_from_wire(commands: list[v2.AvailableCommand]) -> list[u.AvailableCommand]:
-    """The commands on offer, as they were read."""
+    """Read the available commands."""
     return [_command_from_wire(command) for command in commands]
 
 

@@ -126,7 +126,7 @@ class BridgeAgentHandler:
             return await self._agent.load_session(session.id, setup)
         return await self._agent.resume_session(session.id, setup)
 
-    async def introduced(self, session_id: str) -> None:
+    async def session_announced(self, session_id: str) -> None:
         """What is told of a session that is being opened waits by itself."""
 
     # --- sessions

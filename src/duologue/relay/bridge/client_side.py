@@ -51,11 +51,11 @@ class BridgeClientHandler:
         await self._between.editor.complete_elicitation(elicitation_id)
 
     async def login_status_changed(self, status: AuthStatus) -> None:
-        await self._between.editor.tell_login_status(status)
+        await self._between.editor.send_auth_status(status)
 
     # --- what it asks
 
-    def asked_permission(self, session_id: str, tool: ToolCallUpdate, raw: bytes) -> ToolCall | None:
+    def note_permission_request(self, session_id: str, tool: ToolCallUpdate, raw: bytes) -> ToolCall | None:
         return self._between.session(session_id).asked(tool)
 
     async def ask_permission(
