@@ -6,7 +6,10 @@ import argparse
 import sys
 
 from benchmarks import report
+from benchmarks.cost import cost_table
 from benchmarks.measures import MEASURES, Row
+from benchmarks.pair import WIRES
+from benchmarks.paths import PATHS, show
 from benchmarks.peers import ROOT, prepare, say
 from benchmarks.remote import REMOTE_MEASURES
 
@@ -19,7 +22,15 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=7, help="runs of each program; medians are taken (default: 7)")
     parser.add_argument("--only", default=",".join(ALL), help=f"some of: {','.join(ALL)}")
     parser.add_argument("--write", action="store_true", help=f"keep the run in {report.PAGES.relative_to(ROOT)}")
+    parser.add_argument("--path", choices=PATHS, help="print the calls that one of these crosses, and measure nothing")
+    parser.add_argument("--costs", action="store_true", help="count calls and kept memory, and measure nothing")
     chosen = parser.parse_args()
+    if chosen.path:
+        print("\n\n".join(show(chosen.path, wire) for wire in WIRES))
+        return 0
+    if chosen.costs:
+        print(cost_table())
+        return 0
     names = chosen.only.split(",")
     if unknown := set(names) - set(ALL):
         parser.error(f"nothing is called {', '.join(sorted(unknown))}")

@@ -18,11 +18,16 @@ ROOT = Path(__file__).parents[1]
 PROGRAMS = ROOT / "benchmarks" / "programs"
 
 OURS = "duologue"
+OURS_SAME = "duologue, same frames as the public API"
 OURS_PUBLIC = "duologue, public API"
 OFFICIAL = f"official {foreign.release(foreign.OFFICIAL)}"
 OFFICIAL_NEXT = f"official {foreign.release(foreign.OFFICIAL_NEXT)}"
 TYPESCRIPT = f"TypeScript {foreign.release(foreign.TYPESCRIPT)}"
+RUST = f"Rust {foreign.release(foreign.RUST)}"
+RUST_TUNED = f"{RUST}, tuned"
+GO = f"Go {foreign.release(foreign.GO)}"
 BARE = "bare asyncio"
+COMPILED_SCENARIOS = frozenset({"spawn", "stream", "sequential", "in_flight"})
 
 
 @dataclass(frozen=True)
@@ -33,14 +38,22 @@ class Peer:
     runtime: str
     """The interpreter's path."""
     prefix: str
-    """How the names of its programs begin."""
+    """How the names of its programs begin; nothing for one program that is told which part it plays."""
     suffix: str = ".py"
     env: Mapping[str, str] = field(default_factory=dict[str, str])
     imports: str = ""
     """A program that imports what an agent needs and ends."""
+    scenarios: frozenset[str] | None = None
+    """What its client can play; everything if not said."""
+
+    def can_play(self, *scenarios: str) -> bool:
+        """Tell whether it takes part in these scenarios."""
+        return self.scenarios is None or self.scenarios.issuperset(scenarios)
 
     def program(self, role: str) -> list[str]:
         """The command of its `agent`, `client` or `codec`."""
+        if not self.prefix:
+            return [self.runtime, role]
         return [self.runtime, str(PROGRAMS / f"{self.prefix}_{role}{self.suffix}")]
 
     @property
@@ -58,6 +71,7 @@ def prepare() -> tuple[dict[str, Peer], dict[str, str]]:
     public = "from duologue import Agent, Settings, Turn, choice; import duologue.agent.hosting.stdio"
     peers = {
         OURS: Peer(OURS, ours, "duologue", env=sources, imports=connection),
+        OURS_SAME: Peer(OURS_SAME, ours, "duologue", env={**sources, "BENCH_SAME_FRAMES": "1"}),
         OURS_PUBLIC: Peer(OURS_PUBLIC, ours, "public", env=sources, imports=public),
     }
     path = {"PYTHONPATH": str(ROOT)}
@@ -68,16 +82,31 @@ def prepare() -> tuple[dict[str, Peer], dict[str, str]]:
         peers[TYPESCRIPT] = _typescript()
     except foreign.Absent as reason:
         absent[TYPESCRIPT] = str(reason)
-    peers[BARE] = Peer(BARE, ours, "bare", env=path, imports="import asyncio")
+    try:
+        rust = str(foreign.rust_benchmark())
+        peers[RUST] = _compiled(RUST, rust)
+        peers[RUST_TUNED] = _compiled(RUST_TUNED, rust, BENCH_RUST="tuned")
+    except foreign.Absent as reason:
+        absent |= {RUST: str(reason), RUST_TUNED: str(reason)}
+    try:
+        peers[GO] = _compiled(GO, str(foreign.go_benchmark()))
+    except foreign.Absent as reason:
+        absent[GO] = str(reason)
+    peers[BARE] = Peer(BARE, ours, "bare", env=path, imports="import asyncio", scenarios=frozenset({"sequential"}))
     return peers, absent
+
+
+TEXTS = {"BENCH_TEXTS": json.dumps({"chunkTexts": CHUNK_TEXTS, "floodText": text(2000)})}
+"""For programs that cannot import them."""
+
+
+def _compiled(name: str, program: str, **env: str) -> Peer:
+    return Peer(name, program, "", env={**TEXTS, **env}, scenarios=COMPILED_SCENARIOS)
 
 
 def _typescript() -> Peer:
     library = foreign.typescript_sdk()
-    env = {
-        "BENCH_TYPESCRIPT_SDK": str(library),
-        "BENCH_TEXTS": json.dumps({"chunkTexts": CHUNK_TEXTS, "floodText": text(2000)}),
-    }
+    env = {"BENCH_TYPESCRIPT_SDK": str(library), **TEXTS}
     imports = f"await import({str(library)!r})"
     return Peer(TYPESCRIPT, tool("node"), "typescript", ".mjs", env, imports)
 

@@ -21,6 +21,8 @@ SESSIONS = 100
 SLOW_SECONDS = 1.5
 VERSION = int(os.environ.get("BENCH_VERSION", "0")) or None
 """Of the protocol, that the two ends speak; an agent that may choose speaks both."""
+IS_SAME = bool(os.environ.get("BENCH_SAME_FRAMES"))
+"""A bare connection sends what the public API sends: ids of messages, and modes as config options."""
 MAX_MESSAGE_BYTES = int(os.environ.get("BENCH_MAX_MESSAGE_BYTES", "0")) or None
 """The limit to ask each library for, where its own would be too low."""
 

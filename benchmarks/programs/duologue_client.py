@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Awaitable
 from typing import Any
 
 from benchmarks.programs.reaching import agent_process
-from benchmarks.script import Seen, Side, play
+from benchmarks.script import IS_SAME, Seen, Side, play
 from duologue.runtime.connection import Connection
 from duologue.runtime.handlers import Context, Handlers
 from duologue.schema import v1
@@ -35,11 +36,17 @@ async def main() -> None:
         async def new_session() -> str:
             return (await ask(v1.SESSION_NEW, v1.NewSessionRequest(cwd="/tmp", mcp_servers=[]))).session_id
 
+        def set_mode(id: str) -> Awaitable[object]:
+            if IS_SAME:
+                option = v1.SetSessionConfigOptionId(session_id=id, config_id="mode", value="ask")
+                return ask(v1.SESSION_SET_CONFIG_OPTION, option)
+            return ask(v1.SESSION_SET_MODE, v1.SetSessionModeRequest(session_id=id, mode_id="ask"))
+
         await play(
             Side(
                 initialize=lambda: ask(v1.INITIALIZE, v1.InitializeRequest(protocol_version=1)),
                 new_session=new_session,
-                set_mode=lambda id: ask(v1.SESSION_SET_MODE, v1.SetSessionModeRequest(session_id=id, mode_id="ask")),
+                set_mode=set_mode,
                 prompt=lambda id, text: ask(
                     v1.SESSION_PROMPT, v1.PromptRequest(session_id=id, prompt=[v1.TextContent(text=text)])
                 ),

@@ -35,10 +35,12 @@ __all__ = [
     "TYPESCRIPT",
     "Absent",
     "ForeignPeer",
+    "go_benchmark",
     "install",
     "official_python",
     "official_python_remote",
     "release",
+    "rust_benchmark",
     "rust_examples",
     "typescript_sdk",
 ]
@@ -114,6 +116,16 @@ def official_python_remote(name: str) -> str:
     """Return the same with what its remote transports need, and the web server that ours stands on, too."""
     requirements = (f"agent-client-protocol[http]=={release(name)}", f"uvicorn=={version('uvicorn')}")
     return python_environment(f"official-remote-{release(name)}", *requirements)
+
+
+def rust_benchmark() -> Path:
+    """Return the benchmark's program on the Rust SDK, built for speed."""
+    return cargo_program(PEERS / "rust", "bench", is_fast=True)
+
+
+def go_benchmark() -> Path:
+    """Return the benchmark's program on the Go SDK."""
+    return go_program(PEERS / "go", "./bench")
 
 
 def rust_examples() -> Path:

@@ -61,10 +61,17 @@ def node_packages(name: str, *packages: str) -> Path:
     return folder / "node_modules"
 
 
-def cargo_program(sources: Path) -> Path:
-    """Return the program of a crate, built on first use and after a change."""
+def cargo_program(sources: Path, name: str = "peer", *, is_fast: bool = False) -> Path:
+    """Return a program of a crate, built on first use and after a change.
+
+    Args:
+        sources: The crate.
+        name: The program.
+        is_fast: With every optimization, and without the crate's optional features.
+    """
     folder = cache() / f"rust-{_digest([sources / 'Cargo.pins'])}"
-    with _making(folder, _built(sources)) as is_needed:
+    options = ["--release", "--no-default-features"] if is_fast else []
+    with _making(folder, f"{_built(sources)}-{name}") as is_needed:
         if is_needed:
             cargo = tool("cargo")
             say(f"building {sources}")
@@ -73,8 +80,9 @@ def cargo_program(sources: Path) -> Path:
             _fetch([cargo, "generate-lockfile", "--quiet"], crate)
             _pin(crate)
             _fetch([cargo, "fetch", "--locked", "--quiet"], crate)
-            _build([cargo, "build", "--locked", "--offline", "--quiet"], crate, {"CARGO_TARGET_DIR": str(folder)})
-    return folder / "debug" / "peer"
+            build = [cargo, "build", "--locked", "--offline", "--quiet", "--bin", name, *options]
+            _build(build, crate, {"CARGO_TARGET_DIR": str(folder)})
+    return folder / ("release" if is_fast else "debug") / name
 
 
 def cargo_examples(sources: Path, package: str, features: Sequence[str], names: Sequence[str]) -> Path:
@@ -116,16 +124,17 @@ def _pin(crate: Path) -> None:
     lock.write_text(pins.replace("\nchecksum = ", f"\n{registry}\nchecksum = "), "utf-8")
 
 
-def go_program(sources: Path) -> Path:
-    """Return the program of a Go module, built on first use and after a change."""
+def go_program(sources: Path, package: str = ".") -> Path:
+    """Return a program of a Go module, built on first use and after a change."""
     folder = cache() / f"go-{_digest([sources / 'go.sum'])}"
-    with _making(folder, _built(sources)) as is_needed:
+    program = folder / (Path(package).name or "peer")
+    with _making(folder, f"{_built(sources)}-{program.name}") as is_needed:
         if is_needed:
             go = tool("go")
             say(f"building {sources}")
             _fetch([go, "mod", "download"], sources)
-            _build([go, "build", "-o", str(folder / "peer"), "."], sources, {"GOTOOLCHAIN": "local"})
-    return folder / "peer"
+            _build([go, "build", "-o", str(program), package], sources, {"GOTOOLCHAIN": "local"})
+    return program
 
 
 def java_program(sources: Path) -> list[str]:

@@ -1,0 +1,1 @@
+"""What the public API may cost, counted."""
