@@ -23,19 +23,20 @@ OVER_PIPES = """\
 an agent and a client of each, two processes, real pipes. This page is one such run, written by
 `python -m benchmarks --write`.
 
-Read the ratios: in brackets stands how many times as much as duologue each of them needs. The numbers themselves belong
-to one machine on one day. They are medians; CPU time is that of all threads, from the scheduler's own count. A run
-counts only if every update was handled.
+Compare the ratios: the number in brackets is how many times as much as duologue each of them needs. The absolute numbers
+are those of one machine on one day. They are medians; CPU time is that of all threads, as the scheduler counts it. A
+run counts only if every update was handled.
 
-Over WebSocket and HTTP the figures are [on a page of their own](benchmarks-network.md).
+The figures over WebSocket and HTTP are [on another page](benchmarks-network.md).
 """
 
 OVER_NETWORK = """\
 # Benchmarks of the network
 
-`make bench` also runs what goes over the network: a server and a client of each, two processes, one machine, once by
-WebSocket and once by HTTP/1.1 with event streams. This page is one such run, written by
-`python -m benchmarks --only network,sockets --write`. It is to be read like [the one over pipes](benchmarks.md).
+`make bench` also measures the network: a server and a client of each, two processes, one machine, over WebSocket and
+over HTTP/1.1 with event streams. This page is one such run, written by
+`python -m benchmarks --only network,sockets --write`. The columns are those of
+[the measures over pipes](benchmarks.md).
 """
 
 
