@@ -23,9 +23,9 @@ OVER_PIPES = """\
 an agent and a client of each, two processes, real pipes. This page is one such run, written by
 `python -m benchmarks --write`.
 
-Compare the ratios: the number in brackets is how many times as much as duologue each of them needs. The absolute numbers
-are those of one machine on one day. They are medians; CPU time is that of all threads, as the scheduler counts it. A
-run counts only if every update was handled.
+Compare the ratios: the number in brackets is how many times as much as duologue each of them needs. The absolute
+numbers are those of one machine on one day. They are medians; CPU time is that of all threads, as the scheduler counts
+it. A run counts only if every update was handled.
 
 The figures over WebSocket and HTTP are [on another page](benchmarks-network.md).
 """
