@@ -1,4 +1,4 @@
-"""Files and directories that only their owner may access, whatever the umask is: mode 0600 and 0700."""
+"""The user's directories, and files and directories that only their owner may use (mode 0600 and 0700)."""
 
 from __future__ import annotations
 
@@ -6,10 +6,28 @@ import os
 import stat
 from pathlib import Path
 
-__all__ = ["DIRECTORY_MODE", "FILE_MODE", "PrivateFile", "make_private_directory", "make_private_file"]
+__all__ = [
+    "DIRECTORY_MODE",
+    "FILE_MODE",
+    "PrivateFile",
+    "make_private_directory",
+    "make_private_file",
+    "user_directory",
+]
 
 DIRECTORY_MODE = 0o700
 FILE_MODE = 0o600
+
+
+def user_directory(variable: str, default: str) -> Path:
+    """Return the `duologue` directory below an XDG base directory.
+
+    Args:
+        variable: Environment variable that names the base directory; ignored unless it is an absolute path.
+        default: The base directory otherwise, relative to the home directory.
+    """
+    base = Path(os.environ.get(variable, ""))
+    return (base if base.is_absolute() else Path.home() / default) / "duologue"
 
 
 def make_private_directory(path: Path) -> None:
@@ -35,7 +53,7 @@ def make_private_file(path: Path) -> None:
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, FILE_MODE)
     except FileExistsError:
-        # Not by opening it: closing it again would drop the locks that SQLite has on it in this process.
+        # Do not open it: closing it would release the locks that SQLite has on it in this process.
         if path.stat().st_mode & 0o777 != FILE_MODE:
             path.chmod(FILE_MODE)
         return

@@ -26,17 +26,17 @@ def test_our_own_commands_begin_with_a_colon_and_say_what_is_wrong(tmp_path: Pat
 
     assert (ended.returncode, ended.stdout) == (0, "")
     assert ":resume ID" in ended.stderr
-    assert "there is no :nothing" in ended.stderr
+    assert "unknown command :nothing" in ended.stderr
     assert "  model = echo-2  (echo-1, echo-2)" in ended.stderr
     assert "  /tour  Show the main things in one turn" in ended.stderr
-    assert "no session begins with 'x'" in ended.stderr
-    assert "this is session " in ended.stderr
+    assert "no session id begins with 'x'" in ended.stderr
+    assert "switched to session " in ended.stderr
 
 
 def test_what_it_has_cost_is_told_with_how_full_the_context_is(tmp_path: Path) -> None:
     ended = duologue(tmp_path, "chat", said=":usage\n/usage\n:usage\n")
 
-    assert "the agent does not tell\n" in ended.stderr
+    assert "this agent does not report usage\n" in ended.stderr
     assert re.search(r"^[\d,]+ of [\d,]+ tokens, [\d.]+ USD$", ended.stderr, re.MULTILINE)
 
 
@@ -46,16 +46,16 @@ def test_servers_go_with_every_session_of_a_chat(tmp_path: Path) -> None:
     ended = duologue(tmp_path, "chat", "--mcp", "near=cat -u", said="\n".join(lines))
 
     assert ended.stdout.count("| MCP servers | near |") == 3
-    assert ended.stderr.count("this is session ") == 2
-    assert "duologue: that is the session you are in\n" in ended.stderr
-    assert "duologue: say which: `:resume ID`; `:sessions` lists them\n" in ended.stderr
+    assert ended.stderr.count("switched to session ") == 2
+    assert "duologue: this session is already open here\n" in ended.stderr
+    assert "duologue: `:resume` needs the id of a session; `:sessions` lists them\n" in ended.stderr
 
 
 def test_a_new_session_of_a_chat_is_in_the_mode_that_was_asked_for(tmp_path: Path) -> None:
     options = ["--mode", "architect", "--set", "model=echo-2"]
     ended = duologue(tmp_path, "chat", *options, said=":mode code\n:new\n:set\n")
 
-    shown = ended.stderr.partition("this is session ")[2]
+    shown = ended.stderr.partition("switched to session ")[2]
     assert "  mode = architect  (" in shown
     assert "  model = echo-2  (" in shown
 
@@ -116,7 +116,7 @@ def test_an_agent_that_wants_a_login_says_by_which_methods(tmp_path: Path) -> No
 @TERMINALS
 def test_a_question_is_answered_and_remembered(tmp_path: Path, kind: str) -> None:
     with terminal(tmp_path, "chat", TERM=kind) as person:
-        person.until("Ctrl-D leaves.")
+        person.until("Ctrl-D exits.")
         person.type("/write note.txt hello\r")
         person.until("5. Allow, and do not ask about this again in this session")
         person.until("Your choice")
@@ -134,7 +134,7 @@ def test_a_question_is_answered_and_remembered(tmp_path: Path, kind: str) -> Non
 @TERMINALS
 def test_ctrl_c_cancels_a_turn_and_the_conversation_goes_on(tmp_path: Path, kind: str) -> None:
     with terminal(tmp_path, "chat", TERM=kind) as person:
-        person.until("Ctrl-D leaves.")
+        person.until("Ctrl-D exits.")
         person.type("/cancel-me\r")
         person.until("other: Wait to be cancelled")
         person.interrupt()
@@ -152,7 +152,7 @@ def test_ctrl_c_cancels_a_turn_and_the_conversation_goes_on(tmp_path: Path, kind
 @TERMINALS
 def test_what_is_said_between_turns_is_shown(tmp_path: Path, kind: str) -> None:
     with terminal(tmp_path, "chat", TERM=kind) as person:
-        person.until("Ctrl-D leaves.")
+        person.until("Ctrl-D exits.")
         person.type("/background 2\r")
         person.until("(end_turn")
         person.until("This came between turns.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -79,14 +80,14 @@ def test_sessions_are_listed_shown_searched_and_exported(tmp_path: Path) -> None
 def test_a_session_that_is_open_somewhere_else_is_left_out_of_a_search_and_nothing_else_is(tmp_path: Path) -> None:
     duologue(tmp_path, "run", "/echo a needle")
     with terminal(tmp_path, "chat") as person:
-        person.until("Ctrl-D leaves.")
+        person.until("Ctrl-D exits.")
         person.type("/think of a needle\r")
         person.until("(end_turn")
         found = duologue(tmp_path, "sessions", "search", "needle")
 
     assert found.returncode == 0
     assert "You said: a needle" in found.stdout
-    assert " was left out: the session is in use\n" in found.stderr
+    assert re.search(r"skipped session \S+: the session is in use\n", found.stderr)
 
 
 def test_what_an_agent_once_said_does_nothing_to_a_terminal(tmp_path: Path) -> None:
@@ -112,7 +113,7 @@ def test_sessions_of_here_are_those_of_this_directory(tmp_path: Path) -> None:
 def test_a_session_nobody_knows_is_a_wrong_command_line(tmp_path: Path) -> None:
     ended = duologue(tmp_path, "sessions", "show", "nothing")
 
-    assert (ended.returncode, ended.stderr) == (2, "duologue: no session is called 'nothing'\n")
+    assert (ended.returncode, ended.stderr) == (2, "duologue: no session id begins with 'nothing'\n")
 
 
 # --- agents
@@ -181,11 +182,11 @@ def test_the_doctor_names_every_line_of_the_rules_that_is_refused(tmp_path: Path
     findings = [finding for finding in map(json.loads, ended.stdout.splitlines()) if finding["what"] == "rules"]
 
     assert ended.returncode == 1
-    assert [(each["state"], each["told"].partition(": ")[0]) for each in findings] == [
+    assert [(each["state"], each["detail"].partition(": ")[0]) for each in findings] == [
         ("broken", f"{path}, line 3"),
         ("broken", f"{path}, line 4"),
     ]
-    assert "'git log *'" in findings[0]["told"]
+    assert "'git log *'" in findings[0]["detail"]
     run = duologue(tmp_path, "run", "hello")
     assert (run.returncode, run.stdout) == (2, "")
     assert "line 3" in run.stderr

@@ -33,7 +33,7 @@ def test_off_a_terminal_it_goes_to_stderr_once_and_in_its_place(tmp_path: Path) 
     talk = [line for line in ended.stderr.splitlines() if "sh -c" not in line]
 
     assert talk.count("    out") == talk.count("    err") == 1
-    assert "    ended with code 3" in talk
+    assert "    exited with code 3" in talk
     assert "    out" not in ended.stdout
 
 

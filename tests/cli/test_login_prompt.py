@@ -24,7 +24,7 @@ def test_a_person_chooses_a_method_and_logs_in_on_the_terminal(tmp_path: Path, c
         person.until("Your name? ")
         person.type("Ada\n")
         if command == "chat":
-            person.until("Ctrl-D leaves.")
+            person.until("Ctrl-D exits.")
             person.type("hello\n")
         person.until("welcome")
         person.until("(end_turn")
@@ -64,7 +64,7 @@ def test_off_a_terminal_the_methods_are_listed_and_a_terminal_is_missed(tmp_path
     by_key = duologue(tmp_path, "run", "hello", "--login", "key", "--", *LOCKED, str(tmp_path), LOCKED_KEY="secret")
 
     assert (refused.returncode, refused.stdout) == (7, "")
-    assert "the agent wants a login first: who are you?\n  --login shell: Shell (in a terminal)\n" in refused.stderr
+    assert "the agent requires a login: who are you?\n  --login shell: Shell (in a terminal)\n" in refused.stderr
     assert (alone.returncode, alone.stdout) == (7, "")
     assert "this login needs a terminal, and this process has none" in alone.stderr
     assert (by_key.returncode, by_key.stdout) == (0, "welcome")
@@ -72,10 +72,10 @@ def test_off_a_terminal_the_methods_are_listed_and_a_terminal_is_missed(tmp_path
 
 def test_a_chat_goes_on_after_its_agent_has_crashed(tmp_path: Path) -> None:
     with terminal(tmp_path, "chat", TERM="dumb") as person:
-        person.until("Ctrl-D leaves.")
+        person.until("Ctrl-D exits.")
         person.type("/crash 3\n")
         person.until("exited with code 3")
-        person.until("started again with your next line")
+        person.until("your next line starts the agent again")
         person.type("/echo still here\n")
         person.until("You said: still here")
         person.until("(end_turn")
@@ -88,5 +88,5 @@ def test_a_silent_agent_is_told_and_given_up(tmp_path: Path) -> None:
     ended = duologue(tmp_path, "run", "wait", "--stall-timeout", "0.3", "--", *MORTAL, str(tmp_path))
 
     assert ended.returncode == 6
-    assert "no sign of life for 0.3 s\n" in ended.stderr
+    assert "no activity for 0.3 s\n" in ended.stderr
     assert "no activity for 0.6 s; the turn was cancelled" in ended.stderr

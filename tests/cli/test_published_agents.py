@@ -84,7 +84,7 @@ def test_a_mode_is_chosen_by_its_id_its_name_or_the_end_of_its_id(
 
     if chosen is None:
         assert ended.returncode == 2
-        assert f"there is no mode {given!r} (there are: https://example.com/session-modes#agent, " in ended.stderr
+        assert f"unknown mode {given!r}; available: https://example.com/session-modes#agent, " in ended.stderr
     else:
         assert ended.stdout == f"{chosen}hello"
 
@@ -112,7 +112,7 @@ def test_the_output_of_a_command_is_shown_from_the_meta_of_its_tool_call(tmp_pat
 
     assert (ended.returncode, ended.stdout) == (0, "done")
     assert "    one\n    two\n" in ended.stderr
-    assert "    ended with code 3\n" in ended.stderr
+    assert "    exited with code 3\n" in ended.stderr
 
 
 def test_the_output_of_a_failed_command_is_shown_without_a_terminal_to_show_it(tmp_path: Path) -> None:
@@ -143,7 +143,7 @@ def test_the_diff_that_came_with_the_question_is_kept_and_shown(tmp_path: Path) 
 def test_a_call_left_open_at_the_end_keeps_its_status_and_is_said_not_to_be_settled(tmp_path: Path) -> None:
     ended = run(tmp_path, "left-open")
     assert ended.returncode == 0
-    assert "◐ execute: make (not settled" in ended.stderr
+    assert "◐ execute: make (no result" in ended.stderr
     assert "✗" not in ended.stderr
 
     calls = [event for event in events(run(tmp_path, "left-open", "--json")) if event["event"] == "ToolCall"]

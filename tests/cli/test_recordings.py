@@ -103,7 +103,7 @@ def test_a_file_that_cannot_be_a_recording_is_a_wrong_command_line(tmp_path: Pat
 
 
 def test_a_wrong_command_line_leaves_no_recording(tmp_path: Path) -> None:
-    assert duologue(tmp_path, "run", "hello", "--agent", "nobody", "--record", "none.acp").returncode == 2
+    assert duologue(tmp_path, "run", "hello", "--agent", "absent", "--record", "none.acp").returncode == 2
     assert not (tmp_path / "none.acp").exists()
 
 

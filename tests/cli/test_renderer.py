@@ -14,10 +14,10 @@ from tests.cli.program import duologue
 
 SAID_AND_SHOWN = {
     "/notice warning": "warning: This is a notice: It is no part of the conversation.\n",
-    "/compact": "shortening the context: completed\n",
+    "/compact": "compacting the context: completed\n",
     "/subagent": "subagent Scout: idle\n",
     "/image": "[image/png, ",
-    "/unknown-update": "an update this version does not know]\n",
+    "/unknown-update": "unknown update]\n",
     "/user-message good day": "> good day\n",
     "/mode code": "mode: code\n",
     "/named-plan": "    1. Exist\n",
@@ -95,7 +95,7 @@ def test_a_field_of_a_form_is_read_as_it_wants_to_be(field: dict[str, object], t
     ("field", "text", "told"),
     [
         ({"type": "string", "oneOf": [{"const": "a"}]}, "b", "one of: a"),
-        ({"type": "string"}, "", "needed"),
+        ({"type": "string"}, "", "required"),
         ({"type": "integer"}, "3.5", "a whole number"),
         ({"type": "number"}, "much", "a number"),
         ({"type": "boolean"}, "perhaps", "yes or no"),

@@ -67,7 +67,7 @@ def test_the_exit_code_says_how_it_ended(tmp_path: Path, prompt: str, code: int)
         ("silent", 9, "(end_turn"),
         ("broken", 8, "duologue: "),
         ("newer", 8, "version"),
-        ("locked", 7, "wants a login first: who are you"),
+        ("locked", 7, "requires a login: who are you"),
     ],
 )
 def test_what_an_odd_agent_does_has_its_own_code(tmp_path: Path, kind: str, code: int, told: str) -> None:
@@ -80,8 +80,8 @@ def test_what_an_odd_agent_does_has_its_own_code(tmp_path: Path, kind: str, code
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["run", "hi", "--mode", "sleep"], "there is no mode 'sleep' (there are: ask, architect, code)"),
-        (["run", "hi", "--set", "colour=red"], "there is no setting 'colour'"),
+        (["run", "hi", "--mode", "sleep"], "unknown mode 'sleep'; available: ask, architect, code"),
+        (["run", "hi", "--set", "colour=red"], "unknown setting 'colour'"),
         (["run", "hi", "--set", "model=big"], "model cannot be 'big'"),
         (["run", "hi", "--set", "numbers=maybe"], "true or false"),
         (["run", "hi", "--file", "absent.txt"], "no such file"),
@@ -103,18 +103,18 @@ def test_a_wrong_command_line_says_what_would_be_right(tmp_path: Path, arguments
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["run"], "run needs a prompt"),
-        (["run", "hi", "-f", "-"], "and not both"),
+        (["run"], "run needs either a prompt"),
+        (["run", "hi", "-f", "-"], "run needs either a prompt"),
         (["run", "hi", "--"], "there is no command after"),
         (["run", "hi", "--agent", "builtin", "--", "cat"], "not both"),
         (["run", "hi", "--yes", "--deny"], "not allowed with"),
-        (["run", "hi", "--timeout", "0"], "not a time"),
-        (["run", "hi", "--timeout", "soon"], "not a time in seconds: soon"),
+        (["run", "hi", "--timeout", "0"], "expected a positive number"),
+        (["run", "hi", "--timeout", "soon"], "expected a positive number of seconds, not 'soon'"),
         (["run", "hi", "there"], "put the prompt in quotes"),
         (["run", "hi", "--colour"], "see `duologue run --help`"),
         (["--colour"], "see `duologue --help`"),
-        (["sessions", "show"], "takes an argument"),
-        (["doctor", "--", "x"], "takes no command"),
+        (["sessions", "show"], "needs an argument"),
+        (["doctor", "--", "x"], "accepts no command"),
     ],
 )
 def test_a_command_line_that_makes_no_sense_starts_nothing(
@@ -130,18 +130,18 @@ def test_a_command_line_that_makes_no_sense_starts_nothing(
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["run", "hi", "--agent", "nobody"], "there is no agent called 'nobody' (there are: builtin"),
-        (["run", "hi", "--set", "model"], "say NAME=VALUE"),
-        (["run", "hi", "--env", "=x"], "say NAME=VALUE"),
-        (["run", "hi", "--cwd", "absent"], "there is no such directory"),
+        (["run", "hi", "--agent", "absent"], "unknown agent 'absent'; known agents: builtin"),
+        (["run", "hi", "--set", "model"], "expected NAME=VALUE"),
+        (["run", "hi", "--env", "=x"], "expected NAME=VALUE"),
+        (["run", "hi", "--cwd", "absent"], "no such directory"),
         (["run", "hi", "--rules", "absent.toml"], "absent.toml"),
         (
             ["run", "hi", "--mcp", "absent.json"],
-            "no such file, nor a server of that name; say NAME=COMMAND",
+            "no file and no configured server has this name; expected NAME=COMMAND",
         ),
-        (["run", "hi", "--mcp", "it=no-such-command"], "there is no command 'no-such-command'"),
-        (["run", "hi", "--mcp", "it=/no/such/command"], "there is no command '/no/such/command'"),
-        (["run", "hi", "--mcp", "it="], "say NAME=COMMAND"),
+        (["run", "hi", "--mcp", "it=no-such-command"], "command 'no-such-command' was not found"),
+        (["run", "hi", "--mcp", "it=/no/such/command"], "command '/no/such/command' was not found"),
+        (["run", "hi", "--mcp", "it="], "expected NAME=COMMAND"),
         (["run", "hi", "--mcp", "it='"], "No closing quotation"),
         (
             ["run", "hi", "--mcp", "it=https://h", "--", *ODD_AGENT, "plain"],
@@ -271,14 +271,14 @@ def test_flags_say_what_is_permitted(tmp_path: Path, flag: str, code: int, is_wr
 
     assert ended.returncode == code
     assert (tmp_path / "note.txt").exists() is is_written
-    assert ("not permitted: " in ended.stderr) is not is_written
+    assert ("not allowed: " in ended.stderr) is not is_written
 
 
 def test_an_act_nobody_asked_about_is_denied_and_counted_too(tmp_path: Path) -> None:
     ended = duologue(tmp_path, "run", "/write note.txt hello", "--mode", "code", "--read-only")
 
     assert ended.returncode == 5
-    assert "not permitted: write " in ended.stderr
+    assert "not allowed: write " in ended.stderr
     assert not (tmp_path / "note.txt").exists()
 
 
@@ -325,7 +325,7 @@ def test_the_output_of_a_command_is_shown_after_it_was_released(tmp_path: Path) 
     ended = duologue(tmp_path, "run", "/run sh -c 'echo out; exit 4'", "--yes")
 
     assert "    out\n" in ended.stderr
-    assert "    ended with code 4\n" in ended.stderr
+    assert "    exited with code 4\n" in ended.stderr
 
 
 def test_a_plan_is_shown_whole_and_then_step_by_step(tmp_path: Path) -> None:
@@ -378,7 +378,7 @@ def test_the_timeout_covers_the_start_and_an_agent_that_never_ends(tmp_path: Pat
     ended = duologue(tmp_path, "run", "hi", "--timeout", "1.5", "--", *ODD_AGENT, kind)
 
     assert ended.returncode == 6
-    assert "no end after 1.5 s" in ended.stderr
+    assert "the agent did not finish within 1.5 s" in ended.stderr
     assert time.monotonic() - began < 12
 
 

@@ -121,7 +121,7 @@ def test_what_is_not_safe_does_not_start(tmp_path: Path, arguments: list[str], t
 @pytest.mark.parametrize(
     "arguments",
     [
-        ["--agent", "nobody"],
+        ["--agent", "absent"],
         ["--token", "with blanks"],
         ["--cwd", "nowhere"],
         ["--agent", "builtin", "--", "x"],

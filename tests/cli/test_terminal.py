@@ -66,7 +66,7 @@ def test_without_the_extra_packages_everything_works_in_plain_text(tmp_path: Pat
         "import sys\nsys.modules.update({'rich': None, 'prompt_toolkit': None})\n"
     )
     with terminal(tmp_path, "chat", PYTHONPATH=str(tmp_path)) as person:
-        person.until("Ctrl-D leaves.")
+        person.until("Ctrl-D exits.")
         person.type("/echo **bold**\n")
         person.until("You said: **bold**")
         person.until("(end_turn")
@@ -89,7 +89,7 @@ def test_ctrl_c_twice_leaves_an_agent_that_does_not_listen(tmp_path: Path) -> No
     with terminal(tmp_path, "run", "hi", "--", *ODD_AGENT, "stuck") as person:
         person.until("I never end")
         person.interrupt()
-        person.until("once more leaves at once")
+        person.until("press Ctrl-C again to exit immediately")
         person.interrupt()
 
         assert person.wait() == 130
@@ -117,10 +117,10 @@ def test_ctrl_c_in_the_middle_of_a_question_cancels_it(tmp_path: Path) -> None:
 @pytest.mark.rule(130)
 def test_an_address_is_shown_whole_with_its_host_before_anybody_agrees(tmp_path: Path) -> None:
     with terminal(tmp_path, "run", "/ask url") as person:
-        shown = person.until("Agreed?")
+        shown = person.until("Open it?")
         person.type("y\n")
 
-        assert "Visit this address: https://example.com/login\n  It belongs to: example.com\n" in shown
+        assert "Open this URL: https://example.com/login\n  Host: example.com\n" in shown
         assert person.wait() == 0
 
 
@@ -139,7 +139,7 @@ def test_a_command_can_be_allowed_once_for_long_or_with_others_like_it(tmp_path:
 def test_a_url_that_is_read_in_two_ways_is_never_put_before_a_person(tmp_path: Path, url: str) -> None:
     with terminal(tmp_path, "run", "hi", "--", *ODD_AGENT, "asks-url", url) as person:
         assert person.wait() == 0
-        assert "Agreed?" not in person.text
+        assert "Open it?" not in person.text
         assert "refused with -32602: url: the URL " in person.text
 
 

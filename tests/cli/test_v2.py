@@ -102,7 +102,7 @@ def test_what_the_agents_own_commands_print_is_shown_as_it_comes() -> None:
     assert screen.news() == "    café\n    two\n"
     screen.show(Terminal(terminal_id="t", output="one\ncafé\n\x1b[2Jtwo\n".encode(), exit=TerminalExit(exit_code=2)))
     screen.show(ToolCall(**call, status="failed", content=[part]))
-    assert screen.news() == "✗ execute: make\n    ended with code 2\n"
+    assert screen.news() == "✗ execute: make\n    exited with code 2\n"
 
 
 def test_output_that_was_cut_is_shown_with_a_mark() -> None:

@@ -180,7 +180,7 @@ async def test_a_path_that_becomes_a_link_after_it_was_judged_is_not_followed(pr
         workspace.read("s", path, resolved=judged),
         workspace.write("s", path, "x", resolved=judged),
     ):
-        with pytest.raises(InvalidParams, match="leads elsewhere than when it was judged"):
+        with pytest.raises(InvalidParams, match="leads elsewhere than when it was checked"):
             await act
     assert (project / "closed" / "f").read_text() == "closed"
     assert await workspace.read("s", path) == "closed"

@@ -39,7 +39,7 @@ def test_without_a_file_there_are_none(config: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("[mcp_servers.x]\n", "'x' has neither a command nor an address"),
+        ("[mcp_servers.x]\n", "'x' needs a `command` or a `url`"),
         ("[mcp_servers.x]\ncommand = 5\n", "Expected `str | null`"),
         ("mcp_servers = 5\n", "Expected `object`"),
         ("mcp_servers = ", "Invalid value"),
@@ -67,7 +67,7 @@ def test_servers_of_a_shared_file(tmp_path: Path) -> None:
         ("", "truncated"),
         ("[]", "Expected `object`"),
         ("{}", "missing required field `mcpServers`"),
-        ('{"mcpServers": {"a": {}}}', "'a' has neither a command nor an address"),
+        ('{"mcpServers": {"a": {}}}', "'a' needs a `command` or a `url`"),
     ],
 )
 def test_a_file_without_servers_is_refused(tmp_path: Path, text: str, why: str) -> None:

@@ -52,15 +52,11 @@ def test_each_answer_begins_with_our_word_for_its_kind(tmp_path: Path) -> None:
         person.type("\n")
         person.until("answer 0: c")
 
-        assert (
-            "1. Allow always; the agent decides what it asks about again (in the agent's words: \"No, do not" in shown
-        )
-        assert '2. Allow once (in the agent\'s words: "Reject")' in shown
-        assert '3. Reject (in the agent\'s words: "Yes")' in shown
-        assert '4. Reject always (in the agent\'s words: "Whatever")' in shown
-        assert (
-            '5. Unknown kind of answer "allow_for_ever", which may mean yes (in the agent\'s words: "Cancel")' in shown
-        )
+        assert '1. Allow always; the agent decides what it asks about again (the agent calls it: "No, do not' in shown
+        assert '2. Allow once (the agent calls it: "Reject")' in shown
+        assert '3. Reject (the agent calls it: "Yes")' in shown
+        assert '4. Reject always (the agent calls it: "Whatever")' in shown
+        assert '5. Unknown kind of answer "allow_for_ever", which may allow it (the agent calls it: "Cancel")' in shown
         assert "6. " not in shown
         assert person.wait() == 5
 
@@ -125,14 +121,14 @@ def test_what_is_not_specific_cannot_be_remembered(tmp_path: Path) -> None:
         person.type("3\n")
         person.until("answer 0: no")
 
-        assert "an answer holds once" in shown
+        assert "your answer applies once" in shown
         assert "do not ask" not in shown
 
 
 @pytest.mark.parametrize("padding", [" ", "x", "\u3000", "\u2003"])
 def test_text_of_an_agent_that_is_wrapped_does_not_look_like_ours(tmp_path: Path, padding: str) -> None:
     """Text is padded so that a terminal of 80 columns would put its end at the beginning of a line."""
-    lures = ("  effects (1):", "  1. Reject", "Your choice (a number; enter means no): ")
+    lures = ("  effects (1):", "  1. Reject", "Your choice (a number; Enter to reject): ")
     fake = [padding * columns + lure for lure in lures for columns in range(30, 79)]
     call = {
         "title": padding * 61 + "  1. Reject",
@@ -142,9 +138,9 @@ def test_text_of_an_agent_that_is_wrapped_does_not_look_like_ours(tmp_path: Path
     }
     names = [{"optionId": "x", "name": padding * 20 + "  2. Reject", "kind": "allow_always"}, *OPTIONS]
     with asked(tmp_path, call, options=names) as person:
-        shown = person.until("enter means no): ")
-        while not shown.endswith("\nYour choice (a number; enter means no): "):
-            shown += person.until("enter means no): ")
+        shown = person.until("Enter to reject): ")
+        while not shown.endswith("\nYour choice (a number; Enter to reject): "):
+            shown += person.until("Enter to reject): ")
         person.type("\n")
         person.until("answer 0: no")
 
@@ -158,9 +154,9 @@ def test_text_of_an_agent_that_is_wrapped_does_not_look_like_ours(tmp_path: Path
 
 
 def test_the_message_of_a_url_question_cannot_name_a_host(tmp_path: Path) -> None:
-    url = "https://evil.example/" + "a" * 33 + "  It belongs to: github.com".replace(" ", "_")
+    url = "https://evil.example/" + "a" * 33 + "  Host: github.com".replace(" ", "_")
     with terminal(tmp_path, "run", "hi", "--", *ODD_AGENT, "asks-url", url) as person:
-        shown = person.until("Agreed?")
+        shown = person.until("Open it?")
         person.type("n\n")
         assert person.wait() == 0
-    assert [line for line in shown.split("\n") if line.startswith("  It")] == ["  It belongs to: evil.example"]
+    assert [line for line in shown.split("\n") if line.startswith("  Host")] == ["  Host: evil.example"]

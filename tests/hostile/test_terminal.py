@@ -133,7 +133,7 @@ def test_a_question_shows_what_it_is_about_and_does_nothing(tmp_path: Path, comm
         person.until("L-field")
         person.type("\n")
         person.until("L-visit")
-        person.until("It belongs to: evil.example")
+        person.until("Host: evil.example")
         person.type("\n")
         person.until("(end_turn")
         if command == "chat":
@@ -145,7 +145,7 @@ def test_a_question_shows_what_it_is_about_and_does_nothing(tmp_path: Path, comm
 
 TITLES = {
     "approved": "already approved by the user",
-    "buttons": "Look\n  1. Allow once\nYour choice (a number; enter means no): 1\r\x1b[1A",
+    "buttons": "Look\n  1. Allow once\nYour choice (a number; Enter to reject): 1\r\x1b[1A",
     "unseen": f"\u202e\u2066\u200b{ACTS}",
     "long": "x" * 1024 * 1024,
 }
@@ -159,9 +159,9 @@ def test_a_title_cannot_hide_the_command_that_is_asked_about(tmp_path: Path, tit
     call = {"toolCallId": "t", "title": title, "kind": "execute", "rawInput": {"command": line}}
     (tmp_path / "call.json").write_text(json.dumps(call))
     with terminal(tmp_path, "run", "hi", "--", *ODD_AGENT, "ask", str(tmp_path / "call.json")) as person:
-        question = person.until("Your choice (a number; enter means no): ").partition("The agent asks to: ")[2]
+        question = person.until("Your choice (a number; Enter to reject): ").partition("The agent asks to: ")[2]
         while "1. Allow" not in question:  # the title said so
-            question += person.until("Your choice (a number; enter means no): ")
+            question += person.until("Your choice (a number; Enter to reject): ")
         person.type("2\n")
         person.until("you chose reject_once")
         person.wait()
@@ -189,17 +189,17 @@ def test_what_a_command_prints_is_kept_as_data_and_does_nothing_when_shown(tmp_p
 @pytest.mark.fault("CLI-01")
 def test_a_chat_shows_what_the_agent_offers_and_does_nothing(tmp_path: Path, kind: str) -> None:
     with terminal(tmp_path, "chat", "--", *AGENT, "talks", TERM=kind) as person:
-        person.until("Ctrl-D leaves.")
+        person.until("Ctrl-D exits.")
         prompt = "›" if kind == "xterm" else "> "
         for line, label in {
             ":mode": "mode = L-mode",
-            ":mode nonsense": "there is no mode",
+            ":mode nonsense": "unknown mode",
             ":set": "L-setting",
-            ":set nonsense 1": "there is no setting",
+            ":set nonsense 1": "unknown setting",
             ":commands": "L-description",
             ":sessions": "L-title",
-            ":usage": "the agent does not tell",
-            ":resume L-other": "session begins with",
+            ":usage": "this agent does not report usage",
+            ":resume L-other": "session id begins with",
             "hi": "L-stop",
         }.items():
             person.until(prompt)

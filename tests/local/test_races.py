@@ -144,7 +144,7 @@ def test_a_file_swapped_for_a_fifo_never_blocks(land: Land, chaos_factor: int) -
     seen: Counter[str] = Counter()
 
     with Roots([land.root], allow_hard_links=True) as roots, swapping(path, land.root / "fifo"):
-        for n in races(5_000 * chaos_factor, seen, "inside\n", "written", "a FIFO, not a file with text"):
+        for n in races(5_000 * chaos_factor, seen, "inside\n", "written", "a FIFO, not a text file"):
             try:
                 if n % 10:
                     seen[roots.read_text(path)] += 1

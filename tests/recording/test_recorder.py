@@ -245,7 +245,7 @@ def test_a_last_line_without_its_end_is_kept_and_so_is_what_is_recorded_after_it
 def test_no_other_file_is_appended_to(tmp_path: Path) -> None:
     file = tmp_path / "notes.md"
     file.write_text("mine")
-    with pytest.raises(FileExistsError, match="which is no recording"):
+    with pytest.raises(FileExistsError, match="is not a recording"):
         Recorder(file)
 
     assert file.read_text() == "mine"

@@ -232,7 +232,7 @@ async def test_another_message_than_the_expected_one_fails_and_says_where(
 
 async def test_a_client_that_leaves_too_early_fails_the_scenario(tmp_path: Path) -> None:
     async with played(EXPECT_A_PROMPT, tmp_path) as client:
-        with pytest.raises(ScenarioFailed, match="step 1: the client left while session/prompt was expected"):
+        with pytest.raises(ScenarioFailed, match="step 1: the client disconnected while session/prompt was expected"):
             await client.leave()
 
 
@@ -246,13 +246,13 @@ async def test_a_client_that_leaves_too_early_fails_the_scenario(tmp_path: Path)
 )
 async def test_what_does_not_come_in_time_fails_the_scenario(tmp_path: Path, script: str) -> None:
     async with played(script, tmp_path) as client:
-        with pytest.raises(ScenarioFailed, match="step 1: x did not come in time"):
+        with pytest.raises(ScenarioFailed, match="step 1: x did not arrive in time"):
             await client.playing
 
 
 async def test_an_answer_that_never_comes_is_named_by_its_id(tmp_path: Path) -> None:
     async with played("[[step]]\nexpect = { id = 'q' }\n", tmp_path) as client:
-        with pytest.raises(ScenarioFailed, match="while an answer to 'q' was expected"):
+        with pytest.raises(ScenarioFailed, match="while a response to 'q' was expected"):
             await client.leave()
 
 
@@ -261,20 +261,20 @@ async def test_a_request_after_the_last_step_fails_the_scenario(tmp_path: Path) 
         client.send(method="session/cancel")
         client.send(id=9, method="session/prompt")
         assert (await client.receive())["error"]["code"] == -32601
-        with pytest.raises(ScenarioFailed, match="the scenario is over, and says nothing about session/prompt"):
+        with pytest.raises(ScenarioFailed, match="the scenario has ended, and has no answer to session/prompt"):
             await client.playing
 
 
 async def test_a_line_that_is_no_message_fails_the_scenario(tmp_path: Path) -> None:
     async with played(EXPECT_A_PROMPT, tmp_path) as client:
         client.send_raw(b"[]")
-        with pytest.raises(ScenarioFailed, match="the client sent what is no message"):
+        with pytest.raises(ScenarioFailed, match="the client sent an invalid message"):
             await client.playing
 
 
 async def test_a_reply_without_a_request_fails_the_scenario(tmp_path: Path) -> None:
     async with played("[[step]]\nreply.result = {}\n", tmp_path) as client:
-        with pytest.raises(ScenarioFailed, match="step 1: there is no request to reply to"):
+        with pytest.raises(ScenarioFailed, match="step 1: no request is waiting for a reply"):
             await client.playing
 
 
@@ -283,14 +283,14 @@ async def test_a_reply_without_a_request_fails_the_scenario(tmp_path: Path) -> N
     [
         ("step = [", "Invalid value"),
         ("[[step]]\nexpct = 'x'", "`expct` - at `$.step[0]`"),
-        ("[[step]]\nexpect = 'x'\nsend = {}", "a step does one thing, not expect and send - at `$.step[0]`"),
-        ("[[step]]\n", "a step does something"),
-        ("[[step]]\nend = 0\n[[step]]\ndelay = 1", "nothing comes after an end"),
+        ("[[step]]\nexpect = 'x'\nsend = {}", "a step must have one action, not expect and send - at `$.step[0]`"),
+        ("[[step]]\n", "a step needs an action"),
+        ("[[step]]\nend = 0\n[[step]]\ndelay = 1", "`end` must be the last step"),
         ("[[step]]\nend = 'explode'", "Invalid enum value 'explode' - at `$.step[0].end`"),
-        ("[[step]]\nend = 0\nwithin = 1", "`within` goes with expect"),
+        ("[[step]]\nend = 0\nwithin = 1", "`within` is only allowed with expect"),
         ("[[step]]\nraw_hex = 'xy'", "non-hexadecimal"),
-        ("[[step]]\nreply = {}", "a reply has a result or an error"),
-        ("loop = true\n[[step]]\ndelay = 1", "a loop expects something in each round"),
+        ("[[step]]\nreply = {}", "a reply needs either a result or an error"),
+        ("loop = true\n[[step]]\ndelay = 1", "a loop needs at least one `expect`"),
         ("steps = []", "`steps`"),
     ],
 )
@@ -319,7 +319,7 @@ def test_without_the_package_yaml_is_refused_and_toml_is_recommended(
     (tmp_path / "a.yml").write_text("loop: true")
     monkeypatch.setitem(sys.modules, "yaml", None)
 
-    with pytest.raises(ValueError, match="YAML needs the package PyYAML; or write the scenario as TOML"):
+    with pytest.raises(ValueError, match="YAML needs the package PyYAML; install it, or write the scenario as TOML"):
         read_script(tmp_path / "a.yml")
 
 

@@ -16,6 +16,7 @@ from duologue.builtin.login import require_login
 from duologue.builtin.raw_wire import OwnProcess
 from duologue.builtin.settings import BuiltinSettings
 from duologue.conversation.content import JsonObject
+from duologue.private_files import make_private_directory, user_directory
 from duologue.protocol.feature_filter import Unstable
 from duologue.protocol.values import Provider
 from duologue.store.base import Store
@@ -87,9 +88,9 @@ def _store(named: str | None) -> Store | Path:
     """The directory that was named, or else the usual one if it can be used; somebody's first try must not fail."""
     if named is not None:
         return Path(named)
-    directory = _data_home() / "duologue" / "sessions"
+    directory = user_directory("XDG_DATA_HOME", ".local/share") / "sessions"
     try:
-        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private_directory(directory)
         if os.access(directory, os.W_OK | os.X_OK):
             return directory
         reason = "not writable"
@@ -97,9 +98,3 @@ def _store(named: str | None) -> Store | Path:
         reason = error.strerror or str(error)
     sys.stderr.write(f"duologue agent: sessions are kept in memory only, not in {directory}: {reason}\n")
     return MemoryStore()
-
-
-def _data_home() -> Path:
-    """As the XDG base directory specification says: a relative path counts as none."""
-    named = Path(os.environ.get("XDG_DATA_HOME", ""))
-    return named if named.is_absolute() else Path.home() / ".local" / "share"

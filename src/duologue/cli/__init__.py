@@ -1,4 +1,4 @@
-"""The `duologue` command: what a person types in a terminal, one module per subcommand.
+"""The `duologue` command: its arguments, one module per subcommand, and the console output they share.
 
-What a program could also want does not belong here; this room uses public names only. Nothing imports it.
+Functions that programs could also use do not belong here. Nothing imports this package.
 """

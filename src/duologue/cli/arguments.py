@@ -1,4 +1,4 @@
-"""From a command line to a session: start the agent, log in, open or go on with a session, set what was asked for."""
+"""Open the session a command line asks for: start the agent, log in, open or continue a session, apply settings."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ __all__ = [
 ]
 
 CLOSE_SECONDS = 5.0
-"""For an agent to close a session whose turns are over."""
+"""Time for an agent to close a session whose turns have ended."""
 
 
 @contextlib.asynccontextmanager
@@ -56,9 +56,9 @@ async def connect_from_args(
     restart: bool = False,
     seconds: float = 0.0,
 ) -> AsyncGenerator[RemoteAgent]:
-    """The agent that was asked for, with the files and commands it may use."""
+    """Connect to the agent the arguments name, with the files and commands they allow."""
     cwd = _directory(arguments.cwd)
-    # Before anything is started for a command line that is wrong.
+    # Check the arguments before a process is started.
     mcp_servers(arguments.mcp)
     parse_key_values(arguments.set, "--set")
     target, env = target_of(arguments), parse_key_values(arguments.env, "--env")
@@ -85,7 +85,7 @@ async def connect_from_args(
 
 @contextlib.contextmanager
 def _recorder(named: str | None) -> Generator[tuple[Recorder, ...]]:
-    """The recorder that `--record` asks for, if it does; without a name the file is told.
+    """Open the recorder that `--record` asks for, if any; without a file name, print the path of the new file.
 
     Raises:
         UsageError: The file cannot be written.
@@ -102,35 +102,40 @@ def _recorder(named: str | None) -> Generator[tuple[Recorder, ...]]:
     with recorder:
         yield (recorder,)
     if recorder.lost:
-        sys.stderr.write(f"duologue: {recorder.lost} messages are missing in {recorder.path}\n")
+        sys.stderr.write(f"duologue: {recorder.lost} messages are missing from {recorder.path}\n")
 
 
 def _directory(named: str) -> Path:
     path = Path(named).absolute()
     if not path.is_dir():
-        raise UsageError(f"--cwd {named}: there is no such directory")
+        raise UsageError(f"--cwd {named}: no such directory")
     return path
 
 
 def parse_key_values(given: Sequence[str], option: str) -> dict[str, str]:
-    """`NAME=VALUE` arguments.
+    """Parse `NAME=VALUE` arguments.
 
     Raises:
-        UsageError: One of them is none.
+        UsageError: An argument has another form.
     """
     wrong = next((pair for pair in given if not pair.partition("=")[1] or pair.startswith("=")), None)
     if wrong is not None:
-        raise UsageError(f"{option} {wrong}: say NAME=VALUE")
+        raise UsageError(f"{option} {wrong}: expected NAME=VALUE")
     return {name: value for name, _, value in (pair.partition("=") for pair in given)}
 
 
 async def open_session(
     agent: RemoteAgent, arguments: argparse.Namespace, *, is_replayed: bool = False
 ) -> ClientSession:
-    """The session that was asked for, or a new one; an earlier one with all that was said, if possible and wanted.
+    """Open the session the arguments name, or a new one.
+
+    Args:
+        agent: The connected agent.
+        arguments: The parsed command line.
+        is_replayed: Load an earlier session with its history, if the agent can, instead of resuming it.
 
     Raises:
-        UsageError: The agent does not offer what was asked for.
+        UsageError: The agent does not offer it.
     """
     servers = mcp_servers(arguments.mcp)
     try:
@@ -147,9 +152,9 @@ async def open_session(
 async def reopen_session(
     agent: RemoteAgent, session_id: str, cwd: str, servers: Sequence[McpServer], *, is_replayed: bool
 ) -> ClientSession:
-    """Open an earlier session by what the agent offers; replayed means loaded rather than resumed, if it can be.
+    """Load or resume an earlier session; `is_replayed` prefers loading.
 
-    An agent may offer a method and answer -32601 to it: then the other one is tried.
+    If the agent advertises a method but answers it with -32601, the other one is tried.
     """
     features = agent.capabilities
     offered = [
@@ -157,38 +162,38 @@ async def reopen_session(
         for is_offered, reopen in ((features.load, agent.load_session), (features.resume, agent.resume_session))
         if is_offered
     ]
-    ways = (offered if is_replayed else offered[::-1]) or [agent.load_session]
-    for reopen in ways[:-1]:
+    methods = (offered if is_replayed else offered[::-1]) or [agent.load_session]
+    for reopen in methods[:-1]:
         with contextlib.suppress(MethodNotFound):
             return await reopen(session_id, cwd, mcp_servers=servers)
-    return await ways[-1](session_id, cwd, mcp_servers=servers)
+    return await methods[-1](session_id, cwd, mcp_servers=servers)
 
 
 async def close_session(session: ClientSession) -> None:
-    """Its turns are over, and whatever the agent makes of this changes nothing of them."""
+    """Close a session whose turns have ended; ignore failures, which cannot change them."""
     with contextlib.suppress(DuologueError, TimeoutError):
         async with asyncio.timeout(CLOSE_SECONDS):
             await session.aclose()
 
 
 async def sessions_here(agent: RemoteAgent, cwd: str | Path) -> list[SessionInfo]:
-    """The sessions of this directory; there are agents that list all of theirs, whatever they are asked for."""
-    return [each for each in await agent.list_sessions(cwd=cwd) if _is_same_place(each.cwd, cwd)]
+    """Return the sessions of a directory; some agents ignore the filter and list all of theirs."""
+    return [each for each in await agent.list_sessions(cwd=cwd) if _is_same_directory(each.cwd, cwd)]
 
 
-def _is_same_place(one: str, other: str | Path) -> bool:
+def _is_same_directory(one: str, other: str | Path) -> bool:
     return not one or Path(one).resolve() == Path(other).resolve()
 
 
 async def _newest(agent: RemoteAgent, cwd: str) -> str:
     found = await sessions_here(agent, cwd)
     if not found:
-        raise UsageError("there is no session in this directory to go on with")
+        raise UsageError("--continue: the agent has no session in this directory")
     return max(found, key=lambda each: each.updated_at or "").session_id
 
 
 async def apply_settings(session: ClientSession, arguments: argparse.Namespace) -> None:
-    """`--mode` and `--set`.
+    """Apply `--mode` and `--set`.
 
     Raises:
         UsageError: The agent has no such mode, setting or value.
@@ -203,23 +208,23 @@ async def change_mode(session: ClientSession, given: str) -> None:
     """Switch the mode, by its id, its name or the last word of its id.
 
     Raises:
-        UsageError: There is none like that.
+        UsageError: No mode matches.
     """
     modes = session.modes
     known = [] if modes is None else [(mode.mode_id, mode.name) for mode in modes.available]
     mode_id = find_choice(given, known)
     if mode_id is None:
         listed = ", ".join(mode_id for mode_id, _ in known) or "none"
-        raise UsageError(f"there is no mode {given!r} (there are: {listed})")
+        raise UsageError(f"unknown mode {given!r}; available: {listed}")
     await session.set_mode(mode_id)
 
 
 def find_choice(given: str, known: Sequence[tuple[str, str]]) -> str | None:
-    """The id that is meant: the given one, else the only one of that name, else the only one that ends with that word.
+    """Return the id that equals the given text, else the only one of that name, else the only one ending with it.
 
     Args:
-        given: What the user wrote.
-        known: Ids with their names. Many agents have URLs for ids: `https://…/session-modes#plan`.
+        given: Text that the user typed.
+        known: Ids with their names. Many agents use URLs as ids: `https://…/session-modes#plan`.
     """
     if any(known_id == given for known_id, _ in known):
         return given
@@ -232,19 +237,19 @@ async def change_setting(session: ClientSession, name: str, value: str) -> None:
     """Change one setting.
 
     Raises:
-        UsageError: There is none of that name, or it has no such value.
+        UsageError: No setting has that name, or it does not accept the value.
     """
     setting = next((each for each in session.settings if each.setting_id == name), None)
     if setting is None:
         known = ", ".join(each.setting_id for each in session.settings) or "none"
-        raise UsageError(f"there is no setting {name!r} (there are: {known})")
+        raise UsageError(f"unknown setting {name!r}; available: {known}")
     if setting.kind == "boolean":
         if value not in ("true", "false"):
-            raise UsageError(f"{name} is true or false, not {value!r}")
+            raise UsageError(f"{name} must be true or false, not {value!r}")
         await session.set_option(name, value == "true")
         return
     offered = [(option.value, option.name) for option in setting.choices]
     found = find_choice(value, offered) if offered else value
     if found is None:
-        raise UsageError(f"{name} cannot be {value!r} (there are: {', '.join(value for value, _ in offered)})")
+        raise UsageError(f"{name} cannot be {value!r}; available: {', '.join(value for value, _ in offered)}")
     await session.set_option(name, found)

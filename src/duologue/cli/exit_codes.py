@@ -1,4 +1,4 @@
-"""What the exit codes of `duologue` mean. Scripts rely on them: a number never changes its meaning."""
+"""Exit codes of `duologue`. Scripts rely on them: a number never changes its meaning."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ __all__ = ["DESCRIPTIONS", "ExitCode", "UsageError", "answered", "code_of_error"
 
 
 MOST_DATA = 500
-"""Characters of an error's data that are shown as JSON."""
+"""Characters of an error's JSON data that are shown."""
 
 
 class ExitCode(IntEnum):
-    """How a command ended, for a script."""
+    """How a command ended."""
 
-    ENDED = 0
+    OK = 0
     AGENT_ERROR = 1
     USAGE = 2
     REFUSED = 3
@@ -35,33 +35,33 @@ class ExitCode(IntEnum):
     TIMEOUT = 6
     LOGIN = 7
     PROTOCOL = 8
-    NOTHING_SAID = 9
+    EMPTY_ANSWER = 9
     INTERRUPTED = 130
-    UNREAD = 141
+    BROKEN_PIPE = 141
 
 
 DESCRIPTIONS = {
-    ExitCode.ENDED: "the agent answered",
-    ExitCode.AGENT_ERROR: "the agent failed, could not be started, or ended by itself",
-    ExitCode.USAGE: "the command line was wrong, or asks for what this agent does not offer",
-    ExitCode.REFUSED: "the agent refused",
-    ExitCode.LIMIT: "the agent ran into a limit of tokens or requests",
-    ExitCode.DENIED: "the turn ended or was cancelled by the agent, and something it asked for was not permitted",
-    ExitCode.TIMEOUT: "the time was up, or the agent gave no sign of life",
-    ExitCode.LOGIN: "the agent wants a login first",
-    ExitCode.PROTOCOL: "the agent broke the protocol, or speaks another version of it",
-    ExitCode.NOTHING_SAID: "the turn ended and the agent had said nothing",
+    ExitCode.OK: "the agent answered",
+    ExitCode.AGENT_ERROR: "the agent failed, could not be started, or exited",
+    ExitCode.USAGE: "the command line is wrong, or needs something this agent does not offer",
+    ExitCode.REFUSED: "the agent refused the prompt",
+    ExitCode.LIMIT: "the agent reached its limit of tokens or requests",
+    ExitCode.DENIED: "the agent was denied a permission, and ended or cancelled the turn",
+    ExitCode.TIMEOUT: "the agent did not finish in time, or stalled",
+    ExitCode.LOGIN: "the agent requires a login",
+    ExitCode.PROTOCOL: "the agent violated the protocol, or supports no common version of it",
+    ExitCode.EMPTY_ANSWER: "the turn ended, but the agent sent no answer",
     ExitCode.INTERRUPTED: "interrupted with Ctrl-C, or cancelled",
-    ExitCode.UNREAD: "whoever read the output has gone",
+    ExitCode.BROKEN_PIPE: "stdout was closed by the reader (broken pipe)",
 }
 
 
 class UsageError(Exception):
-    """The command line asks for something that cannot be; the message says what can."""
+    """The command line asks for something impossible; the message says what is possible."""
 
 
 def code_of_stop(stop_reason: str | None) -> ExitCode:
-    """The exit code for a stop reason; one nobody knows counts as an end."""
+    """Return the exit code for a stop reason; an unknown one counts as success."""
     match stop_reason:
         case "refusal":
             return ExitCode.REFUSED
@@ -70,11 +70,11 @@ def code_of_stop(stop_reason: str | None) -> ExitCode:
         case "cancelled":
             return ExitCode.INTERRUPTED
         case _:
-            return ExitCode.ENDED
+            return ExitCode.OK
 
 
 def code_of_error(error: Exception) -> ExitCode:
-    """The exit code for what went wrong."""
+    """Return the exit code for an error."""
     match error:
         case UsageError():
             return ExitCode.USAGE
@@ -89,24 +89,24 @@ def code_of_error(error: Exception) -> ExitCode:
 
 
 def explain(error: Exception) -> str:
-    """An error for a person; what the agent said is marked as its own words."""
+    """Describe an error for the user; an error that the agent sent is marked as such."""
     if not isinstance(error, RequestError) or code_of_error(error) is not ExitCode.AGENT_ERROR:
         return str(error)
     cause = error.detail or _data_of(error.data, error.message)
-    told = f"the agent answered with an error: {error.message or type(error).__name__} ({error.code})"
-    return f"{told}: {cause}" if cause else told
+    text = f"the agent answered with an error: {error.message or type(error).__name__} ({error.code})"
+    return f"{text}: {cause}" if cause else text
 
 
 def _data_of(data: Any, message: str) -> str:
-    """What came with an error and is not text, for a person who has to guess the cause from it."""
+    """Return the data of an error as JSON, unless its message already contains it."""
     fields: list[Any] = list(cast(dict[str, Any], data).values()) if isinstance(data, dict) else []
-    is_said = any(isinstance(each, str) and each in message for each in fields)
-    return json.dumps(data)[:MOST_DATA] if data and isinstance(data, dict | list) and not is_said else ""
+    is_in_message = any(isinstance(each, str) and each in message for each in fields)
+    return json.dumps(data)[:MOST_DATA] if data and isinstance(data, dict | list) and not is_in_message else ""
 
 
 def answered(error: BaseException | None) -> dict[str, Any] | None:
-    """Return the JSON-RPC error that is behind an error of ours, as it came; None if there is none."""
-    behind = None if error is None else answered(error.__cause__)
-    if behind is None and isinstance(error, RequestError):
+    """Return the JSON-RPC error that the agent sent and that caused this error; None if there is none."""
+    cause = None if error is None else answered(error.__cause__)
+    if cause is None and isinstance(error, RequestError):
         return {"code": error.code, "message": error.message, "data": error.data}
-    return behind
+    return cause

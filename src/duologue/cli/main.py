@@ -1,4 +1,4 @@
-"""The entry point: reads the command line, then loads the one command that was asked for."""
+"""Entry point of `duologue`: parse the command line, then import and run the one command that was given."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from importlib import import_module
 
 from duologue.cli.console.safe_output import protect_streams
+from duologue.cli.exit_codes import ExitCode
 from duologue.cli.parser import make_parser
 
 __all__ = ["main"]
@@ -24,11 +25,7 @@ MODULES = {
     "doctor": ("duologue.cli.commands.doctor", "doctor"),
     "completion": ("duologue.cli.commands.completion", "completion"),
 }
-"""Where each command lives; nothing is imported before it is needed."""
-
-
-BROKEN_PIPE = 141
-"""What shells say of a program whose reader has gone; `duologue.cli.exit_codes` has all others."""
+"""Command -> its module and function; a module is imported when its command is given."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -40,7 +37,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     chosen, rest = parser.parse_known_args(own)
     chosen.command_line = command_line
     if rest:
-        parser.error(_surplus(chosen, rest))
+        parser.error(_unrecognized(chosen, rest))
     if chosen.command is None:
         parser.print_help()
         return 0
@@ -52,14 +49,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         code: int = getattr(import_module(module), function)(chosen)
         sys.stdout.flush()
     except BrokenPipeError:
-        # Python flushes once more at its end; that must not fail a second time.
+        # Python flushes stdout again at exit; that must not fail a second time.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return BROKEN_PIPE
+        return ExitCode.BROKEN_PIPE
     return code
 
 
-def _surplus(chosen: argparse.Namespace, rest: Sequence[str]) -> str:
-    """What is there too much, and what was probably meant."""
+def _unrecognized(chosen: argparse.Namespace, rest: Sequence[str]) -> str:
+    """Describe unrecognized arguments, with a hint at the likely mistake."""
     is_prompt = chosen.command == "run" and not any(word.startswith("-") for word in rest)
     command = "duologue" if chosen.command is None else f"duologue {chosen.command}"
     hint = "put the prompt in quotes" if is_prompt else f"see `{command} --help`"
@@ -67,22 +64,22 @@ def _surplus(chosen: argparse.Namespace, rest: Sequence[str]) -> str:
 
 
 def _problem(chosen: argparse.Namespace, has_command: bool) -> str | None:
-    """What is wrong with a command line, as far as single arguments cannot tell."""
+    """Describe a wrong combination of arguments; None if they fit together."""
     takes_agent = chosen.command in ("run", "chat", "serve", "sessions")
     if has_command and not takes_agent and chosen.command != "connect":
-        return f"{chosen.command} takes no command after `--`"
+        return f"{chosen.command} accepts no command after `--`"
     if has_command and not chosen.command_line:
         return "there is no command after `--`"
     if takes_agent and chosen.command_line and chosen.agent is not None:
-        return "an agent is either a name (`--agent`) or a command after `--`, not both"
+        return "give either `--agent` or a command after `--`, not both"
     if chosen.command == "connect" and (chosen.url is None) != has_command:
-        return "connect needs an address, or a command after `--`, and not both"
+        return "connect needs either a URL or a command after `--`"
     if chosen.command == "agent" and chosen.scenario is not None and chosen.dialect is not None:
-        return "a scenario says what its file says; `--dialect` is for the built-in agent"
+        return "`--scenario` and `--dialect` cannot be combined: a scenario is sent exactly as its file says"
     if chosen.command == "run" and (chosen.prompt is None) == (chosen.prompt_file is None):
-        return "run needs a prompt, or `-f FILE` (`-f -` for stdin), and not both"
+        return "run needs either a prompt or `-f FILE` (`-f -` reads stdin)"
     if chosen.command == "sessions" and (chosen.what is None) != (chosen.action == "list"):
-        return f"sessions {chosen.action} takes {'nothing more' if chosen.action == 'list' else 'an argument'}"
+        return f"sessions {chosen.action} {'accepts no' if chosen.action == 'list' else 'needs an'} argument"
     return None
 
 

@@ -1,4 +1,4 @@
-"""MCP servers as a command line names them: `NAME=COMMAND`, `NAME=URL`, a JSON file with `mcpServers`, or a name."""
+"""Parse `--mcp`: `NAME=COMMAND`, `NAME=URL`, a JSON file with `mcpServers`, or a name of the configuration."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from duologue.conversation.session_setup import McpServer, StdioMcpServer
 
 __all__ = ["mcp_servers"]
 
-FORMS = "say NAME=COMMAND, NAME=URL, a name of the configuration, or a JSON file"
+FORMS = "expected NAME=COMMAND, NAME=URL, a name of the configuration, or a JSON file"
 
 
 def mcp_servers(given: Sequence[str]) -> list[McpServer]:
-    """The servers these arguments name, ready to be given to a session.
+    """Return the servers these arguments name, with absolute commands.
 
     Raises:
-        UsageError: One of them names none, or a command that is not there.
+        UsageError: An argument is malformed, or a command does not exist.
     """
     return [_found(server) for argument in given for server in _servers_of(argument)]
 
@@ -35,7 +35,7 @@ def _servers_of(argument: str) -> list[McpServer]:
             return [ServerConfig(url=what).named(name)]
         command, *args = shlex.split(what)
     except FileNotFoundError:
-        raise UsageError(f"--mcp {argument}: there is no such file, nor a server of that name; {FORMS}") from None
+        raise UsageError(f"--mcp {argument}: no file and no configured server has this name; {FORMS}") from None
     except OSError as error:
         raise UsageError(f"--mcp {argument}: {error.strerror}") from None
     except ValueError as error:
@@ -45,7 +45,7 @@ def _servers_of(argument: str) -> list[McpServer]:
 
 
 def _named(argument: str) -> list[McpServer]:
-    """The server of the configuration file with that name; a file of the same name wins."""
+    """Return the configured server of this name; an existing file of the same name takes precedence."""
     if "/" in argument or Path(argument).exists():
         return []
     server = named_servers().get(argument)
@@ -56,5 +56,5 @@ def _found(server: McpServer) -> McpServer:
     if not isinstance(server, StdioMcpServer):
         return server
     if shutil.which(server.command) is None:
-        raise UsageError(f"the MCP server {server.name!r}: there is no command {server.command!r}")
+        raise UsageError(f"MCP server {server.name!r}: command {server.command!r} was not found")
     return with_absolute_command(server)

@@ -1,4 +1,4 @@
-"""What the flags and files of a command line permit, and a count of what was not permitted."""
+"""Build the permission policy from the flags and rules files of a command line, and report what it denies."""
 
 from __future__ import annotations
 
@@ -19,37 +19,37 @@ from duologue.errors import InvalidRequest
 __all__ = ["CountingPermissions", "permissions_for", "wants_to_ask"]
 
 QUIET_KINDS = ("read", "search", "think")
-"""What changes nothing."""
+"""Kinds of tools that change nothing."""
 
 
 class CountingPermissions(Permissions):
-    """Permissions that tell what was not permitted."""
+    """Permissions that report every denial to `on_denied`."""
 
     on_denied: Callable[[str], None]
 
-    async def decide(self, question: PermissionRequest) -> str | None:
-        """As always; a no is told, a question that died with its turn is not."""
-        chosen = await super().decide(question)
-        option = next((each for each in question.options if each.option_id == chosen), None)
-        if option is None and not question.is_open and question.future.result().by == "cancelled":
+    async def decide(self, request: PermissionRequest) -> str | None:
+        """Decide a request, and report a denial; a request cancelled with its turn is not one."""
+        chosen = await super().decide(request)
+        option = next((each for each in request.options if each.option_id == chosen), None)
+        if option is None and not request.is_open and request.future.result().by == "cancelled":
             return chosen
         if option is None or not option.kind.startswith("allow"):
-            self.on_denied(f"{question.title} ({question.tool.kind})")
+            self.on_denied(f"{request.title} ({request.tool.kind})")
         return chosen
 
     async def check_read(self, *args: Any, **options: Any) -> None:
-        """As always; a no is told."""
-        await self._told(super().check_read(*args, **options), "read", *args)
+        """Check a read, and report a denial."""
+        await self._reported(super().check_read(*args, **options), "read", *args)
 
     async def check_write(self, *args: Any, **options: Any) -> None:
-        """As always; a no is told."""
-        await self._told(super().check_write(*args, **options), "write", *args)
+        """Check a write, and report a denial."""
+        await self._reported(super().check_write(*args, **options), "write", *args)
 
     async def check_command(self, *args: Any, **options: Any) -> None:
-        """As always; a no is told."""
-        await self._told(super().check_command(*args, **options), "run", *args)
+        """Check a command, and report a denial."""
+        await self._reported(super().check_command(*args, **options), "run", *args)
 
-    async def _told(self, check: Any, verb: str, session_id: str, cwd: str, what: Any, *rest: Any) -> None:
+    async def _reported(self, check: Any, verb: str, session_id: str, cwd: str, what: Any, *rest: Any) -> None:
         try:
             await check
         except InvalidRequest:
@@ -57,47 +57,53 @@ class CountingPermissions(Permissions):
             raise
 
 
-def wants_to_ask(arguments: argparse.Namespace, has_person: bool) -> bool:
-    """Whether a person is asked about what no rule settles."""
-    if arguments.ask and not has_person:
+def wants_to_ask(arguments: argparse.Namespace, has_user: bool) -> bool:
+    """Return True if the user is asked about requests that no rule decides.
+
+    Raises:
+        UsageError: `--ask` was given, but there is no terminal to ask on.
+    """
+    if arguments.ask and not has_user:
         raise UsageError("--ask needs a terminal to ask on; use --yes, --read-only, --deny or --rules instead")
-    return has_person and not (arguments.yes or arguments.deny or arguments.read_only)
+    return has_user and not (arguments.yes or arguments.deny or arguments.read_only)
 
 
 def permissions_for(
     arguments: argparse.Namespace, on_request: Handler | None, on_denied: Callable[[str], None]
 ) -> CountingPermissions:
-    """Flags first, then files with rules, then whom to ask; without any of them, reading is all that is permitted.
+    """Return the policy: flags first, then rules files, then the user; without any of them, only reading is allowed.
 
     Raises:
-        UsageError: A file with rules cannot be used.
+        UsageError: A rules file cannot be used.
     """
-    words: dict[str, Any] | None = _words_of_flags(arguments)
-    files = [*arguments.rules, *(rules_files() if words is None and not arguments.rules and not arguments.ask else [])]
-    if words is None and not files:
-        words = dict.fromkeys(QUIET_KINDS, "allow")
+    rules: dict[str, Any] | None = _rules_of_flags(arguments)
+    files = [*arguments.rules, *(rules_files() if rules is None and not arguments.rules and not arguments.ask else [])]
+    if rules is None and not files:
+        rules = dict.fromkeys(QUIET_KINDS, "allow")
         if on_request is None:
-            words |= {kind: "reject" for kind in KINDS if kind not in words}
-    kept = {} if on_request is None else {"memory": state_folder() / "answers.jsonl"}
+            rules |= {kind: "reject" for kind in KINDS if kind not in rules}
+    defaults = {} if on_request is None else {"memory": state_folder() / "answers.jsonl"}
     try:
-        permissions = CountingPermissions.from_file(*files, defaults=kept, on_request=on_request, **(words or {}))
+        permissions = CountingPermissions.from_file(*files, defaults=defaults, on_request=on_request, **(rules or {}))
     except (ValueError, OSError) as error:
         raise UsageError(str(error)) from None
-    _warn_of_powerless(arguments)
+    _warn_of_ignored_rules(arguments)
     permissions.on_denied = on_denied
-    # What is remembered for one agent counts for no other.
+    # A decision remembered for one agent applies to no other.
     return permissions.for_agent(name_of(arguments))
 
 
-def _warn_of_powerless(arguments: argparse.Namespace) -> None:
-    """Rules that an agent can write allow nothing; whoever wrote them would wonder why."""
+def _warn_of_ignored_rules(arguments: argparse.Namespace) -> None:
+    """Warn about rules files that the agent could change: what they allow is ignored."""
     here = Path(arguments.cwd).resolve()
     for named in arguments.rules:
         if Path(named).expanduser().resolve().is_relative_to(here):
-            sys.stderr.write(f"duologue: --rules {named}: inside {here}, where the agent works, rules allow nothing\n")
+            sys.stderr.write(
+                f"duologue: --rules {named}: the agent can write in {here}, so this file cannot allow anything\n"
+            )
 
 
-def _words_of_flags(arguments: argparse.Namespace) -> dict[str, Any] | None:
+def _rules_of_flags(arguments: argparse.Namespace) -> dict[str, Any] | None:
     if arguments.yes:
         return dict.fromkeys(KINDS, "allow")
     if arguments.deny:

@@ -1,4 +1,4 @@
-"""What `duologue sessions` shows of recordings."""
+"""Read recordings for `duologue sessions`."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ __all__ = ["known_recordings", "named_recording", "read"]
 
 
 def known_recordings(cwd: str | None) -> dict[str, tuple[Path, SessionInfo]]:
-    """The recordings in the usual place by their names, newest first; those of a directory, if one is named."""
+    """Return the recordings in the data directory by name, newest first; only those made in `cwd`, if given."""
     found = {path.name: (path, _info_of(path)) for path in find_recordings()}
     return {name: (path, info) for name, (path, info) in found.items() if cwd is None or info.cwd == cwd}
 
 
 def named_recording(wanted: str) -> Path | None:
-    """The recording that is called exactly so: a file, or one in the usual place with or without its suffix."""
+    """Return the recording with exactly this path, or this name in the data directory, with or without suffix."""
     path = Path(wanted)
     if path.suffix == SUFFIX and path.is_file():
         return path
@@ -29,7 +29,7 @@ def named_recording(wanted: str) -> Path | None:
 
 
 def read(path: Path) -> list[tuple[SessionInfo, RecordedSession]]:
-    """The sessions of a recording.
+    """Return the sessions of a recording.
 
     Raises:
         UsageError: It cannot be read.
@@ -38,14 +38,14 @@ def read(path: Path) -> list[tuple[SessionInfo, RecordedSession]]:
         sessions = recorded_sessions(path)
     except (OSError, ValueError) as error:
         raise UsageError(str(error)) from None
-    when = _when(path)
+    updated_at = _modified_at(path)
     return [
         (
             SessionInfo(
                 session_id=session.session_id,
                 cwd=session.cwd,
-                title=session.transcript.title or _first_words(session),
-                updated_at=when,
+                title=session.transcript.title or _first_prompt(session),
+                updated_at=updated_at,
             ),
             session,
         )
@@ -54,20 +54,20 @@ def read(path: Path) -> list[tuple[SessionInfo, RecordedSession]]:
 
 
 def _info_of(path: Path) -> SessionInfo:
-    """A recording as a list shows it: by its name, where its first session worked and how that began."""
+    """Return the list entry of a recording: its name, and the directory and first prompt of its first session."""
     try:
         first = next(iter(recorded_sessions(path, prompts=1)), None)
-        when = _when(path)
+        updated_at = _modified_at(path)
     except (OSError, ValueError):
-        first, when = None, None
-    cwd, title = ("", None) if first is None else (first.cwd, first.transcript.title or _first_words(first))
-    return SessionInfo(session_id=path.name, cwd=cwd, title=title, updated_at=when)
+        first, updated_at = None, None
+    cwd, title = ("", None) if first is None else (first.cwd, first.transcript.title or _first_prompt(first))
+    return SessionInfo(session_id=path.name, cwd=cwd, title=title, updated_at=updated_at)
 
 
-def _when(path: Path) -> str:
+def _modified_at(path: Path) -> str:
     return datetime.fromtimestamp(path.stat().st_mtime, UTC).isoformat(timespec="seconds")
 
 
-def _first_words(session: RecordedSession) -> str | None:
+def _first_prompt(session: RecordedSession) -> str | None:
     prompts = (item.text for item in session.transcript.items if isinstance(item, Message) and item.role == "user")
     return next((prompt.strip().partition("\n")[0] for prompt in prompts if prompt.strip()), None)

@@ -1,4 +1,4 @@
-"""Which agent a command line means: a command after `--`, an address, a name, or the built-in one."""
+"""Find the agent that a command line names: a command after `--`, a URL, a name, or the built-in agent."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ TOKEN_VARIABLE = "DUOLOGUE_TOKEN"  # noqa: S105  # its name, not its value
 
 
 def target_of(arguments: argparse.Namespace) -> Target:
-    """What to connect to.
+    """Return the target to connect to.
 
     Raises:
-        UsageError: There is no agent of that name.
+        UsageError: No agent has that name.
         StartError: The configuration file cannot be read.
     """
     if arguments.command_line:
@@ -34,39 +34,37 @@ def target_of(arguments: argparse.Namespace) -> Target:
     agents = find_agents()
     if name not in agents:
         known = ", ".join(agents)
-        raise UsageError(
-            f"there is no agent called {name!r} (there are: {known}); or give an address, or a command after `--`"
-        )
+        raise UsageError(f"unknown agent {name!r}; known agents: {known}. Or give a URL, or a command after `--`")
     config = with_version(agents[name], arguments)
     return remote_config(config, arguments) if "url" in config else config
 
 
 def versions_for(arguments: argparse.Namespace) -> tuple[int, ...]:
-    """Of the protocol, that we speak."""
+    """Return the protocol versions to offer."""
     return (1, 2) if getattr(arguments, "v2", False) else (1,)
 
 
 def with_version(agent: NamedAgent, arguments: argparse.Namespace) -> Mapping[str, Any]:
-    """How to reach an agent by name; the built-in one speaks what we speak."""
+    """Return the configuration of a named agent; the built-in one gets the version and dialect that are requested."""
     if agent.source != BUILTIN:
         return agent.config
-    spoken = ["--v2"] if versions_for(arguments) != (1,) else []
+    options = ["--v2"] if versions_for(arguments) != (1,) else []
     if arguments.dialect is not None:
-        spoken += ["--dialect", arguments.dialect]
-    return {**agent.config, "args": [*agent.config["args"], *spoken]}
+        options += ["--dialect", arguments.dialect]
+    return {**agent.config, "args": [*agent.config["args"], *options]}
 
 
 def remote_config(config: Mapping[str, Any], arguments: argparse.Namespace) -> Mapping[str, Any]:
-    """An agent behind an address with what the command line says about it.
+    """Return the configuration of a remote agent with the headers, token and CA file of the command line.
 
     Raises:
-        UsageError: That makes no sense.
+        UsageError: A header is malformed.
     """
     headers = {**config.get("headers", {})}
     for given in getattr(arguments, "header", []):
         name, colon, value = given.partition(":")
         if not colon or not name.strip() or not (given.isprintable() and given.isascii()):
-            raise UsageError("--header: say NAME: VALUE")
+            raise UsageError("--header: expected NAME: VALUE in printable ASCII")
         headers[name.strip()] = value.strip()
     changed = {**config, "headers": headers}
     token = getattr(arguments, "token", None) or os.environ.get(TOKEN_VARIABLE)
@@ -81,7 +79,7 @@ def remote_config(config: Mapping[str, Any], arguments: argparse.Namespace) -> M
 
 
 def name_of(arguments: argparse.Namespace) -> str:
-    """What tells agents apart where answers are remembered; never a token."""
+    """Return the name under which permission decisions for this agent are remembered; it contains no token."""
     agent: str | None = arguments.agent
     if agent and is_remote(agent):
         return urlsplit(agent)._replace(fragment="").geturl()

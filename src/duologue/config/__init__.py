@@ -1,4 +1,4 @@
-"""The file the programs share: agents by name, rules for permissions.
+"""The user's configuration file: agents and MCP servers by name, permission rules, and where recordings are stored.
 
-What a library user passes as arguments does not belong here. Programs import it.
+Options that a library user passes as arguments do not belong here. Programs import it.
 """

@@ -1,4 +1,4 @@
-"""Agents by name: from the configuration file all programs share, known commands found on PATH, and the built-in one.
+"""Find agents by name: those of the configuration file, well-known commands on PATH, and the built-in one.
 
 [agents.gemini]
 command = "gemini"
@@ -25,6 +25,7 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 
 from duologue.errors import StartError
+from duologue.private_files import user_directory
 
 __all__ = ["BUILTIN", "NamedAgent", "config_file", "find_agents", "named_agents"]
 
@@ -48,18 +49,19 @@ KNOWN_COMMANDS: dict[str, tuple[str, ...]] = {
     "vibe": ("vibe-acp",),
     "vtcode": ("vtcode", "acp"),
 }
-"""Agents that people have installed, and how each is told to speak the protocol."""
+"""Well-known agents, and the command that starts each as an ACP agent."""
 
 KNOWN_VARIABLES: dict[str, Mapping[str, str]] = {"vtcode": {"VT_ACP_ENABLED": "1", "VT_ACP_ZED_ENABLED": "1"}}
-"""What some of them have to find in their environment before they do."""
+"""Environment variables that some of them need."""
 
 
 class NamedAgent(Struct, frozen=True, kw_only=True):
-    """An agent that can be called by its name.
+    """An agent that can be used by name.
 
     Attributes:
-        source: Who names it: the configuration file (`config`), its being on PATH (`path`), or duologue (`builtin`).
-        config: How it is started or reached; what `connect()` takes.
+        name: The name.
+        source: Where it was found: the configuration file (`config`), PATH (`path`), or duologue itself (`builtin`).
+        config: How it is started or reached, as `connect()` accepts it.
     """
 
     name: str
@@ -68,13 +70,13 @@ class NamedAgent(Struct, frozen=True, kw_only=True):
 
     @property
     def url(self) -> str | None:
-        """Where it is, if it is behind an address; without a token."""
+        """The URL of a remote agent, without its token; None for a command."""
         url = self.config.get("url")
         return None if url is None else urlsplit(str(url))._replace(fragment="").geturl()
 
     @property
     def command_line(self) -> list[str]:
-        """The command and its arguments; empty for an agent behind an address."""
+        """The command and its arguments; empty for a remote agent."""
         return (
             []
             if self.url is not None
@@ -83,16 +85,13 @@ class NamedAgent(Struct, frozen=True, kw_only=True):
 
 
 def config_file() -> Path:
-    """Where the configuration is: `$DUOLOGUE_CONFIG`, or `duologue/config.toml` in the user's configuration."""
+    """Return the path of the configuration: `$DUOLOGUE_CONFIG`, or `duologue/config.toml` in the user's directory."""
     named = os.environ.get("DUOLOGUE_CONFIG")
-    if named:
-        return Path(named)
-    home = Path(os.environ.get("XDG_CONFIG_HOME", ""))
-    return (home if home.is_absolute() else Path.home() / ".config") / "duologue" / "config.toml"
+    return Path(named) if named else user_directory("XDG_CONFIG_HOME", ".config") / "config.toml"
 
 
 def find_agents() -> dict[str, NamedAgent]:
-    """All agents there are here, by name. What the configuration file says wins over what is found.
+    """Return all agents by name; the configuration file takes precedence over PATH.
 
     Raises:
         StartError: The file cannot be read.
@@ -110,7 +109,7 @@ def find_agents() -> dict[str, NamedAgent]:
 
 
 def named_agents() -> dict[str, Mapping[str, Any]]:
-    """The agents of the configuration file; none if there is no file.
+    """Return the agents of the configuration file; none if there is no file.
 
     Raises:
         StartError: The file cannot be read.
@@ -131,12 +130,12 @@ def named_agents() -> dict[str, Mapping[str, Any]]:
 
 def _checked(agents: object, path: Path) -> dict[str, Mapping[str, Any]]:
     if not isinstance(agents, dict):
-        raise StartError(f"{path}: `agents` is no table")
+        raise StartError(f"{path}: `agents` must be a table")
     checked: dict[str, Mapping[str, Any]] = {}
     for name, config in agents.items():  # pyright: ignore[reportUnknownVariableType]
         if not isinstance(config, dict) or not any(isinstance(config.get(key), str) for key in ("command", "url")):  # pyright: ignore[reportUnknownMemberType]
-            raise StartError(f"{path}: the agent {name!r} needs a `command` or a `url`")
+            raise StartError(f"{path}: agent {name!r} needs a `command` or a `url`")
         if isinstance(config.get("args"), str):  # pyright: ignore[reportUnknownMemberType]
-            raise StartError(f"{path}: the `args` of the agent {name!r} are a list of words")
+            raise StartError(f"{path}: the `args` of agent {name!r} must be a list of strings")
         checked[str(name)] = config  # pyright: ignore[reportUnknownArgumentType]
     return checked

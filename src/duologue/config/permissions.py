@@ -1,4 +1,4 @@
-"""The user's own rules: `[permissions]` of the configuration file, and where answers and decisions are kept."""
+"""The user's permission rules: `[permissions]` of the configuration file, and where decisions are stored."""
 
 from __future__ import annotations
 
@@ -9,19 +9,20 @@ from typing import Any
 
 from duologue.client.permissions.policy import Permissions
 from duologue.config.agents import config_file
+from duologue.private_files import FILE_MODE, make_private_directory, user_directory
 
 __all__ = ["load_permissions", "rules_files", "state_folder", "write_first_rules"]
 
 FIRST_RULES = """\
-# What agents may do. Each kind has a word (allow, ask, reject) or a table of patterns with a word each; "*" is for all
-# others. Reject beats ask, and ask beats allow. Keep this file to yourself: chmod 600.
+# What agents may do. Each kind has a decision (allow, ask, reject) or a table of patterns with a decision each; "*"
+# matches everything else. Reject beats ask, and ask beats allow. This file must be private: chmod 600.
 
 [permissions]
 read = "allow"          # inside the directories of a session
 search = "allow"
 think = "allow"
-secrets = "ask"         # reading files that look as if they held secrets
-protected = "ask"       # changing hooks, settings and start files, which other programs act on
+secrets = "ask"         # reading files that probably contain secrets
+protected = "ask"       # changing hooks, settings and startup files, which other programs execute
 
 [permissions.edit]
 "*" = "ask"
@@ -29,21 +30,20 @@ protected = "ask"       # changing hooks, settings and start files, which other 
 [permissions.execute]
 "git status" = "allow"
 "git diff" = "allow"
-"git log *" = "allow"   # with arguments that run and write nothing; few commands may end in " *"
+"git log *" = "allow"   # with arguments that neither execute nor write anything; few commands may end in " *"
 "*" = "ask"
 """
 
 
 def state_folder() -> Path:
-    """Where programs keep what is theirs: `duologue` in the user's state directory."""
-    home = Path(os.environ.get("XDG_STATE_HOME", ""))
-    return (home if home.is_absolute() else Path.home() / ".local" / "state") / "duologue"
+    """Return the directory for the programs' own files: `duologue` in the user's state directory."""
+    return user_directory("XDG_STATE_HOME", ".local/state")
 
 
 def rules_files() -> list[Path]:
-    """The configuration file, if it has rules; one that cannot be understood counts, so that somebody is told.
+    """Return the configuration file if it has rules, or if it cannot be parsed: then its error is reported.
 
-    Nothing inside a project is looked for: rules that an agent can write would be the agent's rules.
+    Files inside a project are never used: an agent could write them.
     """
     path = config_file()
     try:
@@ -55,25 +55,25 @@ def rules_files() -> list[Path]:
 
 
 def load_permissions(**options: Any) -> Permissions:
-    """The user's rules; decisions and remembered answers are kept in `state_folder()` unless something else is said.
+    """Return the user's rules; decisions are stored in `state_folder()` unless `options` say otherwise.
 
     Raises:
-        ValueError: The file is not the user's alone, or says something that is no rule.
+        ValueError: The file is not private, or contains an invalid rule.
         OSError: It cannot be read.
     """
-    kept = {"audit": state_folder() / "decisions.jsonl", "memory": state_folder() / "answers.jsonl"}
-    return Permissions.from_file(*rules_files(), defaults=kept, **options)
+    defaults = {"audit": state_folder() / "decisions.jsonl", "memory": state_folder() / "answers.jsonl"}
+    return Permissions.from_file(*rules_files(), defaults=defaults, **options)
 
 
 def write_first_rules() -> Path:
-    """Make a configuration file with rules to start from, readable by its owner alone.
+    """Make a configuration file with initial rules, readable by its owner only.
 
     Raises:
-        FileExistsError: There is one.
+        FileExistsError: The file exists already.
     """
     path = config_file()
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(fd, "w", encoding="utf-8") as file:
+    make_private_directory(path.parent)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, FILE_MODE)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
         file.write(FIRST_RULES)
     return path

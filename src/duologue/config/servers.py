@@ -1,4 +1,4 @@
-"""The user's MCP servers: `[mcp_servers.NAME]` of the configuration file, or a JSON file as editors share it.
+"""The user's MCP servers: `[mcp_servers.NAME]` of the configuration file, or a JSON file as editors use it.
 
 [mcp_servers.git]
 command = "mcp-server-git"
@@ -25,7 +25,7 @@ __all__ = ["ServerConfig", "named_servers", "read_servers"]
 
 
 class ServerConfig(msgspec.Struct, kw_only=True):
-    """One server as a file names it: a command, or an address (`type = "sse"` for the older transport)."""
+    """One server of a file: a command, or a URL (`type = "sse"` for the older transport)."""
 
     command: str | None = None
     args: list[str] = []
@@ -35,16 +35,16 @@ class ServerConfig(msgspec.Struct, kw_only=True):
     type: str | None = None
 
     def named(self, name: str) -> McpServer:
-        """The server, as a session takes it.
+        """Return the server with a name, as sessions accept it.
 
         Raises:
-            ValueError: It has neither a command nor an address.
+            ValueError: It has neither a command nor a URL.
         """
         if self.url is not None:
             kind = SseMcpServer if self.type == "sse" else HttpMcpServer
             return kind(name=name, url=self.url, headers=self.headers)
         if self.command is None:
-            raise ValueError(f"the MCP server {name!r} has neither a command nor an address")
+            raise ValueError(f"MCP server {name!r} needs a `command` or a `url`")
         return StdioMcpServer(name=name, command=self.command, args=self.args, env=self.env)
 
 
@@ -57,10 +57,10 @@ class _Own(msgspec.Struct):
 
 
 def read_servers(path: str | Path) -> list[McpServer]:
-    """The servers of a JSON file with `mcpServers`.
+    """Return the servers of a JSON file with `mcpServers`.
 
     Raises:
-        ValueError: It is none; the message says where it is wrong.
+        ValueError: The file is invalid; the message says where.
         OSError: It cannot be read.
     """
     try:
@@ -71,10 +71,10 @@ def read_servers(path: str | Path) -> list[McpServer]:
 
 
 def named_servers() -> dict[str, McpServer]:
-    """The servers of the configuration file by name; none if there is no file.
+    """Return the servers of the configuration file by name; none if there is no file.
 
     Raises:
-        ValueError: The file says something else; the message names it.
+        ValueError: The file is invalid; the message says where.
     """
     path = config_file()
     try:

@@ -1,5 +1,5 @@
-"""This machine's files and commands: confined to pinned directories, owned from start to end.
+"""Files and commands of this machine: files confined to open directories, commands stopped with all they started.
 
-Knows paths, descriptors and processes, and nothing of sessions, capabilities or who is asking. Policies (who may write
-where, how many commands at once, what to ask the user) belong to the two sides above. Imported by both of them.
+It knows paths, descriptors and processes, but not sessions or capabilities. Policies (who may write where, how many
+commands at once, what to ask the user) belong to the agent's and the client's side, which import it.
 """

@@ -1,7 +1,7 @@
-"""Gives a file new content at once or not at all: a new file beside it takes its mode and owner, then its name.
+"""Replace the content of a file atomically: a new file gets the old one's mode and owner, then its name.
 
-Written in place instead is a file for which replacing would change what it is: one of several hard links, or one whose
-owner or attributes we cannot give to another.
+A file is written in place if replacing would change more than its content: if it has several hard links, or an owner or
+attributes that cannot be copied.
 """
 
 from __future__ import annotations
@@ -16,30 +16,31 @@ from contextlib import suppress
 from duologue.local.errors import AccessDenied
 from duologue.local.file_types import CAREFULLY, checked
 from duologue.local.path_resolver import ResolvedPath
+from duologue.private_files import FILE_MODE
 
 __all__ = ["write_file"]
 
 _in_place = threading.Lock()
-"""Two writes in place would mix."""
+"""Held while writing in place: two concurrent writes would mix."""
 
 
-def write_file(place: ResolvedPath, data: bytes, *, allow_hard_links: bool) -> None:
-    """Make `data` the content of the file at `place`, whose directory exists.
+def write_file(resolved: ResolvedPath, data: bytes, *, allow_hard_links: bool) -> None:
+    """Make `data` the content of the file at `resolved`, whose directory exists.
 
     Raises:
-        Refused: What is there is no file to be written.
-        OSError: As the kernel says; the old content is still there.
+        AccessDenied: The existing file may not be written.
+        OSError: Writing failed; the old content is still there.
     """
-    if place.info is None:
-        _replace(place, data, None)
+    if resolved.info is None:
+        _replace(resolved, data, None)
         return
-    # Opened although it will be replaced: the kernel says whether we may write it, and nothing can take its place.
-    old = checked(place.open(os.O_WRONLY | CAREFULLY))
+    # Open it although it will be replaced: that checks the permission to write it, and pins the file.
+    old = checked(resolved.open(os.O_WRONLY | CAREFULLY))
     try:
         has_other_names = os.fstat(old).st_nlink > 1
         if has_other_names and not allow_hard_links:
-            raise AccessDenied("it has other names (hard links), which may lie outside")
-        if has_other_names or not _replace(place, data, old):
+            raise AccessDenied("the file has other names (hard links), which may be outside")
+        if has_other_names or not _replace(resolved, data, old):
             with _in_place:
                 os.ftruncate(old, 0)
                 _write_all(old, data)
@@ -47,29 +48,29 @@ def write_file(place: ResolvedPath, data: bytes, *, allow_hard_links: bool) -> N
         os.close(old)
 
 
-def _replace(place: ResolvedPath, data: bytes, old: int | None) -> bool:
-    """Put a new file in the place of the old one; False, and nothing done, if it would not be the same to others."""
+def _replace(resolved: ResolvedPath, data: bytes, old: int | None) -> bool:
+    """Replace the old file by a new one; return False without effect if owner or attributes cannot be copied."""
     temporary = f".duologue-{secrets.token_hex(8)}.tmp"
-    mode = 0o666 if old is None else 0o600
-    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | CAREFULLY, mode, dir_fd=place.parent)
+    mode = 0o666 if old is None else FILE_MODE
+    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | CAREFULLY, mode, dir_fd=resolved.parent)
     try:
         try:
             if old is not None and not _copy_identity(old, fd):
-                os.unlink(temporary, dir_fd=place.parent)
+                os.unlink(temporary, dir_fd=resolved.parent)
                 return False
             _write_all(fd, data)
         finally:
             os.close(fd)
-        os.rename(temporary, place.name, src_dir_fd=place.parent, dst_dir_fd=place.parent)
+        os.rename(temporary, resolved.name, src_dir_fd=resolved.parent, dst_dir_fd=resolved.parent)
     except BaseException:
         with suppress(OSError):
-            os.unlink(temporary, dir_fd=place.parent)
+            os.unlink(temporary, dir_fd=resolved.parent)
         raise
     return True
 
 
 def _copy_identity(old: int, new: int) -> bool:
-    """Give the new file the owner, the attributes and the mode of the old; False if we may not."""
+    """Copy owner, attributes and mode of the old file to the new one; return False if that is not permitted."""
     wanted, given = os.fstat(old), os.fstat(new)
     try:
         if (wanted.st_uid, wanted.st_gid) != (given.st_uid, given.st_gid):
@@ -82,7 +83,7 @@ def _copy_identity(old: int, new: int) -> bool:
 
 
 def _copy_attributes(old: int, new: int) -> None:
-    """Access lists, labels and the like, where there are any."""
+    """Copy extended attributes such as access lists and labels."""
     if not hasattr(os, "listxattr"):
         return
     try:
@@ -97,5 +98,5 @@ def _write_all(fd: int, data: bytes) -> None:
     rest = memoryview(data)
     while rest:
         rest = rest[os.write(fd, rest) :]
-    # Without this a power cut soon after leaves some file systems with a new name and no content.
+    # Without this, a power failure could leave the new name without content on some file systems.
     os.fsync(fd)

@@ -1,8 +1,8 @@
-"""A command on this machine: started without a shell, watched, and ended with everything it started.
+"""Run commands on this machine: without a shell, supervised, and stopped with every process they started.
 
-Its input is empty, its output and errors come in one stream, and its environment holds what programs need to run plus
-what was named: no key of ours by accident. It ends when its own process ends, even if a child in the background keeps
-the output open; `release()` ends that child too. If we are killed, a guard ends them all (see `transports.child`).
+A command's stdin is empty, its stdout and stderr are one stream, and its environment holds a safe minimum plus given
+variables, so no API key leaks. It ends when its own process ends, even if a background child keeps the output open;
+`release()` stops that child too. If this process is killed, a guard stops them all (see `transports.process.child`).
 """
 
 from __future__ import annotations
@@ -35,28 +35,28 @@ from duologue.transports.stdio.fd_streams import open_reader, read_rest
 __all__ = ["OUTPUT_LIMIT", "CommandExit", "RunningCommand"]
 
 OUTPUT_LIMIT = 1024 * 1024
-"""Bytes of output that are kept: more than anybody reads."""
+"""Bytes of output that are kept."""
 GRACE_SECONDS = 2.0
-"""For a command to leave by itself once it was asked with SIGTERM."""
+"""Seconds between SIGTERM and SIGKILL."""
 QUIET_SECONDS = 0.05
 QUIET_ROUNDS = 20
-"""So often a terminal may still bring something after its command has ended, and somebody else goes on writing."""
+"""How often a terminal is checked for more output after its command has ended, while a child keeps writing."""
 MAX_PROCESSES = 1000
-"""More than any build needs at once, fewer than a machine can stand."""
+"""More than any build needs at once, fewer than a machine can bear."""
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class CommandExit:
-    """How a command ended: by itself with a code, or by a signal, named as in `SIGTERM`."""
+    """How a command ended: with an exit code, or by a signal, named as in `SIGTERM`."""
 
     exit_code: int | None = None
     signal: str | None = None
 
 
 class RunningCommand:
-    """A running or ended command, made by `Command.start`; release it, or use it with `async with`.
+    """A running or ended command, made by `RunningCommand.start`; release it, or use it with `async with`.
 
     Attributes:
         argv: The program and its arguments.
@@ -67,7 +67,7 @@ class RunningCommand:
         self._tail = tail
         self._is_pty = is_pty
         self._child: Child | None = None
-        self._crowd: ProcessLimit | None = None
+        self._process_limit: ProcessLimit | None = None
         self._reader: asyncio.ReadTransport | None = None
         self._ended = asyncio.Event()
         self._stopping = asyncio.Lock()
@@ -85,21 +85,21 @@ class RunningCommand:
         grace: float = GRACE_SECONDS,
         max_processes: int = MAX_PROCESSES,
     ) -> Self:
-        """Start it, and return at once.
+        """Start a command and return without waiting for its end.
 
         Args:
-            argv: The program and its arguments, passed as they are; no shell runs unless it is the program.
+            argv: The program and its arguments; no shell interprets them.
             cwd: Its working directory.
-            env: Variables added to the few that every program needs.
-            output_limit: Bytes of output to keep; the newest are kept.
-            pty: Whether its output goes to a terminal of 80 by 24 rather than to a pipe.
-            on_output: Called with each piece of output as it comes.
-            grace: Seconds between asking it to end and killing it.
-            max_processes: Processes it may have at once; one that has more is killed.
+            env: Variables added to the safe minimum.
+            output_limit: Bytes of output to keep; older ones are dropped.
+            pty: Connect its output to a terminal of 80 by 24 instead of a pipe.
+            on_output: Called with each piece of output as it arrives.
+            grace: Seconds between SIGTERM and SIGKILL.
+            max_processes: Processes it may have at once; a command that has more is killed.
 
         Raises:
-            CommandNotFound: No such command, or it may not be run.
-            StartError: It could not be started for another reason. Nothing is left of it.
+            CommandNotFound: The command does not exist, or is not executable.
+            StartError: It could not be started for another reason.
         """
         if not argv or not argv[0]:
             raise CommandNotFound("the command is empty")
@@ -107,7 +107,7 @@ class RunningCommand:
         token = secrets.token_hex(16)
         ladder = ShutdownTimeouts(after_close=0, after_terminate=grace)
         await command._launch(cwd, owned_by(token, _environment(env or {})), ladder)
-        command._crowd = ProcessLimit(token, max_processes, command._stop_the_crowd)
+        command._process_limit = ProcessLimit(token, max_processes, command._stop_excess_processes)
         return command
 
     async def _launch(self, cwd: str | Path, env: Mapping[str, str], ladder: ShutdownTimeouts) -> None:
@@ -144,42 +144,42 @@ class RunningCommand:
 
     @property
     def pid(self) -> int:
-        """Its process id, which is also its group and its session."""
+        """The process id, which is also the id of its group and session."""
         return self._started.pid
 
     @property
     def exit(self) -> CommandExit | None:
-        """How it ended; None while it runs."""
+        """How the command ended; None while it runs."""
         return self._status() if self._ended.is_set() else None
 
     @property
     def escaped(self) -> list[Process]:
-        """What outlived even SIGKILL; known after `kill()` or `release()`."""
+        """Processes that survived even SIGKILL; known after `kill()` or `release()`."""
         return self._started.escaped
 
     def output(self) -> tuple[str, bool]:
-        """The newest output, at most `output_limit` bytes of UTF-8, and whether older output was dropped."""
+        """Return the newest output, at most `output_limit` bytes of UTF-8, and whether older output was dropped."""
         return self._tail.text(is_final=self._ended.is_set())
 
     async def wait(self) -> CommandExit:
-        """Wait until its process ends; any number of callers may wait, also after it was released."""
+        """Wait until the command's process ends; any number of callers may wait, also after its release."""
         await self._ended.wait()
         return self._status()
 
     async def kill(self) -> None:
-        """End it and everything it started: SIGTERM, a moment of grace, SIGKILL. Output and exit status stay."""
+        """Stop the command and everything it started: SIGTERM, then SIGKILL. Output and exit status are kept."""
         async with self._stopping:
-            if self._crowd is not None:
-                self._crowd.close()
+            if self._process_limit is not None:
+                self._process_limit.close()
             try:
                 await self._started.stop(lambda: None)
             finally:
-                # Cancelled, the ladder ended without the event loop, which has not told us.
+                # If `stop` was cancelled, the exit callback was not called.
                 self._exited()
             await self._ended.wait()
 
     async def release(self) -> None:
-        """`kill()`, and let go of its output; what was kept of it stays. A second call does nothing."""
+        """Stop the command as `kill()` does, and close its output. A second call does nothing."""
         try:
             await self.kill()
         finally:
@@ -196,9 +196,9 @@ class RunningCommand:
         return self._child
 
     def _exited(self) -> None:
-        """Its process has ended; it is over when all it said was read, even if somebody else holds its output open."""
+        """Read the rest of the output after the process has ended, then mark the command as ended."""
         if self._reader is None:
-            return  # It ended while its output was being opened; `_launch` comes back here.
+            return  # It ended while its output was being opened; `_launch` calls this again.
         if self._is_pty:
             self._settle(QUIET_ROUNDS)
             return
@@ -207,22 +207,22 @@ class RunningCommand:
         self._ended.set()
 
     def _settle(self, rounds: int, received: int = -1) -> None:
-        """A terminal passes on what was written a moment later: wait until it hangs up or brings nothing more."""
+        """Wait until a terminal hangs up or stops sending output, because it passes output on with a delay."""
         if self._tail.gone.is_set() or self._tail.received == received or not rounds:
             self._ended.set()
         else:
             later = asyncio.get_running_loop().call_later
             later(QUIET_SECONDS, self._settle, rounds - 1, self._tail.received)
 
-    def _stop_the_crowd(self) -> None:
-        log.warning("%s started too many processes and is killed", self.argv[0])
+    def _stop_excess_processes(self) -> None:
+        log.warning("%s started too many processes and was killed", self.argv[0])
         self._started.kill_now()
         self._exited()
 
     def _status(self) -> CommandExit:
         status = self._started.returncode
         if status is None:
-            return CommandExit(signal="SIGKILL")  # Not even that ended it; `escaped` says who is left.
+            return CommandExit(signal="SIGKILL")  # It survived even that; `escaped` lists what is left.
         if status >= 0:
             return CommandExit(exit_code=status)
         with suppress(ValueError):
@@ -233,21 +233,21 @@ class RunningCommand:
 def _environment(named: Mapping[str, str]) -> dict[str, str]:
     for name, value in named.items():
         if not name or "=" in name or "\0" in name + value:
-            raise StartError(f"no environment variable can be called or hold this: {name!r}")
-    # Whoever owns us finds by this mark what we started.
+            raise StartError(f"invalid environment variable: {name!r}")
+    # The process that owns this one finds its descendants by this marker.
     mark = {OWNER: os.environ[OWNER]} if OWNER in os.environ else {}
     return {**safe(named), **mark}
 
 
 def _open_output(program: str, *, is_pty: bool) -> tuple[int, int]:
-    """Our end and the command's end of its output."""
+    """Open the pipe or terminal for the output; return our end and the command's end."""
     try:
         if not is_pty:
             return os.pipe()
         if sys.platform == "win32":
-            raise StartError("there are no terminals to run a command in on Windows")
+            raise StartError("commands cannot run in a terminal on Windows")
         ours, theirs = ptys.openpty()
-        # What the command writes arrives as it is: no carriage returns are added.
+        # Pass the output on unchanged: without carriage returns.
         mode = termios.tcgetattr(theirs)
         mode[1] &= ~termios.OPOST
         termios.tcsetattr(theirs, termios.TCSANOW, mode)
@@ -258,6 +258,6 @@ def _open_output(program: str, *, is_pty: bool) -> tuple[int, int]:
 
 
 async def _read_pty(fd: int, tail: OutputTail) -> asyncio.ReadTransport:
-    """Read our end of a terminal, which the event loop can watch like a pipe."""
+    """Read our end of a terminal, which the event loop handles like a pipe."""
     transport, _ = await asyncio.get_running_loop().connect_read_pipe(lambda: tail, os.fdopen(fd, "rb", 0))
     return transport

@@ -1,4 +1,4 @@
-"""Why a file is not read or written, said about the path that was asked for and about no other."""
+"""Errors for files that cannot be read or written; they name only the requested path."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 from duologue.errors import InternalError, InvalidParams, RequestError, ResourceNotFound
 
-__all__ = ["AccessDenied", "as_request_error", "quote_path", "refusal"]
+__all__ = ["AccessDenied", "as_request_error", "os_error", "quote_path"]
 
 MOST_SHOWN = 256
 """Characters of a path that an error repeats."""
@@ -18,36 +18,36 @@ MOST_SHOWN = 256
 REASONS = {
     errno.EXDEV: "outside the directories that may be used",
     errno.ENOTDIR: "a part of the path is not a directory",
-    errno.EISDIR: "a directory, not a file with text",
-    errno.ELOOP: "too many links, or a link that only the kernel can follow",
+    errno.EISDIR: "a directory, not a text file",
+    errno.ELOOP: "too many links, or a link into the kernel",
     errno.ENAMETOOLONG: "a part of the path is too long, or there are too many parts",
     errno.EACCES: "no permission",
     errno.EPERM: "no permission",
     errno.EROFS: "no permission: the file system is read-only",
-    errno.ENXIO: "a FIFO, a socket or a device, not a file with text",
+    errno.ENXIO: "a FIFO, a socket or a device, not a text file",
     errno.ETXTBSY: "a program that is running",
 }
-"""What each failure means to whoever asked; any other is trouble of this machine, not of the path."""
+"""Failures of the path, for the peer; any other error is an internal one."""
 
 
 class AccessDenied(Exception):
-    """A reason not to touch a file; becomes an `InvalidParams` that names the path."""
+    """A file may not be used; reported as `InvalidParams` that names the path."""
 
 
-def refusal(number: int) -> OSError:
-    """The error the kernel would give, of the class that Python has for it."""
+def os_error(number: int) -> OSError:
+    """Return the `OSError` of an error number, of the subclass that Python has for it."""
     return OSError(number, os.strerror(number))
 
 
 def quote_path(path: str | Path) -> str:
-    """The path as an error repeats it."""
+    """Return the path as error messages show it."""
     text = os.fspath(path)
     return repr(text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}…")
 
 
 @contextmanager
 def as_request_error(path: str | Path) -> Generator[None]:
-    """Whatever goes wrong inside becomes an answer about this path."""
+    """Convert errors inside the block to request errors about this path."""
     try:
         yield
     except AccessDenied as error:

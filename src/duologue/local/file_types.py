@@ -1,4 +1,4 @@
-"""What may be opened: plain files, and nothing that blocks, acts or shows something else when it is opened."""
+"""Check that a file is a regular one before it is used; opening others could block or have effects."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["CAREFULLY", "LOOK_ONLY", "check_kind", "checked"]
 
 LOOK_ONLY = getattr(os, "O_PATH", os.O_RDONLY)
 
-# A file may turn into a FIFO or a terminal after it was looked at: opening neither waits for it nor takes it over.
+# A file may become a FIFO or terminal after the check: do not wait for it, nor make it the controlling terminal.
 CAREFULLY = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0) | getattr(os, "O_CLOEXEC", 0)
 
 NAMES = {
@@ -25,17 +25,17 @@ NAMES = {
 
 
 def check_kind(mode: int) -> None:
-    """Refuse what its mode says is no plain file."""
+    """Raise `AccessDenied` if the mode is not that of a regular file."""
     if not stat.S_ISREG(mode):
-        raise AccessDenied(f"{NAMES.get(stat.S_IFMT(mode), 'something special')}, not a file with text")
+        raise AccessDenied(f"{NAMES.get(stat.S_IFMT(mode), 'a special file')}, not a text file")
 
 
 def checked(fd: int) -> int:
-    """The same descriptor, if what it has open is a plain file; otherwise it is closed."""
+    """Return the descriptor if it is a regular file; otherwise close it and raise `AccessDenied`."""
     try:
         check_kind(os.fstat(fd).st_mode)
         if is_kernel_view(fd):
-            raise AccessDenied("it shows the system or a process, and is not a file")
+            raise AccessDenied("a view of the kernel or a process, not a text file")
     except BaseException:
         os.close(fd)
         raise

@@ -1,8 +1,8 @@
-"""Text files beneath directories that were opened once and are never looked up again.
+"""Read and write text files below directories that were opened once and are never looked up again.
 
-Reading    the kernel resolves the path beneath the root (`beneath`), and the kind of file is checked on the handle
-Writing    the walk finds the directory (`walk`), and a new file takes the place of the old one there (`replace`)
-Refusing   before anything was opened that could block, act or belong to somebody else (`kinds`, `refusals`)
+Reading    the kernel resolves the path below the root (`openat2`), and the type of the file is checked when it is open
+Writing    `path_resolver` finds the directory, and a new file replaces the old one there (`atomic_write`)
+Rejecting  before a file is opened that could block or have effects (`file_types`, `errors`)
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Literal, Self
 
 from duologue.errors import InternalError, InvalidParams
 from duologue.local.atomic_write import write_file
-from duologue.local.errors import AccessDenied, as_request_error, quote_path, refusal
+from duologue.local.errors import AccessDenied, as_request_error, os_error, quote_path
 from duologue.local.file_types import CAREFULLY, LOOK_ONLY, check_kind, checked
 from duologue.local.openat2 import open_beneath
 from duologue.local.path_resolver import DIRECTORY_ONLY, ResolvedPath, Root, make_parents, split, walk
@@ -26,29 +26,29 @@ from duologue.local.text_reader import read_settled
 __all__ = ["MAX_READ_BYTES", "Roots"]
 
 MAX_READ_BYTES = 16 * 1024 * 1024
-"""Text returned by one read: half of the longest message, which holds it escaped."""
+"""Bytes of text returned by one read: half of the longest message, since escaping makes it longer."""
 MAX_PATH_BYTES = 4096
-"""The kernel's own limit, with the NUL at its end."""
+"""The kernel's limit, including the final NUL."""
 CAN_CONFINE = os.open in os.supports_dir_fd
-"""Where a name cannot be opened in a directory's handle, no path is safe from whoever can move directories."""
+"""Without `dir_fd`, a process that moves directories could lead any path outside."""
 
 
 class Roots:
-    """Directories whose files may be read and written, opened here and held until `close()`.
+    """Directories whose files may be read and written; they stay open until `close()`.
 
     The methods block; in a coroutine call them with `asyncio.to_thread`. They may run in several threads at once.
 
     Args:
-        paths: The directories. What is meant is what they are now, even if they are renamed or replaced later.
-        allow_hard_links: Whether a file may be written that has other names, which may lie outside.
-        follow_mounts: Whether other file systems mounted inside a root belong to it.
-        max_read_bytes: Most text returned by one read.
-        missing: What reading a missing file gives: an error, or an empty text.
-        protected: Places relative to a root, such as `.git/hooks`, that are not written unless asked for by
-            `even_protected`; whatever stands beneath them is protected too, by whatever way it is reached.
+        paths: The directories, as they are now: renaming or replacing them later changes nothing.
+        allow_hard_links: Allow writing a file that has other names, which may be outside.
+        follow_mounts: Treat file systems mounted inside a root as part of it.
+        max_read_bytes: Limit of the text returned by one read.
+        missing: Result of reading a missing file: an error, or an empty text.
+        protected: Paths relative to a root, such as `.git/hooks`, that are written only with `even_protected`;
+            everything below them is protected too.
 
     Raises:
-        InvalidParams: A path is not absolute, or not a directory that may be opened.
+        InvalidParams: A path is not absolute, or not a directory that can be opened.
         InternalError: This process has too many files open.
     """
 
@@ -66,7 +66,7 @@ class Roots:
         self._follow_mounts = follow_mounts
         self._max_read_bytes = max_read_bytes
         self._missing = missing
-        self._protected = [tuple(split(place.casefold().rstrip("/"))) for place in protected]
+        self._protected = [tuple(split(path.casefold().rstrip("/"))) for path in protected]
         self._roots: list[Root] = []
         self._changing = threading.Lock()
         self._is_closed = False
@@ -85,23 +85,23 @@ class Roots:
         self.close()
 
     def close(self) -> None:
-        """Let the directories go: what runs in other threads ends first, everything later is refused."""
+        """Close the directories after the calls in other threads have ended; reject later calls."""
         with self._changing:
             self._is_closed = True
-            self._let_go_if_unused()
+            self._close_if_unused()
 
     def resolve(self, path: str | Path) -> str:
-        """Where a path ends, written without links, `.` and `..`; there need not be anything yet.
+        """Return the absolute path without links, `.` and `..`; the file need not exist.
 
-        Whoever judges a path judges this one, and hands it to `read_text` or `write_text` with `is_resolved`: what is
-        opened is then what was judged, whatever became a link in between.
+        A permission check examines this path and passes it to `read_text` or `write_text` with `is_resolved`: then the
+        checked file is the one that is opened, even if a component became a link in between.
 
         Raises:
-            ResourceNotFound: It leads through a directory that is missing and out again.
-            InvalidParams: Outside.
+            ResourceNotFound: A missing directory is followed by `..`.
+            InvalidParams: The path is outside the roots.
         """
-        with self._using(path) as name, self._place(name) as place:
-            return "/" + "/".join([*place.root, *place.parts])
+        with self._using(path) as name, self._resolve(name) as resolved:
+            return "/" + "/".join([*resolved.root, *resolved.parts])
 
     def read_text(
         self,
@@ -111,20 +111,21 @@ class Roots:
         limit: int | None = None,
         is_resolved: bool = False,
     ) -> str:
-        """The text of a file exactly as it is, byte order mark and line ends included.
+        """Return the text of a file exactly as it is, including byte order mark and line ends.
 
         Args:
-            path: Absolute, beneath one of the roots.
-            line: First line to return, counted from 1 (0 means the same); past the end there is no text.
-            limit: Most lines to return.
-            is_resolved: The path is one that `resolve` gave: refuse it if it now leads elsewhere.
+            path: Absolute path below one of the roots.
+            line: First line to return, counted from 1 (0 means the same); past the end the text is empty.
+            limit: Maximum number of lines to return.
+            is_resolved: The path was returned by `resolve`: reject it if it now leads elsewhere.
 
         Raises:
-            ResourceNotFound: There is no such file.
-            InvalidParams: Outside, not a plain file, not UTF-8, too long, or not to be read by us.
+            ResourceNotFound: The file does not exist.
+            InvalidParams: The path is outside the roots, or the file is not a regular one, not UTF-8, too long, or not
+                readable.
         """
         if (line or 0) < 0 or (limit or 0) < 0:
-            raise InvalidParams("line and limit count lines: they cannot be negative")
+            raise InvalidParams("line and limit must not be negative")
         with self._using(path) as name:
             try:
                 fd = checked(self._open_to_read(name, is_resolved))
@@ -140,73 +141,71 @@ class Roots:
     def write_text(
         self, path: str | Path, text: str, *, even_protected: bool = False, is_resolved: bool = False
     ) -> None:
-        """Make `text` the whole content of a file: at once, or not at all. Missing directories are made.
+        """Replace the content of a file with `text` atomically. Missing directories are made.
 
         Args:
-            path: Absolute, beneath one of the roots.
-            text: What it will hold.
-            even_protected: Whether it may be a protected place.
-            is_resolved: The path is one that `resolve` gave: refuse it if it now leads elsewhere.
+            path: Absolute path below one of the roots.
+            text: The new content.
+            even_protected: Allow writing a protected path.
+            is_resolved: The path was returned by `resolve`: reject it if it now leads elsewhere.
 
         Raises:
-            InvalidParams: Outside, not a plain file, protected, or not to be written by us.
+            InvalidParams: The path is outside the roots or protected, or the file is not regular, or not writable.
         """
         with self._using(path) as name:
             try:
                 data = text.encode("utf-8")
             except UnicodeEncodeError as error:
-                raise AccessDenied(
-                    "the text holds half a character (a lone surrogate) and cannot be written"
-                ) from error
-            with self._place(name, is_resolved) as place:
-                if not even_protected and self._is_protected(place):
-                    raise AccessDenied("protected: not written without being asked for by name")
-                if place.info is not None:
-                    check_kind(place.info.st_mode)
-                with make_parents(place) as ready:
+                raise AccessDenied("the text contains a lone surrogate, which UTF-8 cannot encode") from error
+            with self._resolve(name, is_resolved) as resolved:
+                if not even_protected and self._is_protected(resolved):
+                    raise AccessDenied("this path is protected; writing it needs explicit permission")
+                if resolved.info is not None:
+                    check_kind(resolved.info.st_mode)
+                with make_parents(resolved) as ready:
                     write_file(ready, data, allow_hard_links=self._allow_hard_links)
 
     def exists(self, path: str | Path) -> bool:
-        """Whether there is anything; a link that leads nowhere is nothing.
+        """Return True if the file exists; a dangling link does not.
 
         Raises:
-            InvalidParams: Outside.
+            InvalidParams: The path is outside the roots.
         """
         with self._using(path) as name:
             try:
-                with self._place(name) as place:
-                    return place.info is not None
+                with self._resolve(name) as resolved:
+                    return resolved.info is not None
             except (FileNotFoundError, NotADirectoryError):
                 return False
 
     def stat(self, path: str | Path) -> os.stat_result:
-        """What is there, links followed.
+        """Return the status of a file; links are followed.
 
         Raises:
-            ResourceNotFound: Nothing.
-            InvalidParams: Outside.
+            ResourceNotFound: The file does not exist.
+            InvalidParams: The path is outside the roots.
         """
-        with self._using(path) as name, self._place(name) as place:
-            if place.info is None:
-                raise refusal(errno.ENOENT)
-            return place.info
+        with self._using(path) as name, self._resolve(name) as resolved:
+            if resolved.info is None:
+                raise os_error(errno.ENOENT)
+            return resolved.info
 
     def is_protected(self, path: str | Path) -> bool:
-        """Whether writing there needs `even_protected`.
+        """Return True if writing the path needs `even_protected`.
 
         Raises:
-            InvalidParams: Outside.
+            InvalidParams: The path is outside the roots.
         """
-        with self._using(path) as name, self._place(name) as place:
-            return self._is_protected(place)
+        with self._using(path) as name, self._resolve(name) as resolved:
+            return self._is_protected(resolved)
 
-    def _is_protected(self, place: ResolvedPath) -> bool:
-        parts = tuple(part.casefold() for part in place.parts)
-        return any(parts[: len(kept)] == kept for kept in self._protected)
+    def _is_protected(self, resolved: ResolvedPath) -> bool:
+        parts = tuple(part.casefold() for part in resolved.parts)
+        return any(parts[: len(protected)] == protected for protected in self._protected)
 
     @contextmanager
     def _using(self, path: str | Path) -> Generator[str]:
-        """The path as text that can be a path, while the roots are held; what fails inside is told about this path."""
+        """Yield the checked path while the roots stay open; errors inside the block are reported about this path."""
         with self._changing:
             self._users += 1
         try:
@@ -215,10 +214,10 @@ class Roots:
         finally:
             with self._changing:
                 self._users -= 1
-                self._let_go_if_unused()
+                self._close_if_unused()
 
-    def _let_go_if_unused(self) -> None:
-        # A descriptor closed under a thread that uses it may be another directory by then.
+    def _close_if_unused(self) -> None:
+        # A descriptor that is closed while a thread uses it could be reused for another directory.
         if self._is_closed and not self._users:
             while self._roots:
                 os.close(self._roots.pop().fd)
@@ -226,7 +225,7 @@ class Roots:
     def _checked_path(self, path: str | Path) -> str:
         text = os.fspath(path)
         if self._is_closed:
-            raise AccessDenied("the directories it could be in are closed")
+            raise AccessDenied("the directories are closed")
         if not CAN_CONFINE:
             raise AccessDenied("files cannot be confined to directories on this system")
         if not text.startswith("/"):
@@ -234,18 +233,18 @@ class Roots:
         try:
             raw = os.fsencode(text)
         except UnicodeEncodeError as error:
-            raise AccessDenied("no path can be written like this") from error
+            raise AccessDenied("the path cannot be encoded") from error
         if b"\0" in raw:
-            raise AccessDenied("a path cannot hold NUL")
+            raise AccessDenied("the path contains NUL")
         if len(raw) >= MAX_PATH_BYTES:
             raise AccessDenied(f"longer than {MAX_PATH_BYTES - 1} bytes")
         return text
 
     def _locate(self, path: str) -> tuple[Root, Sequence[str]]:
-        """The root a path lies beneath, the innermost of several, and the parts of the path from there.
+        """Return the innermost root that contains a path, and the components of the path below it.
 
         Raises:
-            OSError: EXDEV if there is none.
+            OSError: EXDEV if no root contains it.
         """
         parts = split(path)
         for length in range(len(parts), -1, -1):
@@ -253,43 +252,43 @@ class Roots:
             for root in self._roots:
                 if start in root.spellings:
                     return root, parts[length:]
-        # The path of a root may be written in other ways: by other links, or on a file system that folds case. What
-        # leads through `..` is not tried: whether that works would tell which directories there are outside.
+        # A root's path may have other spellings: through links, or on a case-insensitive file system. Paths with `..`
+        # are not tried: the result would reveal which directories exist outside.
         for length in range((*parts, "..").index(".."), 0, -1):
             with suppress(OSError):
                 info = os.stat("/" + "/".join(parts[:length]))
                 for root in self._roots:
                     if os.path.samestat(info, os.fstat(root.fd)):
                         return root, parts[length:]
-        raise refusal(errno.EXDEV)
+        raise os_error(errno.EXDEV)
 
     @contextmanager
-    def _place(self, path: str, is_resolved: bool = False) -> Generator[ResolvedPath]:
+    def _resolve(self, path: str, is_resolved: bool = False) -> Generator[ResolvedPath]:
         root, parts = self._locate(path)
-        with walk(root, parts, self._locate, follow_mounts=self._follow_mounts) as place:
-            if is_resolved and [*place.root, *place.parts] != split(path):
-                raise AccessDenied("it leads elsewhere than when it was judged")
-            yield place
+        with walk(root, parts, self._locate, follow_mounts=self._follow_mounts) as resolved:
+            if is_resolved and [*resolved.root, *resolved.parts] != split(path):
+                raise AccessDenied("the path leads elsewhere than when it was checked")
+            yield resolved
 
     def _open_to_read(self, path: str, is_resolved: bool) -> int:
         if not is_resolved and (fd := self._open_at_once(path)) is not None:
             return fd
-        with self._place(path, is_resolved) as place:
-            if place.info is None:
-                raise refusal(errno.ENOENT)
-            check_kind(place.info.st_mode)
-            return place.open(os.O_RDONLY | CAREFULLY)
+        with self._resolve(path, is_resolved) as resolved:
+            if resolved.info is None:
+                raise os_error(errno.ENOENT)
+            check_kind(resolved.info.st_mode)
+            return resolved.open(os.O_RDONLY | CAREFULLY)
 
     def _open_at_once(self, path: str) -> int | None:
-        """The file as the kernel finds it; None if it would have to be found step by step."""
+        """Open the file with `openat2`; None if the path has to be resolved one component at a time."""
         root, parts = self._locate(path)
-        way = "/".join(parts)
+        relative = "/".join(parts)
         try:
-            looked_at = open_beneath(root.fd, way, LOOK_ONLY, follow_mounts=self._follow_mounts)
-            os.close(checked(looked_at))
-            return open_beneath(root.fd, way, os.O_RDONLY | CAREFULLY, follow_mounts=self._follow_mounts)
+            probe = open_beneath(root.fd, relative, LOOK_ONLY, follow_mounts=self._follow_mounts)
+            os.close(checked(probe))
+            return open_beneath(root.fd, relative, os.O_RDONLY | CAREFULLY, follow_mounts=self._follow_mounts)
         except OSError as error:
-            # The kernel's call is missing here, or met `..` or a link out of this root and did not look where it leads.
+            # `openat2` is missing, or met a `..` or link that leaves this root, and may lead to another one.
             if error.errno not in (errno.ENOSYS, errno.EXDEV):
                 raise
         return None

@@ -1,7 +1,7 @@
-"""Opens a path beneath a directory that is already open, so that nothing done to the tree meanwhile leads outside.
+"""Open a path below an open directory, so that no concurrent change of the tree can lead outside.
 
-The kernel does it in one step where it can: `openat2` with RESOLVE_BENEATH. Checking a path first and opening it then
-is not the same: whoever can swap a directory for a link in between reads and writes anywhere.
+The kernel does it atomically where it can: `openat2` with RESOLVE_BENEATH. Checking a path before opening it is not
+enough: a process that replaces a directory by a link in between could read and write anywhere.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ RESOLVE_NO_MAGICLINKS = 0x02
 RESOLVE_BENEATH = 0x08
 
 MOST_TRIES = 128
-"""The kernel asks for another try when somebody renames directories while it resolves `..`."""
+"""The kernel requires a retry when directories are renamed while it resolves `..`."""
 
 KERNEL_VIEWS = frozenset(
     {
@@ -39,7 +39,7 @@ KERNEL_VIEWS = frozenset(
         0xF97CFF8C,  # selinux
     }
 )
-"""File systems whose files are doors into the kernel and into other processes."""
+"""File systems whose files give access to the kernel and to other processes."""
 
 
 class _OpenHow(ctypes.Structure):
@@ -52,11 +52,11 @@ _libc = ctypes.CDLL(None, use_errno=True) if _IS_LINUX else None
 
 
 def open_beneath(root: int, path: str, flags: int, *, follow_mounts: bool = True) -> int:
-    """Open `path`, relative to the directory `root`; `..` and links may lead anywhere beneath it and nowhere else.
+    """Open `path` relative to the directory `root`; `..` and links must stay below it.
 
     Raises:
         OSError: EXDEV for a path that leads outside, by `..` or by a link, and for every absolute link.
-            ENOSYS where the system cannot do this. Otherwise as for `os.open`.
+            ENOSYS if the system does not support this. Otherwise as for `os.open`.
     """
     if _libc is None:
         raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
@@ -71,17 +71,17 @@ def open_beneath(root: int, path: str, flags: int, *, follow_mounts: bool = True
         number = ctypes.get_errno()
         if number not in (errno.EAGAIN, errno.EINTR):
             break
-    # Sandboxes that do not know the call forbid it; a file that may not be opened says EACCES.
+    # Sandboxes that do not know the call answer EPERM; a file that may not be opened gives EACCES.
     if number == errno.EPERM:
         number = errno.ENOSYS
     raise OSError(number, os.strerror(number))
 
 
 def is_kernel_view(fd: int) -> bool:
-    """Whether what is open here lies on a file system that shows the kernel rather than files."""
+    """Return True if the descriptor belongs to a file system that shows the kernel, such as /proc."""
     if _libc is None:
         return False
-    # The type is the first word of `struct statfs`; the rest differs between machines and does not matter.
+    # The type is the first word of `struct statfs`; the rest differs between machines and is not needed.
     result = (ctypes.c_long * 64)()
     if _libc.fstatfs(ctypes.c_int(fd), ctypes.byref(result)) != 0:
         return True

@@ -1,10 +1,10 @@
-"""Finds the directory and the name that a path ends at, one part after the other, holding each directory by its handle.
+"""Resolve a path to its directory and name, one component at a time, through open directory descriptors.
 
-Where `beneath` answers with a file, this answers with its place, which is what writing needs: a new file beside the old
-one, renamed over it. It also takes what the kernel's call refuses without looking: absolute links that lead back in.
+`openat2` returns an open file; this returns the directory that contains it, which writing needs: a new file next to the
+old one, renamed over it. It also follows absolute links that lead back inside, which `openat2` rejects.
 
-It resolves as the kernel does: a link counts from the directory it stands in, `..` is the parent of where one really
-is, and forty links are enough for anybody. Nothing is followed that was not looked at through its directory's handle.
+It resolves as the kernel does: a link is relative to its directory, `..` is the real parent, and at most forty links
+are followed. Every component is examined through the descriptor of its directory.
 """
 
 from __future__ import annotations
@@ -17,25 +17,25 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from duologue.local.errors import refusal
+from duologue.local.errors import os_error
 from duologue.local.openat2 import is_kernel_view, open_beneath
 
 __all__ = ["DIRECTORY_ONLY", "ResolvedPath", "Root", "make_parents", "split", "walk"]
 
-# Not every system has each of these; one that cannot open a name in a directory's handle has no use for them.
+# Some systems lack these flags; a system without `dir_fd` does not need them.
 NOT_A_LINK = getattr(os, "O_NOFOLLOW", 0)
 DIRECTORY_ONLY = getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_PATH", os.O_RDONLY)
 MOST_LINKS = 40
-"""As in the kernel."""
+"""The kernel's limit."""
 MOST_DIRECTORIES = 256
-"""Deeper than any tree people work in; bounds the work a hostile path can cause."""
+"""Deeper than any real tree; limits the work a hostile path can cause."""
 MOST_TRIES = 128
-"""Walks begun again because a part changed its kind between looking and opening."""
+"""How often resolving restarts because a component changed its type between the check and the open."""
 
 
 @dataclass(frozen=True, eq=False)
 class Root:
-    """One directory, held open; the parts of its path when it was opened, and of other ways to write that path."""
+    """An open directory: its descriptor, the components of its path, and those of other spellings of it."""
 
     fd: int
     path: tuple[str, ...]
@@ -44,16 +44,16 @@ class Root:
 
 @dataclass(frozen=True)
 class ResolvedPath:
-    """Where a path ends.
+    """The directory and name a path resolves to.
 
     Attributes:
-        parent: Handle of the directory; valid inside the `with` block only.
-        name: The last part, never a link; "." if the path ends at a root.
-        parts: The whole way from the root without links, `.` and `..`.
-        info: What is there; None if nothing is.
-        missing: What follows `name`, if that is a directory that is missing.
+        parent: Descriptor of the directory; valid inside the `with` block only.
+        name: The last component, never a link; "." if the path is a root.
+        parts: All components from the root on, without links, `.` and `..`.
+        info: Status of the file; None if it does not exist.
+        missing: Components after `name`, if that is a missing directory.
         follow_mounts: Whether something mounted there may be opened.
-        root: The parts of the root's own path.
+        root: Components of the root's own path.
     """
 
     parent: int
@@ -65,26 +65,26 @@ class ResolvedPath:
     root: tuple[str, ...] = ()
 
     def open(self, flags: int) -> int:
-        """Open what is there, unless it has become a link."""
+        """Open the file, unless it has become a link."""
         return _open_entry(self.parent, self.name, flags, self.follow_mounts)
 
 
 Locate = Callable[[str], tuple[Root, Sequence[str]]]
-"""From an absolute path to a root and the parts beneath it."""
+"""Absolute path -> the root that contains it, and the components below that."""
 
 
 def split(path: str) -> list[str]:
-    """The parts of a path; one that ends with a slash must be a directory, which its last part `.` says."""
+    """Return the components of a path; a final slash, which requires a directory, becomes `.`."""
     return [part for part in path.split("/") if part] + ["."] * path.endswith("/")
 
 
 @contextmanager
 def walk(root: Root, parts: Sequence[str], locate: Locate, *, follow_mounts: bool = True) -> Generator[ResolvedPath]:
-    """The place where `parts` ends, beneath `root` or beneath another that `..` or a link leads to.
+    """Resolve components below `root`, or below another root that `..` or a link leads to.
 
     Raises:
-        OSError: EXDEV for a way that leads outside, ELOOP for too many links, ENOENT for a missing directory that is
-            left again or has to be one.
+        OSError: EXDEV for a path that leads outside, ELOOP for too many links, ENOENT for a missing directory that is
+            followed by `..` or `.`.
     """
     walker = _PathWalker(root, parts, locate, follow_mounts)
     try:
@@ -94,72 +94,74 @@ def walk(root: Root, parts: Sequence[str], locate: Locate, *, follow_mounts: boo
 
 
 @contextmanager
-def make_parents(place: ResolvedPath) -> Generator[ResolvedPath]:
-    """The same place, with the directories made that were missing on the way."""
-    here = os.dup(place.parent)
+def make_parents(resolved: ResolvedPath) -> Generator[ResolvedPath]:
+    """Make the missing directories of a resolved path; yield it with the descriptor of the last one."""
+    directory_fd = os.dup(resolved.parent)
     try:
-        *directories, name = (place.name, *place.missing)
+        *directories, name = (resolved.name, *resolved.missing)
         for directory in directories:
-            # Somebody else may want the same directory now.
+            # Another process may make the same directory now.
             with suppress(FileExistsError):
-                os.mkdir(directory, dir_fd=here)
-            made = _open_entry(here, directory, DIRECTORY_ONLY, place.follow_mounts)
-            os.close(here)
-            here = made
-        info = _look(here, name) if directories else place.info
-        yield ResolvedPath(here, name, place.parts, info, follow_mounts=place.follow_mounts, root=place.root)
+                os.mkdir(directory, dir_fd=directory_fd)
+            made = _open_entry(directory_fd, directory, DIRECTORY_ONLY, resolved.follow_mounts)
+            os.close(directory_fd)
+            directory_fd = made
+        info = _look(directory_fd, name) if directories else resolved.info
+        yield ResolvedPath(
+            directory_fd, name, resolved.parts, info, follow_mounts=resolved.follow_mounts, root=resolved.root
+        )
     finally:
-        os.close(here)
+        os.close(directory_fd)
 
 
 class _Changed(Exception):
-    """A part became something else after it was looked at."""
+    """A component changed its type after it was examined."""
 
 
 class _PathWalker:
-    """Holds one directory at a time; begins again from a root for `..` and for absolute links."""
+    """Holds one directory open at a time; restarts from a root for `..` and for absolute links."""
 
     def __init__(self, root: Root, parts: Sequence[str], locate: Locate, follow_mounts: bool) -> None:
         self._start = root, parts
         self._locate = locate
         self._follow_mounts = follow_mounts
-        self._here = -1
+        self._directory = -1
 
     def resolve(self) -> ResolvedPath:
         for _ in range(MOST_TRIES):
             self._links = 0
-            self._begin(*self._start)
+            self._restart(*self._start)
             try:
-                while not (place := self._step()):
+                while not (resolved := self._step()):
                     pass
             except _Changed:
                 continue
-            return place
-        raise refusal(errno.EBUSY)
+            return resolved
+        raise os_error(errno.EBUSY)
 
     def close(self) -> None:
-        if self._here >= 0:
-            os.close(self._here)
-            self._here = -1
+        if self._directory >= 0:
+            os.close(self._directory)
+            self._directory = -1
 
-    def _begin(self, root: Root, parts: Sequence[str]) -> None:
+    def _restart(self, root: Root, parts: Sequence[str]) -> None:
         self.close()
         self._root = root
-        self._here = os.dup(root.fd)
+        self._directory = os.dup(root.fd)
         self._names: list[str] = []
-        self._ahead = list(reversed(parts))
+        self._remaining = list(reversed(parts))
 
     def _step(self) -> ResolvedPath | None:
-        """Go on by one part; the place, once there is none left."""
-        if not self._ahead:
-            return self._place(".", os.fstat(self._here))
-        part = self._ahead.pop()
+        """Process one component; return the result after the last one."""
+        if not self._remaining:
+            return self._resolved(".", os.fstat(self._directory))
+        part = self._remaining.pop()
         if part == ".":
             return None
         if part == "..":
             self._go_up()
             return None
-        info = _look(self._here, part)
+        info = _look(self._directory, part)
         if info is None:
             return self._missing(part)
         if stat.S_ISLNK(info.st_mode):
@@ -168,69 +170,69 @@ class _PathWalker:
         if stat.S_ISDIR(info.st_mode):
             self._enter(part)
             return None
-        if self._ahead:
-            raise refusal(errno.ENOTDIR)
-        return self._place(part, info)
+        if self._remaining:
+            raise os_error(errno.ENOTDIR)
+        return self._resolved(part, info)
 
-    def _place(self, name: str, info: os.stat_result | None) -> ResolvedPath:
+    def _resolved(self, name: str, info: os.stat_result | None) -> ResolvedPath:
         parts = tuple(self._names) if name == "." else (*self._names, name)
-        return ResolvedPath(self._here, name, parts, info, (), self._follow_mounts, self._root.path)
+        return ResolvedPath(self._directory, name, parts, info, (), self._follow_mounts, self._root.path)
 
     def _missing(self, part: str) -> ResolvedPath:
-        """The place of what is not there, as long as a file with directories could be."""
-        ahead = [part for part in reversed(self._ahead) if part != "."]
-        # `missing/../x` and `missing/.` are errors for the kernel, and must not make a directory here.
-        if ".." in ahead or (self._ahead and self._ahead[0] == "."):
-            raise refusal(errno.ENOENT)
+        """Return the result for a missing file, if it could be made together with its directories."""
+        ahead = [part for part in reversed(self._remaining) if part != "."]
+        # The kernel rejects `missing/../x` and `missing/.`; they must not make a directory here.
+        if ".." in ahead or (self._remaining and self._remaining[0] == "."):
+            raise os_error(errno.ENOENT)
         if len(self._names) + len(ahead) > MOST_DIRECTORIES:
-            raise refusal(errno.ENAMETOOLONG)
+            raise os_error(errno.ENAMETOOLONG)
         parts = (*self._names, part, *ahead)
-        return ResolvedPath(self._here, part, parts, None, tuple(ahead), self._follow_mounts, self._root.path)
+        return ResolvedPath(self._directory, part, parts, None, tuple(ahead), self._follow_mounts, self._root.path)
 
     def _go_up(self) -> None:
         if self._names:
-            self._begin(self._root, [*self._names[:-1], *reversed(self._ahead)])
+            self._restart(self._root, [*self._names[:-1], *reversed(self._remaining)])
         elif self._root.path:
             self._count_link()
             self._jump(self._root.path[:-1])
         else:
-            raise refusal(errno.EXDEV)
+            raise os_error(errno.EXDEV)
 
     def _jump(self, parts: Sequence[str]) -> None:
-        """Out of this root, to be found again beneath this or another one."""
-        self._begin(*self._locate("/" + "/".join([*parts, *reversed(self._ahead)])))
+        """Leave this root and restart from the root that contains the new path."""
+        self._restart(*self._locate("/" + "/".join([*parts, *reversed(self._remaining)])))
 
     def _count_link(self) -> None:
         self._links += 1
         if self._links > MOST_LINKS:
-            raise refusal(errno.ELOOP)
+            raise os_error(errno.ELOOP)
 
     def _follow(self, part: str) -> None:
         self._count_link()
         try:
-            target = os.readlink(part, dir_fd=self._here)
+            target = os.readlink(part, dir_fd=self._directory)
         except OSError as error:
             raise _Changed from error
         if target.startswith("/"):
             self._jump(split(target))
         else:
-            self._ahead += reversed(split(target))
+            self._remaining += reversed(split(target))
 
     def _enter(self, part: str) -> None:
         if len(self._names) == MOST_DIRECTORIES:
-            raise refusal(errno.ENAMETOOLONG)
+            raise os_error(errno.ENAMETOOLONG)
         try:
-            entered = _open_entry(self._here, part, DIRECTORY_ONLY, self._follow_mounts)
+            entered = _open_entry(self._directory, part, DIRECTORY_ONLY, self._follow_mounts)
         except OSError as error:
             if error.errno in (errno.ENOTDIR, errno.ELOOP, errno.ENOENT):
                 raise _Changed from error
             raise
         self.close()
-        self._here = entered
+        self._directory = entered
         self._names.append(part)
-        # Links there are doors that no text describes.
+        # Links in such file systems do not resolve by their text.
         if is_kernel_view(entered):
-            raise refusal(errno.EXDEV)
+            raise os_error(errno.EXDEV)
 
 
 def _look(parent: int, name: str) -> os.stat_result | None:
@@ -241,7 +243,7 @@ def _look(parent: int, name: str) -> os.stat_result | None:
 
 
 def _open_entry(parent: int, name: str, flags: int, follow_mounts: bool) -> int:
-    """Open what stands in `parent` and is not a link."""
+    """Open an entry of `parent` that is not a link."""
     flags |= NOT_A_LINK
     try:
         return open_beneath(parent, name, flags, follow_mounts=follow_mounts)
@@ -251,12 +253,12 @@ def _open_entry(parent: int, name: str, flags: int, follow_mounts: bool) -> int:
     fd = os.open(name, flags, dir_fd=parent)
     if not follow_mounts and _mount(fd) != _mount(parent):
         os.close(fd)
-        raise refusal(errno.EXDEV)
+        raise os_error(errno.EXDEV)
     return fd
 
 
 def _mount(fd: int) -> str:
-    """What tells one mount from another: its number, which bind mounts have too, or else the device."""
+    """Return an identifier of the mount: its number, which bind mounts have too, or else the device."""
     try:
         lines = Path(f"/proc/self/fdinfo/{fd}").read_text("ascii").splitlines()
     except OSError:

@@ -1,11 +1,11 @@
-"""Reads lines of UTF-8 from a descriptor, in bounded memory, and changes nothing in them."""
+"""Read lines of UTF-8 from a descriptor, unchanged and in bounded memory."""
 
 from __future__ import annotations
 
 import errno
 import os
 
-from duologue.local.errors import AccessDenied, refusal
+from duologue.local.errors import AccessDenied, os_error
 
 __all__ = ["read_lines", "read_settled"]
 
@@ -13,15 +13,15 @@ CHUNK = 256 * 1024
 LONG_ESCAPES = bytes(set(range(32)) - set(b"\b\t\n\f\r"))
 """Characters that take six bytes in JSON."""
 MAX_SKIPPED_BYTES = 1024 * 1024 * 1024
-"""Text passed over to find the lines that were asked for: a second's work."""
+"""Bytes skipped to find the requested lines: about a second's work."""
 MOST_READS = 12
-"""A file that changed while it was read is read again, so often."""
-PATIENT_READS = 4
-"""So often it is hoped to stop; after that, a file that has only grown meanwhile is taken as far as it is."""
+"""How often a file that changes while it is read is read again."""
+STRICT_READS = 4
+"""After this many reads, a file that only grows is accepted as it is."""
 
 
 class _NotText(AccessDenied):
-    """Bytes that are not UTF-8, or a NUL; `complete` is the text before half a character at the very end."""
+    """Bytes that are not UTF-8, or a NUL; `complete` is the text before an incomplete character at the end."""
 
     def __init__(self, complete: str | None = None) -> None:
         super().__init__("not UTF-8 text")
@@ -29,10 +29,10 @@ class _NotText(AccessDenied):
 
 
 def read_settled(fd: int, first: int, count: int | None, *, most_bytes: int) -> str:
-    """`read_lines` of a file that stayed as it was meanwhile, or that does nothing but grow, like a log.
+    """Read lines as `read_lines` does, from a file that does not change meanwhile, or only grows, like a log.
 
     Raises:
-        Refused: As for `read_lines`.
+        AccessDenied: As for `read_lines`.
         OSError: EBUSY if it does not stop changing.
     """
     for read in range(1, MOST_READS + 1):
@@ -43,29 +43,29 @@ def read_settled(fd: int, first: int, count: int | None, *, most_bytes: int) -> 
         try:
             text: str | _NotText = read_lines(fd, first, count, most_bytes=most_bytes)
         except _NotText as error:
-            # Half of a character may be there already.
+            # A part of a character may have been written already.
             text = error
         after = os.fstat(fd)
         is_same = (before.st_size, before.st_mtime_ns) == (after.st_size, after.st_mtime_ns)
-        if is_same or (read > PATIENT_READS and after.st_size > before.st_size):
+        if is_same or (read > STRICT_READS and after.st_size > before.st_size):
             if isinstance(text, _NotText):
                 if is_same or text.complete is None:
                     raise text
-                return text.complete  # the other half of the last character is being written just now
+                return text.complete  # the rest of the last character is being written now
             return text
-    raise refusal(errno.EBUSY)
+    raise os_error(errno.EBUSY)
 
 
 def read_lines(fd: int, first: int, count: int | None, *, most_bytes: int) -> str:
-    """From line `first` (1 is the first) at most `count` lines, to the end if None, with their line ends.
+    """Return at most `count` lines (all if None) from line `first` on, counted from 1, with their line ends.
 
-    A line ends with a newline; a carriage return before it belongs to it. What comes after the lines is not looked at,
-    and what comes before them only for NUL.
+    A line ends with a newline; a carriage return before it belongs to it. Bytes after the lines are not checked, and
+    bytes before them only for NUL.
 
     Raises:
-        Refused: Not UTF-8 text, or too long.
+        AccessDenied: The text is not UTF-8, or too long.
     """
-    kept = bytearray()
+    data = bytearray()
     to_skip, skipped, wanted = first - 1, 0, count
     while wanted is None or wanted > 0:
         chunk = os.read(fd, CHUNK)
@@ -80,20 +80,20 @@ def read_lines(fd: int, first: int, count: int | None, *, most_bytes: int) -> st
         end = len(chunk)
         if wanted is not None:
             end, wanted = _after_lines(chunk, start, wanted)
-        kept += chunk[start:end]
-        if len(kept) > most_bytes:
+        data += chunk[start:end]
+        if len(data) > most_bytes:
             raise _too_long(most_bytes)
-    if 6 * len(kept) > 2 * most_bytes and len(kept) + 5 * sum(map(kept.count, LONG_ESCAPES)) > 2 * most_bytes:
-        raise AccessDenied("so many control characters that no message could hold it; ask for fewer lines")
+    if 6 * len(data) > 2 * most_bytes and len(data) + 5 * sum(map(data.count, LONG_ESCAPES)) > 2 * most_bytes:
+        raise AccessDenied("too many control characters for one message; ask for fewer lines")
     try:
-        return kept.decode("utf-8")
+        return data.decode("utf-8")
     except UnicodeDecodeError as error:
         is_cut = error.reason == "unexpected end of data"
-        raise _NotText(kept[: error.start].decode("utf-8") if is_cut else None) from error
+        raise _NotText(data[: error.start].decode("utf-8") if is_cut else None) from error
 
 
 def _after_lines(chunk: bytes, start: int, count: int) -> tuple[int, int]:
-    """Where `count` lines from `start` end, or the end of the chunk, and how many are still missing."""
+    """Return the end of `count` lines from `start`, or of the chunk, and how many lines are still missing."""
     here = chunk.count(b"\n", start)
     if count > here:
         return len(chunk), count - here

@@ -1,4 +1,4 @@
-"""Reads recordings back, also those that were cut off."""
+"""Read recordings, including incomplete ones."""
 
 from __future__ import annotations
 
@@ -12,7 +12,15 @@ __all__ = ["Entry", "read_recording"]
 
 
 class Entry(Struct, frozen=True):
-    """One line: a frame as bytes (`frame`), or text that was none, or a gap."""
+    """One line of a recording.
+
+    Attributes:
+        t: Seconds since the start of the recording.
+        dir: `in` or `out`, as the recording side saw it.
+        frame: The frame as JSON, if it was a message.
+        text: The frame as text, if it was not JSON.
+        gap: Number of frames that are missing here.
+    """
 
     t: float = 0.0
     dir: str = ""
@@ -29,10 +37,10 @@ _decode = msgspec.json.Decoder(Entry).decode
 
 
 def read_recording(path: str | Path) -> Iterator[Entry]:
-    """The entries of a recording in order; a line that was cut off is left out.
+    """Yield the entries of a recording in order; skip an incomplete line.
 
     Raises:
-        ValueError: This is no recording.
+        ValueError: The file is not a recording.
     """
     with Path(path).open("rb") as lines:
         try:
@@ -46,5 +54,5 @@ def read_recording(path: str | Path) -> Iterator[Entry]:
                 entry = _decode(line)
             except msgspec.MsgspecError:
                 continue
-            if entry != Entry():  # another start: the file was appended to
+            if entry != Entry():  # the header of another recording that was appended
                 yield entry

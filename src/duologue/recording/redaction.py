@@ -1,9 +1,8 @@
-"""Secrets taken out of a message before anybody writes it down.
+"""Remove secrets from messages before they are written to a file.
 
-By place: values of `env` and `headers`, what a login carries beside its method, members whose name says secret,
-arguments behind an option whose name does. By looks: bearer tokens, well-known key prefixes, private keys, `TOKEN=…`
-and the same in quotes, in JSON or in TOML, secrets in the query of an address. What a person typed into a prompt cannot
-be judged any better than that.
+By position: values of `env` and `headers`, everything a login carries except its method, members and command line
+options whose name says secret. By appearance: bearer tokens, well-known key prefixes, private keys, `TOKEN=…` (also
+quoted, in JSON or in TOML), secrets in the query of a URL. Secrets typed into a prompt are found by appearance only.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from typing import Any, TypeGuard
 __all__ = ["MASK", "redact", "redact_broken"]
 
 MASK = "•••"
-"""What stands in a secret's place."""
+"""Replaces a secret."""
 
 _SECRET_NAME = re.compile(
     r"authorization|cookie|token$|secret|passw(or)?d|passphrase|api[-_]?key|access[-_]?key|credential|private[-_]?key",
@@ -45,7 +44,7 @@ _LOOKS = re.compile(
     r"|\beyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*)",
     re.IGNORECASE | re.DOTALL,
 )
-_SIGNS = (
+_HINTS = (
     *("bearer", "basic", "token", "secret", "passw", "passphrase", "key", "credential", "code=", "sig=", "://"),
     *("sk-", "k_live_", "k_test_", "k_prod_", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-", "gldt-"),
     *(
@@ -66,20 +65,20 @@ _SIGNS = (
     *("whsec_", "shpat_", "shpca_", "shppa_", "shpss_", "dop_v1_", "dckr_pat_", "lin_api_", "nvapi-", "tvly-", "pplx-"),
     *("xai-", "gsk_", "r8_", "sg.", "hf_", "npm_", "pypi-", "eyj"),
 )
-"""One of these is in everything that `_ASSIGNED` and `_LOOKS` find."""
+"""Every match of `_ASSIGNED` and `_LOOKS` contains one of these."""
 
 _LOGINS = ("authenticate", "auth/login")
 _ENCODED = ("data", "blob")
 _LONG = 4096
-"""Pictures and sounds are in base64, where no secret can be seen, and searching megabytes of it holds everybody up."""
+"""Longer encoded data is not searched: images and audio in base64 show no secrets, and searching megabytes is slow."""
 _SHORT = 64
-"""Names that are worth remembering."""
+"""Names up to this length are cached."""
 _OPTION = re.compile(r"--?[\w-]+")
 _JSON_TEXT = re.compile(r'"(?:[^"\\]|\\.)*+"?+(?P<is_name>\s*+:)?+', re.DOTALL)
 
 
 def redact(message: Any) -> Any:
-    """The same message without its secrets."""
+    """Return the message without its secrets."""
     if _is_object(message):
         params = message.get("params")
         if message.get("method") in _LOGINS and _is_object(params):
@@ -91,16 +90,16 @@ def redact(message: Any) -> Any:
 
 
 def redact_broken(text: str) -> str:
-    """Text that was no message. In one that was meant to be, only names can be told from secrets; so those stay."""
+    """Return text that is not a valid message without its secrets; of broken JSON only member names remain."""
     if text.lstrip().startswith(("{", "[")):
         text = _JSON_TEXT.sub(lambda found: found[0] if found["is_name"] else f'"{MASK}"', text)
     return str(redact(text))
 
 
 def _text(text: str) -> str:
-    # Most texts hold nothing that is looked for, and finding that out this way costs a tenth of the search.
+    # Most texts contain no secret, and this check costs a tenth of the search.
     folded = text.casefold()
-    if not any(sign in folded for sign in _SIGNS):
+    if not any(hint in folded for hint in _HINTS):
         return text
     return _LOOKS.sub(_masked, _ASSIGNED.sub(_masked_in_quotes, text))
 
@@ -110,7 +109,7 @@ def _masked(found: re.Match[str]) -> str:
 
 
 def _masked_in_quotes(found: re.Match[str]) -> str:
-    """The name, what stands between it and the text, and the quote; the one at the end stays where it is."""
+    """Return name, separator and opening quote with the value masked; the closing quote is not in the match."""
     return found.string[found.start() : found.end("quote")] + MASK
 
 
@@ -129,7 +128,7 @@ def _is_secret(name: str) -> bool:
 
 
 def _hidden(value: Any) -> Any:
-    """Nothing but the shape of it."""
+    """Return the structure of a value with every leaf masked."""
     if _is_object(value):
         return {name: _hidden(inner) for name, inner in value.items()}
     if _is_array(value):
@@ -138,7 +137,7 @@ def _hidden(value: Any) -> Any:
 
 
 def _items(values: list[Any]) -> list[Any]:
-    """Arguments follow their options: `["--token", "x"]`."""
+    """Mask arguments that follow a secret option: `["--token", "x"]`."""
     return [
         MASK if isinstance(value, str) and number and _is_secret_option(values[number - 1]) else redact(value)
         for number, value in enumerate(values)
@@ -150,7 +149,7 @@ def _is_secret_option(value: Any) -> bool:
 
 
 def _values_masked(value: Any) -> Any:
-    """`{"A": "x"}` and `[{"name": "A", "value": "x"}]` keep their names."""
+    """Mask the values of `{"A": "x"}` and `[{"name": "A", "value": "x"}]`, and keep the names."""
     if _is_object(value):
         return dict.fromkeys(value, MASK)
     if _is_array(value):

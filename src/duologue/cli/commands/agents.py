@@ -1,4 +1,4 @@
-"""`duologue agents`: which agents can be called by name here."""
+"""`duologue agents`: list the agents that can be used by name."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SOURCES = {"config": "configuration", "path": "found on PATH", "builtin": "built
 
 
 def agents(arguments: argparse.Namespace) -> int:
-    """List them."""
+    """List the agents; return the exit code."""
     try:
         found = list(find_agents().values())
     except StartError as error:
@@ -27,8 +27,8 @@ def agents(arguments: argparse.Namespace) -> int:
         sys.stdout.write("".join(f"{agent.name}\n" for agent in found))
     elif arguments.json:
         for agent in found:
-            way = {"command": agent.command_line} if agent.url is None else {"url": agent.url}
-            line = {"name": agent.name, "source": agent.source, **way}
+            target = {"command": agent.command_line} if agent.url is None else {"url": agent.url}
+            line = {"name": agent.name, "source": agent.source, **target}
             safe(sys.stdout, is_exact=True).write_json(line)
     else:
         _show(found)
@@ -40,4 +40,4 @@ def _show(found: list[NamedAgent]) -> None:
     for agent in found:
         command = "duologue agent" if agent.name == BUILTIN else agent.url or shlex.join(agent.command_line)
         sys.stdout.write(f"{agent.name:<{width}}  {SOURCES[agent.source]:<13}  {command}\n")
-    sys.stderr.write(f'\nMore of them go into {config_file()}:\n\n[agents.mine]\ncommand = "my-agent"\nargs = []\n')
+    sys.stderr.write(f'\nTo add an agent, edit {config_file()}:\n\n[agents.mine]\ncommand = "my-agent"\nargs = []\n')

@@ -1,4 +1,4 @@
-"""`duologue chat`: a conversation in any terminal."""
+"""`duologue chat`: an interactive conversation with an agent in any terminal."""
 
 from __future__ import annotations
 
@@ -56,13 +56,13 @@ from duologue.sanitize import escape_line
 __all__ = ["chat"]
 
 QUIET_EVENTS = (CommandsChanged, SettingsChanged, StateChanged, Terminal, TerminalOutput, TitleChanged, Usage)
-"""What shows nothing, and is no reason to disturb somebody who types."""
+"""Events that print nothing, and so do not interrupt the line the user is typing."""
 
 
 def chat(arguments: argparse.Namespace) -> int:
-    """Talk until the person leaves; the exit code."""
+    """Chat until the user exits; return the exit code."""
     try:
-        return int(asyncio.run(_Chat(arguments).talk()))
+        return int(asyncio.run(_Chat(arguments).run()))
     except (KeyboardInterrupt, asyncio.CancelledError):
         return int(ExitCode.INTERRUPTED)
 
@@ -79,41 +79,43 @@ class _Chat:
         )
         self._session: ClientSession | None = None
         self._echo = EchoFilter()
-        self._turn_now: ClientTurn | None = None
-        self._has_left = False
+        self._running_turn: ClientTurn | None = None
+        self._is_done = False
 
-    async def talk(self) -> ExitCode:
-        """From the first line to the last."""
+    async def run(self) -> ExitCode:
+        """Connect to the agent and run the conversation to its end."""
         self._task = asyncio.current_task()
         with Interrupts(self._interrupt) as self._interrupts, terminal_to_ask() as terminal:
             try:
                 reader = self._reader if sys.stdin.isatty() else None if terminal is None else LineReader(terminal)
-                is_asking = wants_to_ask(self._arguments, reader is not None and (self._arguments.ask or _is_watched()))
-                await self._meet(reader if is_asking else None)
+                is_asking = wants_to_ask(
+                    self._arguments, reader is not None and (self._arguments.ask or _is_interactive())
+                )
+                await self._connect(reader if is_asking else None)
             except asyncio.CancelledError:
                 return ExitCode.INTERRUPTED
             except (DuologueError, UsageError) as error:
                 self._screen.error(explain(error), code_of_error(error))
                 return code_of_error(error)
-        return ExitCode.ENDED
+        return ExitCode.OK
 
-    async def _meet(self, reader: LineReader | None) -> None:
-        on_request = None if reader is None else self._between(PermissionPrompt(reader, self._screen))
-        on_elicit = None if reader is None else self._form(FormPrompt(reader, self._screen))
+    async def _connect(self, reader: LineReader | None) -> None:
+        on_request = None if reader is None else self._permission_handler(PermissionPrompt(reader, self._screen))
+        on_elicit = None if reader is None else self._form_handler(FormPrompt(reader, self._screen))
         async with connect_from_args(
             self._arguments,
             self._terminals,
             on_request=on_request,
             on_denied=self._screen.denied,
             on_elicit=on_elicit,
-            login=terminal_login(self._reader, self._screen, self._editor.suspended) if _is_watched() else None,
-            restart=_is_watched(),
+            login=terminal_login(self._reader, self._screen, self._editor.suspended) if _is_interactive() else None,
+            restart=_is_interactive(),
         ) as agent:
             agent.on_session = self._opened
             await self._open(agent)
             self._greet(agent)
             try:
-                await self._lines(agent)
+                await self._read_lines(agent)
             finally:
                 if self._session is not None:
                     await close_session(self._session)
@@ -128,50 +130,50 @@ class _Chat:
 
     def _greet(self, agent: RemoteAgent) -> None:
         name = "an agent" if agent.info is None else f"{agent.info.title or agent.info.name} {agent.info.version}"
-        self._say(f"Talking to {escape_line(name)} in {self._cwd}. :help lists what you can do, Ctrl-D leaves.\n")
+        self._print(f"Connected to {escape_line(name)} in {self._cwd}. :help lists commands, Ctrl-D exits.\n")
 
-    async def _lines(self, agent: RemoteAgent) -> None:
-        while not self._has_left:
+    async def _read_lines(self, agent: RemoteAgent) -> None:
+        while not self._is_done:
             self._screen.pause()
             line = await self._editor.read()
             if line is None:
                 return
             try:
                 if line.startswith(":"):
-                    await self._local(agent, line[1:])
+                    await self._chat_command(agent, line[1:])
                 elif line.strip():
                     await self._turn(agent, line)
             except ConnectionLost as error:
-                if isinstance(error, CrashLoop) or not _is_watched():
+                if isinstance(error, CrashLoop) or not _is_interactive():
                     raise
-                self._screen.error(f"{error}\nit is started again with your next line", code_of_error(error))
+                self._screen.error(f"{error}\nyour next line starts the agent again", code_of_error(error))
             except SessionLost as error:
-                self._screen.error(f"{error}; `:new` begins another", code_of_error(error))
+                self._screen.error(f"{error}; `:new` opens a new session", code_of_error(error))
             except (DuologueError, UsageError) as error:
                 self._screen.error(explain(error), code_of_error(error))
 
     async def _turn(self, agent: RemoteAgent, line: str) -> None:
         session = self._session
-        assert session is not None, "nothing is read before a session is open"
+        assert session is not None, "lines are read after a session was opened"
         self._interrupts.count = 0
         began = time.monotonic()
         turn = session.prompt(line, files=mentioned_files(line, self._cwd))
         self._echo.begin(line)
-        self._turn_now = turn
+        self._running_turn = turn
         try:
             await turn
         except RequestError as error:
-            told = login_advice(agent, error) if isinstance(error, AuthenticationRequired) else explain(error)
-            self._screen.error(told, code_of_error(error))
+            text = login_advice(agent, error) if isinstance(error, AuthenticationRequired) else explain(error)
+            self._screen.error(text, code_of_error(error))
             return
         finally:
-            self._turn_now = None
+            self._running_turn = None
             self._echo.end()
         usage = session.usage
         report = TurnSummary(
             session_id=session.id,
             stop_reason=turn.stop_reason or "ended",
-            code=ExitCode.ENDED,
+            code=ExitCode.OK,
             seconds=time.monotonic() - began,
             tools=len(turn.tool_calls),
             usage=turn.usage,
@@ -180,40 +182,40 @@ class _Chat:
         )
         self._screen.end(report)
 
-    # --- our own commands
+    # --- commands of the chat itself
 
-    async def _local(self, agent: RemoteAgent, line: str) -> None:
+    async def _chat_command(self, agent: RemoteAgent, line: str) -> None:
         name, _, argument = line.strip().partition(" ")
         argument, session = argument.strip(), self._session
-        assert session is not None, "nothing is read before a session is open"
+        assert session is not None, "lines are read after a session was opened"
         match name:
             case "help" | "":
-                self._say(help_text())
+                self._print(help_text())
             case "mode" | "model" | "set":
                 await self._setting(session, name, argument)
             case "commands":
-                told = (f"  /{escape_line(each.name)}  {escape_line(each.description)}\n" for each in session.commands)
-                self._say("".join(told) or "this agent offers no commands\n")
+                lines = (f"  /{escape_line(each.name)}  {escape_line(each.description)}\n" for each in session.commands)
+                self._print("".join(lines) or "this agent offers no commands\n")
             case "new":
                 session = await agent.new_session(self._cwd, mcp_servers=mcp_servers(self._arguments.mcp))
                 await self._change_session(session)
                 await apply_settings(session, self._arguments)
             case "sessions":
-                told = (
+                lines = (
                     f"  {escape_line(info.session_id)}  {escape_line(info.title or '')}".rstrip() + "\n"
                     for info in await sessions_here(agent, self._cwd)
                 )
-                self._say("".join(told) or "the agent keeps no session of this directory\n")
+                self._print("".join(lines) or "the agent has no stored session of this directory\n")
             case "resume":
                 await self._resume(agent, argument)
             case "usage":
-                self._say(usage_text(session.usage))
+                self._print(usage_text(session.usage))
             case "cancel":
                 await session.cancel()
             case "quit":
-                self._has_left = True
+                self._is_done = True
             case _:
-                raise UsageError(f"there is no :{escape_line(name)}; `:help` lists what there is")
+                raise UsageError(f"unknown command :{escape_line(name)}; `:help` lists the commands")
 
     async def _setting(self, session: ClientSession, name: str, argument: str) -> None:
         if name == "mode" and argument:
@@ -226,22 +228,22 @@ class _Chat:
             await change_setting(session, setting, value.strip())
         if name == "mode" and session.modes is not None:
             known = ", ".join(escape_line(mode.mode_id) for mode in session.modes.available)
-            self._say(f"  mode = {escape_line(session.modes.current)}  ({known})\n")
+            self._print(f"  mode = {escape_line(session.modes.current)}  ({known})\n")
         elif name == "model" and session.models is not None:
             known = ", ".join(escape_line(option.value) for option in session.models.choices)
-            self._say(f"  model = {escape_line(str(session.models.value))}  ({known})\n")
+            self._print(f"  model = {escape_line(str(session.models.value))}  ({known})\n")
         else:
-            self._say(settings_text(session))
+            self._print(settings_text(session))
 
     async def _resume(self, agent: RemoteAgent, wanted: str) -> None:
         if not wanted:
-            raise UsageError("say which: `:resume ID`; `:sessions` lists them")
+            raise UsageError("`:resume` needs the id of a session; `:sessions` lists them")
         found = [info for info in await agent.list_sessions() if info.session_id.startswith(wanted)]
         if len(found) != 1:
-            raise UsageError(f"{'no' if not found else 'more than one'} session begins with {wanted!r}")
+            raise UsageError(f"{'no' if not found else 'more than one'} session id begins with {wanted!r}")
         session_id, cwd = found[0].session_id, found[0].cwd
         if self._session is not None and self._session.is_open and session_id == self._session.id:
-            raise UsageError("that is the session you are in")
+            raise UsageError("this session is already open here")
         servers = mcp_servers(self._arguments.mcp)
         await self._change_session(await reopen_session(agent, session_id, cwd, servers, is_replayed=True))
 
@@ -250,9 +252,9 @@ class _Chat:
             await close_session(self._session)
         self._session = session
         self._screen.pause()
-        self._say(f"this is session {escape_line(session.id)} now\n")
+        self._print(f"switched to session {escape_line(session.id)}\n")
 
-    # --- what happens meanwhile
+    # --- events and requests during a turn
 
     def _opened(self, session: ClientSession) -> None:
         session.watch(self._watch)
@@ -262,43 +264,43 @@ class _Chat:
             if not self._editor.is_reading:
                 self._screen.show(shown)
             elif self._session is not None and not isinstance(shown, QUIET_EVENTS):
-                self._session.agent._tasks.start(self._editor.above(partial(self._show_whole, shown)))
+                self._session.agent._tasks.start(self._editor.above(partial(self._show_line, shown)))
 
-    def _show_whole(self, event: Event) -> None:
+    def _show_line(self, event: Event) -> None:
         self._screen.show(event)
         self._screen.pause()
 
-    def _between(self, asker: PermissionPrompt) -> Handler:
-        async def ask(question: PermissionRequest) -> None:
+    def _permission_handler(self, prompt: PermissionPrompt) -> Handler:
+        async def ask(request: PermissionRequest) -> None:
             async with self._editor.suspended():
-                await asker(question)
+                await prompt(request)
 
         return ask
 
-    def _form(self, form: FormPrompt) -> ElicitationHandler:
-        async def ask(question: Elicitation) -> ElicitationAnswer:
+    def _form_handler(self, form: FormPrompt) -> ElicitationHandler:
+        async def ask(elicitation: Elicitation) -> ElicitationAnswer:
             async with self._editor.suspended():
-                return await form(question)
+                return await form(elicitation)
 
         return ask
 
     def _interrupt(self) -> None:
-        if self._turn_now is None:
+        if self._running_turn is None:
             assert self._task is not None
             self._task.cancel()
             return
         self._screen.pause()
-        self._say("cancelling; Ctrl-C once more leaves at once\n")
-        self._turn_now.session.agent._tasks.start(self._turn_now.cancel())
+        self._print("cancelling; press Ctrl-C again to exit immediately\n")
+        self._running_turn.session.agent._tasks.start(self._running_turn.cancel())
 
     def _may_show_output(self) -> bool:
-        """Not into the line that somebody types."""
+        """Return False while the user is typing a line."""
         return not self._editor.is_reading
 
-    def _say(self, text: str) -> None:
+    def _print(self, text: str) -> None:
         sys.stderr.write(text)
         sys.stderr.flush()
 
 
-def _is_watched() -> bool:
+def _is_interactive() -> bool:
     return sys.stdin.isatty() and sys.stderr.isatty()

@@ -1,4 +1,4 @@
-"""`duologue completion`: scripts that let a shell complete commands, options and the names of agents."""
+"""`duologue completion`: shell scripts that complete commands, options and names of agents."""
 
 from __future__ import annotations
 
@@ -42,15 +42,15 @@ FILE_OPTIONS = (
 
 
 def completion(arguments: argparse.Namespace) -> int:
-    """Print the script."""
+    """Print the script; return the exit code."""
     make = {"bash": _bash, "zsh": _zsh, "fish": _fish}[arguments.shell]
     sys.stdout.write(make(_commands()))
     return 0
 
 
 def _commands() -> dict[str, tuple[str, list[argparse.Action]]]:
-    """Each command with its help and its arguments."""
-    return {name: (told, list(parser._actions)) for name, (told, parser) in each_command().items()}
+    """Return each command with its help text and its arguments."""
+    return {name: (help_text, list(parser._actions)) for name, (help_text, parser) in each_command().items()}
 
 
 def _words(actions: list[argparse.Action]) -> list[str]:
@@ -68,14 +68,14 @@ def _bash(commands: dict[str, tuple[str, list[argparse.Action]]]) -> str:
 
 
 def _zsh(commands: dict[str, tuple[str, list[argparse.Action]]]) -> str:
-    """zsh reads the completions of bash."""
+    """Return the bash script in a form that zsh reads."""
     return f"autoload -U +X compinit && compinit\nautoload -U +X bashcompinit && bashcompinit\n{_bash(commands)}"
 
 
 def _fish(commands: dict[str, tuple[str, list[argparse.Action]]]) -> str:
     lines = ["complete -c duologue -f"]
-    for name, (told, actions) in commands.items():
-        lines.append(f"complete -c duologue -n __fish_use_subcommand -a {name} -d {_quoted(told)}")
+    for name, (help_text, actions) in commands.items():
+        lines.append(f"complete -c duologue -n __fish_use_subcommand -a {name} -d {_quoted(help_text)}")
         for action in actions:
             lines += [_fish_option(name, action)] if action.option_strings else _fish_choices(name, action)
     return "\n".join(lines) + "\n"
@@ -88,8 +88,8 @@ def _fish_option(command: str, action: argparse.Action) -> str:
         takes = " -x -a '(duologue agents --names 2>/dev/null)'"
     elif any(option in FILE_OPTIONS for option in action.option_strings):
         takes = " -r -F"
-    told = _quoted(action.help or "")
-    return f"complete -c duologue -n '__fish_seen_subcommand_from {command}' {flags}{takes} -d {told}"
+    help_text = _quoted(action.help or "")
+    return f"complete -c duologue -n '__fish_seen_subcommand_from {command}' {flags}{takes} -d {help_text}"
 
 
 def _fish_choices(command: str, action: argparse.Action) -> list[str]:

@@ -1,4 +1,4 @@
-"""`duologue connect`: a remote agent, or one of another version, as a local command for editors that start commands."""
+"""`duologue connect`: a remote agent, or one of another protocol version, as a local command for editors."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ VERSIONS = {"v1": 1, "v2": 2}
 
 
 def connect(arguments: argparse.Namespace) -> int:
-    """Pass frames until the editor leaves, or the agent is lost."""
+    """Relay frames until the editor disconnects or the agent is lost; return the exit code."""
     try:
-        open_agent = speaking(_way(arguments), arguments.dialect)
+        open_agent = speaking(_opener(arguments), arguments.dialect)
     except (StartError, UsageError) as error:
         sys.stderr.write(f"duologue connect: {error}\n")
         return int(ExitCode.USAGE)
@@ -41,25 +41,25 @@ def connect(arguments: argparse.Namespace) -> int:
     if relay.failure is not None:
         sys.stderr.write(f"duologue connect: {relay.failure}\n")
         return int(ExitCode.AGENT_ERROR)
-    return int(ExitCode.ENDED)
+    return int(ExitCode.OK)
 
 
-def _way(arguments: argparse.Namespace) -> OpenProcess:
+def _opener(arguments: argparse.Namespace) -> OpenProcess:
     if arguments.command_line:
         return lambda: ProcessTransport(arguments.command_line, on_stderr=_show)
     remote = RemoteFactory.of(remote_config({"url": arguments.url}, arguments))
     if remote is None:
-        raise UsageError("an address begins with ws://, wss://, http:// or https://")
+        raise UsageError("the URL must begin with ws://, wss://, http:// or https://")
     return remote.open
 
 
 def _show(data: bytes) -> None:
-    """What a command writes to its stderr, people look for in ours."""
+    """Copy the stderr of the agent's process to ours."""
     safe(sys.stderr).write_bytes(data)
 
 
 def _show_warnings() -> None:
-    """Say what cannot be passed on between the versions."""
+    """Print what cannot be translated between the versions."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(logging.Formatter("duologue connect: %(message)s"))
     logging.getLogger("duologue.relay").addHandler(handler)

@@ -1,4 +1,4 @@
-"""`duologue doctor`: what is installed, which agents answer, and how to fix what does not."""
+"""`duologue doctor`: check the installation and the agents, and say how to fix problems."""
 
 from __future__ import annotations
 
@@ -30,47 +30,49 @@ EXTRAS = {
     "mcp": (("mcp",), "MCP servers for agents"),
     "remote": (("websockets", "httpx2", "starlette", "uvicorn"), "agents behind WebSocket and HTTP"),
 }
-"""What each extra brings, and what for."""
+"""Extra -> its packages and their purpose."""
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing that was looked at.
+    """Result of one check.
 
     Attributes:
-        state: `ok`, `missing` (does without), or `broken`.
-        fix: What to do about it.
+        what: The checked part.
+        state: `ok`, `missing` (optional), or `broken`.
+        detail: Version, path or error.
+        fix: How to solve the problem.
     """
 
     what: str
     state: str
-    told: str
+    detail: str
     fix: str | None = None
 
 
 def doctor(arguments: argparse.Namespace) -> int:
-    """Look at everything; 1 if something is broken."""
+    """Check everything; return 1 if something is broken."""
     findings = [*_installation(), *_configuration(arguments)]
     for finding in findings:
-        _tell(finding, arguments.json)
+        _print(finding, arguments.json)
     for finding in asyncio.run(_check_agents(arguments)):
         findings.append(finding)
-        _tell(finding, arguments.json)
-    return int(ExitCode.AGENT_ERROR if any(finding.state == "broken" for finding in findings) else ExitCode.ENDED)
+        _print(finding, arguments.json)
+    return int(ExitCode.AGENT_ERROR if any(finding.state == "broken" for finding in findings) else ExitCode.OK)
 
 
 def _installation() -> Iterator[Finding]:
-    yield Finding(what="python", state="ok", told=f"{platform.python_version()} on {platform.system()}")
+    yield Finding(what="python", state="ok", detail=f"{platform.python_version()} on {platform.system()}")
     for name in ("duologue", "msgspec"):
-        yield Finding(what=name, state="ok", told=importlib.metadata.version(name))
+        yield Finding(what=name, state="ok", detail=importlib.metadata.version(name))
     for extra, (packages, purpose) in EXTRAS.items():
         versions = {package: _version(package) for package in packages}
         absent = [package for package, version in versions.items() if version is None]
         if absent:
             fix = f"pip install 'duologue[{extra}]'"
-            yield Finding(what=extra, state="missing", told=f"{', '.join(absent)}: {purpose}", fix=fix)
+            yield Finding(what=extra, state="missing", detail=f"{', '.join(absent)}: {purpose}", fix=fix)
         else:
-            told = ", ".join(f"{package} {version}" for package, version in versions.items())
-            yield Finding(what=extra, state="ok", told=told)
+            detail = ", ".join(f"{package} {version}" for package, version in versions.items())
+            yield Finding(what=extra, state="ok", detail=detail)
 
 
 def _version(package: str) -> str | None:
@@ -85,33 +87,31 @@ def _configuration(arguments: argparse.Namespace) -> Iterator[Finding]:
     try:
         agents = find_agents()
     except StartError as error:
-        yield Finding(what="config", state="broken", told=str(error), fix=f"correct {path}")
+        yield Finding(what="config", state="broken", detail=str(error), fix=f"correct {path}")
         return
     if not path.exists():
-        yield Finding(
-            what="config", state="missing", told=str(path), fix="only needed for agents and rules of your own"
-        )
+        yield Finding(what="config", state="missing", detail=str(path), fix="needed only for your own agents and rules")
     else:
-        yield Finding(what="config", state="ok", told=str(path))
+        yield Finding(what="config", state="ok", detail=str(path))
     yield from _rules()
     if arguments.agent is not None and arguments.agent not in agents and not is_remote(arguments.agent):
         fix = f"one of: {', '.join(agents)}"
-        yield Finding(what=arguments.agent, state="broken", told="there is no agent of this name", fix=fix)
+        yield Finding(what=arguments.agent, state="broken", detail="unknown agent", fix=fix)
 
 
 def _rules() -> Iterator[Finding]:
-    """Report every line of the user's rules that is refused."""
+    """Report every invalid line of the user's rules."""
     try:
         for path in rules_files():
             read_rules(path)
-            yield Finding(what="rules", state="ok", told=str(path))
+            yield Finding(what="rules", state="ok", detail=str(path))
     except (ValueError, OSError) as error:
         for complaint in str(error).splitlines():
             yield Finding(
                 what="rules",
                 state="broken",
-                told=complaint,
-                fix="correct it: `run` and `chat` use no rules of this file until then",
+                detail=complaint,
+                fix="correct it: until then `run` and `chat` ignore this file",
             )
 
 
@@ -138,31 +138,31 @@ async def _check_agent(agent: NamedAgent, arguments: argparse.Namespace) -> Find
         ) as remote:
             who = f"{remote.info.title or remote.info.name} {remote.info.version}" if remote.info else "no name"
             took = f"answered in {time.monotonic() - began:.1f} s"
-            ways = ", ".join(method.name for method in remote.login_methods)
-            logins = f"; logins: {escape_line(ways)}" if ways else ""
+            methods = ", ".join(method.name for method in remote.login_methods)
+            logins = f"; logins: {escape_line(methods)}" if methods else ""
             version = f", version {remote.version} of the protocol" if arguments.v2 else ""
-            return Finding(what=what, state="ok", told=f"{escape_line(who)}, {took}{version}{logins}")
+            return Finding(what=what, state="ok", detail=f"{escape_line(who)}, {took}{version}{logins}")
     except CommandNotFound as error:
-        return Finding(what=what, state="broken", told=str(error), fix="install it, or correct its `command`")
+        return Finding(what=what, state="broken", detail=str(error), fix="install it, or correct `command`")
     except AuthenticationRequired as error:
-        return Finding(what=what, state="broken", told=str(error), fix="log in with its own command first")
+        return Finding(what=what, state="broken", detail=str(error), fix="log in with the agent's own command first")
     except ConnectError as error:
-        fix = "give the right token" if error.status in (401, 403) else "correct its `url`, or start the server"
-        return Finding(what=what, state="broken", told=escape_line(str(error), 600), fix=fix)
+        fix = "pass the right token" if error.status in (401, 403) else "correct `url`, or start the server"
+        return Finding(what=what, state="broken", detail=escape_line(str(error), 600), fix=fix)
     except DuologueError as error:
-        fix = "start it by hand; it may want a login, a download or another argument"
-        return Finding(what=what, state="broken", told=escape_line(str(error), 600), fix=fix)
+        fix = "start it by hand; it may need a login, a download or another argument"
+        return Finding(what=what, state="broken", detail=escape_line(str(error), 600), fix=fix)
 
 
 MARKS = {"ok": ("✓", Style.GREEN), "missing": ("–", Style.YELLOW), "broken": ("✗", Style.RED)}
 
 
-def _tell(finding: Finding, as_json: bool) -> None:
+def _print(finding: Finding, as_json: bool) -> None:
     out = safe(sys.stdout, is_exact=True)
     if as_json:
         out.write_json(finding)
         return
     fix = f"\n    → {finding.fix}" if finding.fix else ""
     out.write(*MARKS[finding.state])
-    out.write(f" {finding.what}: {finding.told}{fix}\n")
+    out.write(f" {finding.what}: {finding.detail}{fix}\n")
     out.flush()

@@ -1,4 +1,4 @@
-"""`duologue run`: one turn with any agent, for people and for scripts."""
+"""`duologue run`: one turn with any agent, for people and scripts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 from duologue.cli.arguments import apply_settings, close_session, connect_from_args, open_session
 from duologue.cli.console.echo_filter import EchoFilter
 from duologue.cli.console.form_prompt import FormPrompt
-from duologue.cli.console.interrupts import Interrupts, leave_now
+from duologue.cli.console.interrupts import Interrupts, exit_now
 from duologue.cli.console.json_output import JsonLines
 from duologue.cli.console.line_reader import LineReader, terminal_to_ask
 from duologue.cli.console.login_prompt import login_advice, terminal_login
@@ -32,14 +32,14 @@ from duologue.events import Event, MediaContent, Message, Text
 __all__ = ["run"]
 
 GRACE_SECONDS = 5.0
-"""How long after its time an agent may take to end; then it is ended."""
+"""Seconds after the timeout until the program exits even if the agent does not end."""
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """One turn; the exit code says how it ended."""
+    """Run one turn; return the exit code that says how it ended."""
     try:
         prompt = _prompt_of(arguments)
-        return int(asyncio.run(_Run(arguments, prompt).play()))
+        return int(asyncio.run(_Run(arguments, prompt).run()))
     except UsageError as error:
         sys.stderr.write(f"duologue: {error}\n")
         return int(ExitCode.USAGE)
@@ -62,50 +62,50 @@ class _Run:
         self._session: ClientSession | None = None
         self._is_earlier = bool(arguments.session or arguments.continue_)
         self._echo = EchoFilter()
-        self._turn_now: ClientTurn | None = None
-        self._has_spoken = False
+        self._running_turn: ClientTurn | None = None
+        self._has_answered = False
         self._denials = 0
-        self._is_unread = False
+        self._is_pipe_broken = False
 
-    async def play(self) -> ExitCode:
-        """The whole of it; every way it can end has its code."""
+    async def run(self) -> ExitCode:
+        """Run the turn within the timeout; return its exit code."""
         self._task = asyncio.current_task()
         seconds = self._arguments.timeout
         with Interrupts(self._interrupt) as self._interrupts:
             if seconds is not None:
-                asyncio.get_running_loop().call_later(seconds + GRACE_SECONDS, self._give_up)
+                asyncio.get_running_loop().call_later(seconds + GRACE_SECONDS, self._exit_after_grace)
             try:
                 async with asyncio.timeout(seconds):
-                    return await self._talk()
+                    return await self._connect()
             except asyncio.CancelledError:
-                if self._is_unread:
+                if self._is_pipe_broken:
                     raise BrokenPipeError from None
                 return ExitCode.INTERRUPTED
             except (DuologueError, UsageError, TimeoutError) as error:
                 return self._fail(error)
 
-    async def _talk(self) -> ExitCode:
+    async def _connect(self) -> ExitCode:
         arguments = self._arguments
         with terminal_to_ask() as terminal:
-            is_watched = sys.stdin.isatty() and sys.stderr.isatty()
-            has_person = terminal is not None and (arguments.ask or is_watched)
-            reader = LineReader(terminal) if wants_to_ask(arguments, has_person) and terminal is not None else None
+            is_interactive = sys.stdin.isatty() and sys.stderr.isatty()
+            has_user = terminal is not None and (arguments.ask or is_interactive)
+            reader = LineReader(terminal) if wants_to_ask(arguments, has_user) and terminal is not None else None
             async with connect_from_args(
                 arguments,
                 self._terminals,
                 on_request=None if reader is None else PermissionPrompt(reader, self._shown),
                 on_denied=self._deny,
                 on_elicit=None if reader is None else FormPrompt(reader, self._shown),
-                login=self._login(terminal) if has_person and terminal is not None else None,
+                login=self._login(terminal) if has_user and terminal is not None else None,
                 seconds=arguments.timeout or 0.0,
             ) as self._agent:
                 self._agent.on_session = self._opened
-                return await self._converse(self._agent)
+                return await self._run_session(self._agent)
 
     def _login(self, terminal: int) -> AuthOptions:
         return terminal_login(LineReader(terminal), self._shown, nullcontext)
 
-    async def _converse(self, agent: RemoteAgent) -> ExitCode:
+    async def _run_session(self, agent: RemoteAgent) -> ExitCode:
         session = self._session = await open_session(agent, self._arguments)
         if self._is_earlier:
             self._shown.opened(session.id, str(session.cwd))
@@ -123,12 +123,12 @@ class _Run:
 
     async def _turn(self, session: ClientSession, turn: ClientTurn) -> TurnSummary:
         began = time.monotonic()
-        self._turn_now = turn
+        self._running_turn = turn
         self._echo.begin(self._prompt)
         try:
             await turn
         finally:
-            self._turn_now = None
+            self._running_turn = None
             self._echo.end()
         cost = session.usage
         return TurnSummary(
@@ -146,12 +146,12 @@ class _Run:
         code = code_of_stop(turn.stop_reason)
         if self._interrupts.count:
             return ExitCode.INTERRUPTED
-        # There are agents for which a refusal ends the turn, and they call it cancelled.
-        if code in (ExitCode.ENDED, ExitCode.INTERRUPTED) and self._denials:
+        # Some agents end the turn after a denial and report it as cancelled.
+        if code in (ExitCode.OK, ExitCode.INTERRUPTED) and self._denials:
             return ExitCode.DENIED
-        return ExitCode.NOTHING_SAID if code is ExitCode.ENDED and not self._has_spoken else code
+        return ExitCode.EMPTY_ANSWER if code is ExitCode.OK and not self._has_answered else code
 
-    # --- what happens meanwhile
+    # --- events during the turn
 
     def _opened(self, session: ClientSession) -> None:
         """Watch a session before its first update; an earlier one is announced once the agent has opened it."""
@@ -161,18 +161,18 @@ class _Run:
 
     def _watch(self, event: Event) -> None:
         is_past = self._is_earlier and (self._session is None or not self._session._is_prompted)
-        if is_past or self._is_unread:
+        if is_past or self._is_pipe_broken:
             return
-        self._has_spoken |= _says_something(event)
+        self._has_answered |= _is_answer(event)
         try:
             for shown in [event] if self._arguments.json else self._echo.pass_on(event):
                 self._shown.show(shown)
         except BrokenPipeError:
-            self._stop_unread()
+            self._stop_on_broken_pipe()
 
-    def _stop_unread(self) -> None:
-        """Nobody reads on."""
-        self._is_unread = True
+    def _stop_on_broken_pipe(self) -> None:
+        """Cancel the turn because stdout was closed."""
+        self._is_pipe_broken = True
         if self._task is not None:
             self._task.cancel()
 
@@ -181,24 +181,24 @@ class _Run:
         self._shown.denied(what)
 
     def _interrupt(self) -> None:
-        if self._session is None or self._turn_now is None:
+        if self._session is None or self._running_turn is None:
             assert self._task is not None
             self._task.cancel()
             return
         self._shown.pause()
-        sys.stderr.write("cancelling; Ctrl-C once more leaves at once\n")
-        self._session.agent._tasks.start(self._turn_now.cancel())
+        sys.stderr.write("cancelling; press Ctrl-C again to exit immediately\n")
+        self._session.agent._tasks.start(self._running_turn.cancel())
 
-    def _give_up(self) -> None:
-        """The agent did not end in its time, and not after it either."""
+    def _exit_after_grace(self) -> None:
+        """Report a timeout and exit, because the agent did not end within the grace time either."""
         self._fail(TimeoutError())
-        leave_now(ExitCode.TIMEOUT)
+        exit_now(ExitCode.TIMEOUT)
 
     def _fail(self, error: Exception) -> ExitCode:
         code = code_of_error(error)
         text = explain(error)
         if isinstance(error, TimeoutError):
-            text = f"no end after {self._arguments.timeout:g} s"
+            text = f"the agent did not finish within {self._arguments.timeout:g} s"
         elif isinstance(error, AuthenticationRequired):
             text = login_advice(self._agent, error)
         self._shown.error(text, code, error)
@@ -208,10 +208,10 @@ class _Run:
 
 
 def _prompt_of(arguments: argparse.Namespace) -> str:
-    """What to say.
+    """Read the prompt.
 
     Raises:
-        UsageError: It cannot be read, or there is nothing.
+        UsageError: It cannot be read, is not UTF-8, or is empty.
     """
     source = arguments.prompt_file
     try:
@@ -228,7 +228,7 @@ def _prompt_of(arguments: argparse.Namespace) -> str:
     return prompt
 
 
-def _says_something(event: Event) -> bool:
+def _is_answer(event: Event) -> bool:
     match event:
         case Text() | Message(role="agent"):
             return bool(event.text.strip())

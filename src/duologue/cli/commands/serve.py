@@ -1,4 +1,4 @@
-"""`duologue serve`: any agent on the network, behind a token."""
+"""`duologue serve`: any agent over WebSocket and HTTP, protected by a token."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ __all__ = ["serve"]
 
 
 def serve(arguments: argparse.Namespace) -> int:
-    """Serve until a signal says to stop."""
+    """Serve until a signal stops the program; return the exit code."""
     try:
         from duologue.transports.server.run import ServerAddress, new_token, run
     except ImportError as error:
@@ -41,9 +41,9 @@ def serve(arguments: argparse.Namespace) -> int:
         return ExitCode.USAGE
     try:
         given = None if arguments.dangerously_without_token else arguments.token or os.environ.get("DUOLOGUE_TOKEN")
-        # One that was given is known; one that is made here is told, this once.
+        # Only a token that was made here is printed.
         made = new_token() if not given and not arguments.dangerously_without_token else None
-        place = ServerAddress(
+        address = ServerAddress(
             host=arguments.host,
             port=arguments.port,
             certificate=arguments.tls_cert,
@@ -51,57 +51,57 @@ def serve(arguments: argparse.Namespace) -> int:
             has_token=not arguments.dangerously_without_token,
             is_behind_tls=arguments.behind_tls_proxy,
         )
-        place.check()
-        app = _endpoint(arguments, place, given or made)
+        address.check()
+        app = _app(arguments, address, given or made)
         if arguments.access_log:
             _log_access()
 
         def started(port: int) -> None:
-            sys.stdout.write(f"{place.url(port, 'ws', made)}\n")
+            sys.stdout.write(f"{address.url(port, 'ws', made)}\n")
             sys.stdout.flush()
 
         with errors_on_stderr():
-            return asyncio.run(run(app, place, started, drain_seconds=arguments.drain_timeout))
+            return asyncio.run(run(app, address, started, drain_seconds=arguments.drain_timeout))
     except (StartError, UsageError) as error:
         sys.stderr.write(f"duologue serve: {error}\n")
         return ExitCode.USAGE if isinstance(error, UsageError) else ExitCode.AGENT_ERROR
 
 
-def _endpoint(arguments: argparse.Namespace, place: ServerAddress, token: str | None) -> ServerApp:
+def _app(arguments: argparse.Namespace, address: ServerAddress, token: str | None) -> ServerApp:
     from duologue.transports.server.app import ServerApp
     from duologue.transports.server.auth import AccessControl
     from duologue.transports.server.limits import Limits
     from duologue.transports.server.tokens import single_token
 
     if token is not None and (not token.isascii() or not token.isprintable() or " " in token):
-        raise UsageError("a token consists of visible ASCII characters")
+        raise UsageError("the token must consist of visible ASCII characters")
     limits = Limits(idle_seconds=arguments.idle_timeout, grace_seconds=arguments.resume_timeout)
-    doors = AccessControl(
+    access = AccessControl(
         None if token is None else single_token(token),
         limits,
-        hosts=(*place.hostnames, *arguments.allow_host),
+        hosts=(*address.hostnames, *arguments.allow_host),
         origins=arguments.allow_origin,
         trusted_proxies=arguments.behind_proxy,
         is_behind_tls=arguments.behind_tls_proxy,
     )
-    return ServerApp(_agents(_opener(arguments), arguments.shared), doors, limits)
+    return ServerApp(_agents(_opener(arguments), arguments.shared), access, limits)
 
 
 def _agents(open_process: OpenProcess, is_shared: bool) -> Callable[[str], Servable]:
-    """Callers never share a process."""
-    restraint = RestartBackoff()
+    """Return a function from caller to agent; callers never share a process."""
+    backoff = RestartBackoff()
     if not is_shared:
-        pipe = ProcessRelay(open_process, restraint)
-        return lambda caller: pipe
+        relay = ProcessRelay(open_process, backoff)
+        return lambda caller: relay
     shared: dict[str, SharedProcessRelay] = {}
-    return lambda caller: shared.setdefault(caller, SharedProcessRelay(open_process, restraint))
+    return lambda caller: shared.setdefault(caller, SharedProcessRelay(open_process, backoff))
 
 
 def _opener(arguments: argparse.Namespace) -> OpenProcess:
-    """How the agent is started: by what was typed here, and nothing a client says."""
+    """Return how to start the agent; it depends on this command line only, never on a client."""
     cwd = Path(arguments.cwd).absolute()
     if not cwd.is_dir():
-        raise UsageError(f"--cwd {arguments.cwd}: there is no such directory")
+        raise UsageError(f"--cwd {arguments.cwd}: no such directory")
     target = target_of(arguments)
     env = parse_key_values(arguments.env, "--env")
     if isinstance(target, Mapping) and "command" in target:
@@ -110,12 +110,12 @@ def _opener(arguments: argparse.Namespace) -> OpenProcess:
     elif isinstance(target, Sequence) and not isinstance(target, str):
         command = list(target)
     else:
-        raise UsageError("only commands can be served, not agents that are on the network already")
+        raise UsageError("only commands can be served, not a remote agent")
     return speaking(lambda: ProcessTransport(command, cwd=cwd, env=env, on_stderr=_show), arguments.dialect)
 
 
 def _show(data: bytes) -> None:
-    """What agents write to stderr is for whoever looks after the server."""
+    """Copy the stderr of the agent's process to ours."""
     safe(sys.stderr).write_bytes(data)
 
 

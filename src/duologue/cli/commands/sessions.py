@@ -1,4 +1,4 @@
-"""`duologue sessions`: look into the sessions an agent keeps, and into recordings."""
+"""`duologue sessions`: read stored sessions of an agent, and recordings."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ SPEAKERS = {"user": "You", "agent": "Agent", "thought": "Thought"}
 
 
 def sessions(arguments: argparse.Namespace) -> int:
-    """List, show, search or export; the exit code."""
+    """List, show, search or export sessions; return the exit code."""
     try:
         with _output(arguments.output) as out:
-            asyncio.run(_look(arguments, out))
+            asyncio.run(_run(arguments, out))
     except (DuologueError, UsageError) as error:
         is_usage = isinstance(error, MethodNotFound)
         sys.stderr.write(f"duologue: {error}\n")
@@ -56,16 +56,16 @@ def _output(path: str | None) -> Generator[SafeOutput]:
         raise UsageError(f"cannot write {path}: {error.strerror}") from None
 
 
-async def _look(arguments: argparse.Namespace, out: SafeOutput) -> None:
-    where = _here(arguments)
+async def _run(arguments: argparse.Namespace, out: SafeOutput) -> None:
+    cwd = _directory(arguments)
     is_one = arguments.action in ("show", "export")
     recording = named_recording(arguments.what) if is_one else None
     if recording is not None:
         _show_recording(recording, out, arguments.json)
         return
-    shelf = _SessionBrowser(known_recordings(where), out, arguments.json)
+    browser = _SessionBrowser(known_recordings(cwd), out, arguments.json)
     if arguments.recordings:
-        await shelf.look(None, [], arguments)
+        await browser.run(None, [], arguments)
         return
     target = target_of(arguments)
     async with connect(
@@ -78,30 +78,30 @@ async def _look(arguments: argparse.Namespace, out: SafeOutput) -> None:
         if arguments.login is not None:
             await agent.login(arguments.login)
         try:
-            known = await (agent.list_sessions() if where is None else sessions_here(agent, where))
+            known = await (agent.list_sessions() if cwd is None else sessions_here(agent, cwd))
         except AuthenticationRequired as error:
             raise AuthenticationRequired(login_advice(agent, error)) from None
         except MethodNotFound:
-            if not is_one:  # what there is besides
-                await shelf.look(None, [], arguments)
+            if not is_one:  # the recordings are there anyway
+                await browser.run(None, [], arguments)
             raise
         known.sort(key=lambda info: info.updated_at or "", reverse=True)
-        await shelf.look(agent, known, arguments)
+        await browser.run(agent, known, arguments)
 
 
-def _here(arguments: argparse.Namespace) -> str | None:
+def _directory(arguments: argparse.Namespace) -> str | None:
     return str(Path(arguments.cwd).absolute()) if arguments.this_directory else None
 
 
 class _SessionBrowser:
-    """The sessions of an agent and the recordings, in one row."""
+    """Sessions of an agent and recordings, shown as one list."""
 
     def __init__(self, recordings: dict[str, tuple[Path, SessionInfo]], out: SafeOutput, as_json: bool) -> None:
         self._recordings = recordings
         self._out = out
         self._as_json = as_json
 
-    async def look(self, agent: RemoteAgent | None, known: list[SessionInfo], arguments: argparse.Namespace) -> None:
+    async def run(self, agent: RemoteAgent | None, known: list[SessionInfo], arguments: argparse.Namespace) -> None:
         known = [*known, *(info for _, info in self._recordings.values())]
         match arguments.action:
             case "list":
@@ -125,13 +125,13 @@ class _SessionBrowser:
             sys.stderr.write("no sessions\n")
 
     async def _search(self, agent: RemoteAgent | None, known: list[SessionInfo], text: str) -> None:
-        """Every line of every session that has the text in it, whatever the case."""
+        """Print every line of every session that contains the text, ignoring case."""
         for info in known:
             try:
                 items = [item async for item in self._items(agent, info)]
             except (RequestError, ProtocolViolation) as error:
                 sys.stderr.write(
-                    f"duologue: {escape_line(info.session_id)} was left out: {escape_line(str(error), 500)}\n"
+                    f"duologue: skipped session {escape_line(info.session_id)}: {escape_line(str(error), 500)}\n"
                 )
                 continue
             for line in (line for item in items for line in _lines_of(item)):
@@ -154,7 +154,7 @@ class _SessionBrowser:
 
     async def _items(self, agent: RemoteAgent | None, info: SessionInfo) -> AsyncIterator[Item]:
         if info.session_id in self._recordings:
-            with contextlib.suppress(UsageError):  # one that cannot be read has nothing to say
+            with contextlib.suppress(UsageError):  # skip an unreadable recording
                 for _, recorded in read(self._recordings[info.session_id][0]):
                     for item in recorded.transcript.items:
                         yield item
@@ -167,7 +167,7 @@ class _SessionBrowser:
 def _show_recording(path: Path, out: SafeOutput, as_json: bool) -> None:
     sessions = read(path)
     if not sessions:
-        raise UsageError(f"{path}: there is no session in this recording")
+        raise UsageError(f"{path}: this recording contains no session")
     _write(out, [(info, recorded.transcript.items) for info, recorded in sessions], as_json)
 
 
@@ -189,12 +189,12 @@ def _chosen(known: list[SessionInfo], wanted: str) -> SessionInfo:
     exact = [info for info in known if info.session_id == wanted]
     found = exact or [info for info in known if info.session_id.startswith(wanted)]
     if len(found) != 1:
-        raise UsageError(f"{'no' if not found else 'more than one'} session is called {wanted!r}")
+        raise UsageError(f"{'no' if not found else 'more than one'} session id begins with {wanted!r}")
     return found[0]
 
 
 def markdown_of(info: SessionInfo, items: list[Item]) -> str:
-    """A session as a Markdown document."""
+    """Return a session as a Markdown document."""
     parts = [f"# {info.title or info.session_id}\n", f"Session `{info.session_id}` in `{info.cwd}`\n"]
     for item in items:
         if isinstance(item, Message):

@@ -1,5 +1,5 @@
-"""What a person sees and types: rendering, prompts, line editing and interrupts.
+"""Terminal input and output of the command line: rendering, prompts, line editing and interrupts.
 
-Text of agents passes one sanitizer before it reaches a terminal. The commands in `cli.commands` import this package; it
-knows nothing of the command line's options.
+Text from agents passes one sanitizer before it reaches a terminal. The commands in `cli.commands` import this package;
+it does not know the command line's options.
 """

@@ -1,4 +1,4 @@
-"""Commands that the agent itself runs, as its events tell of them: to be watched like those that run here."""
+"""Output of commands that the agent itself runs, built from its events."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ __all__ = ["AgentTerminals", "OutputSource"]
 Watcher = Callable[[str], None]
 
 KEPT_BYTES = 64 * 1024
-"""The end of what one command has printed: for a tool call that shows it late, and to see what goes on."""
+"""Bytes kept of the end of one command's output, for a tool call that shows it later."""
 
 MOST_COMMANDS = 256
-"""Commands that are remembered; the oldest is forgotten first."""
+"""Commands that are remembered; the oldest is dropped first."""
 
 _decoder = getincrementaldecoder("utf-8")
 
 
 class OutputSource(Protocol):
-    """Commands that run somewhere."""
+    """Running commands whose output can be watched."""
 
     def shown(self, terminal_id: str) -> TerminalOutputResult | None:
-        """What one of them has printed, if it is known."""
+        """Return the output of a command so far; None if it is unknown."""
         ...
 
     def watch(self, terminal_id: str, watcher: Watcher) -> Callable[[], None]:
-        """Be told what it prints; call what is returned to stop."""
+        """Call `watcher` with each piece of output; the returned function stops that."""
         ...
 
 
 class _Command:
-    """A command of the agent, and the end of what it has printed."""
+    """One command of the agent, and the end of its output."""
 
     def __init__(self) -> None:
         self.exit: TerminalExit | None = None
@@ -54,40 +54,40 @@ class _Command:
         if len(self._end) > KEPT_BYTES:
             del self._end[:-KEPT_BYTES]
             self._is_cut = True
-        self._tell(self._decoder.decode(data))
+        self._notify(self._decoder.decode(data))
 
     def change(self, terminal: Terminal) -> None:
-        """What it stands like now; output that does not go on with what was seen is shown after a line of its own."""
+        """Apply the agent's report of the whole output; output that does not continue the known one starts anew."""
         self.exit = terminal.exit
-        if self._end.endswith(terminal.output):  # of a long output the end is kept
+        if self._end.endswith(terminal.output):  # the agent sends only the end of a long output
             return
         seen = self._seen_of(terminal.output)
         if seen is None:
             self._end.clear()
             self._is_cut = False
-            self._tell("…\n")
+            self._notify("…\n")
         self.print(terminal.output[seen or 0 :])
 
     def _seen_of(self, output: bytes) -> int | None:
-        """How much of this output was seen before; None if it is another one."""
+        """Return how much of this output is known already; None if it is a different one."""
         if not self._is_cut:
             return len(self._end) if output.startswith(self._end) else None
         at = output.rfind(self._end)
         return None if at == -1 else at + len(self._end)
 
-    def _tell(self, text: str) -> None:
+    def _notify(self, text: str) -> None:
         for watcher in self.watchers:
             watcher(text)
 
 
 class AgentTerminals:
-    """All commands of one agent."""
+    """All commands that one agent runs."""
 
     def __init__(self) -> None:
         self._commands: dict[str, _Command] = {}
 
     def show(self, event: Terminal | Printed) -> None:
-        """What the agent tells of one."""
+        """Apply an event about one command."""
         command = self._command(event.terminal_id)
         if isinstance(event, Terminal):
             command.change(event)
@@ -95,12 +95,12 @@ class AgentTerminals:
             command.print(event.data)
 
     def shown(self, terminal_id: str) -> TerminalOutputResult | None:
-        """What it has printed so far."""
+        """Return the output of a command so far; None if it is unknown."""
         command = self._commands.get(terminal_id)
         return None if command is None else command.output
 
     def watch(self, terminal_id: str, watcher: Watcher) -> Callable[[], None]:
-        """Be told what it prints; agents may show a command before they tell of it."""
+        """Call `watcher` with each piece of output; the command may be reported later than it is shown."""
         watchers = self._command(terminal_id).watchers
         watchers.append(watcher)
         return lambda: watchers.remove(watcher)

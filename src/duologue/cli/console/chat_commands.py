@@ -1,4 +1,4 @@
-"""What can be typed in a chat beside words for the agent: `:commands` of ours, `/commands` of the agent, `@files`."""
+"""Input of a chat that is not a prompt: `:commands` of the chat, `/commands` of the agent, `@files`."""
 
 from __future__ import annotations
 
@@ -13,34 +13,34 @@ from duologue.sanitize import escape_line
 __all__ = ["LOCAL_COMMANDS", "completions", "help_text", "mentioned_files", "settings_text", "usage_text"]
 
 LOCAL_COMMANDS = {
-    "help": ("", "this list"),
-    "mode": ("[MODE]", "show the modes, or switch"),
-    "model": ("[MODEL]", "show the models, or switch"),
+    "help": ("", "show this list"),
+    "mode": ("[MODE]", "show the modes, or set one"),
+    "model": ("[MODEL]", "show the models, or set one"),
     "set": ("[NAME VALUE]", "show the settings, or change one"),
-    "commands": ("", "the agent's own commands"),
-    "new": ("", "a new session, with the mode, settings and servers of the command line"),
-    "sessions": ("", "the sessions the agent keeps"),
-    "resume": ("ID", "go on with one of them; its first signs do"),
-    "usage": ("", "how full the context is, and what it has cost"),
-    "cancel": ("", "tell the agent to stop what it does between turns; in a turn, Ctrl-C does"),
-    "quit": ("", "leave; so does Ctrl-D"),
+    "commands": ("", "list the agent's own commands"),
+    "new": ("", "open a new session, with the mode, settings and servers of the command line"),
+    "sessions": ("", "list the agent's sessions of this directory"),
+    "resume": ("ID", "continue a session; a unique prefix of its id is enough"),
+    "usage": ("", "show how full the context is, and the cost so far"),
+    "cancel": ("", "cancel work of the agent between turns; during a turn, press Ctrl-C"),
+    "quit": ("", "exit (or press Ctrl-D)"),
 }
-"""Ours begin with a colon, so that they never collide with those of an agent."""
+"""Commands of the chat itself begin with a colon, so that they never collide with those of an agent."""
 
 MOST_FILES = 200
-"""Files that are offered at once."""
+"""Completions of files that are offered at once."""
 
 
 def help_text() -> str:
-    """What `:help` says."""
-    rows = [(f":{name} {argument}".rstrip(), told) for name, (argument, told) in LOCAL_COMMANDS.items()]
+    """Return the text of `:help`."""
+    rows = [(f":{name} {argument}".rstrip(), description) for name, (argument, description) in LOCAL_COMMANDS.items()]
     width = max(len(usage) for usage, _ in rows)
-    listed = "\n".join(f"  {usage:<{width}}  {told}" for usage, told in rows)
+    listed = "\n".join(f"  {usage:<{width}}  {description}" for usage, description in rows)
     return f"{listed}\n  {'/name':<{width}}  a command of the agent\n  {'@path':<{width}}  attach a file\n"
 
 
 def completions(session: ClientSession | None, cwd: Path, before: str) -> Iterable[tuple[str, str, str]]:
-    """What may stand where the cursor is; nothing that could not be seen there."""
+    """Yield the completions of the text before the cursor, except those with invisible characters."""
     return (offer for offer in _offers(session, cwd, before) if offer[1].isprintable())
 
 
@@ -59,14 +59,14 @@ def _offers(session: ClientSession | None, cwd: Path, before: str) -> Iterable[t
 def _local(session: ClientSession | None, before: str) -> Iterable[tuple[str, str, str]]:
     name, has_argument, argument = before[1:].partition(" ")
     if not has_argument:
-        for each, (_, told) in LOCAL_COMMANDS.items():
+        for each, (_, description) in LOCAL_COMMANDS.items():
             if each.startswith(name):
-                yield before, f":{each}", told
+                yield before, f":{each}", description
     elif session is not None:
-        for value, told in _values(session, name, argument):
+        for value, description in _values(session, name, argument):
             last = argument.rpartition(" ")[2]
             if value.startswith(last):
-                yield last, value, escape_line(told)
+                yield last, value, escape_line(description)
 
 
 def _values(session: ClientSession, name: str, argument: str) -> list[tuple[str, str]]:
@@ -98,14 +98,14 @@ def _files(cwd: Path, word: str) -> Iterable[tuple[str, str, str]]:
 
 
 def mentioned_files(text: str, cwd: Path) -> list[str]:
-    """The files that a line mentions as `@path`; what is no file here is just a word."""
+    """Return the existing files that a line mentions as `@path`."""
     words = re.findall(r"(?:^|\s)@(\S+)", text)
     paths = [word if (cwd / word).exists() else word.rstrip(".,;:!?)") for word in words]
     return list(dict.fromkeys(path for path in paths if path and (cwd / path).exists()))
 
 
 def settings_text(session: ClientSession) -> str:
-    """Every setting with its value and its choices."""
+    """Return every setting with its value and its choices."""
     lines = [
         f"  {escape_line(setting.setting_id)} = {_value(setting.value)}"
         + (f"  ({', '.join(escape_line(option.value) for option in setting.choices)})" if setting.choices else "")
@@ -115,9 +115,9 @@ def settings_text(session: ClientSession) -> str:
 
 
 def usage_text(usage: Usage | None) -> str:
-    """How full the context is and what it has cost, as far as the agent tells."""
+    """Return how full the context is and the cost so far, if the agent reports them."""
     if usage is None:
-        return "the agent does not tell\n"
+        return "this agent does not report usage\n"
     cost = "" if usage.cost is None else f", {usage.cost:g} {escape_line(usage.currency or '')}".rstrip()
     return f"{usage.used:,} of {usage.size:,} tokens{cost}\n"
 

@@ -1,4 +1,4 @@
-"""Changes to files as unified diffs, one coloured line after the other."""
+"""Format changes of files as unified diffs."""
 
 from __future__ import annotations
 
@@ -9,39 +9,39 @@ from pathlib import Path
 
 from duologue.conversation.updates import FileChange
 
-__all__ = ["MOST_LINES", "diff_lines"]
+__all__ = ["MOST_LINES", "diff_lines", "short_path"]
 
 MOST_LINES = 60
-"""Lines of one diff that are shown; the rest is counted."""
+"""Lines of one diff that are shown; the others are counted."""
 
 MOST_CHARACTERS = 4 * 1024 * 1024
-"""Text before and after, that is compared at all."""
+"""Characters before and after a change, together, that are compared at all."""
 
 MOST_COMPARED = 5000
-"""Lines between the first and the last change that are compared; that takes a third of a second at worst."""
+"""Lines between the first and the last change that are compared; that takes at most a third of a second."""
 
 CONTEXT = 3
-"""Lines around a change, as usual."""
+"""Unchanged lines shown around a change."""
 
 _HUNK = re.compile(r"(?<=[-+])\d+")
 
 
 def diff_lines(change: FileChange, cwd: Path) -> list[str]:
-    """The unified diff of a change, with paths as seen from `cwd`."""
+    """Return the unified diff of a change, with paths relative to `cwd`."""
     if change.old_text is None and change.new_text is None:
         return _patch_lines(change, cwd)
     old, new = change.old_text or "", change.new_text or ""
-    before = "/dev/null" if change.old_text is None else _short(change.old_path or change.path, cwd, "a/")
-    after = "/dev/null" if change.new_text is None else _short(change.path, cwd, "b/")
+    before = "/dev/null" if change.old_text is None else short_path(change.old_path or change.path, cwd, "a/")
+    after = "/dev/null" if change.new_text is None else short_path(change.path, cwd, "b/")
     compared = None if len(old) + len(new) > MOST_CHARACTERS else _compared(_lines(old), _lines(new))
     if compared is None:
-        told = f"… {len(old):,} characters become {len(new):,}: too long to be compared here"
-        return [f"--- {before}", f"+++ {after}", told]
+        summary = f"… {len(old):,} characters become {len(new):,}: too long to compare here"
+        return [f"--- {before}", f"+++ {after}", summary]
     return [f"--- {before}", f"+++ {after}", *compared] if compared else []
 
 
 def _compared(old: list[str], new: list[str]) -> list[str] | None:
-    """The hunks of a unified diff; None where comparing would take for ever: its time grows with the square."""
+    """Return the hunks of a unified diff; None if comparing would take too long (its time grows quadratically)."""
     start, end = _same(old, new)
     start, end = max(0, start - CONTEXT), max(0, end - CONTEXT)
     old, new = old[start : len(old) - end], new[start : len(new) - end]
@@ -58,7 +58,7 @@ def _compared(old: list[str], new: list[str]) -> list[str] | None:
 
 
 def _same(old: list[str], new: list[str]) -> tuple[int, int]:
-    """How many lines are the same at the beginning, and at the end of what follows."""
+    """Return how many lines are equal at the beginning, and at the end of the rest."""
     most = min(len(old), len(new))
     start = next((at for at in range(most) if old[at] != new[at]), most)
     end = next((at for at in range(most - start) if old[-1 - at] != new[-1 - at]), most - start)
@@ -66,29 +66,29 @@ def _same(old: list[str], new: list[str]) -> tuple[int, int]:
 
 
 def _patch_lines(change: FileChange, cwd: Path) -> list[str]:
-    """A patch as it was told, from where the change begins; if it says no more than which file, that in a word."""
+    """Return the agent's own patch from its first hunk on; without hunks, one line that names the file."""
     lines = [] if change.patch is None else change.patch.split("\n")
     begin = next((number for number, line in enumerate(lines) if line.startswith("--- ")), None)
     if begin is None:
-        moved = f" from {_short(change.old_path, cwd)}" if change.old_path else ""
-        return [f"{change.kind} {_short(change.path, cwd)}{moved}"]
+        moved = f" from {short_path(change.old_path, cwd)}" if change.old_path else ""
+        return [f"{change.kind} {short_path(change.path, cwd)}{moved}"]
     before, after, *rest = lines[begin:]
     head = [_named(before, "a/", cwd), _named(after, "b/", cwd)]
     return [*head, *(rest[:-1] if rest and not rest[-1] else rest)]
 
 
 def _named(line: str, prefix: str, cwd: Path) -> str:
-    """`--- /whole/path` with the path as seen from here."""
-    sign, _, path = line.partition(" ")
-    return f"{sign} {_short(path, cwd, prefix)}"
+    """Return a header line such as `--- /whole/path` with the path relative to `cwd`."""
+    marker, _, path = line.partition(" ")
+    return f"{marker} {short_path(path, cwd, prefix)}"
 
 
 def _lines(text: str) -> list[str]:
-    """Lines as diffs count them: only a line feed ends one."""
+    """Split text into lines as diffs count them: only a line feed ends one."""
     *whole, rest = text.split("\n")
     return [*(f"{line}\n" for line in whole), *([rest] if rest else [])]
 
 
-def _short(path: str, cwd: Path, prefix: str = "") -> str:
-    """As diffs name files of a project; what lies elsewhere keeps its whole path."""
+def short_path(path: str, cwd: Path, prefix: str = "") -> str:
+    """Return a path relative to `cwd`, after a prefix; a path elsewhere stays absolute."""
     return f"{prefix}{Path(path).relative_to(cwd)}" if Path(path).is_relative_to(cwd) else path

@@ -1,4 +1,4 @@
-"""The prompt that an agent sends back: the user has just typed it, and does not need to read it again."""
+"""Filter out the copy of the prompt that some agents send back."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ __all__ = ["EchoFilter"]
 
 
 class EchoFilter:
-    """Leaves out the echo of a prompt; what else an agent says in the name of the user is shown."""
+    """Drop the echo of a prompt; other messages with the user's role pass."""
 
     def __init__(self) -> None:
         self._is_running = False
         self._rest: str | None = None
-        """What of the prompt was not echoed yet, without whitespace; None when no echo is expected."""
-        self._held: list[Event] = []
+        """Rest of the prompt that was not echoed yet, without whitespace; None when no echo is expected."""
+        self._buffered: list[Event] = []
 
     def begin(self, prompt: str) -> None:
         """Expect an echo of this prompt, in any pieces and with any whitespace."""
-        self._is_running, self._rest, self._held = True, _letters(prompt), []
+        self._is_running, self._rest, self._buffered = True, _letters(prompt), []
 
     def end(self) -> None:
-        """Expect none: the turn is over. What began like an echo was one."""
-        self._is_running, self._rest, self._held = False, None, []
+        """Expect no echo after the end of the turn; drop a partial one."""
+        self._is_running, self._rest, self._buffered = False, None, []
 
     def pass_on(self, event: Event) -> list[Event]:
         """Return the events to show now."""
@@ -35,12 +35,12 @@ class EchoFilter:
                 return [event]
 
     def _compare(self, event: UserText, rest: str) -> list[Event]:
-        said = _letters(event.text)
-        if rest.startswith(said):
-            self._rest = rest[len(said) :] or None
-            self._held = [] if self._rest is None else [*self._held, event]
+        text = _letters(event.text)
+        if rest.startswith(text):
+            self._rest = rest[len(text) :] or None
+            self._buffered = [] if self._rest is None else [*self._buffered, event]
             return []
-        shown, self._held, self._rest = [*self._held, event], [], None
+        shown, self._buffered, self._rest = [*self._buffered, event], [], None
         return shown
 
 

@@ -1,4 +1,4 @@
-"""Questions of an agent that are more than a yes or no: forms, field by field, and addresses to visit."""
+"""Ask the user for the input an agent requests: forms, field by field, and URLs to visit."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ CANCELLED = ElicitationAnswer(action="cancel")
 
 
 class FormPrompt:
-    """Fills in forms on a terminal."""
+    """Answers elicitations on a terminal."""
 
     def __init__(self, reader: LineReader, shown: Output) -> None:
         self._reader = reader
         self._shown = shown
 
-    async def __call__(self, question: Elicitation) -> ElicitationAnswer:
-        """Ask for each field; a line that ends the input cancels all."""
+    async def __call__(self, elicitation: Elicitation) -> ElicitationAnswer:
+        """Ask for each field; the end of the input cancels the whole form."""
         self._shown.pause()
         width = terminal_width()
-        say("\n" + "\n".join(wrapped("The agent asks: ", escape_line(question.message, 2000), width)) + "\n")
-        self._reader.forget()
-        if question.url is not None:
-            say("\n".join(wrapped("  Visit this address: ", escape_line(question.url, None), width)) + "\n")
-            say(f"  It belongs to: {host_of(question.url)}\n")
-            return await self._agree("Agreed?")
+        say("\n" + "\n".join(wrapped("The agent asks: ", escape_line(elicitation.message, 2000), width)) + "\n")
+        self._reader.discard_input()
+        if elicitation.url is not None:
+            say("\n".join(wrapped("  Open this URL: ", escape_line(elicitation.url, None), width)) + "\n")
+            say(f"  Host: {host_of(elicitation.url)}\n")
+            return await self._agree("Open it?")
         agreed = await self._agree("Answer?")
         if agreed.action != "accept":
             return agreed
-        schema = question.schema or {}
+        schema = elicitation.schema or {}
         required = schema.get("required", [])
         content: dict[str, Any] = {}
         for name, field in schema.get("properties", {}).items():
@@ -50,43 +50,43 @@ class FormPrompt:
                 content[name] = value
         return ElicitationAnswer(action="accept", content=content)
 
-    async def _agree(self, words: str) -> ElicitationAnswer:
-        say(f"{words} (y for yes, enter means no): ")
-        said = await self._reader.read()
-        if said is None:
+    async def _agree(self, text: str) -> ElicitationAnswer:
+        say(f"{text} (y for yes, Enter for no): ")
+        typed = await self._reader.read()
+        if typed is None:
             return CANCELLED
-        return ElicitationAnswer(action="accept", content={}) if said.strip().lower() in ("y", "yes") else DECLINED
+        return ElicitationAnswer(action="accept", content={}) if typed.strip().lower() in ("y", "yes") else DECLINED
 
     async def _field(self, name: str, field: dict[str, Any], is_required: bool) -> Any:
-        """A value that fits, None for none, or that everything is cancelled."""
-        told = escape_line(str(field.get("title") or name))
+        """Read a valid value; None for no value, CANCELLED at the end of the input."""
+        label = escape_line(str(field.get("title") or name))
         if field.get("description"):
-            told += f" ({escape_line(str(field['description']))})"
+            label += f" ({escape_line(str(field['description']))})"
         choices = choices_of(field)
         hint = f" [{', '.join(escape_line(choice) for choice in choices)}]" if choices else ""
         if field.get("pattern"):
-            hint += f" [like {escape_line(str(field['pattern']))}]"
-        default = f" (enter for {escape_line(str(field['default']))})" if "default" in field else ""
+            hint += f" [pattern: {escape_line(str(field['pattern']))}]"
+        default = f" (Enter for {escape_line(str(field['default']))})" if "default" in field else ""
         while True:
-            say(f"  {told}{hint}{default}: ")
-            said = await self._reader.read()
-            if said is None:
+            say(f"  {label}{hint}{default}: ")
+            typed = await self._reader.read()
+            if typed is None:
                 return CANCELLED
-            if not said.strip() and not is_required:
+            if not typed.strip() and not is_required:
                 return field.get("default")
-            if not said.strip() and "default" in field:
+            if not typed.strip() and "default" in field:
                 return field["default"]
             try:
-                return read_value(field, said.strip())
+                return read_value(field, typed.strip())
             except ValueError as error:
                 say(f"    {error}\n")
 
 
 def read_value(field: dict[str, Any], text: str) -> Any:
-    """What a person typed, as the field wants it.
+    """Convert typed text to a value of the field.
 
     Raises:
-        ValueError: It does not fit; the message says what does.
+        ValueError: It is not valid; the message says what is.
     """
     value = _parsed(field.get("type"), text)
     wrong = field_error(field, value)
@@ -100,14 +100,14 @@ def _parsed(kind: str | None, text: str) -> Any:
         case "boolean" if text.lower() in ("y", "yes", "true", "n", "no", "false"):
             return text.lower() in ("y", "yes", "true")
         case "integer":
-            return _number(int, text, "a whole number, please")
+            return _number(int, text, "enter a whole number")
         case "number":
-            return _number(float, text, "a number, please")
+            return _number(float, text, "enter a number")
         case "array":
             return [each.strip() for each in text.split(",") if each.strip()]
         case _:
             if not text:
-                raise ValueError("this is needed")
+                raise ValueError("a value is required")
             return text
 
 

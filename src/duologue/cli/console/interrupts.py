@@ -1,4 +1,4 @@
-"""Ctrl-C: once asks politely, twice leaves at once."""
+"""Handle Ctrl-C: the first one cancels, the second one exits immediately."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from typing import NoReturn, Self
 from duologue.cli.console.safe_output import safe
 from duologue.cli.exit_codes import ExitCode
 
-__all__ = ["Interrupts", "leave_now"]
+__all__ = ["Interrupts", "exit_now"]
 
 
 SHOW_CURSOR = "\x1b[?25h"
-"""A paragraph that was being drawn has hidden it."""
+"""Sent before exiting: drawing a paragraph hides the cursor."""
 
 
-def leave_now(code: ExitCode) -> NoReturn:
-    """End this process without waiting for anybody; guards end what was started (`transports.child`)."""
+def exit_now(code: ExitCode) -> NoReturn:
+    """Exit without waiting for anything; guard processes stop the agents (`transports.process.guard`)."""
     for stream in (sys.stdout, sys.stderr):
         try:
             if stream.isatty():
@@ -32,18 +32,18 @@ def leave_now(code: ExitCode) -> NoReturn:
 
 
 class Interrupts:
-    """Listens for Ctrl-C inside its block.
+    """Handle Ctrl-C inside a `with` block.
 
     Args:
-        politely: What the first one does.
+        on_first: Called at the first Ctrl-C.
 
     Attributes:
-        count: How often it was pressed.
+        count: How often Ctrl-C was pressed.
     """
 
-    def __init__(self, politely: Callable[[], None]) -> None:
+    def __init__(self, on_first: Callable[[], None]) -> None:
         self.count = 0
-        self._politely = politely
+        self._on_first = on_first
 
     def __enter__(self) -> Self:
         asyncio.get_running_loop().add_signal_handler(signal.SIGINT, self._pressed)
@@ -55,5 +55,5 @@ class Interrupts:
     def _pressed(self) -> None:
         self.count += 1
         if self.count > 1:
-            leave_now(ExitCode.INTERRUPTED)
-        self._politely()
+            exit_now(ExitCode.INTERRUPTED)
+        self._on_first()

@@ -1,4 +1,4 @@
-"""A turn as JSON, one event per line, each with the frame it came in: for programs that read `duologue run --json`."""
+"""Write a turn as JSON lines for `duologue run --json`: one event per line, with its frame."""
 
 from __future__ import annotations
 
@@ -16,38 +16,38 @@ __all__ = ["JsonLines"]
 
 
 class JsonLines:
-    """Every line has `event`, the name of its kind; lines that came from the agent have `raw`, its frame, unchanged."""
+    """Writes one line per event: `event` names its type; events of the agent have `raw`, their unchanged frame."""
 
     def __init__(self, out: TextIO) -> None:
         self._out = safe(out, is_exact=True)
 
     def opened(self, session_id: str, cwd: str) -> None:
-        """The first line."""
+        """Write the session's id and directory."""
         self._write("Session", session_id=session_id, cwd=cwd)
 
     def show(self, event: Event) -> None:
-        """One event."""
+        """Write one event."""
         fields: dict[str, Any] = msgspec.to_builtins(event)
         fields["raw"] = msgspec.Raw(event.raw) if event.raw else None
         self._write(type(event).__name__, **fields)
 
     def asked(self, tool: items.ToolCall) -> None:
-        """A person will be asked; the tool call itself came as an event."""
+        """Write that the user is asked for permission; the tool call itself was an event."""
         self._write("Asked", tool_call_id=tool.tool_call_id, title=tool.title, kind=tool.kind)
 
     def denied(self, what: str) -> None:
-        """Something was not permitted."""
+        """Write that something was not allowed."""
         self._write("Denied", what=what)
 
     def pause(self) -> None:
-        """Lines are whole already."""
+        """Do nothing: each line is complete."""
 
     def end(self, report: TurnSummary) -> None:
-        """The last line of a turn that ended."""
+        """Write the summary of a turn."""
         self._write("End", **msgspec.to_builtins(report))
 
     def error(self, text: str, code: ExitCode, error: Exception | None = None) -> None:
-        """The last line of one that did not; `error` is the JSON-RPC error behind it, if there is one."""
+        """Write why the turn failed; `error` is the JSON-RPC error that caused it, if any."""
         self._write("Error", message=text, code=int(code), error=answered(error))
 
     def _write(self, name: str, /, **fields: Any) -> None:

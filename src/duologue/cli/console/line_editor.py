@@ -1,4 +1,4 @@
-"""Where a person types in a chat: with line editing, history and completion, or plainly where there is none of that."""
+"""Read lines in a chat: with line editing, history and completion where prompt-toolkit is installed."""
 
 from __future__ import annotations
 
@@ -14,31 +14,31 @@ from duologue.cli.console.line_reader import LineReader
 __all__ = ["LineEditor", "Offer", "editor_for"]
 
 Offer: TypeAlias = Callable[[str], Iterable[tuple[str, str, str]]]
-"""What may stand where the cursor is, for the text before it: what to complete, with what, and what that is."""
+"""Text before the cursor -> completions: the part to replace, its replacement, a description."""
 
 PROMPT = "> "
 
 
 class LineEditor(Protocol):
-    """A place to type."""
+    """Reads the lines that the user types."""
 
     is_reading: bool
 
     async def read(self) -> str | None:
-        """The next line; None when the person has left."""
+        """Return the next line; None when the user exits."""
         ...
 
     async def above(self, show: Callable[[], None]) -> None:
-        """Show something while somebody may be typing."""
+        """Show something above the line that is being typed."""
         ...
 
     def suspended(self) -> AbstractAsyncContextManager[None]:
-        """A block in which something else may read what is typed."""
+        """Return a context manager in which something else may read from the terminal."""
         ...
 
 
 def editor_for(reader: LineReader, offer: Offer) -> LineEditor:
-    """The best there is here."""
+    """Return the best editor for this terminal."""
     is_terminal = sys.stdin.isatty() and sys.stdout.isatty()
     if is_terminal and os.environ.get("TERM", "dumb") != "dumb" and find_spec("prompt_toolkit") is not None:
         from duologue.cli.console.prompt_toolkit_editor import PromptToolkitEditor
@@ -48,7 +48,7 @@ def editor_for(reader: LineReader, offer: Offer) -> LineEditor:
 
 
 class PlainEditor:
-    """Lines as the terminal, a pipe or a file gives them."""
+    """Reads lines from a simple terminal, a pipe or a file."""
 
     def __init__(self, reader: LineReader) -> None:
         self._reader = reader
@@ -56,8 +56,8 @@ class PlainEditor:
         self.is_reading = False
 
     async def read(self) -> str | None:
-        """The next line."""
-        self._ask()
+        """Return the next line; None at the end of the input."""
+        self._show_prompt()
         self.is_reading = True
         try:
             line = await self._reader.read()
@@ -68,18 +68,18 @@ class PlainEditor:
         return line
 
     async def above(self, show: Callable[[], None]) -> None:
-        """On a line of its own; then the prompt again."""
+        """Show something on a line of its own, then the prompt again."""
         if self._prompt and self.is_reading:
             sys.stderr.write("\n")
         show()
         if self.is_reading:
-            self._ask()
+            self._show_prompt()
 
     @asynccontextmanager
     async def suspended(self) -> AsyncGenerator[None]:
-        """Whoever reads next gets the next line, so there is nothing to suspend."""
+        """Do nothing: lines are read one at a time."""
         yield
 
-    def _ask(self) -> None:
+    def _show_prompt(self) -> None:
         sys.stderr.write(self._prompt)
         sys.stderr.flush()

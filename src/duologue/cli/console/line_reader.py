@@ -1,4 +1,4 @@
-"""Lines from a person, without a thread that would outlive the question."""
+"""Read lines from the user on the event loop, without a thread that would outlive the question."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ class LineReader:
         self._has_ended = False
 
     async def read(self) -> str | None:
-        """The next line without its end; None when there are no more."""
+        """Return the next line without its line end; None at the end of the input."""
         while b"\n" not in self._buffer and not self._has_ended:
             await self._readable()
             data = os.read(self._descriptor, READ_SIZE)
             self._buffer += data
             self._has_ended = not data
         if not self._buffer:
-            self._has_ended = not os.isatty(self._descriptor)  # on a terminal Ctrl-D ends one answer, not all
+            self._has_ended = not os.isatty(self._descriptor)  # on a terminal Ctrl-D ends one answer only
             return None
         line, _, self._buffer = self._buffer.partition(b"\n")
         return line.decode("utf-8", "replace").rstrip("\r")
 
-    def forget(self) -> None:
-        """Drop what was typed before anybody was asked: it was no answer to this question."""
+    def discard_input(self) -> None:
+        """Discard what was typed before the question was shown: it cannot be an answer to it."""
         if os.isatty(self._descriptor):
             self._buffer = b""
             with contextlib.suppress(termios.error):
@@ -48,7 +48,7 @@ class LineReader:
         try:
             loop.add_reader(self._descriptor, ready.set)
         except PermissionError:
-            return  # a plain file is always readable, and cannot be waited for
+            return  # a regular file is always readable and cannot be registered
         try:
             await ready.wait()
         finally:
@@ -57,7 +57,7 @@ class LineReader:
 
 @contextlib.contextmanager
 def terminal_to_ask() -> Generator[int | None]:
-    """Where a person can be asked: stdin if that is a terminal, else the terminal this process belongs to, if any."""
+    """Yield a descriptor to ask the user on: stdin if it is a terminal, else the controlling terminal, else None."""
     if sys.stdin is not None and sys.stdin.isatty():
         yield sys.stdin.fileno()
         return

@@ -1,4 +1,4 @@
-"""The output of commands while they run, line by line, inside the tool call that shows them."""
+"""Show the output of running commands line by line, below the tool call that shows them."""
 
 from __future__ import annotations
 
@@ -14,55 +14,55 @@ from duologue.sanitize import sanitize
 __all__ = ["MOST_LINES", "LiveOutput", "end_of"]
 
 MOST_LINES = 20
-"""Lines of a long output that are shown of its end, where the result stands."""
+"""Lines shown from the end of a long output."""
 
 MOST_LIVE_LINES = 100
-"""Lines that are shown while they come; a command that says more is one whose end matters."""
+"""Lines shown while a command runs; of a longer output only the end follows."""
 
 MOST_COLUMNS = 2000
-"""Characters of one line that are shown, from its beginning; then how long it was."""
+"""Characters shown of one line; a longer line ends with its length."""
 
 _LINE_END = re.compile(r"\r\n?|\n")
 
 
 class _Lines:
-    """Cuts text into lines as it comes; a line that never ends takes neither time nor memory that grows."""
+    """Split text into lines as it arrives; an endless line takes bounded time and memory."""
 
     def __init__(self) -> None:
         self._kept = ""
         self._length = 0
         self._has_return = False
-        """The last piece ended with a carriage return: a line feed may still belong to it."""
+        """Set if the last piece ended with a carriage return, which a line feed may follow."""
 
     def feed(self, text: str) -> Iterator[str]:
-        """The lines that end in this piece, sanitized."""
+        """Yield the lines that end in this piece, sanitized."""
         text = f"\r{text}" if self._has_return else text
         self._has_return = text.endswith("\r")
         start, end = 0, len(text) - self._has_return
         for found in _LINE_END.finditer(text, 0, end):
             self._add(text, start, found.start())
             start = found.end()
-            yield self._take()
+            yield self._pop_line()
         self._add(text, start, end)
 
     def finish(self) -> Iterator[str]:
-        """The last line, if it has no end."""
+        """Yield the last line if it has no line end."""
         if self._length or self._has_return:
             self._has_return = False
-            yield self._take()
+            yield self._pop_line()
 
     def _add(self, text: str, start: int, end: int) -> None:
         self._kept += text[start : min(end, start + MOST_COLUMNS - len(self._kept))]
         self._length += end - start
 
-    def _take(self) -> str:
+    def _pop_line(self) -> str:
         cut = f"… ({self._length:,} characters)" if self._length > MOST_COLUMNS else ""
         line, self._kept, self._length = sanitize(self._kept) + cut, "", 0
         return line
 
 
 def end_of(output: str) -> tuple[int, list[str]]:
-    """The last lines of what a command printed, and how many were before them."""
+    """Return the last lines of a command's output, and how many precede them."""
     lines, last, count = _Lines(), deque[str](maxlen=MOST_LINES), 0
     for line in chain(lines.feed(output), lines.finish()):
         last.append(line)
@@ -71,13 +71,13 @@ def end_of(output: str) -> tuple[int, list[str]]:
 
 
 class LiveOutput:
-    """Shows what one command prints, from its first line to the end of the tool call.
+    """Show the output of one command until its tool call ends.
 
     Args:
-        terminals: Where it runs.
-        terminal_id: Its terminal.
-        show: Shows one line.
-        may_show: Whether that can be done now; lines wait until it can.
+        terminals: Source of the output.
+        terminal_id: Terminal of the command.
+        show: Called to show one line.
+        may_show: Returns whether lines can be shown now; they wait until it does.
     """
 
     def __init__(
@@ -91,17 +91,17 @@ class LiveOutput:
         self._last: deque[str] = deque(maxlen=MOST_LINES)
         so_far = terminals.shown(terminal_id)
         if so_far is not None:
-            self._take(so_far.output)
+            self._receive(so_far.output)
         try:
-            self._stop = terminals.watch(terminal_id, self._take)
-        except ResourceNotFound:  # it has ended already, or the agent made the id up
+            self._stop = terminals.watch(terminal_id, self._receive)
+        except ResourceNotFound:  # it has ended already, or the agent sent an unknown id
             self._stop = _nothing
 
     def end(self) -> None:
-        """The tool call is over: show what is still to be shown."""
+        """Stop watching and show the remaining lines."""
         self._stop()
         self._stop = _nothing
-        self._keep(self._lines.finish())
+        self._add(self._lines.finish())
         self._may_show = _always
         self._flush()
         left_out = self._count - MOST_LIVE_LINES - len(self._last)
@@ -111,11 +111,11 @@ class LiveOutput:
             self._show(line)
         self._last.clear()
 
-    def _take(self, text: str) -> None:
-        self._keep(self._lines.feed(text))
+    def _receive(self, text: str) -> None:
+        self._add(self._lines.feed(text))
         self._flush()
 
-    def _keep(self, lines: Iterator[str]) -> None:
+    def _add(self, lines: Iterator[str]) -> None:
         for line in lines:
             (self._waiting if self._count < MOST_LIVE_LINES else self._last).append(line)
             self._count += 1
@@ -128,7 +128,7 @@ class LiveOutput:
 
 
 def _nothing() -> None:
-    """Nobody is watched."""
+    """Do nothing: no command is watched."""
 
 
 def _always() -> bool:

@@ -1,4 +1,4 @@
-"""Logging in before a person: the ways there are, by number; and what to do where nobody can be asked."""
+"""Ask the user which login method to use, or say how to log in without a terminal."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ __all__ = ["login_advice", "terminal_login"]
 def terminal_login(
     reader: LineReader, shown: Output, alone: Callable[[], AbstractAsyncContextManager[None]]
 ) -> AuthOptions:
-    """Asks on a terminal by which way to log in, and shows the login there if it needs that.
+    """Return options that ask for the login method on a terminal, and run a login program there if one is needed.
 
     Args:
-        reader: Where the answer is typed.
-        shown: What is on the screen meanwhile.
-        alone: A block in which nobody else reads from the terminal.
+        reader: Reads the user's choice.
+        shown: Output that is paused while the user is asked.
+        alone: Context manager in which nothing else reads from the terminal.
     """
 
     async def choose(methods: list[AuthMethod]) -> AuthMethod | None:
         async with alone():
             shown.pause()
-            say("\nThe agent wants a login first. You can log in by:\n")
+            say("\nThe agent requires a login. Login methods:\n")
             for number, method in enumerate(methods, 1):
                 say(f"  {number}. {describe(method)}\n")
-            reader.forget()
-            say("Your choice (a number; enter means none): ")
+            reader.discard_input()
+            say("Your choice (a number; Enter for none): ")
             choice = (await reader.read() or "").strip()
         is_one = choice.isdecimal() and 0 < int(choice) <= len(methods)
         return methods[int(choice) - 1] if is_one else None
@@ -49,10 +49,10 @@ def terminal_login(
 
 
 def login_advice(agent: RemoteAgent | None, error: AuthenticationRequired) -> str:
-    """What to do about an agent that wants a login."""
+    """Return what the user can do about an agent that requires a login."""
     refusal = error.__cause__
     if isinstance(refusal, AuthenticationRequired):
-        error = refusal  # what the agent said, without what a program could do about it
+        error = refusal  # the agent's own message, without advice for programs
     methods = [] if agent is None else agent.login_methods
-    ways = "".join(f"\n  --login {escape_line(each.method_id)}: {describe(each)}" for each in methods)
-    return f"the agent wants a login first: {error}{ways}"
+    options = "".join(f"\n  --login {escape_line(each.method_id)}: {describe(each)}" for each in methods)
+    return f"the agent requires a login: {error}{options}"

@@ -1,4 +1,4 @@
-"""The agent's words: as they are off a terminal, rendered as Markdown on one where `rich` is installed."""
+"""Write the agent's messages: rendered as Markdown on a terminal if `rich` is installed, else unchanged."""
 
 from __future__ import annotations
 
@@ -14,57 +14,57 @@ if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
     from rich.live import Live
 
-__all__ = ["TextWriter", "words_for"]
+__all__ = ["TextWriter", "text_writer_for"]
 
 
 REFRESHES_PER_SECOND = 8
-"""How often a growing paragraph is drawn: it looks alive, and costs little over ssh."""
+"""How often a growing paragraph is redrawn: often enough to look live, rarely enough for ssh."""
 
 ECHO_WIDTH = 3
-"""Columns left free while drawing: a terminal writes `^C` there, and in the next line nobody would take it back."""
+"""Columns left free while drawing: the terminal echoes `^C` there; on the next line it could not be erased."""
 
 FRAME_HEIGHT = 4
-"""Lines that code has around it, and the cursor below it."""
+"""Lines around a code block, and the cursor's line below it."""
 
 MOST_WAITING = 20_000
-"""Characters of one paragraph that wait for its end; of a longer one, parts are rendered as they come."""
+"""Characters of one paragraph that wait for its end; a longer one is rendered in parts."""
 
 MOST_AT_ONCE = 100_000
-"""Characters of one piece that are rendered: that takes seconds, and more is shown as it is."""
+"""Characters of one piece that are rendered, which takes seconds; a longer piece is written unchanged."""
 
 _FENCE = re.compile(r"[ \t>]*(?:(?:[-*+]|\d+[.)])[ \t]+)?(?P<fence>`{3,}(?!.*`)|~{3,})")
 _FENCE_WIDTH = 200
-"""Characters at the start of a line that are looked at for a fence."""
+"""Characters at the start of a line that are searched for a code fence."""
 
 
-def words_for(out: TextIO) -> TextWriter:
-    """The best way to show words on this stream."""
+def text_writer_for(out: TextIO) -> TextWriter:
+    """Return the best writer for this stream."""
     is_rich = out.isatty() and os.environ.get("TERM") != "dumb" and find_spec("rich") is not None
     return MarkdownWriter(out) if is_rich else TextWriter(out)
 
 
 class TextWriter:
-    """The agent's words as they come. Off a terminal, exactly those and nothing else."""
+    """Writes the agent's text as it arrives; to a pipe or file exactly that text and nothing else."""
 
     def __init__(self, out: TextIO) -> None:
         self._out = safe(out, is_exact=True)
         self._is_in_line = False
 
     def write(self, text: str) -> None:
-        """One more piece."""
+        """Write one piece of text."""
         if text:
             self._out.write(text)
             self._out.flush()
             self._is_in_line = not text.endswith("\n")
 
     def pause(self) -> None:
-        """Something else will be shown: on a terminal, never in the middle of a line."""
+        """End the current line on a terminal, because other output follows."""
         if self._out.isatty() and self._is_in_line:
             self.write("\n")
 
 
 class MarkdownWriter(TextWriter):
-    """Markdown. The paragraph that is being written is shown as it grows, and drawn once more when it is whole."""
+    """Renders Markdown: the current paragraph is drawn as it grows, and once more when it is complete."""
 
     def __init__(self, out: TextIO) -> None:
         super().__init__(out)
@@ -77,7 +77,7 @@ class MarkdownWriter(TextWriter):
         self._paragraph = _Paragraph()
 
     def write(self, text: str) -> None:
-        """One more piece."""
+        """Write one piece of text."""
         if len(text) > MOST_AT_ONCE:
             self.pause()
             super().write(text if text.endswith("\n") else f"{text}\n")
@@ -86,11 +86,11 @@ class MarkdownWriter(TextWriter):
             is_whole = self._paragraph.add(line)
             if is_whole or self._paragraph.size > MOST_WAITING:
                 self._render(self._paragraph.take(is_whole=is_whole))
-        if self._paragraph.has_words:
+        if self._paragraph.has_text:
             self._draft()
 
     def pause(self) -> None:
-        """Show what waits, whole or not."""
+        """Render the current paragraph, complete or not, because other output follows."""
         self._render(self._paragraph.take(is_whole=True))
         self._has_paragraph = False
 
@@ -124,7 +124,7 @@ class MarkdownWriter(TextWriter):
         if not paragraph.strip():
             return
         if self._live is not None:
-            # Its own end would draw all of it once more, and could not take back what left the screen at the top.
+            # Stopping it would draw everything again, and could not erase lines that scrolled off the screen.
             self._is_ending = True
             self._live.refresh()
             self._live.stop()
@@ -137,13 +137,13 @@ class MarkdownWriter(TextWriter):
 
 
 class SafeMarkdown:
-    """Markdown whose text cannot act on the terminal: it is sanitized after parsing, and links show where they lead."""
+    """Markdown whose text cannot control the terminal: sanitized after parsing, with visible link targets."""
 
     def __init__(self, text: str) -> None:
         self._text = text
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Render it as `rich` does, then keep text and its looks, and neither control codes nor hyperlinks."""
+        """Render it with `rich`, then drop control codes and hyperlinks."""
         from rich.markdown import Markdown
         from rich.segment import Segment
 
@@ -153,26 +153,26 @@ class SafeMarkdown:
 
 
 class _Paragraph:
-    """What waits for the blank line that ends it; inside of a code fence a blank line ends nothing.
+    """Text up to the blank line that ends a paragraph; inside a code fence, a blank line does not.
 
-    Each character is looked at once, however many lines there are and in whatever pieces they come.
+    Each character is examined once, whatever pieces the text arrives in.
     """
 
     def __init__(self) -> None:
         self.size = 0
-        self.has_words = False
+        self.has_text = False
         self._pieces: list[str] = []
         self._line = ""
         self._fence = ""
-        """How the code begins that is not closed yet: the whole line."""
+        """The line that opened the current code fence."""
 
     def add(self, piece: str) -> bool:
-        """Add a line or a part of one; whether the paragraph is whole now."""
+        """Add a line or a part of one; return True if the paragraph is complete."""
         self._pieces.append(piece)
         self.size += len(piece)
         self._line += piece[: _FENCE_WIDTH - len(self._line)]
         is_blank = not piece.strip()
-        self.has_words = self.has_words or not is_blank
+        self.has_text = self.has_text or not is_blank
         if not piece.endswith("\n"):
             return False
         line, self._line = self._line.rstrip("\n"), ""
@@ -189,9 +189,9 @@ class _Paragraph:
         return False
 
     def take(self, *, is_whole: bool) -> str:
-        """All that waits. Of code that goes on, the rest begins as code again."""
+        """Remove and return the text; if a code fence is still open, the rest starts with it again."""
         text = "".join(self._pieces)
-        self._pieces, self._line, self.has_words = [], "", False
+        self._pieces, self._line, self.has_text = [], "", False
         self._fence = "" if is_whole else self._fence
         if self._fence:
             self._pieces.append(f"{self._fence}\n")
@@ -199,7 +199,7 @@ class _Paragraph:
         return text
 
     def newest(self, width: int, height: int) -> str:
-        """The end of it, as much as fits on a screen: to draw all of it again and again would take for ever."""
+        """Return the end of the text that fits on a screen; redrawing all of it each time would be slow."""
         text = "".join(self._pieces)
         lines = text[-width * height :].split("\n")[-height:]
         newest = "\n".join(lines)

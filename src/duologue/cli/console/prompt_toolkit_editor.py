@@ -1,4 +1,4 @@
-"""Line editing, history and completion by prompt-toolkit."""
+"""Line editing, history and completion with prompt-toolkit."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from prompt_toolkit.output.vt100 import Vt100_Output
 
 from duologue.cli.console.safe_output import safe
 from duologue.config.permissions import state_folder
+from duologue.private_files import make_private_directory, make_private_file
 
 __all__ = ["PromptToolkitEditor"]
 
@@ -27,21 +28,21 @@ PROMPT = "› "
 
 
 class PromptToolkitEditor:
-    """A place to type, for terminals that can do more than lines."""
+    """Line editor for capable terminals."""
 
     def __init__(self, offer: Offer) -> None:
         path = _history_file()
         history = InMemoryHistory() if path is None else FileHistory(str(path))
-        # Asking a terminal where its cursor is costs a round trip, and over a slow line a warning.
+        # Asking the terminal for its cursor position costs a round trip, and prints a warning on slow connections.
         output = Vt100_Output.from_pty(safe(sys.stdout).trusted, term=os.environ.get("TERM"))
         output.enable_cpr = False
         self._session: PromptSession[str] = PromptSession(
-            history=history, completer=_Offered(offer), complete_while_typing=False, output=output
+            history=history, completer=_Completer(offer), complete_while_typing=False, output=output
         )
         self.is_reading = False
 
     async def read(self) -> str | None:
-        """The next line; Ctrl-C drops what was typed, Ctrl-D leaves."""
+        """Return the next line, None after Ctrl-D; Ctrl-C clears the line."""
         self.is_reading = True
         try:
             while True:
@@ -55,7 +56,7 @@ class PromptToolkitEditor:
             self.is_reading = False
 
     async def above(self, show: Callable[[], None]) -> None:
-        """Above the line that is being typed."""
+        """Show something above the line that is being typed."""
         if self.is_reading:
             await run_in_terminal(show)
         else:
@@ -63,7 +64,7 @@ class PromptToolkitEditor:
 
     @asynccontextmanager
     async def suspended(self) -> AsyncGenerator[None]:
-        """The line being typed is put away, and comes back."""
+        """Hide the line that is being typed inside the block, and show it again."""
         if not self.is_reading:
             yield
             return
@@ -71,22 +72,22 @@ class PromptToolkitEditor:
             yield
 
 
-class _Offered(Completer):
+class _Completer(Completer):
     def __init__(self, offer: Offer) -> None:
         self._offer = offer
 
     def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
-        for before, text, told in self._offer(document.text_before_cursor):
-            yield Completion(text, start_position=-len(before), display_meta=told)
+        for before, text, description in self._offer(document.text_before_cursor):
+            yield Completion(text, start_position=-len(before), display_meta=description)
 
 
 def _history_file() -> Path | None:
-    """Where earlier lines are kept, for this user's eyes only; nowhere if that cannot be."""
+    """Return the file for the history, readable by its owner only; None if it cannot be made."""
     directory = state_folder()
     try:
-        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private_directory(directory)
         path = directory / "history"
-        path.touch(mode=0o600)
+        make_private_file(path)
     except OSError:
         return None
     return path

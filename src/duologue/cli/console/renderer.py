@@ -1,4 +1,4 @@
-"""Events made to be read: the agent's words on stdout, everything else on stderr."""
+"""Show events to the user: the agent's messages on stdout, everything else on stderr."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Protocol, TextIO
 
 from duologue.cli.console.agent_terminals import AgentTerminals, OutputSource
-from duologue.cli.console.diff import MOST_LINES, diff_lines
+from duologue.cli.console.diff import MOST_LINES, diff_lines, short_path
 from duologue.cli.console.live_output import LiveOutput, end_of
-from duologue.cli.console.markdown import words_for
+from duologue.cli.console.markdown import text_writer_for
 from duologue.cli.console.safe_output import Style, safe
 from duologue.cli.console.shown_text import BoundedDict, ShownText
 from duologue.cli.exit_codes import ExitCode
@@ -48,13 +48,13 @@ MARKS = {"pending": "○", "in_progress": "◐", "completed": "●", "failed": "
 TOOL_COLOURS = {"completed": GREEN, "failed": RED, "cancelled": DIM}
 PLAN_MARKS = {"pending": "☐", "in_progress": "◐", "completed": "☑"}
 MOST_COLUMNS = 1000
-"""Characters of a line without tabs that are shown of a change; more is cut, and says so."""
+"""Characters shown between two tabs of a changed line; more is cut and marked."""
 SEVERITIES = {"error": RED, "warning": YELLOW}
 
 
 @dataclass(frozen=True, kw_only=True)
 class TurnSummary:
-    """What came of a turn."""
+    """How a turn ended, and what it cost."""
 
     session_id: str
     stop_reason: str
@@ -67,17 +67,17 @@ class TurnSummary:
 
 
 class Output(Protocol):
-    """Somewhere a turn is shown."""
+    """Shows the events of a turn."""
 
     def opened(self, session_id: str, cwd: str) -> None: ...
     def show(self, event: Event) -> None: ...
     def asked(self, tool: items.ToolCall) -> None:
-        """Show what a question is about; it follows."""
+        """Show the changes that the next permission request is about."""
         ...
 
     def denied(self, what: str) -> None: ...
     def pause(self) -> None:
-        """Something else will be shown now."""
+        """End the current line, because other output follows."""
         ...
 
     def end(self, report: TurnSummary) -> None: ...
@@ -85,13 +85,14 @@ class Output(Protocol):
 
 
 class ConsoleOutput:
-    """Text for people; on a terminal with colours.
+    """Output for people, with colours on a terminal.
 
     Args:
-        out, talk: Where the agent's words go, and everything else.
-        cwd: Paths are shown as seen from here.
-        terminals: Where the commands run that tool calls show.
-        may_show_output: Whether what they print can be shown now, in between.
+        out: Stream for the agent's messages.
+        talk: Stream for everything else.
+        cwd: Directory that paths are shown relative to.
+        terminals: Commands that run on this side, shown by tool calls.
+        may_show_output: Returns whether the output of commands can be shown now.
     """
 
     def __init__(
@@ -102,36 +103,36 @@ class ConsoleOutput:
         terminals: Terminals,
         may_show_output: Callable[[], bool] = lambda: True,
     ) -> None:
-        self._words = words_for(out)
+        self._writer = text_writer_for(out)
         self._talk = safe(talk)
         self._cwd = cwd
         self._terminals = terminals
         self._may_show_output = may_show_output
-        self._agents_own = AgentTerminals()
+        self._agent_terminals = AgentTerminals()
         self._outputs = BoundedDict[str, LiveOutput]()
-        self._said = BoundedDict[str | None, ShownText]()
+        self._shown_messages = BoundedDict[str | None, ShownText]()
         self._states = BoundedDict[str, tuple[str, str]]()
         self._diffs = BoundedDict[tuple[str, str], int]()
         self._steps = BoundedDict[str | None, list[PlanEntry]]()
-        self._place: tuple[str, int | None] | None = None
+        self._location: tuple[str, int | None] | None = None
         self._is_thinking = False
 
-    # --- what a turn brings
+    # --- one turn
 
     def opened(self, session_id: str, cwd: str) -> None:
-        """Nothing that a person needs to see."""
+        """Show nothing: the session id is of no use here."""
 
     def show(self, event: Event) -> None:
-        """One event."""
+        """Show one event."""
         if self._is_thinking and not isinstance(event, Thought):
-            self._stop_thinking()
+            self._end_thought()
         match event:
             case Text():
-                self._speak(event.message_id, event.text)
+                self._write_message(event.message_id, event.text)
             case Message():
                 self._message(event)
             case Terminal() | TerminalOutput():
-                self._agents_own.show(event)
+                self._agent_terminals.show(event)
             case Thought():
                 self._think(event.text)
             case ToolCall():
@@ -139,26 +140,26 @@ class ConsoleOutput:
             case Plan():
                 self._plan(event)
             case LocationChanged():
-                self._follow(event)
+                self._show_location(event)
             case _:
-                self._rest(event)
+                self._show_other(event)
 
     def pause(self) -> None:
-        """Leave the screen at the start of a line."""
-        self._stop_thinking()
-        self._words.pause()
+        """End the current line, because other output follows."""
+        self._end_thought()
+        self._writer.pause()
 
     def asked(self, tool: items.ToolCall) -> None:
-        """The changes a question is about."""
+        """Show the changes that the next permission request is about."""
         for change in tool.changes:
             self._diff(tool.tool_call_id, change)
 
     def denied(self, what: str) -> None:
-        """Something was not permitted."""
-        self._line(f"not permitted: {escape_line(what)}", RED)
+        """Show that something was not allowed."""
+        self._line(f"not allowed: {escape_line(what)}", RED)
 
     def end(self, report: TurnSummary) -> None:
-        """The closing line."""
+        """Show the summary of a turn."""
         self.pause()
         tools = "1 tool" if report.tools == 1 else f"{report.tools} tools"
         parts = [
@@ -171,110 +172,110 @@ class ConsoleOutput:
         self._line(f"({escape_line(', '.join(parts))})", DIM)
 
     def error(self, text: str, code: ExitCode, error: Exception | None = None) -> None:
-        """Why there is no more."""
+        """Show why the turn or the program failed."""
         self.pause()
         self._line(f"duologue: {text}", RED)
 
     # --- the kinds of events
 
-    def _rest(self, event: Event) -> None:
+    def _show_other(self, event: Event) -> None:
         match event:
             case MediaContent():
                 self._line(f"[{_described(event.content)}]", DIM)
             case Notice():
-                told = f": {event.description}" if event.description else ""
+                description = f": {event.description}" if event.description else ""
                 self._line(
-                    f"{escape_line(event.severity)}: {escape_line(event.title + told, 1000)}",
+                    f"{escape_line(event.severity)}: {escape_line(event.title + description, 1000)}",
                     SEVERITIES.get(event.severity, CYAN),
                 )
             case ModeChanged():
                 self._line(f"mode: {escape_line(event.mode_id)}", DIM)
             case Compaction():
-                self._line(f"shortening the context: {escape_line(event.error or event.status)}", DIM)
+                self._line(f"compacting the context: {escape_line(event.error or event.status)}", DIM)
             case Subagent():
                 state = (event.state or {}).get("state", "")
                 self._line(f"subagent {escape_line(event.title or event.session_id)}: {escape_line(str(state))}", DIM)
             case StallDetected():
-                self._line(f"no sign of life for {event.seconds:g} s", YELLOW)
+                self._line(f"no activity for {event.seconds:g} s", YELLOW)
             case UnknownUpdate():
-                self._line(f"[{escape_line(event.tag or '?')}: an update this version does not know]", DIM)
+                self._line(f"[{escape_line(event.tag or '?')}: unknown update]", DIM)
             case UserText():
                 self._line(f"> {event.text}", BOLD)
             case StateChanged(state="requires_action" | "running" | "idle"):
-                pass  # the question follows, and so do the words and the end
+                pass  # a permission request, messages and the summary follow anyway
             case StateChanged():
                 self._line(f"the agent is {escape_line(event.state)}", DIM)
             case _:
                 pass
 
     def _message(self, message: Message) -> None:
-        """A whole message; of one that was shown in part, the rest."""
+        """Show a whole message, or the rest of one that was shown in part."""
         if message.role == "user":
             self._line(f"> {message.text}", BOLD)
             return
-        shown = self._said.get(message.message_id)
+        shown = self._shown_messages.get(message.message_id)
         if shown is not None and not shown.begins(message.text):
-            self._words.pause()  # it was taken back; what a person has read cannot be
-            del self._said[message.message_id]
+            self._writer.pause()  # the agent replaced it; what is on the screen stays
+            del self._shown_messages[message.message_id]
             shown = None
         rest = message.text[0 if shown is None else shown.length :]
         if message.role == "thought":
             self._think(rest)
-            self._stop_thinking()
+            self._end_thought()
         else:
-            self._speak(message.message_id, rest)
+            self._write_message(message.message_id, rest)
 
-    def _speak(self, message_id: str | None, text: str) -> None:
-        if message_id not in self._said:
-            self._said[message_id] = ShownText()
-        self._said[message_id].add(text)
-        self._words.write(text)
+    def _write_message(self, message_id: str | None, text: str) -> None:
+        if message_id not in self._shown_messages:
+            self._shown_messages[message_id] = ShownText()
+        self._shown_messages[message_id].add(text)
+        self._writer.write(text)
 
     def _think(self, text: str) -> None:
         if not self._is_thinking:
-            self._words.pause()
+            self._writer.pause()
             self._is_thinking = True
-        self._say(text, DIM)
+        self._print(text, DIM)
 
-    def _stop_thinking(self) -> None:
+    def _end_thought(self) -> None:
         if self._is_thinking:
-            self._say("\n")
+            self._print("\n")
             self._is_thinking = False
 
-    def _follow(self, event: LocationChanged) -> None:
-        """Where the agent works, when that is news: a tool that names its file in its title says so already."""
-        place = (event.path, event.line)
+    def _show_location(self, event: LocationChanged) -> None:
+        """Show where the agent works, unless the tool's title already names the file."""
+        location = (event.path, event.line)
         shown = self._states.get(event.tool_call_id or "", ("", ""))[1]
-        if place != self._place and (event.line is not None or Path(event.path).name not in shown):
+        if location != self._location and (event.line is not None or Path(event.path).name not in shown):
             line = "" if event.line is None else f":{event.line}"
-            self._line(f"  at {escape_line(self._short(event.path), None)}{line}", DIM)
-        self._place = place
+            self._line(f"  at {escape_line(short_path(event.path, self._cwd), None)}{line}", DIM)
+        self._location = location
 
     def _tool(self, call: ToolCall) -> None:
         title = escape_line(call.title) or escape_line(call.tool_call_id)
         before = self._states.get(call.tool_call_id)
         self._states[call.tool_call_id] = (call.status, title)
         has_ended = call.is_over or call.is_unsettled
-        is_news = (
+        is_changed = (
             before is None or before[1] != title or (before[0] != call.status and call.is_over) or call.is_unsettled
         )
         terminals = self._terminals_of(call)
         if has_ended:
             self._end_outputs(terminals)
-        if is_news:
+        if is_changed:
             colour = TOOL_COLOURS.get(call.status, CYAN)
-            unsettled = " (not settled: the turn ended without its result)" if call.is_unsettled else ""
+            unsettled = " (no result: the turn ended before it finished)" if call.is_unsettled else ""
             self._line(f"{MARKS.get(call.status, '·')} {escape_line(call.kind)}: {title}{unsettled}", colour)
         for terminal_id in terminals:
             self._watch_output(terminal_id)
-        if is_news and has_ended:
+        if is_changed and has_ended:
             self._end_outputs(terminals)
             self._results(call, terminals)
 
     def _terminals_of(self, call: ToolCall) -> list[str]:
-        """The terminals a call shows, and the one that has its id: some agents send its output and do not show it."""
+        """Return the terminals of a tool call, and the one with the call's own id, which some agents never attach."""
         own = call.tool_call_id
-        is_own = (call.kind == "execute" or call.status == "failed") and self._agents_own.shown(own) is not None
+        is_own = (call.kind == "execute" or call.status == "failed") and self._agent_terminals.shown(own) is not None
         return list(dict.fromkeys([*call.terminals, *([own] if is_own else [])]))
 
     def _results(self, call: ToolCall, terminals: list[str]) -> None:
@@ -286,8 +287,8 @@ class ConsoleOutput:
             self._end_of_command(terminal_id)
 
     def _has_printed(self, terminal_id: str) -> bool:
-        said = self._running(terminal_id).shown(terminal_id)
-        return said is not None and bool(said.output)
+        output = self._source_of(terminal_id).shown(terminal_id)
+        return output is not None and bool(output.output)
 
     def _diff(self, tool_call_id: str, change: FileChange) -> None:
         shown = hash((change.old_text, change.new_text, change.patch, change.old_path, change.operation))
@@ -297,22 +298,22 @@ class ConsoleOutput:
         lines = diff_lines(change, self._cwd)
         for number, line in enumerate(lines[:MOST_LINES]):
             colour = BOLD if number < 2 else {"+": GREEN, "-": RED, "@": CYAN}.get(line[:1], PLAIN)
-            self._line("    " + _spelt_out(line), colour)
+            self._line("    " + _escape(line), colour)
         if len(lines) > MOST_LINES:
             self._line(f"    … {len(lines) - MOST_LINES} more lines", DIM)
 
     def _watch_output(self, terminal_id: str) -> None:
         if terminal_id not in self._outputs:
             self._outputs[terminal_id] = LiveOutput(
-                self._running(terminal_id),
+                self._source_of(terminal_id),
                 terminal_id,
                 lambda line: self._line(f"    {line}", DIM),
                 self._may_show_output,
             )
 
-    def _running(self, terminal_id: str) -> OutputSource:
-        """Where a command runs: here, or at the agent."""
-        return self._agents_own if self._terminals.shown(terminal_id) is None else self._terminals
+    def _source_of(self, terminal_id: str) -> OutputSource:
+        """Return where a command runs: on this side, or at the agent."""
+        return self._agent_terminals if self._terminals.shown(terminal_id) is None else self._terminals
 
     def _end_outputs(self, terminals: list[str]) -> None:
         for terminal_id in terminals:
@@ -320,14 +321,14 @@ class ConsoleOutput:
                 self._outputs[terminal_id].end()
 
     def _end_of_command(self, terminal_id: str) -> None:
-        said = self._running(terminal_id).shown(terminal_id)
-        if said is not None and said.exit is not None and said.exit.exit_code != 0:
-            self._line(f"    ended with {escape_line(said.exit.signal or f'code {said.exit.exit_code}')}", RED)
+        output = self._source_of(terminal_id).shown(terminal_id)
+        if output is not None and output.exit is not None and output.exit.exit_code != 0:
+            self._line(f"    exited with {escape_line(output.exit.signal or f'code {output.exit.exit_code}')}", RED)
 
     def _block(self, text: str) -> None:
         before, lines = end_of(text.strip("\n"))
         if before:
-            self._line(f"    … {before} lines before", DIM)
+            self._line(f"    … {before} earlier lines", DIM)
         for line in lines:
             self._line("    " + line, DIM)
 
@@ -344,20 +345,17 @@ class ConsoleOutput:
     # --- writing
 
     def _line(self, text: str, colour: Style = PLAIN) -> None:
-        self._words.pause()
-        self._say(text, colour)
-        self._say("\n")
+        self._writer.pause()
+        self._print(text, colour)
+        self._print("\n")
 
-    def _say(self, text: str, colour: Style = PLAIN) -> None:
+    def _print(self, text: str, colour: Style = PLAIN) -> None:
         self._talk.write(text, colour)
         self._talk.flush()
 
-    def _short(self, path: str) -> str:
-        return str(Path(path).relative_to(self._cwd)) if Path(path).is_relative_to(self._cwd) else path
 
-
-def _spelt_out(line: str) -> str:
-    """A line of a change with all its characters: one that could not be seen, or would hide others, is spelt out."""
+def _escape(line: str) -> str:
+    """Escape the invisible characters in a changed line, except tabs."""
     return "\t".join(escape_line(part, MOST_COLUMNS) for part in line.split("\t"))
 
 
@@ -370,4 +368,4 @@ def _described(content: Content) -> str:
         case Resource():
             return escape_line(content.uri)
         case _:
-            return "content this version does not know"
+            return "unknown content"

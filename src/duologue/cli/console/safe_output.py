@@ -1,8 +1,8 @@
-"""All that the command line writes. Text of an agent is data on its way through here: it never acts on a terminal.
+"""Write all output of the command line, sanitized: text from an agent can never control the terminal.
 
-`protect_streams` puts a `SafeOutput` in the place of `sys.stdout` and of `sys.stderr`. Whatever is written to them (by
-a command, a log handler, a traceback) passes through `sanitize`; styles are given next to the text, never inside it.
-Only what composes escape sequences of its own (`words`, `fancy`) takes the stream beneath, `SafeOutput.trusted`.
+`protect_streams` replaces `sys.stdout` and `sys.stderr` with a `SafeOutput`. Everything written to them (by a command,
+a log handler, a traceback) passes through `sanitize`; styles are passed next to the text, never inside it. Only modules
+that write their own escape sequences (`markdown`, `prompt_toolkit_editor`) use the wrapped stream `SafeOutput.trusted`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["SafeOutput", "Style", "protect_streams", "safe", "say"]
 
 
 class Style(IntEnum):
-    """How text of ours looks, by its number in ECMA-48."""
+    """Text style, by its ECMA-48 number."""
 
     PLAIN = 0
     BOLD = 1
@@ -36,12 +36,12 @@ class SafeOutput(io.TextIOBase):
     """A text stream that sanitizes what is written to it.
 
     Args:
-        stream: Where it goes.
-        is_exact: Write unchanged text while the stream is no terminal: for data that another program reads.
+        stream: The stream to write to.
+        is_exact: Write text unchanged if the stream is not a terminal: for data that another program reads.
 
     Attributes:
-        trusted: The stream beneath, for text that was sanitized and carries escape sequences of our own.
-        has_colour: Whether styles are shown: https://no-color.org, and terminals without them.
+        trusted: The wrapped stream, for text that is already sanitized and contains our own escape sequences.
+        has_colour: Styles are shown; not with NO_COLOR (https://no-color.org) or on terminals without them.
     """
 
     def __init__(self, stream: TextIO, *, is_exact: bool = False) -> None:
@@ -60,7 +60,7 @@ class SafeOutput(io.TextIOBase):
         return len(text)
 
     def write_bytes(self, data: bytes) -> None:
-        """Pass on what another program printed: byte for byte, on a terminal as sanitized text."""
+        """Copy output of another program: byte for byte, on a terminal as sanitized text."""
         if self._is_terminal:
             self.write(self._decoder.decode(data))
         else:
@@ -69,47 +69,47 @@ class SafeOutput(io.TextIOBase):
         self.flush()
 
     def write_json(self, value: Any) -> None:
-        """Write a value as one line of JSON; on a terminal in ASCII, with all else escaped."""
-        import msgspec  # `--help` does without
+        """Write a value as one line of JSON; on a terminal in ASCII, with everything else escaped."""
+        import msgspec  # not needed for `--help`
 
-        line = msgspec.json.encode(value).replace(b"\n", b" ").replace(b"\r", b" ")  # a frame may have come in lines
+        line = msgspec.json.encode(value).replace(b"\n", b" ").replace(b"\r", b" ")  # a raw frame may contain line ends
         self.trusted.write((to_ascii(line) if self._is_terminal else line).decode() + "\n")
         self.flush()
 
     def flush(self) -> None:
-        """Let all of it leave."""
+        """Flush the wrapped stream."""
         self.trusted.flush()
 
     def close(self) -> None:
-        """Leave the stream beneath open: it belongs to the interpreter."""
+        """Leave the wrapped stream open: it belongs to the interpreter."""
 
     def writable(self) -> bool:
-        """Say yes."""
+        """Return True."""
         return True
 
     def isatty(self) -> bool:
-        """Say whether this is a terminal."""
+        """Return True if this is a terminal."""
         return self._is_terminal
 
     def fileno(self) -> int:
-        """Return the descriptor beneath."""
+        """Return the descriptor of the wrapped stream."""
         return self.trusted.fileno()
 
     @property
-    def encoding(self) -> str:  # type: ignore[override] # an attribute there, asked of the stream here
-        """The encoding of the stream beneath."""
+    def encoding(self) -> str:  # type: ignore[override] # an attribute of the base class
+        """The encoding of the wrapped stream."""
         return self.trusted.encoding
 
 
 def safe(stream: TextIO, *, is_exact: bool = False) -> SafeOutput:
-    """Return the stream itself if it is safe already; else a safe one above it."""
+    """Return the stream itself if it is a `SafeOutput`, else one that wraps it."""
     return stream if isinstance(stream, SafeOutput) else SafeOutput(stream, is_exact=is_exact)
 
 
 def protect_streams() -> None:
-    """Make `sys.stdout` and `sys.stderr` safe, for everything in this process that writes to them.
+    """Sanitize everything that this process writes to `sys.stdout` and `sys.stderr`.
 
-    Off a terminal stdout stays exact, since programs read it. What their encoding lacks is replaced.
+    If stdout is not a terminal it stays exact, since programs read it. Characters its encoding lacks are replaced.
     """
     for name, is_exact in (("stdout", True), ("stderr", False)):
         stream: TextIO | None = getattr(sys, name)
@@ -121,7 +121,7 @@ def protect_streams() -> None:
 
 
 def say(text: str, style: Style = Style.PLAIN) -> None:
-    """Write to stderr, at once."""
+    """Write to stderr and flush it."""
     out = safe(sys.stderr)
     out.write(text, style)
     out.flush()
