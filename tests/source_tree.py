@@ -42,7 +42,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "mcp": BELOW_THE_SIDES - {"recording", "store", "compat"},
     "agent": BELOW_THE_SIDES,
     "client": BELOW_THE_SIDES,
-    "compat": {*FOUNDATION, "conversation.content", "jsonrpc", "transports.base"},
+    "compat": {*FOUNDATION, "conversation.content", "jsonrpc", "schema", "transports.base"},
     "relay": BELOW_THE_SIDES,
     "config": {*BELOW_THE_SIDES, "client"},
     "builtin": {*BELOW_THE_SIDES, "agent", PACKAGE},

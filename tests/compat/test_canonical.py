@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from duologue.compat.dialects import Dialect
-from duologue.compat.methods import Side
 from duologue.compat.normaliser import Normaliser
 from duologue.compat.rule_table import MODEL_RULES, RULES
+from duologue.compat.rules import Side
 from tests.compat.vectors import WIRE, frame_of, play
 from tests.schema.instances import AtRandom, Maker, varieties
 from tests.schema.official import UNSTABLE
@@ -54,11 +54,11 @@ def asked(method: str) -> dict[str, Any]:
 
 
 def test_every_method_of_a_rule_has_golden_messages_of_today() -> None:
-    spoken_of = {method for rule in RULES for _, method in rule.places if method}
+    spoken_of = {method for rule in RULES for _, method in rule.targets if method}
     of_yesterday = {"session/set_model"}
 
     assert spoken_of <= {METHOD_OF[name] for name in METHOD_OF if list(golden(name))}
-    assert {method for rule in MODEL_RULES for _, method in rule.places} - set(METHOD_OF.values()) == of_yesterday
+    assert {method for rule in MODEL_RULES for _, method in rule.targets} - set(METHOD_OF.values()) == of_yesterday
 
 
 @pytest.mark.parametrize("definition", METHOD_OF)

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from duologue.compat.dialects import Dialect
 from duologue.compat.json_access import as_object, objects
 from duologue.compat.message import MAX_INPUT_BYTES, PeerContext
-from duologue.compat.methods import Side
 from duologue.compat.normaliser import Normaliser
+from duologue.compat.rules import Side
 from duologue.jsonrpc.framing import Oversized
 from duologue.jsonrpc.peer import MAX_PENDING
 from duologue.recording.redaction import redact

@@ -7,8 +7,8 @@ from typing import Any, Literal
 import pytest
 
 from duologue.compat.dialects import Dialect
-from duologue.compat.methods import Side
 from duologue.compat.normaliser import Normaliser
+from duologue.compat.rules import Side
 from tests.compat.vectors import play
 
 Json = dict[str, Any]

@@ -9,7 +9,7 @@ from typing import Any, Self
 import pytest
 
 from duologue.compat.normaliser import Normaliser
-from duologue.compat.transport import NormalisedTransport, Speaking, speaking
+from duologue.compat.transport import DialectAdapter, NormalisedTransport, open_with_dialect
 from duologue.errors import ConnectionLost
 from duologue.transports.base import Transport
 from duologue.transports.memory import memory_pair
@@ -141,7 +141,7 @@ async def test_what_is_served_to_old_clients_hears_todays_form() -> None:
             async with transport:
                 heard.extend(await receive(transport))
 
-    await Speaking(Served(), "seed-004", default_cwd="/default").serve(Scripted([LOAD]))
+    await DialectAdapter(Served(), "seed-004", default_cwd="/default").serve(Scripted([LOAD]))
 
     assert heard[0]["params"]["cwd"] == "/default"
 
@@ -150,5 +150,5 @@ def test_a_way_to_an_agent_is_changed_only_where_a_dialect_is_named() -> None:
     def open_agent() -> Transport:
         return Scripted()
 
-    assert speaking(open_agent, None) is open_agent
-    assert isinstance(speaking(open_agent, "seed-003")(), NormalisedTransport)
+    assert open_with_dialect(open_agent, None) is open_agent
+    assert isinstance(open_with_dialect(open_agent, "seed-003")(), NormalisedTransport)

@@ -1,21 +1,21 @@
-"""Content blocks and tool calls, wherever they stand."""
+"""Rules for content blocks and tool calls, wherever they occur."""
 
 from __future__ import annotations
 
 from duologue.compat.json_access import (
     JsonObject,
+    any_changed,
     as_object,
-    bring_back,
-    keep,
+    keep_in_meta,
     move,
     objects,
     replace,
-    took_place,
-    word,
+    string,
+    take_from_meta,
 )
 from duologue.compat.message import OpenMessage
-from duologue.compat.methods import SESSION_PROMPT, SESSION_REQUEST_PERMISSION, SESSION_UPDATE
 from duologue.compat.rules import Rule, params, results
+from duologue.schema import v1
 
 __all__ = ["RULES", "update_of"]
 
@@ -26,29 +26,29 @@ STATUS_TODAY = {"running": "in_progress"}
 STATUS_OF_SEED = {"in_progress": "running"}
 
 UNDEFINED_MEMBERS = {"diff": ("mimeType",), "terminal": ("command", "exitCode")}
-"""What seed 004 adds to the content of tool calls, by its type."""
+"""The members that seed 004 adds to the content of tool calls, by its type."""
 
 
-def update_of(letter: OpenMessage) -> JsonObject:
-    """The update in a `session/update`."""
-    return as_object(letter.fields.get("update")) if letter.method == SESSION_UPDATE else {}
+def update_of(message: OpenMessage) -> JsonObject:
+    """Return the update in a `session/update`."""
+    return as_object(message.fields.get("update")) if message.method == v1.SESSION_UPDATE.name else {}
 
 
-def _tool_call(letter: OpenMessage) -> JsonObject:
-    """The tool call that is reported, or that permission is asked for."""
-    if letter.method == SESSION_UPDATE:
-        update = update_of(letter)
-        return update if word(update, "sessionUpdate") in TOOL_TAGS else {}
-    return as_object(letter.fields.get("toolCall"))
+def _tool_call(message: OpenMessage) -> JsonObject:
+    """Return the tool call that is reported, or that a permission request is about."""
+    if message.method == v1.SESSION_UPDATE.name:
+        update = update_of(message)
+        return update if string(update, "sessionUpdate") in TOOL_TAGS else {}
+    return as_object(message.fields.get("toolCall"))
 
 
-def _tool_content(letter: OpenMessage) -> list[JsonObject]:
-    return objects(_tool_call(letter).get("content"))
+def _tool_content(message: OpenMessage) -> list[JsonObject]:
+    return objects(_tool_call(message).get("content"))
 
 
-def _blocks(letter: OpenMessage) -> list[JsonObject]:
-    """Every content block of a prompt, an answer, an update or a tool call, wrapped or not."""
-    fields, update = letter.fields, update_of(letter)
+def _blocks(message: OpenMessage) -> list[JsonObject]:
+    """Return every content block of a prompt, an answer, an update or a tool call, wrapped or not."""
+    fields, update = message.fields, update_of(message)
     found = [as_object(update.get("content"))]
     for holder, key in (
         (fields, "prompt"),
@@ -60,9 +60,9 @@ def _blocks(letter: OpenMessage) -> list[JsonObject]:
     return [as_object(item.get("content")) if item.get("type") == "content" else item for item in found]
 
 
-def read_image(letter: OpenMessage) -> bool:
-    """Data and type lie one level deeper in the seed."""
-    return took_place(_lift_source(block) for block in _blocks(letter))
+def read_image(message: OpenMessage) -> bool:
+    """Move data and type of images up from `source`."""
+    return any_changed(_lift_source(block) for block in _blocks(message))
 
 
 def _lift_source(block: JsonObject) -> bool:
@@ -75,9 +75,9 @@ def _lift_source(block: JsonObject) -> bool:
     return True
 
 
-def write_image(letter: OpenMessage) -> bool:
-    """The way back."""
-    return took_place(_lower_source(block) for block in _blocks(letter))
+def write_image(message: OpenMessage) -> bool:
+    """Move data and type of images down into `source`."""
+    return any_changed(_lower_source(block) for block in _blocks(message))
 
 
 def _lower_source(block: JsonObject) -> bool:
@@ -90,53 +90,53 @@ def _lower_source(block: JsonObject) -> bool:
     return True
 
 
-def read_status(letter: OpenMessage) -> bool:
-    """`running` would be dropped as unknown, and the tool call would seem to wait."""
-    return replace(_tool_call(letter), "status", STATUS_TODAY)
+def read_status(message: OpenMessage) -> bool:
+    """Replace `running`, which would be dropped as unknown, so that the tool call would seem to wait."""
+    return replace(_tool_call(message), "status", STATUS_TODAY)
 
 
-def write_status(letter: OpenMessage) -> bool:
-    """The way back."""
-    return replace(_tool_call(letter), "status", STATUS_OF_SEED)
+def write_status(message: OpenMessage) -> bool:
+    """Replace `in_progress` by `running`."""
+    return replace(_tool_call(message), "status", STATUS_OF_SEED)
 
 
-def write_update(letter: OpenMessage) -> bool:
-    """Every change is told as a whole tool call: with what was said of it before, as far as that is remembered."""
-    update = update_of(letter)
+def write_update(message: OpenMessage) -> bool:
+    """Write every change as a whole tool call, with what is remembered of it."""
+    update = update_of(message)
     if update.get("sessionUpdate") != "tool_call_update":
         return False
-    call_id = word(update, "toolCallId")
-    known = letter.known.tool_calls.get((str(letter.fields.get("sessionId")), call_id), {})
+    call_id = string(update, "toolCallId")
+    known = message.known.tool_calls.get((str(message.fields.get("sessionId")), call_id), {})
     changed = {key: value for key, value in update.items() if value is not None}
     update.clear()
     update.update({"title": call_id, **known, **changed, "sessionUpdate": "tool_call"})
     return True
 
 
-def read_location(letter: OpenMessage) -> bool:
-    """One place becomes a list of one."""
-    call = _tool_call(letter)
+def read_location(message: OpenMessage) -> bool:
+    """Replace a location by a list of one."""
+    call = _tool_call(message)
     if "locations" in call or not isinstance(call.get("location"), dict):
         return False
     call["locations"] = [call.pop("location")]
     return True
 
 
-def write_location(letter: OpenMessage) -> bool:
-    """The first place; where there are more, the list stays beside it."""
-    call = _tool_call(letter)
-    places = objects(call.get("locations"))
-    if "location" in call or not places:
+def write_location(message: OpenMessage) -> bool:
+    """Write the first location; if there are more, the list stays too."""
+    call = _tool_call(message)
+    targets = objects(call.get("locations"))
+    if "location" in call or not targets:
         return False
-    call["location"] = places[0]
-    if len(places) == 1:
+    call["location"] = targets[0]
+    if len(targets) == 1:
         del call["locations"]
     return True
 
 
-def read_tool_content(letter: OpenMessage) -> bool:
-    """Wrap the blocks that stand bare."""
-    bare = [item for item in _tool_content(letter) if word(item, "type") in BLOCK_TYPES]
+def read_tool_content(message: OpenMessage) -> bool:
+    """Wrap blocks that are not wrapped in `content`."""
+    bare = [item for item in _tool_content(message) if string(item, "type") in BLOCK_TYPES]
     for item in bare:
         block = dict(item)
         item.clear()
@@ -144,46 +144,46 @@ def read_tool_content(letter: OpenMessage) -> bool:
     return bool(bare)
 
 
-def write_tool_content(letter: OpenMessage) -> bool:
-    """Unwrap them, unless the wrapping says something itself."""
-    wrapped = [item for item in _tool_content(letter) if item.keys() == {"type", "content"}]
-    return took_place(_unwrap(item) for item in wrapped)
+def write_tool_content(message: OpenMessage) -> bool:
+    """Unwrap blocks, unless the wrapper has members of its own."""
+    wrapped = [item for item in _tool_content(message) if item.keys() == {"type", "content"}]
+    return any_changed(_unwrap(item) for item in wrapped)
 
 
 def _unwrap(item: JsonObject) -> bool:
     block = as_object(item["content"])
-    if item["type"] != "content" or word(block, "type") not in BLOCK_TYPES:
+    if item["type"] != "content" or string(block, "type") not in BLOCK_TYPES:
         return False
     item.clear()
     item.update(block)
     return True
 
 
-def read_undefined_members(letter: OpenMessage) -> bool:
-    """What today's schema does not define is kept in `_meta`."""
-    return took_place(_put_away(item) for item in _tool_content(letter))
+def read_undefined_members(message: OpenMessage) -> bool:
+    """Move members that today's schema does not define to `_meta`."""
+    return any_changed(_move_to_meta(item) for item in _tool_content(message))
 
 
-def _put_away(item: JsonObject) -> bool:
-    names = UNDEFINED_MEMBERS.get(word(item, "type"), ())
+def _move_to_meta(item: JsonObject) -> bool:
+    names = UNDEFINED_MEMBERS.get(string(item, "type"), ())
     extra = {name: item.pop(name) for name in names if name in item}
     if extra:
-        keep(item, **extra)
+        keep_in_meta(item, **extra)
     return bool(extra)
 
 
-def write_undefined_members(letter: OpenMessage) -> bool:
-    """The way back."""
-    return took_place(_bring_back(item) for item in _tool_content(letter))
+def write_undefined_members(message: OpenMessage) -> bool:
+    """Restore the members from `_meta`."""
+    return any_changed(_restore(item) for item in _tool_content(message))
 
 
-def _bring_back(item: JsonObject) -> bool:
-    extra = bring_back(item)
+def _restore(item: JsonObject) -> bool:
+    extra = take_from_meta(item)
     item.update({name: value for name, value in extra.items() if name not in item})
     return bool(extra)
 
 
-TOOL_CALLS = params(SESSION_UPDATE, SESSION_REQUEST_PERMISSION)
+TOOL_CALLS = params(v1.SESSION_UPDATE, v1.SESSION_REQUEST_PERMISSION)
 
 RULES = (
     Rule(
@@ -200,7 +200,7 @@ RULES = (
         ("seed-003",),
         "every change is a `tool_call`",
         "`tool_call_update`",
-        params(SESSION_UPDATE),
+        params(v1.SESSION_UPDATE),
         write=write_update,
     ),
     Rule(
@@ -235,7 +235,7 @@ RULES = (
         ("seed-003",),
         "image with `source: {type, mediaType, data}`",
         "image with `mimeType` and `data`",
-        (*params(SESSION_PROMPT), *TOOL_CALLS, *results(SESSION_PROMPT)),
+        (*params(v1.SESSION_PROMPT), *TOOL_CALLS, *results(v1.SESSION_PROMPT)),
         read_image,
         write_image,
     ),

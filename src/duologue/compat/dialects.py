@@ -1,4 +1,4 @@
-"""The dialects that can be spoken as well as understood; cheap to import for all who only pass the name on."""
+"""The names of the dialects; cheap to import for code that only passes the name on."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from typing import Literal, TypeAlias, get_args
 __all__ = ["DIALECTS", "Dialect", "check_dialect"]
 
 Dialect: TypeAlias = Literal["seed-003", "seed-004"]
-"""What a peer speaks that was built from an older document."""
+"""The dialect of a peer that was built from an older document."""
 
 DIALECTS: tuple[Dialect, ...] = get_args(Dialect)
 
 
 def check_dialect(dialect: Dialect | None) -> Dialect | None:
-    """The same dialect, if there is one of that name.
+    """Return the dialect if there is one of that name.
 
     Raises:
         ValueError: There is none.
     """
     if dialect is not None and dialect not in DIALECTS:
-        raise ValueError(f"there is no dialect {dialect!r}: give one of {', '.join(DIALECTS)}, or None")
+        raise ValueError(f"unknown dialect {dialect!r}; use one of {', '.join(DIALECTS)}, or None")
     return dialect

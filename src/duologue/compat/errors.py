@@ -1,12 +1,12 @@
-"""Error codes of seed 004; -32002 is left alone unless it answers a login, for it means another thing today."""
+"""Rules for the error codes of seed 004; -32002 has another meaning today and is rewritten only for `authenticate`."""
 
 from __future__ import annotations
 
 from duologue.compat.json_access import JsonObject, JsonValue, as_object
 from duologue.compat.message import OpenMessage
-from duologue.compat.methods import AUTHENTICATE
 from duologue.compat.rules import Rule
 from duologue.errors import AuthenticationRequired, InternalError, InvalidParams, MethodNotFound, ResourceNotFound
+from duologue.schema import v1
 
 __all__ = ["RULES"]
 
@@ -24,7 +24,7 @@ CODES_TODAY = {
     SESSION_NOT_FOUND: ResourceNotFound.code,
     CAPABILITY_NOT_SUPPORTED: MethodNotFound.code,
 }
-CODES_WITHOUT_EQUAL = frozenset({PERMISSION_DENIED, INVALID_SESSION_STATE})
+CODES_WITHOUT_EQUIVALENT = frozenset({PERMISSION_DENIED, INVALID_SESSION_STATE})
 
 
 def _code(error: JsonObject) -> int:
@@ -32,18 +32,18 @@ def _code(error: JsonObject) -> int:
     return code if isinstance(code, int) else 0
 
 
-def read_code(letter: OpenMessage) -> bool:
-    """The class a catcher of today expects."""
-    error = letter.fields
+def read_code(message: OpenMessage) -> bool:
+    """Replace a code by today's."""
+    error = message.fields
     if _code(error) not in CODES_TODAY:
         return False
     error["code"] = CODES_TODAY[_code(error)]
     return True
 
 
-def write_code(letter: OpenMessage) -> bool:
-    """Whose absence it is shows in the data."""
-    error = letter.fields
+def write_code(message: OpenMessage) -> bool:
+    """Replace a code by the seed's; the data says whether a session or a resource was not found."""
+    error = message.fields
     if _code(error) == AuthenticationRequired.code:
         error["code"] = AUTHENTICATION_FAILED
     elif _code(error) == ResourceNotFound.code:
@@ -54,27 +54,27 @@ def write_code(letter: OpenMessage) -> bool:
     return True
 
 
-def read_login_method(letter: OpenMessage) -> bool:
-    """As the answer to a login, -32002 says that there is no such method."""
-    is_it = letter.request.method == AUTHENTICATE and _code(letter.fields) == INVALID_LOGIN_METHOD
-    if is_it:
-        letter.fields["code"] = InvalidParams.code
-    return is_it
+def read_login_method(message: OpenMessage) -> bool:
+    """Replace -32002, which means "unknown method" as the answer to `authenticate`."""
+    applies = message.request.method == v1.AUTHENTICATE.name and _code(message.fields) == INVALID_LOGIN_METHOD
+    if applies:
+        message.fields["code"] = InvalidParams.code
+    return applies
 
 
-def write_login_method(letter: OpenMessage) -> bool:
-    """The way back."""
-    is_it = letter.request.method == AUTHENTICATE and _code(letter.fields) == InvalidParams.code
-    if is_it:
-        letter.fields["code"] = INVALID_LOGIN_METHOD
-    return is_it
+def write_login_method(message: OpenMessage) -> bool:
+    """Replace "invalid params" by -32002 as the answer to `authenticate`."""
+    applies = message.request.method == v1.AUTHENTICATE.name and _code(message.fields) == InvalidParams.code
+    if applies:
+        message.fields["code"] = INVALID_LOGIN_METHOD
+    return applies
 
 
-def read_code_without_equal(letter: OpenMessage) -> bool:
-    """An internal error that keeps the code in its data."""
-    error = letter.fields
+def read_code_without_equivalent(message: OpenMessage) -> bool:
+    """Replace a code that has no equivalent by "internal error", with the code in its data."""
+    error = message.fields
     code = _code(error)
-    if code not in CODES_WITHOUT_EQUAL:
+    if code not in CODES_WITHOUT_EQUIVALENT:
         return False
     data: JsonValue = error.get("data")
     error["code"] = InternalError.code
@@ -82,11 +82,11 @@ def read_code_without_equal(letter: OpenMessage) -> bool:
     return True
 
 
-def write_code_without_equal(letter: OpenMessage) -> bool:
-    """The code that the data asks for."""
-    error = letter.fields
+def write_code_without_equivalent(message: OpenMessage) -> bool:
+    """Restore the code from the data."""
+    error = message.fields
     data = as_object(error.get("data"))
-    if _code(error) != InternalError.code or _code(data) not in CODES_WITHOUT_EQUAL:
+    if _code(error) != InternalError.code or _code(data) not in CODES_WITHOUT_EQUIVALENT:
         return False
     error["code"] = data["code"]
     error["data"] = data.get("data")
@@ -118,7 +118,7 @@ RULES = (
         "-32004, -32006",
         "-32603 with the code in `data`",
         (("error", ""),),
-        read_code_without_equal,
-        write_code_without_equal,
+        read_code_without_equivalent,
+        write_code_without_equivalent,
     ),
 )

@@ -1,30 +1,27 @@
-"""Plain JSON, looked at without trusting it: a place that is not what it should be reads as empty."""
+"""Access to untrusted JSON: a value of the wrong type reads as empty."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, TypeAlias, TypeGuard
+from typing import TypeGuard
+
+from duologue.schema.base import JsonObject, JsonValue
+from duologue.schema.legacy import DIALECT_KEY
 
 __all__ = [
-    "KEPT_UNDER",
+    "DIALECT_KEY",
     "JsonObject",
     "JsonValue",
+    "any_changed",
     "as_object",
-    "bring_back",
-    "keep",
+    "keep_in_meta",
     "move",
     "objects",
     "rename",
     "replace",
-    "took_place",
-    "word",
+    "string",
+    "take_from_meta",
 ]
-
-KEPT_UNDER = "seed-004"
-"""The key in `_meta` that keeps what seed 004 has and today's schema has not."""
-
-JsonValue: TypeAlias = Any
-JsonObject: TypeAlias = dict[str, Any]
 
 
 def _is_object(value: JsonValue) -> TypeGuard[JsonObject]:
@@ -36,23 +33,23 @@ def _is_list(value: JsonValue) -> TypeGuard[list[JsonValue]]:
 
 
 def as_object(value: JsonValue) -> JsonObject:
-    """The value itself if it is an object; otherwise an empty one that belongs to nobody."""
+    """Return the value if it is an object; otherwise a new empty one."""
     return value if _is_object(value) else {}
 
 
 def objects(value: JsonValue) -> list[JsonObject]:
-    """The objects in a list, in their order; what else is in it is none of our business."""
+    """Return the objects in a list, in order; other items are left out."""
     return list(filter(_is_object, value)) if _is_list(value) else []
 
 
-def word(fields: JsonObject, key: str) -> str:
-    """A member that is a string; otherwise an empty one."""
+def string(fields: JsonObject, key: str) -> str:
+    """Return a member if it is a string; otherwise an empty string."""
     value: JsonValue = fields.get(key)
     return value if isinstance(value, str) else ""
 
 
 def move(source: JsonObject, old: str, target: JsonObject, new: str) -> bool:
-    """Move a member, unless its new place is taken. True if it was moved."""
+    """Move a member unless its new name exists; return True if it was moved."""
     if old not in source or new in target:
         return False
     target[new] = source.pop(old)
@@ -60,33 +57,33 @@ def move(source: JsonObject, old: str, target: JsonObject, new: str) -> bool:
 
 
 def rename(fields: JsonObject, old: str, new: str) -> bool:
-    """Call a member by its other name, unless that name is taken. True if it was renamed."""
+    """Rename a member unless its new name exists; return True if it was renamed."""
     return move(fields, old, fields, new)
 
 
 def replace(fields: JsonObject, key: str, words: dict[str, str]) -> bool:
-    """Say the value of a member in the other vocabulary. True if it is a word of it."""
-    if word(fields, key) not in words:
+    """Replace the value of a member by its entry in `words`; return True if there is one."""
+    if string(fields, key) not in words:
         return False
     fields[key] = words[fields[key]]
     return True
 
 
-def took_place(changes: Iterable[bool]) -> bool:
-    """Whether any of these changes happened. All are made, where `any` would stop at the first."""
+def any_changed(changes: Iterable[bool]) -> bool:
+    """Make all these changes; return True if any of them happened. `any` would stop at the first."""
     return sum(changes) > 0
 
 
-def keep(fields: JsonObject, **values: JsonValue) -> None:
-    """Keep these values in `_meta`, beside what is kept there already."""
+def keep_in_meta(fields: JsonObject, **values: JsonValue) -> None:
+    """Store these values in `_meta`, in addition to what is stored there."""
     meta = as_object(fields.get("_meta"))
-    fields["_meta"] = {**meta, KEPT_UNDER: {**as_object(meta.get(KEPT_UNDER)), **values}}
+    fields["_meta"] = {**meta, DIALECT_KEY: {**as_object(meta.get(DIALECT_KEY)), **values}}
 
 
-def bring_back(fields: JsonObject) -> JsonObject:
-    """Take what is kept in `_meta` out of it; `_meta` goes with it if nothing else is there."""
+def take_from_meta(fields: JsonObject) -> JsonObject:
+    """Remove what `keep_in_meta` stored and return it; `_meta` is removed if nothing else is in it."""
     meta = as_object(fields.get("_meta"))
-    kept = as_object(meta.pop(KEPT_UNDER, None))
+    kept = as_object(meta.pop(DIALECT_KEY, None))
     if kept and not meta:
         del fields["_meta"]
     return kept

@@ -1,4 +1,4 @@
-"""A message opened for the rules, and what is kept of a request until its answer comes."""
+"""A decoded message as the rules see it, and what is remembered of requests until they are answered."""
 
 from __future__ import annotations
 
@@ -12,40 +12,50 @@ from duologue.compat.json_access import JsonObject, JsonValue, as_object, object
 from duologue.conversation.content import merge_neighbours
 from duologue.jsonrpc.messages import Id
 
-__all__ = ["LRU", "NOT_ASKED", "CredentialsFor", "OpenMessage", "Part", "PeerContext", "Place", "Request", "TurnText"]
+__all__ = [
+    "NO_REQUEST",
+    "CredentialsFor",
+    "OpenMessage",
+    "Part",
+    "PeerContext",
+    "RecentEntries",
+    "Request",
+    "Target",
+    "TurnText",
+]
 
 Part: TypeAlias = Literal["params", "result", "error"]
 
-Place: TypeAlias = tuple[Part, str]
-"""Which body of which method; errors are the same for all methods and have an empty one."""
+Target: TypeAlias = tuple[Part, str]
+"""The part of a message and its method; errors are the same for all methods, and their method is empty."""
 
 CredentialsFor: TypeAlias = Callable[[str], Mapping[str, str] | None]
-"""The credentials for an authentication method by its id, or none."""
+"""Returns the credentials for the id of an authentication method, or None."""
 
-MAX_SPEECH_BYTES = 4 * 1024 * 1024
-"""What one turn said is kept up to here: far more than a person reads, far less than what a host would miss."""
+MAX_TURN_BYTES = 4 * 1024 * 1024
+"""Text of one turn that is remembered: far more than a person reads, far less than a host's memory."""
 
 MAX_SESSIONS = 64
-"""Sessions whose config options are remembered; an editor has a few open."""
+"""Sessions whose config options are remembered; a client has a few open."""
 
 MAX_OPTIONS_BYTES = 256 * 1024
-"""Config options of one session that are remembered: a hundred models with a long description each."""
+"""Size of the config options that are remembered of one session: a hundred models with long descriptions."""
 
 MAX_TOOL_CALLS = 256
-"""Tool calls that are remembered; those that run at once are a few."""
+"""Tool calls that are remembered; few run at the same time."""
 
 MAX_INPUT_BYTES = 16 * 1024
-"""The input of one tool call that is remembered."""
+"""Size of the input that is remembered of one tool call."""
 
 REPEATED = ("title", "kind", "status", "rawInput")
-"""What is remembered of a tool call."""
+"""The members that are remembered of a tool call."""
 
 K = TypeVar("K")
 V = TypeVar("V")
 
 
-class LRU(Generic[K, V]):
-    """A mapping that forgets its oldest entry when it is full."""
+class RecentEntries(Generic[K, V]):
+    """A mapping that drops its oldest entry when it is full."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -58,47 +68,47 @@ class LRU(Generic[K, V]):
         return iter(self._entries.values())
 
     def put(self, key: K, value: V) -> None:
-        """Remember it as the newest."""
+        """Store an entry as the newest."""
         self._entries.pop(key, None)
         if len(self._entries) >= self._limit:
             del self._entries[next(iter(self._entries))]
         self._entries[key] = value
 
     def get(self, key: K, default: V) -> V:
-        """What is remembered under this key."""
+        """Return the value of this key, or the default."""
         return self._entries.get(key, default)
 
     def take(self, key: K) -> V | None:
-        """What is remembered under this key, and forget it."""
+        """Remove this key and return its value."""
         return self._entries.pop(key, None)
 
 
 class TurnText:
-    """What the agent said to the user in one turn, as long as that is not too much to keep."""
+    """The content that the agent sent in one turn, unless it exceeds `MAX_TURN_BYTES`."""
 
     def __init__(self) -> None:
         self._blocks: list[JsonObject] = []
-        self._room = MAX_SPEECH_BYTES
+        self._capacity = MAX_TURN_BYTES
 
     def add(self, block: JsonObject) -> None:
-        """One more block was streamed."""
-        self._room -= len(msgspec.json.encode(block))
-        if self._room >= 0:
+        """Add a block that was streamed."""
+        self._capacity -= len(msgspec.json.encode(block))
+        if self._capacity >= 0:
             self._blocks.append(dict(block))  # rules change the block itself
         else:
             self._blocks.clear()
 
     @property
     def is_whole(self) -> bool:
-        """Whether all of it was kept."""
-        return self._room >= 0
+        """True if no block was dropped."""
+        return self._capacity >= 0
 
     def blocks(self) -> list[JsonObject]:
-        """All of it, with neighbouring pieces of plain text joined."""
+        """Return all blocks, with neighbouring plain text joined."""
         return _merged(self._blocks)
 
     def repeats(self, blocks: list[JsonObject]) -> bool:
-        """Whether these blocks say again what was streamed, blank edges aside."""
+        """Return True if these blocks repeat what was streamed, apart from whitespace at the edges."""
         return self.is_whole and bool(self._blocks) and _essence(self._blocks) == _essence(blocks)
 
 
@@ -120,45 +130,49 @@ def _essence(blocks: list[JsonObject]) -> list[JsonObject]:
 
 @dataclass(slots=True, eq=False)
 class Request:
-    """What the answer's rules need to know of the request, taken from its form of today.
+    """The parts of a request, in today's form, that the rules for its answer need.
 
     Attributes:
         options: Ids and kinds of the options that a permission request offered.
-        change: The config option and the value that were asked for.
+        change: The config option and the value that the request sets.
+        text: The content of the turn that a prompt started.
     """
 
     method: str = ""
     session_id: str = ""
     options: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
     change: tuple[str, JsonValue] = ("", None)
-    speech: TurnText = field(default_factory=TurnText)
+    text: TurnText = field(default_factory=TurnText)
 
     @classmethod
-    def of(cls, letter: OpenMessage) -> Request:
-        """What is worth keeping of this one."""
-        fields = letter.fields
+    def of(cls, message: OpenMessage) -> Request:
+        """Return what is remembered of this request."""
+        fields = message.fields
         offered = [(option.get("optionId"), option.get("kind")) for option in objects(fields.get("options"))]
         return cls(
-            letter.method,
+            message.method,
             str(fields.get("sessionId", "")),
             [(id, str(kind)) for id, kind in offered if isinstance(id, str)],
             (str(fields.get("configId", "")), fields.get("value")),
         )
 
 
-NOT_ASKED = Request()
-"""What stands where nothing was asked."""
+NO_REQUEST = Request()
+"""Stands for the request of a message that is not an answer."""
 
 
 @dataclass(slots=True)
 class PeerContext:
-    """What the host told us, and what was last seen of sessions and tool calls.
+    """The host's configuration, and what was last seen of sessions and tool calls.
 
     Attributes:
-        dialect: What the peer speaks, if that is known.
-        modes: The modes that every session of the agent has, in today's form: those the agent named in its
-            capabilities, or the host's own.
+        dialect: The peer's dialect, if it is known.
+        default_cwd: The directory of sessions that are loaded without one.
+        credentials: Returns the credentials for an authentication method.
+        modes: The modes that every session of the agent has, in today's form: those in the agent's capabilities, or
+            the host's own.
         cwds: Directories of sessions that are being loaded without one.
+        config_options: The config options last seen, by session.
         tool_calls: Title, kind, status and input of tool calls, by session and id.
     """
 
@@ -166,20 +180,22 @@ class PeerContext:
     default_cwd: str | None = None
     credentials: CredentialsFor | None = None
     modes: list[JsonObject] = field(default_factory=list[JsonObject])
-    cwds: LRU[str, str] = field(default_factory=lambda: LRU(MAX_SESSIONS))
-    config_options: LRU[str, list[JsonObject]] = field(default_factory=lambda: LRU(MAX_SESSIONS))
-    tool_calls: LRU[tuple[str, str], JsonObject] = field(default_factory=lambda: LRU(MAX_TOOL_CALLS))
+    cwds: RecentEntries[str, str] = field(default_factory=lambda: RecentEntries(MAX_SESSIONS))
+    config_options: RecentEntries[str, list[JsonObject]] = field(default_factory=lambda: RecentEntries(MAX_SESSIONS))
+    tool_calls: RecentEntries[tuple[str, str], JsonObject] = field(
+        default_factory=lambda: RecentEntries(MAX_TOOL_CALLS)
+    )
 
     def remember_tool_call(self, session_id: str, update: JsonObject) -> None:
-        """Keep what every later word on this call must repeat for a reader that knows no updates."""
+        """Remember what every later update of this call must repeat for a peer that only knows whole tool calls."""
         key = session_id, str(update.get("toolCallId"))
-        told = {name: update[name] for name in REPEATED if update.get(name) is not None}
-        if len(msgspec.json.encode(told.get("rawInput"))) > MAX_INPUT_BYTES:
-            del told["rawInput"]
-        self.tool_calls.put(key, {**self.tool_calls.get(key, {}), **told})
+        values = {name: update[name] for name in REPEATED if update.get(name) is not None}
+        if len(msgspec.json.encode(values.get("rawInput"))) > MAX_INPUT_BYTES:
+            del values["rawInput"]
+        self.tool_calls.put(key, {**self.tool_calls.get(key, {}), **values})
 
     def remember_options(self, session_id: str, options: list[JsonObject]) -> None:
-        """Keep the list last seen; one that is too long is forgotten with the one before it."""
+        """Remember the list last seen; one that is too long removes the previous one."""
         if len(msgspec.json.encode(options)) <= MAX_OPTIONS_BYTES:
             self.config_options.put(session_id, options)
         else:
@@ -188,14 +204,14 @@ class PeerContext:
 
 @dataclass(slots=True)
 class OpenMessage:
-    """One message, opened.
+    """One decoded message.
 
     Attributes:
-        method: Of a result: the method it answers. Errors are the same for all and have none.
+        method: The method; of a result, the method it answers; of an error, empty.
         body: The params, the result or the error, as plain JSON; rules change it in place or replace it.
-        request: Of an answer: what was asked.
-        ahead: Updates that have to be delivered before it.
-        is_void: Nothing is left to deliver.
+        request: The request that an answer belongs to.
+        before: Updates that have to be delivered before the message.
+        is_dropped: True if the message itself is not delivered.
     """
 
     part: Part
@@ -203,13 +219,13 @@ class OpenMessage:
     method: str
     body: JsonValue
     known: PeerContext
-    request: Request = NOT_ASKED
-    ahead: list[JsonObject] = field(default_factory=list[JsonObject])
-    is_void: bool = False
+    request: Request = NO_REQUEST
+    before: list[JsonObject] = field(default_factory=list[JsonObject])
+    is_dropped: bool = False
 
     @property
-    def place(self) -> Place:
-        """Where the rules look for it."""
+    def target(self) -> Target:
+        """The key under which its rules are found."""
         return self.part, self.method
 
     @property

@@ -2,7 +2,7 @@
 
 That schema had `models` in the answers that open a session, and `session/set_model`. Today a model is a config option
 of the category `model`. A client sees such an agent's models as an option; an agent's option is also offered as
-`models`, and `session/set_model` sets it. The option made here carries a mark in its `_meta`, to be known again by.
+`models`, and `session/set_model` sets it. The option made here has a mark in its `_meta`, by which it is recognised.
 """
 
 from __future__ import annotations
@@ -10,13 +10,8 @@ from __future__ import annotations
 from duologue.compat.content import update_of
 from duologue.compat.json_access import JsonObject, as_object, objects
 from duologue.compat.message import OpenMessage
-from duologue.compat.methods import (
-    SESSION_OPENERS,
-    SESSION_SET_CONFIG_OPTION,
-    SESSION_SET_MODEL,
-    SESSION_UPDATE,
-)
-from duologue.compat.rules import Rule, params, results
+from duologue.compat.rules import SESSION_OPENERS, Rule, params, results
+from duologue.schema import legacy, v1
 
 __all__ = ["RULES"]
 
@@ -24,9 +19,9 @@ OPTION_ID = "model"
 MARK = "seed-001"
 
 
-def read_models(letter: OpenMessage) -> bool:
-    """The list becomes one more option, unless the agent has an option for it already."""
-    fields = letter.fields
+def read_models(message: OpenMessage) -> bool:
+    """Make the list a config option, unless the agent has one for it already."""
+    fields = message.fields
     models = as_object(fields.get("models"))
     options = objects(fields.get("configOptions"))
     if not objects(models.get("availableModels")) or _model_option(options) or _find(options, OPTION_ID):
@@ -53,12 +48,12 @@ def _option_from(models: JsonObject) -> JsonObject:
     }
 
 
-def write_models(letter: OpenMessage) -> bool:
-    """The option stays; the list stands beside it for those who look there."""
-    option = _model_option(objects(letter.fields.get("configOptions")))
-    if option is None or "models" in letter.fields:
+def write_models(message: OpenMessage) -> bool:
+    """Add the list to the option, for clients that look there."""
+    option = _model_option(objects(message.fields.get("configOptions")))
+    if option is None or "models" in message.fields:
         return False
-    letter.fields["models"] = {
+    message.fields["models"] = {
         "currentModelId": option.get("currentValue"),
         "availableModels": [_model_from(choice) for choice in _choices(option)],
     }
@@ -71,15 +66,15 @@ def _model_from(choice: JsonObject) -> JsonObject:
 
 
 def _choices(option: JsonObject) -> list[JsonObject]:
-    """The choices of a select option, out of their groups."""
+    """Return the choices of a select option, out of their groups."""
     items = objects(option.get("options"))
     return [choice for item in items for choice in (objects(item["options"]) if "options" in item else [item])]
 
 
-def read_list(letter: OpenMessage) -> bool:
-    """A complete list of an agent that knows no such option still has it."""
-    fields = update_of(letter) or letter.fields
-    known = _find(letter.known.config_options.get(_session_id(letter), []), OPTION_ID)
+def read_list(message: OpenMessage) -> bool:
+    """Add the option to complete lists of an agent that does not know it."""
+    fields = update_of(message) or message.fields
+    known = _find(message.known.config_options.get(_session_id(message), []), OPTION_ID)
     if known is None or MARK not in as_object(known.get("_meta")) or not isinstance(fields.get("configOptions"), list):
         return False
     options = objects(fields["configOptions"])
@@ -89,30 +84,30 @@ def read_list(letter: OpenMessage) -> bool:
     return True
 
 
-def write_change(letter: OpenMessage) -> bool:
-    """Setting the option we made is setting the model."""
-    fields = letter.fields
-    option = _find(letter.known.config_options.get(_session_id(letter), []), fields.get("configId", ""))
+def write_change(message: OpenMessage) -> bool:
+    """Replace setting the option made here by setting the model."""
+    fields = message.fields
+    option = _find(message.known.config_options.get(_session_id(message), []), fields.get("configId", ""))
     if option is None or MARK not in as_object(option.get("_meta")):
         return False
-    letter.method = SESSION_SET_MODEL
-    letter.body = {"sessionId": fields.get("sessionId"), "modelId": fields.get("value")}
+    message.method = legacy.SESSION_SET_MODEL.name
+    message.body = {"sessionId": fields.get("sessionId"), "modelId": fields.get("value")}
     return True
 
 
-def read_set_model(letter: OpenMessage) -> bool:
-    """Setting the model is setting the session's option for it, if it has one."""
-    option = _model_option(letter.known.config_options.get(_session_id(letter), []))
+def read_set_model(message: OpenMessage) -> bool:
+    """Replace setting the model by setting the session's option for it, if it has one."""
+    option = _model_option(message.known.config_options.get(_session_id(message), []))
     if option is None:
         return False
-    fields = letter.fields
-    letter.method = SESSION_SET_CONFIG_OPTION
-    letter.body = {"sessionId": fields.get("sessionId"), "configId": option["id"], "value": fields.get("modelId")}
+    fields = message.fields
+    message.method = v1.SESSION_SET_CONFIG_OPTION.name
+    message.body = {"sessionId": fields.get("sessionId"), "configId": option["id"], "value": fields.get("modelId")}
     return True
 
 
-def _session_id(letter: OpenMessage) -> str:
-    return str(letter.fields.get("sessionId", letter.request.session_id))
+def _session_id(message: OpenMessage) -> str:
+    return str(message.fields.get("sessionId", message.request.session_id))
 
 
 def _model_option(options: list[JsonObject]) -> JsonObject | None:
@@ -139,7 +134,7 @@ RULES = (
         ("models",),
         "lists of config options without the model",
         "lists with it",
-        (*params(SESSION_UPDATE), *results(SESSION_SET_CONFIG_OPTION)),
+        (*params(v1.SESSION_UPDATE), *results(v1.SESSION_SET_CONFIG_OPTION)),
         read_list,
     ),
     Rule(
@@ -147,7 +142,7 @@ RULES = (
         ("models",),
         "`session/set_model` from the client",
         "`session/set_config_option`",
-        params(SESSION_SET_MODEL),
+        params(legacy.SESSION_SET_MODEL),
         read_set_model,
     ),
     Rule(
@@ -155,7 +150,7 @@ RULES = (
         ("models",),
         "`session/set_model` to the agent",
         "`session/set_config_option`",
-        params(SESSION_SET_CONFIG_OPTION),
+        params(v1.SESSION_SET_CONFIG_OPTION),
         write=write_change,
     ),
 )

@@ -1,15 +1,15 @@
-"""Permission: what is asked, and what the answer allows.
+"""Rules for permission requests and their answers.
 
-Fails closed. An answer in another form counts only if it names exactly one option, and that option was offered once;
-everything else is `cancelled`. No rewriting turns a rejection into a permission.
+They fail closed: an answer in another form counts only if it names exactly one option, and that option was offered
+once; everything else is `cancelled`. No rewrite turns a rejection into a permission.
 """
 
 from __future__ import annotations
 
-from duologue.compat.json_access import JsonObject, JsonValue, as_object, objects, rename, replace, took_place, word
+from duologue.compat.json_access import JsonObject, JsonValue, any_changed, as_object, objects, rename, replace, string
 from duologue.compat.message import OpenMessage
-from duologue.compat.methods import SESSION_REQUEST_PERMISSION
 from duologue.compat.rules import Rule, params, results
+from duologue.schema import v1
 
 __all__ = ["RULES"]
 
@@ -17,94 +17,94 @@ KIND_TODAY = {"deny": "reject_once"}
 KIND_OF_SEED = {"reject_once": "deny", "reject_always": "deny"}
 
 
-def _options(letter: OpenMessage) -> list[JsonObject]:
-    return objects(letter.fields.get("options"))
+def _options(message: OpenMessage) -> list[JsonObject]:
+    return objects(message.fields.get("options"))
 
 
-def read_label(letter: OpenMessage) -> bool:
-    """What the user reads on the button."""
-    return took_place(rename(option, "label", "name") for option in _options(letter))
+def read_label(message: OpenMessage) -> bool:
+    """Rename the text of an option."""
+    return any_changed(rename(option, "label", "name") for option in _options(message))
 
 
-def write_label(letter: OpenMessage) -> bool:
-    """The way back."""
-    return took_place(rename(option, "name", "label") for option in _options(letter))
+def write_label(message: OpenMessage) -> bool:
+    """Rename the text of an option to the seed's name."""
+    return any_changed(rename(option, "name", "label") for option in _options(message))
 
 
-def read_kind(letter: OpenMessage) -> bool:
-    """`deny` is no kind of today."""
-    return took_place(replace(option, "kind", KIND_TODAY) for option in _options(letter))
+def read_kind(message: OpenMessage) -> bool:
+    """Replace the kind `deny`."""
+    return any_changed(replace(option, "kind", KIND_TODAY) for option in _options(message))
 
 
-def write_kind(letter: OpenMessage) -> bool:
-    """The seed knows one kind of no; the option's id still tells which."""
-    return took_place(replace(option, "kind", KIND_OF_SEED) for option in _options(letter))
+def write_kind(message: OpenMessage) -> bool:
+    """Replace both kinds of rejection by `deny`; the option's id still tells them apart."""
+    return any_changed(replace(option, "kind", KIND_OF_SEED) for option in _options(message))
 
 
-def read_message(letter: OpenMessage) -> bool:
-    """The question becomes the title of a tool call of its own."""
-    return _ask_about(letter, "message")
+def read_message(message: OpenMessage) -> bool:
+    """Make the message the title of a tool call of its own."""
+    return _make_tool_call(message, "message")
 
 
-def read_title(letter: OpenMessage) -> bool:
-    """The same, with a description to read before answering."""
-    if not _ask_about(letter, "title"):
+def read_title(message: OpenMessage) -> bool:
+    """Make the title that of a tool call of its own, with the description as its content."""
+    if not _make_tool_call(message, "title"):
         return False
-    description = letter.fields.pop("description", None)
+    description = message.fields.pop("description", None)
     if isinstance(description, str):
         block = {"type": "text", "text": description}
-        letter.fields["toolCall"]["content"] = [{"type": "content", "content": block}]
+        message.fields["toolCall"]["content"] = [{"type": "content", "content": block}]
     return True
 
 
-def _ask_about(letter: OpenMessage, key: str) -> bool:
-    fields = letter.fields
+def _make_tool_call(message: OpenMessage, key: str) -> bool:
+    fields = message.fields
     if "toolCall" in fields or not isinstance(fields.get(key), str):
         return False
-    fields["toolCall"] = {"toolCallId": f"permission-{letter.id}", "title": fields.pop(key)}
+    fields["toolCall"] = {"toolCallId": f"permission-{message.id}", "title": fields.pop(key)}
     return True
 
 
-def write_message(letter: OpenMessage) -> bool:
-    """The tool call's title as the question."""
-    return _ask_in_words(letter, "message")
+def write_message(message: OpenMessage) -> bool:
+    """Write the tool call's title as the message."""
+    return _write_question(message, "message")
 
 
-def write_title(letter: OpenMessage) -> bool:
-    """The tool call's title as the question, and the text in its content as the description."""
-    if not _ask_in_words(letter, "title"):
+def write_title(message: OpenMessage) -> bool:
+    """Write the tool call's title as the title, and the text in its content as the description."""
+    if not _write_question(message, "title"):
         return False
-    content = objects(as_object(letter.fields["toolCall"]).get("content"))
+    content = objects(as_object(message.fields["toolCall"]).get("content"))
     blocks = [as_object(item.get("content")) if item.get("type") == "content" else item for item in content]
-    texts = [block["text"] for block in blocks if block.get("type") == "text" and word(block, "text")]
+    texts = [block["text"] for block in blocks if block.get("type") == "text" and string(block, "text")]
     if texts:
-        letter.fields.setdefault("description", "\n\n".join(texts))
+        message.fields.setdefault("description", "\n\n".join(texts))
     return True
 
 
-def _ask_in_words(letter: OpenMessage, key: str) -> bool:
-    call = as_object(letter.fields.get("toolCall"))
-    if not call or key in letter.fields:
+def _write_question(message: OpenMessage, key: str) -> bool:
+    call = as_object(message.fields.get("toolCall"))
+    if not call or key in message.fields:
         return False
-    letter.fields[key] = call.get("title") or f"Allow tool call {call.get('toolCallId')}?"
+    message.fields[key] = call.get("title") or f"Allow tool call {call.get('toolCallId')}?"
     return True
 
 
-def read_answer(letter: OpenMessage) -> bool:
-    """Anything but today's form: the option it names, or cancelled."""
-    fields = letter.fields
+def read_answer(message: OpenMessage) -> bool:
+    """Replace any other form by the option it names, or by "cancelled"."""
+    fields = message.fields
     if isinstance(fields.get("outcome"), dict) and "selectedOptionId" not in fields:
         return False
     chosen = _named_option(fields)
-    is_clear = chosen != "cancelled" and chosen in [option for option, _ in _clear_options(letter)]
+    is_offered = chosen != "cancelled" and chosen in [option for option, _ in _unique_options(message)]
     rest = {key: value for key, value in fields.items() if key not in ("outcome", "selectedOptionId")}
-    outcome = {"outcome": "selected", "optionId": chosen} if is_clear else {"outcome": "cancelled"}
-    letter.body = {"outcome": outcome, **rest}
+    outcome = {"outcome": "selected", "optionId": chosen} if is_offered else {"outcome": "cancelled"}
+    message.body = {"outcome": outcome, **rest}
     return True
 
 
 def _named_option(answer: JsonObject) -> JsonValue:
-    """The one option that the answer names in all its forms; none if they differ."""
+    """Return the option that the answer names in all its forms; None if they differ."""
     named: list[JsonValue] = []
     if "selectedOptionId" in answer:
         named.append(answer["selectedOptionId"])
@@ -115,26 +115,26 @@ def _named_option(answer: JsonObject) -> JsonValue:
     return named[0] if named and named[0] == named[-1] else None
 
 
-def _clear_options(letter: OpenMessage) -> list[tuple[str, str]]:
-    """The options that were offered under an id of their own."""
-    offered = letter.request.options
+def _unique_options(message: OpenMessage) -> list[tuple[str, str]]:
+    """Return the options that were offered with a unique id."""
+    offered = message.request.options
     ids = [option for option, _ in offered]
     return [(option, kind) for option, kind in offered if ids.count(option) == 1]
 
 
-def write_answer(letter: OpenMessage) -> bool:
-    """The chosen option; cancelled has no word there, so it is a rejection for once, or nothing."""
-    outcome = as_object(letter.fields.get("outcome"))
+def write_answer(message: OpenMessage) -> bool:
+    """Write the chosen option; "cancelled", which the seed lacks, becomes a single rejection, or null."""
+    outcome = as_object(message.fields.get("outcome"))
     if not outcome:
         return False
-    rejections = [option for option, kind in _clear_options(letter) if kind == "reject_once"]
+    rejections = [option for option, kind in _unique_options(message) if kind == "reject_once"]
     chosen = outcome.get("optionId") if outcome.get("outcome") == "selected" else next(iter(rejections), None)
-    rest = {key: value for key, value in letter.fields.items() if key != "outcome"}
-    letter.body = {"selectedOptionId": chosen, **rest}
+    rest = {key: value for key, value in message.fields.items() if key != "outcome"}
+    message.body = {"selectedOptionId": chosen, **rest}
     return True
 
 
-ASKING = params(SESSION_REQUEST_PERMISSION)
+REQUESTS = params(v1.SESSION_REQUEST_PERMISSION)
 
 RULES = (
     Rule(
@@ -142,7 +142,7 @@ RULES = (
         ("seed-003", "seed-004"),
         "permission option with `label`",
         "`name`",
-        ASKING,
+        REQUESTS,
         read_label,
         write_label,
     ),
@@ -151,25 +151,25 @@ RULES = (
         ("seed-003",),
         "permission kind `deny`",
         "`reject_once`",
-        ASKING,
+        REQUESTS,
         read_kind,
         write_kind,
     ),
     Rule(
         "permission-message",
         ("seed-003",),
-        "permission asked with `message`",
+        "permission requests with `message`",
         "`toolCall` with that title and an id of its own",
-        ASKING,
+        REQUESTS,
         read_message,
         write_message,
     ),
     Rule(
         "permission-title",
         ("seed-004",),
-        "permission asked with `title` and `description`",
+        "permission requests with `title` and `description`",
         "`toolCall` with that title, the description as its content and an id of its own",
-        ASKING,
+        REQUESTS,
         read_title,
         write_title,
     ),
@@ -178,7 +178,7 @@ RULES = (
         ("seed-004", "transport draft"),
         "`selectedOptionId`, or `outcome` as a string",
         "`outcome: {outcome: selected, optionId}` if that option was offered, else `cancelled`",
-        results(SESSION_REQUEST_PERMISSION),
+        results(v1.SESSION_REQUEST_PERMISSION),
         read_answer,
         write_answer,
     ),

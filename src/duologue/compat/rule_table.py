@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from duologue.compat import content, models, permissions, servers, sessions, setup, terminals, updates
-from duologue.compat import errors as failures
+from duologue.compat import content, errors, models, permissions, servers, sessions, setup, terminals, updates
 from duologue.compat.dialects import Dialect
-from duologue.compat.message import Place
-from duologue.compat.methods import HANDLED_BY_CLIENT, Side
-from duologue.compat.rules import Rewrite, Rule
+from duologue.compat.message import Target
+from duologue.compat.rules import Rewrite, Rule, Side
+from duologue.schema import v1
 
 __all__ = ["MODEL_RULES", "RULES", "Rewrites", "reading", "writing"]
 
-Rewrites = dict[Place, list[tuple[Rule, Rewrite]]]
+_CLIENT_METHODS = frozenset(
+    [name for name, method in v1.METHODS.items() if method.side == "client"]
+    + [name for name, notification in v1.NOTIFICATIONS.items() if notification.side == "client"]
+)
+
+Rewrites = dict[Target, list[tuple[Rule, Rewrite]]]
 
 RULES: tuple[Rule, ...] = (
     *setup.RULES,
@@ -22,33 +26,33 @@ RULES: tuple[Rule, ...] = (
     *permissions.RULES,
     *content.RULES,
     *updates.MESSAGE_RULES,
-    *failures.RULES,
+    *errors.RULES,
 )
 MODEL_RULES: tuple[Rule, ...] = models.RULES
 
 
 def reading(side: Side, rules: tuple[Rule, ...]) -> Rewrites:
-    """What may be met in frames that reach this side."""
-    return _by_place([(rule, rule.read) for rule in rules], side)
+    """Return the rewrites of frames that this side receives."""
+    return _by_target([(rule, rule.read) for rule in rules], side)
 
 
 def writing(side: Side, dialect: Dialect | None, *, with_models: bool) -> Rewrites:
-    """What frames that reach this side have to look like there."""
+    """Return the rewrites of frames that are sent to this side."""
     spoken = [rule for rule in RULES if dialect in rule.sources] + list(MODEL_RULES if with_models else ())
-    return _by_place([(rule, rule.write) for rule in reversed(spoken)], side)
+    return _by_target([(rule, rule.write) for rule in reversed(spoken)], side)
 
 
-def _by_place(rules: list[tuple[Rule, Rewrite | None]], side: Side) -> Rewrites:
+def _by_target(rules: list[tuple[Rule, Rewrite | None]], side: Side) -> Rewrites:
     rewrites: Rewrites = {}
     for rule, rewrite in rules:
-        for place in rule.places:
-            if rewrite is not None and _reaches(side, place):
-                rewrites.setdefault(place, []).append((rule, rewrite))
+        for target in rule.targets:
+            if rewrite is not None and _reaches(side, target):
+                rewrites.setdefault(target, []).append((rule, rewrite))
     return rewrites
 
 
-def _reaches(side: Side, place: Place) -> bool:
-    """Params reach the side that handles the method, results the other one."""
-    part, method = place
-    handler = "client" if method in HANDLED_BY_CLIENT else "agent"
+def _reaches(side: Side, target: Target) -> bool:
+    """Return True if this side receives the target: params reach the handler of a method, results the other side."""
+    part, method = target
+    handler = "client" if method in _CLIENT_METHODS else "agent"
     return part == "error" or (part == "params") == (handler == side)

@@ -1,20 +1,26 @@
-"""What a rule is: one difference between a seed document and today's v1, and how to cross it each way."""
+"""Rules: each is one difference between a seed document and today's v1, with a rewrite for each direction."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
-from duologue.compat.message import OpenMessage, Part, Place
+from duologue.compat.message import OpenMessage, Target
+from duologue.schema import v1
+from duologue.schema.base import Method, Notification
 
-__all__ = ["Rewrite", "Rule", "Source", "params", "results"]
+__all__ = ["SESSION_OPENERS", "Rewrite", "Rule", "Side", "Source", "params", "results"]
+
+Side: TypeAlias = Literal["agent", "client"]
+
+SESSION_OPENERS = (v1.SESSION_NEW, v1.SESSION_LOAD, v1.SESSION_RESUME, v1.SESSION_FORK)
 
 Source: TypeAlias = Literal["seed-001", "seed-003", "seed-004", "transport draft", "models"]
-"""Who writes the other form. `models` is the model list of the October 2025 schema, adapted only on request."""
+"""The document that has the other form. `models` is the model list of the October 2025 schema, adapted on request."""
 
 Rewrite: TypeAlias = Callable[[OpenMessage], bool]
-"""Changes the letter where the rule applies; true if it did."""
+"""Changes a message if the rule applies to it; returns True if it did."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,32 +28,28 @@ class Rule:
     """One row of the table.
 
     Attributes:
-        sources: Which documents have the other form; `write` is used only towards a peer that speaks one of them.
-        seed_form: The other form, for people.
-        today: Today's form, for people.
-        places: The bodies it looks at.
-        read: From the other form to today's.
-        write: From today's form to the other, where that is of use to the peer.
+        sources: The documents that have the other form; `write` is used only for a peer that uses one of them.
+        seed_form: A description of the other form.
+        today: A description of today's form.
+        targets: The bodies that the rule looks at.
+        read: Rewrites the other form to today's.
+        write: Rewrites today's form to the other, where the peer needs it.
     """
 
     name: str
     sources: tuple[Source, ...]
     seed_form: str
     today: str
-    places: tuple[Place, ...]
+    targets: tuple[Target, ...]
     read: Rewrite | None = None
     write: Rewrite | None = None
 
 
-def params(*methods: str) -> tuple[Place, ...]:
-    """The params of these methods."""
-    return _places("params", methods)
+def params(*methods: Method[Any, Any] | Notification[Any]) -> tuple[Target, ...]:
+    """Return the params of these methods as targets."""
+    return tuple(("params", method.name) for method in methods)
 
 
-def results(*methods: str) -> tuple[Place, ...]:
-    """The results of these methods."""
-    return _places("result", methods)
-
-
-def _places(part: Part, methods: Iterable[str]) -> tuple[Place, ...]:
-    return tuple((part, method) for method in methods)
+def results(*methods: Method[Any, Any]) -> tuple[Target, ...]:
+    """Return the results of these methods as targets."""
+    return tuple(("result", method.name) for method in methods)

@@ -1,27 +1,26 @@
-"""MCP servers as they are named when a session opens."""
+"""Rules for the MCP servers of requests that open a session."""
 
 from __future__ import annotations
 
 import re
 from itertools import count
 
-from duologue.compat.json_access import JsonObject, JsonValue, as_object, objects, took_place
+from duologue.compat.json_access import JsonObject, JsonValue, any_changed, as_object, objects
 from duologue.compat.message import OpenMessage
-from duologue.compat.methods import SESSION_OPENERS
-from duologue.compat.rules import Rule, params
+from duologue.compat.rules import SESSION_OPENERS, Rule, params
 
 __all__ = ["RULES", "list_pairs", "map_pairs"]
 
 HOST = re.compile(r"//(?:[^/?#]*@)?([^/?#:]+)")
-"""The host alone: what stands around it in a URL may be a secret."""
+"""The host alone: the rest of a URL may contain secrets."""
 
 
-def _servers(letter: OpenMessage) -> list[JsonObject]:
-    return objects(letter.fields.get("mcpServers"))
+def _servers(message: OpenMessage) -> list[JsonObject]:
+    return objects(message.fields.get("mcpServers"))
 
 
 def list_pairs(fields: JsonObject, key: str) -> bool:
-    """An object of names and values becomes a list of pairs."""
+    """Replace an object of names and values by a list of pairs."""
     if not isinstance(fields.get(key), dict):
         return False
     fields[key] = [{"name": name, "value": value} for name, value in as_object(fields[key]).items()]
@@ -29,7 +28,7 @@ def list_pairs(fields: JsonObject, key: str) -> bool:
 
 
 def map_pairs(fields: JsonObject, key: str) -> bool:
-    """A list of pairs becomes an object; of two values for one name the last one counts."""
+    """Replace a list of pairs by an object; of two values for one name the last one counts."""
     listed: JsonValue = fields.get(key)
     if not isinstance(listed, list):
         return False
@@ -38,9 +37,9 @@ def map_pairs(fields: JsonObject, key: str) -> bool:
     return True
 
 
-def read_transport(letter: OpenMessage) -> bool:
-    """Only remote servers say what they are; the lists that the seed leaves out are due."""
-    servers = [server for server in _servers(letter) if isinstance(server.get("transport"), str)]
+def read_transport(message: OpenMessage) -> bool:
+    """Replace `transport` by `type` on remote servers only, and add the lists that the seed leaves out."""
+    servers = [server for server in _servers(message) if isinstance(server.get("transport"), str)]
     for server in servers:
         transport = server.pop("transport")
         if transport == "stdio":
@@ -52,27 +51,27 @@ def read_transport(letter: OpenMessage) -> bool:
     return bool(servers)
 
 
-def write_transport(letter: OpenMessage) -> bool:
-    """Every server says what it is."""
-    servers = [server for server in _servers(letter) if "transport" not in server]
+def write_transport(message: OpenMessage) -> bool:
+    """Replace `type` by `transport`, on every server."""
+    servers = [server for server in _servers(message) if "transport" not in server]
     for server in servers:
         server["transport"] = server.pop("type", "stdio")
     return bool(servers)
 
 
-def read_pairs(letter: OpenMessage) -> bool:
-    """Environment and headers."""
-    return took_place(list_pairs(server, key) for server in _servers(letter) for key in ("env", "headers"))
+def read_pairs(message: OpenMessage) -> bool:
+    """Replace environment and headers by lists."""
+    return any_changed(list_pairs(server, key) for server in _servers(message) for key in ("env", "headers"))
 
 
-def write_pairs(letter: OpenMessage) -> bool:
-    """Environment and headers."""
-    return took_place(map_pairs(server, key) for server in _servers(letter) for key in ("env", "headers"))
+def write_pairs(message: OpenMessage) -> bool:
+    """Replace environment and headers by objects."""
+    return any_changed(map_pairs(server, key) for server in _servers(message) for key in ("env", "headers"))
 
 
-def read_name(letter: OpenMessage) -> bool:
-    """A server without a name is called after its command or its host; no two alike."""
-    servers = _servers(letter)
+def read_name(message: OpenMessage) -> bool:
+    """Name a server without a name after its command or its host; names are unique."""
+    servers = _servers(message)
     taken = {server.get("name") for server in servers if isinstance(server.get("name"), str)}
     nameless = [server for server in servers if "name" not in server]
     for server in nameless:
@@ -90,17 +89,17 @@ def _name_of(server: JsonObject) -> str:
     return host[1] if host else "server"
 
 
-def read_stdio_type(letter: OpenMessage) -> bool:
-    """In v1 stdio is what has no type."""
-    servers = [server for server in _servers(letter) if server.get("type") == "stdio"]
+def read_stdio_type(message: OpenMessage) -> bool:
+    """Remove the type of stdio servers, which v1 does not have."""
+    servers = [server for server in _servers(message) if server.get("type") == "stdio"]
     for server in servers:
         del server["type"]
     return bool(servers)
 
 
-def write_stdio_type(letter: OpenMessage) -> bool:
-    """Say it all the same."""
-    servers = [server for server in _servers(letter) if "type" not in server]
+def write_stdio_type(message: OpenMessage) -> bool:
+    """Add the type of stdio servers."""
+    servers = [server for server in _servers(message) if "type" not in server]
     for server in servers:
         server["type"] = "stdio"
     return bool(servers)

@@ -1,28 +1,19 @@
-"""Sessions: loading them, their modes, their config options, and answers that say nothing."""
+"""Rules for sessions: loading, modes, config options, and empty answers."""
 
 from __future__ import annotations
 
-from duologue.compat.json_access import as_object, objects, rename, took_place, word
+from duologue.compat.json_access import any_changed, as_object, objects, rename, string
 from duologue.compat.message import OpenMessage
-from duologue.compat.methods import (
-    AUTHENTICATE,
-    FS_WRITE_TEXT_FILE,
-    SESSION_LOAD,
-    SESSION_OPENERS,
-    SESSION_SET_CONFIG_OPTION,
-    SESSION_SET_MODE,
-    TERMINAL_KILL,
-    TERMINAL_RELEASE,
-)
-from duologue.compat.rules import Rule, params, results
+from duologue.compat.rules import SESSION_OPENERS, Rule, params, results
+from duologue.schema import v1
 
 __all__ = ["RULES"]
 
 
-def read_load(letter: OpenMessage) -> bool:
-    """A directory cannot be invented: the one that the session has, or the host's default; else the reader refuses."""
-    fields, known = letter.fields, letter.known
-    cwd = known.cwds.take(word(fields, "sessionId")) or known.default_cwd
+def read_load(message: OpenMessage) -> bool:
+    """Add the directory that the session has, or the host's default; without one the reader rejects the request."""
+    fields, known = message.fields, message.known
+    cwd = known.cwds.take(string(fields, "sessionId")) or known.default_cwd
     if cwd is None or "cwd" in fields or "sessionId" not in fields:
         return False
     fields["cwd"] = cwd
@@ -30,24 +21,24 @@ def read_load(letter: OpenMessage) -> bool:
     return True
 
 
-def read_mode_names(letter: OpenMessage) -> bool:
-    """Modes of a session under their names in capabilities."""
-    modes = objects(as_object(letter.fields.get("modes")).get("availableModes"))
-    return took_place(rename(mode, old, new) for mode in modes for old, new in (("modeId", "id"), ("title", "name")))
+def read_mode_names(message: OpenMessage) -> bool:
+    """Rename the members of a session's modes, which are spelled as in the capabilities."""
+    modes = objects(as_object(message.fields.get("modes")).get("availableModes"))
+    return any_changed(rename(mode, old, new) for mode in modes for old, new in (("modeId", "id"), ("title", "name")))
 
 
-def read_modes_of_agent(letter: OpenMessage) -> bool:
-    """A session without modes of its own has those of its agent, and begins in the first."""
-    modes = letter.known.modes
-    if not modes or not isinstance(letter.body, dict) or letter.fields.get("modes") is not None:
+def read_modes_of_agent(message: OpenMessage) -> bool:
+    """Add the agent's modes to a session without modes; the first is the current one."""
+    modes = message.known.modes
+    if not modes or not isinstance(message.body, dict) or message.fields.get("modes") is not None:
         return False
-    letter.fields["modes"] = {"currentModeId": modes[0]["id"], "availableModes": modes}
+    message.fields["modes"] = {"currentModeId": modes[0]["id"], "availableModes": modes}
     return True
 
 
-def read_config_change(letter: OpenMessage) -> bool:
-    """The option's name, and the type that a boolean needs."""
-    fields = letter.fields
+def read_config_change(message: OpenMessage) -> bool:
+    """Rename the option's id, and add the type that a boolean needs."""
+    fields = message.fields
     was_renamed = rename(fields, "option", "configId")
     if not isinstance(fields.get("value"), bool) or "type" in fields:
         return was_renamed
@@ -55,47 +46,47 @@ def read_config_change(letter: OpenMessage) -> bool:
     return True
 
 
-def write_config_change(letter: OpenMessage) -> bool:
-    """The way back."""
-    fields = letter.fields
+def write_config_change(message: OpenMessage) -> bool:
+    """Rename the option's id, and remove the type of a boolean."""
+    fields = message.fields
     is_typed = fields.get("type") == "boolean"
     if is_typed:
         del fields["type"]
     return rename(fields, "configId", "option") or is_typed
 
 
-def read_config_answer(letter: OpenMessage) -> bool:
-    """A bare acknowledgement becomes the list last seen, with the value that was asked for."""
-    if letter.body is not None and (not isinstance(letter.body, dict) or "configOptions" in letter.fields):
+def read_config_answer(message: OpenMessage) -> bool:
+    """Replace an acknowledgement by the options last seen, with the value that the request set."""
+    if message.body is not None and (not isinstance(message.body, dict) or "configOptions" in message.fields):
         return False
-    config_id, value = letter.request.change
-    known = letter.known.config_options.get(letter.request.session_id, [])
+    config_id, value = message.request.change
+    known = message.known.config_options.get(message.request.session_id, [])
     options = [{**option, "currentValue": value} if option.get("id") == config_id else option for option in known]
-    letter.body = {"configOptions": options, **letter.fields}
+    message.body = {"configOptions": options, **message.fields}
     return True
 
 
-def write_config_answer(letter: OpenMessage) -> bool:
-    """The seed acknowledges and lists nothing."""
-    if "configOptions" not in letter.fields:
+def write_config_answer(message: OpenMessage) -> bool:
+    """Replace the options by an acknowledgement."""
+    if "configOptions" not in message.fields:
         return False
-    letter.body = None
+    message.body = None
     return True
 
 
-def read_null(letter: OpenMessage) -> bool:
-    """Null where an object is due."""
-    if letter.body is not None:
+def read_null(message: OpenMessage) -> bool:
+    """Replace null by an empty object."""
+    if message.body is not None:
         return False
-    letter.body = {}
+    message.body = {}
     return True
 
 
-def write_null(letter: OpenMessage) -> bool:
-    """An object that says nothing."""
-    if letter.body != {}:
+def write_null(message: OpenMessage) -> bool:
+    """Replace an empty object by null."""
+    if message.body != {}:
         return False
-    letter.body = None
+    message.body = None
     return True
 
 
@@ -105,7 +96,7 @@ RULES = (
         ("seed-003", "seed-004"),
         "`session/load` without `cwd`",
         "`cwd` is required: that of the session, or the host's default; else -32602",
-        params(SESSION_LOAD),
+        params(v1.SESSION_LOAD),
         read_load,
     ),
     Rule(
@@ -121,7 +112,7 @@ RULES = (
         ("seed-004",),
         "`session/set_config_option` with `option`; a bare boolean",
         '`configId`; a boolean comes with `type: "boolean"`',
-        params(SESSION_SET_CONFIG_OPTION),
+        params(v1.SESSION_SET_CONFIG_OPTION),
         read_config_change,
         write_config_change,
     ),
@@ -130,7 +121,7 @@ RULES = (
         ("seed-004",),
         "answered with null",
         "answered with all options: those last seen, with the new value",
-        results(SESSION_SET_CONFIG_OPTION),
+        results(v1.SESSION_SET_CONFIG_OPTION),
         read_config_answer,
         write_config_answer,
     ),
@@ -139,7 +130,14 @@ RULES = (
         ("seed-001", "seed-004"),
         "null as the result of authenticate, load, set_mode, write_text_file, kill and release",
         "`{}`",
-        results(AUTHENTICATE, SESSION_LOAD, SESSION_SET_MODE, FS_WRITE_TEXT_FILE, TERMINAL_KILL, TERMINAL_RELEASE),
+        results(
+            v1.AUTHENTICATE,
+            v1.SESSION_LOAD,
+            v1.SESSION_SET_MODE,
+            v1.FS_WRITE_TEXT_FILE,
+            v1.TERMINAL_KILL,
+            v1.TERMINAL_RELEASE,
+        ),
         read_null,
         write_null,
     ),

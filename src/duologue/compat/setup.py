@@ -1,59 +1,59 @@
-"""Getting to know each other: capabilities and authentication."""
+"""Rules for capabilities and authentication."""
 
 from __future__ import annotations
 
 from duologue.compat.json_access import (
     JsonObject,
     JsonValue,
+    any_changed,
     as_object,
-    bring_back,
-    keep,
+    keep_in_meta,
     objects,
     rename,
-    took_place,
-    word,
+    string,
+    take_from_meta,
 )
 from duologue.compat.message import OpenMessage
-from duologue.compat.methods import AUTHENTICATE, INITIALIZE
 from duologue.compat.rules import Rule, params, results
+from duologue.schema import v1
 
 __all__ = ["RULES"]
 
-TERMINAL_ABILITIES = ("create", "output", "waitForExit", "kill", "release")
+TERMINAL_FLAGS = ("create", "output", "waitForExit", "kill", "release")
 
 
-def read_terminal_capability(letter: OpenMessage) -> bool:
-    """Today's flag promises all five methods, so it takes all five."""
-    capabilities = as_object(letter.fields.get("clientCapabilities"))
-    abilities = capabilities.get("terminal")
-    if not isinstance(abilities, dict):
+def read_terminal_capability(message: OpenMessage) -> bool:
+    """Replace five flags by one, which is set only if all five are, because it stands for all five methods."""
+    capabilities = as_object(message.fields.get("clientCapabilities"))
+    flags = capabilities.get("terminal")
+    if not isinstance(flags, dict):
         return False
-    capabilities["terminal"] = all(as_object(abilities).get(name) is True for name in TERMINAL_ABILITIES)
+    capabilities["terminal"] = all(as_object(flags).get(name) is True for name in TERMINAL_FLAGS)
     return True
 
 
-def write_terminal_capability(letter: OpenMessage) -> bool:
-    """One flag, five times."""
-    capabilities = as_object(letter.fields.get("clientCapabilities"))
+def write_terminal_capability(message: OpenMessage) -> bool:
+    """Replace the flag by five of the same value."""
+    capabilities = as_object(message.fields.get("clientCapabilities"))
     flag = capabilities.get("terminal")
     if not isinstance(flag, bool):
         return False
-    capabilities["terminal"] = dict.fromkeys(TERMINAL_ABILITIES, flag)
+    capabilities["terminal"] = dict.fromkeys(TERMINAL_FLAGS, flag)
     return True
 
 
-def _agent_capabilities(letter: OpenMessage) -> JsonObject:
-    return as_object(letter.fields.get("agentCapabilities"))
+def _agent_capabilities(message: OpenMessage) -> JsonObject:
+    return as_object(message.fields.get("agentCapabilities"))
 
 
-def read_mcp_capability_name(letter: OpenMessage) -> bool:
-    """The first official example says `mcp`."""
-    return rename(_agent_capabilities(letter), "mcp", "mcpCapabilities")
+def read_mcp_capability_name(message: OpenMessage) -> bool:
+    """Rename `mcp`, the spelling of the first official example."""
+    return rename(_agent_capabilities(message), "mcp", "mcpCapabilities")
 
 
-def read_mcp_transports(letter: OpenMessage) -> bool:
-    """Flags from a list; stdio goes without saying."""
-    capabilities = as_object(_agent_capabilities(letter).get("mcpCapabilities"))
+def read_mcp_transports(message: OpenMessage) -> bool:
+    """Replace the list of transports by flags; stdio needs none."""
+    capabilities = as_object(_agent_capabilities(message).get("mcpCapabilities"))
     listed: JsonValue = capabilities.get("supportedTransports")
     if not isinstance(listed, list):
         return False
@@ -63,9 +63,9 @@ def read_mcp_transports(letter: OpenMessage) -> bool:
     return True
 
 
-def write_mcp_transports(letter: OpenMessage) -> bool:
-    """A list from flags."""
-    capabilities = as_object(_agent_capabilities(letter).get("mcpCapabilities"))
+def write_mcp_transports(message: OpenMessage) -> bool:
+    """Replace flags by a list of transports."""
+    capabilities = as_object(_agent_capabilities(message).get("mcpCapabilities"))
     if "supportedTransports" in capabilities or not capabilities.keys() & {"http", "sse"}:
         return False
     remote = [name for name in ("http", "sse") if capabilities.pop(name, False) is True]
@@ -73,66 +73,66 @@ def write_mcp_transports(letter: OpenMessage) -> bool:
     return True
 
 
-def read_session_modes(letter: OpenMessage) -> bool:
-    """Modes belong to a session today: they are kept for each that opens."""
-    modes: JsonValue = _agent_capabilities(letter).pop("sessionModes", None)
-    letter.known.modes = [
-        {"id": mode["modeId"], "name": word(mode, "title") or mode["modeId"]}
-        | ({"description": mode["description"]} if word(mode, "description") else {})
+def read_session_modes(message: OpenMessage) -> bool:
+    """Remember the agent's modes, which belong to a session today, for each session that is opened."""
+    modes: JsonValue = _agent_capabilities(message).pop("sessionModes", None)
+    message.known.modes = [
+        {"id": mode["modeId"], "name": string(mode, "title") or mode["modeId"]}
+        | ({"description": mode["description"]} if string(mode, "description") else {})
         for mode in objects(modes)
-        if word(mode, "modeId")
+        if string(mode, "modeId")
     ]
     return modes is not None
 
 
-def write_session_modes(letter: OpenMessage) -> bool:
-    """The modes that the host says every session has."""
-    capabilities, modes = _agent_capabilities(letter), letter.known.modes
+def write_session_modes(message: OpenMessage) -> bool:
+    """Add the modes that the host configured for every session."""
+    capabilities, modes = _agent_capabilities(message), message.known.modes
     if not modes or "sessionModes" in capabilities:
         return False
     names = {"id": "modeId", "name": "title", "description": "description"}
     capabilities["sessionModes"] = [{names[key]: mode[key] for key in names if mode.get(key)} for mode in modes]
-    letter.fields["agentCapabilities"] = capabilities
+    message.fields["agentCapabilities"] = capabilities
     return True
 
 
-def read_auth_methods(letter: OpenMessage) -> bool:
-    """The list and the names in its entries."""
-    fields = letter.fields
-    hits = [rename(fields, "authenticationMethods", "authMethods")]
+def read_auth_methods(message: OpenMessage) -> bool:
+    """Rename the list and the members of its entries."""
+    fields = message.fields
+    changes = [rename(fields, "authenticationMethods", "authMethods")]
     for entry in objects(fields.get("authMethods")):
-        hits += [rename(entry, "methodId", "id"), rename(entry, "title", "name")]
-    return took_place(hits)
+        changes += [rename(entry, "methodId", "id"), rename(entry, "title", "name")]
+    return any_changed(changes)
 
 
-def write_auth_methods(letter: OpenMessage) -> bool:
-    """The way back; the seed has the list also where it is empty."""
-    fields = letter.fields
+def write_auth_methods(message: OpenMessage) -> bool:
+    """Rename the list and the members of its entries; the seed has the list even if it is empty."""
+    fields = message.fields
     if "authenticationMethods" not in fields:
         fields.setdefault("authMethods", [])
-    hits = [rename(fields, "authMethods", "authenticationMethods")]
+    changes = [rename(fields, "authMethods", "authenticationMethods")]
     for entry in objects(fields.get("authenticationMethods")):
-        hits += [rename(entry, "id", "methodId"), rename(entry, "name", "title")]
-    return took_place(hits)
+        changes += [rename(entry, "id", "methodId"), rename(entry, "name", "title")]
+    return any_changed(changes)
 
 
-def read_credentials(letter: OpenMessage) -> bool:
-    """Today's request has no place for secrets; the agent that asked for them finds them in `_meta`."""
-    credentials: JsonValue = letter.fields.pop("credentials", None)
+def read_credentials(message: OpenMessage) -> bool:
+    """Move credentials, which today's request does not have, to `_meta`."""
+    credentials: JsonValue = message.fields.pop("credentials", None)
     if isinstance(credentials, dict):
-        keep(letter.fields, credentials=credentials)
+        keep_in_meta(message.fields, credentials=credentials)
     return credentials is not None
 
 
-def write_credentials(letter: OpenMessage) -> bool:
-    """What the host has for this method; else what came in `_meta`."""
-    source, method_id = letter.known.credentials, letter.fields.get("methodId")
-    kept = bring_back(letter.fields).get("credentials")
+def write_credentials(message: OpenMessage) -> bool:
+    """Add the host's credentials for this method, or those in `_meta`."""
+    source, method_id = message.known.credentials, message.fields.get("methodId")
+    kept = take_from_meta(message.fields).get("credentials")
     given = source(method_id) if source is not None and isinstance(method_id, str) else None
     credentials: JsonValue = kept if given is None else dict(given)
     if credentials is None:
         return False
-    letter.fields["credentials"] = credentials
+    message.fields["credentials"] = credentials
     return True
 
 
@@ -142,7 +142,7 @@ RULES = (
         ("seed-004",),
         "`terminal`: an object of five booleans",
         "`terminal`: a boolean, true only if all five are",
-        params(INITIALIZE),
+        params(v1.INITIALIZE),
         read_terminal_capability,
         write_terminal_capability,
     ),
@@ -151,7 +151,7 @@ RULES = (
         ("seed-001",),
         "`agentCapabilities.mcp`",
         "`agentCapabilities.mcpCapabilities`",
-        results(INITIALIZE),
+        results(v1.INITIALIZE),
         read_mcp_capability_name,
     ),
     Rule(
@@ -159,7 +159,7 @@ RULES = (
         ("seed-004",),
         "`mcpCapabilities.supportedTransports`, a list",
         "`mcpCapabilities.http` and `.sse`, booleans",
-        results(INITIALIZE),
+        results(v1.INITIALIZE),
         read_mcp_transports,
         write_mcp_transports,
     ),
@@ -168,7 +168,7 @@ RULES = (
         ("seed-004",),
         "`agentCapabilities.sessionModes`",
         "`modes` of each session, see `modes-of-agent`",
-        results(INITIALIZE),
+        results(v1.INITIALIZE),
         read_session_modes,
         write_session_modes,
     ),
@@ -177,7 +177,7 @@ RULES = (
         ("seed-004",),
         "`authenticationMethods` with `methodId` and `title`",
         "`authMethods` with `id` and `name`",
-        results(INITIALIZE),
+        results(v1.INITIALIZE),
         read_auth_methods,
         write_auth_methods,
     ),
@@ -185,8 +185,8 @@ RULES = (
         "credentials",
         ("seed-004",),
         "`authenticate` with `credentials`",
-        '`_meta["seed-004"].credentials`; what goes is asked of the host',
-        params(AUTHENTICATE),
+        '`_meta["seed-004"].credentials`; the host supplies those that are sent',
+        params(v1.AUTHENTICATE),
         read_credentials,
         write_credentials,
     ),

@@ -1,46 +1,54 @@
-"""The client's files and terminals."""
+"""Rules for the client's files and terminals."""
 
 from __future__ import annotations
 
 from signal import Signals
 
-from duologue.compat.json_access import KEPT_UNDER, JsonValue, as_object, bring_back, keep, rename, took_place
+from duologue.compat.json_access import (
+    DIALECT_KEY,
+    JsonValue,
+    any_changed,
+    as_object,
+    keep_in_meta,
+    rename,
+    take_from_meta,
+)
 from duologue.compat.message import OpenMessage
-from duologue.compat.methods import FS_READ_TEXT_FILE, TERMINAL_CREATE, TERMINAL_OUTPUT, TERMINAL_WAIT_FOR_EXIT
 from duologue.compat.rules import Rule, params, results
 from duologue.compat.servers import list_pairs, map_pairs
+from duologue.schema import v1
 
 __all__ = ["RULES"]
 
 KILLED = 128
-"""What shells add to the number of the signal that ended a process."""
+"""Added by shells to the number of the signal that ended a process."""
 
 
-def read_lines(letter: OpenMessage) -> bool:
-    """Unread, these names would silently fetch the whole file."""
-    fields = letter.fields
-    return took_place([rename(fields, "startLine", "line"), rename(fields, "lineLimit", "limit")])
+def read_lines(message: OpenMessage) -> bool:
+    """Rename the line members; ignored, they would silently fetch the whole file."""
+    fields = message.fields
+    return any_changed([rename(fields, "startLine", "line"), rename(fields, "lineLimit", "limit")])
 
 
-def write_lines(letter: OpenMessage) -> bool:
-    """The way back."""
-    fields = letter.fields
-    return took_place([rename(fields, "line", "startLine"), rename(fields, "limit", "lineLimit")])
+def write_lines(message: OpenMessage) -> bool:
+    """Rename the line members to the seed's names."""
+    fields = message.fields
+    return any_changed([rename(fields, "line", "startLine"), rename(fields, "limit", "lineLimit")])
 
 
-def read_env(letter: OpenMessage) -> bool:
-    """An object of variables."""
-    return list_pairs(letter.fields, "env")
+def read_env(message: OpenMessage) -> bool:
+    """Replace the variables by a list."""
+    return list_pairs(message.fields, "env")
 
 
-def write_env(letter: OpenMessage) -> bool:
-    """A list of variables."""
-    return map_pairs(letter.fields, "env")
+def write_env(message: OpenMessage) -> bool:
+    """Replace the variables by an object."""
+    return map_pairs(message.fields, "env")
 
 
-def read_output(letter: OpenMessage) -> bool:
-    """A null exit code means that the process still runs, which today is no exit status at all."""
-    fields = letter.fields
+def read_output(message: OpenMessage) -> bool:
+    """Replace the exit code by an exit status; null means that the process still runs, which has none today."""
+    fields = message.fields
     if "output" not in fields or "exitStatus" in fields or ("truncated" in fields and "exitCode" not in fields):
         return False
     fields.setdefault("truncated", False)
@@ -50,9 +58,9 @@ def read_output(letter: OpenMessage) -> bool:
     return True
 
 
-def write_output(letter: OpenMessage) -> bool:
-    """The exit code alone; one that a signal denied must not read as still running."""
-    fields = letter.fields
+def write_output(message: OpenMessage) -> bool:
+    """Write the exit code alone; the end by a signal must not read as still running."""
+    fields = message.fields
     if "output" not in fields or "exitCode" in fields:
         return False
     status: JsonValue = fields.pop("exitStatus", None)
@@ -63,47 +71,47 @@ def write_output(letter: OpenMessage) -> bool:
     return True
 
 
-def read_timeout(letter: OpenMessage) -> bool:
-    """Waits have no end of their own today; our client finds this one in `_meta`."""
-    fields = letter.fields
+def read_timeout(message: OpenMessage) -> bool:
+    """Move the timeout, which waits do not have today, to `_meta`, where our client finds it."""
+    fields = message.fields
     timeout = fields.pop("timeout", None)
     if timeout is not None:
-        keep(fields, timeout=timeout)
+        keep_in_meta(fields, timeout=timeout)
     return timeout is not None
 
 
-def read_wait(letter: OpenMessage) -> bool:
-    """Where the agent is known to speak the seed, it expects the output with the end of the command."""
-    kept = as_object(as_object(letter.fields.get("_meta")).get(KEPT_UNDER))
-    if letter.known.dialect != KEPT_UNDER or "output" in kept:
+def read_wait(message: OpenMessage) -> bool:
+    """Request the output with the end of the command, which an agent of the seed expects."""
+    stored = as_object(as_object(message.fields.get("_meta")).get(DIALECT_KEY))
+    if message.known.dialect != DIALECT_KEY or "output" in stored:
         return False
-    keep(letter.fields, output=True)
+    keep_in_meta(message.fields, output=True)
     return True
 
 
-def read_exit(letter: OpenMessage) -> bool:
-    """Output is fetched with `terminal/output`; what came with the end of the command is kept."""
-    if "output" not in letter.fields:
+def read_exit(message: OpenMessage) -> bool:
+    """Move the output, which is fetched with `terminal/output` today, to `_meta`."""
+    if "output" not in message.fields:
         return False
-    keep(letter.fields, output=letter.fields.pop("output"))
+    keep_in_meta(message.fields, output=message.fields.pop("output"))
     return True
 
 
-def write_exit(letter: OpenMessage) -> bool:
-    """The seed knows exit codes only; none means that the command still runs when the time is up."""
-    fields = letter.fields
-    kept = bring_back(fields)
-    if "output" in kept:
+def write_exit(message: OpenMessage) -> bool:
+    """Write the exit code, and the output from `_meta`; null means that the command still ran at the timeout."""
+    fields = message.fields
+    stored = take_from_meta(fields)
+    if "output" in stored:
         fields.setdefault("exitCode", None)
-        fields["output"] = kept["output"]
+        fields["output"] = stored["output"]
     if fields.get("exitCode") is None and isinstance(fields.get("signal"), str):
         fields["exitCode"] = _exit_code(None, fields["signal"])
         return True
-    return "output" in kept
+    return "output" in stored
 
 
 def _exit_code(exit_code: JsonValue, signal: JsonValue) -> JsonValue:
-    """Never null and, unless it was so, never zero: what ended otherwise did not succeed."""
+    """Return the exit code, or the shell's code for a signal; never zero for a command that did not succeed."""
     if exit_code is not None:
         return exit_code
     name = f"SIG{signal.upper().removeprefix('SIG')}" if isinstance(signal, str) else ""
@@ -116,7 +124,7 @@ RULES = (
         ("seed-004",),
         "`fs/read_text_file` with `startLine` and `lineLimit`",
         "`line` and `limit`",
-        params(FS_READ_TEXT_FILE),
+        params(v1.FS_READ_TEXT_FILE),
         read_lines,
         write_lines,
     ),
@@ -125,7 +133,7 @@ RULES = (
         ("seed-004",),
         "`terminal/create` with `env`: an object",
         "`env`: a list of `name` and `value`",
-        params(TERMINAL_CREATE),
+        params(v1.TERMINAL_CREATE),
         read_env,
         write_env,
     ),
@@ -134,7 +142,7 @@ RULES = (
         ("seed-004",),
         "`terminal/output` answers `output` and `exitCode`",
         "`output`, `truncated` and, once ended, `exitStatus`",
-        results(TERMINAL_OUTPUT),
+        results(v1.TERMINAL_OUTPUT),
         read_output,
         write_output,
     ),
@@ -143,7 +151,7 @@ RULES = (
         ("seed-004",),
         "`terminal/wait_for_exit` with `timeout`",
         '`_meta["seed-004"].timeout`: the wait ends then, as our client answers it',
-        params(TERMINAL_WAIT_FOR_EXIT),
+        params(v1.TERMINAL_WAIT_FOR_EXIT),
         read_timeout,
     ),
     Rule(
@@ -151,7 +159,7 @@ RULES = (
         ("seed-004",),
         "`terminal/wait_for_exit`, from an agent whose dialect is named",
         '`_meta["seed-004"].output: true`: our client answers with the output as well',
-        params(TERMINAL_WAIT_FOR_EXIT),
+        params(v1.TERMINAL_WAIT_FOR_EXIT),
         read_wait,
     ),
     Rule(
@@ -159,7 +167,7 @@ RULES = (
         ("seed-004",),
         "`terminal/wait_for_exit` answers `output` and `exitCode`",
         '`exitCode` and `signal`, the output in `_meta["seed-004"]`; a signal is written as a shell\'s exit code',
-        results(TERMINAL_WAIT_FOR_EXIT),
+        results(v1.TERMINAL_WAIT_FOR_EXIT),
         read_exit,
         write_exit,
     ),

@@ -1,4 +1,4 @@
-"""A transport whose peer speaks an older dialect, looking like any other transport."""
+"""A transport for peers that use an older dialect."""
 
 from __future__ import annotations
 
@@ -10,19 +10,18 @@ from duologue.compat.dialects import Dialect
 from duologue.compat.normaliser import Normaliser
 from duologue.transports.base import Servable, Transport
 
-__all__ = ["DirectoryOf", "NormalisedTransport", "Speaking", "speaking"]
+__all__ = ["DialectAdapter", "DirectoryOf", "NormalisedTransport", "open_with_dialect"]
 
 DirectoryOf: TypeAlias = Callable[[str], Awaitable[str | None]]
 
 
 class NormalisedTransport(Transport):
-    """Another transport with a normaliser in front; it opens and closes with this one.
+    """Rewrites the frames of another transport, which it opens and closes.
 
     Args:
-        inner: The transport that reaches the peer; not entered yet.
-        normaliser: Made for this connection alone, for it remembers requests.
-        cwd_of: From the id of a session that is loaded without a directory to the one it has; None leaves it to the
-            normaliser.
+        inner: The transport to the peer; not entered yet.
+        normaliser: Rewrites the frames; it must not be used for another connection, because it remembers requests.
+        cwd_of: Returns the directory of a session that is loaded without one; without it the normaliser decides.
     """
 
     def __init__(self, inner: Transport, normaliser: Normaliser, cwd_of: DirectoryOf | None = None) -> None:
@@ -40,17 +39,17 @@ class NormalisedTransport(Transport):
 
     async def receive(self) -> list[bytes]:
         while arrived := await self._inner.receive():
-            # An update that says nothing leaves no frame, and an empty list would mean the end.
+            # An empty message leaves no frame, and an empty list would mean the end.
             if frames := [frame for one in arrived for frame in await self._incoming(one)]:
                 return frames
         return []
 
     async def _incoming(self, frame: bytes) -> list[bytes]:
-        session_id = None if self._cwd_of is None else self._normaliser.unplaced(frame)
+        session_id = None if self._cwd_of is None else self._normaliser.session_without_cwd(frame)
         if self._cwd_of is not None and session_id is not None:
             cwd = await self._cwd_of(session_id)
             if cwd is not None:
-                self._normaliser.place(session_id, cwd)
+                self._normaliser.set_cwd(session_id, cwd)
         return self._normaliser.incoming(frame)
 
     def send(self, frame: bytes) -> None:
@@ -73,12 +72,12 @@ class NormalisedTransport(Transport):
         await self._inner.__aexit__(kind, error, trace)
 
 
-class Speaking:
-    """An agent or a relay to one, for clients that speak an older dialect.
+class DialectAdapter:
+    """Serves an agent or a relay to clients that use an older dialect.
 
     Args:
-        served: What is served to them, in today's form.
-        dialect: What they speak.
+        served: The agent or relay, which uses today's form.
+        dialect: The dialect of the clients.
         default_cwd: The directory of sessions that they load without one.
     """
 
@@ -88,13 +87,13 @@ class Speaking:
         self._default_cwd = default_cwd
 
     async def serve(self, transport: Transport) -> None:
-        """Talk to one client until it leaves."""
+        """Serve one client until it disconnects."""
         normaliser = Normaliser(self._dialect, "agent", default_cwd=self._default_cwd)
         await self._served.serve(NormalisedTransport(transport, normaliser))
 
 
-def speaking(open_agent: Callable[[], Transport], dialect: Dialect | None) -> Callable[[], Transport]:
-    """The same way to an agent, which speaks an older dialect if one is named."""
+def open_with_dialect(open_agent: Callable[[], Transport], dialect: Dialect | None) -> Callable[[], Transport]:
+    """Return a function that opens the same transport, with the rewrites of a dialect if one is named."""
     if dialect is None:
         return open_agent
     return lambda: NormalisedTransport(open_agent(), Normaliser(dialect, "client"))

@@ -1,38 +1,18 @@
-"""What an agent tells: the tags of its updates, and its messages."""
+"""Rules for session updates: their tags, and messages."""
 
 from __future__ import annotations
 
+from typing import get_args
+
 from duologue.compat.content import update_of
-from duologue.compat.json_access import JsonObject, objects, rename, word
+from duologue.compat.json_access import JsonObject, objects, rename, string
 from duologue.compat.message import OpenMessage
-from duologue.compat.methods import SESSION_PROMPT, SESSION_UPDATE
 from duologue.compat.rules import Rule, params, results
+from duologue.schema import v1
 
 __all__ = ["MESSAGE_RULES", "TAG_RULES"]
 
-TAGS = frozenset(
-    {
-        "user_message_chunk",
-        "agent_message_chunk",
-        "agent_thought_chunk",
-        "tool_call",
-        "tool_call_update",
-        "plan",
-        "plan_update",
-        "plan_removed",
-        "available_commands_update",
-        "current_mode_update",
-        "config_option_update",
-        "session_info_update",
-        "usage_update",
-        "notice",
-        "compaction_update",
-        "compaction_summary_chunk",
-        "subagent_update",
-        "session_message",
-        "session_message_chunk",
-    }
-)
+TAGS = frozenset(kind.__struct_config__.tag for kind in get_args(v1.SessionUpdate))
 
 CHUNK_OF_ROLE = {
     "agent": "agent_message_chunk",
@@ -42,51 +22,51 @@ CHUNK_OF_ROLE = {
 ROLE_OF_CHUNK = {chunk: role for role, chunk in CHUNK_OF_ROLE.items()}
 
 
-def read_tag(letter: OpenMessage) -> bool:
-    """`type` is the tag where it is one we know."""
-    update = update_of(letter)
-    return word(update, "type") in TAGS and rename(update, "type", "sessionUpdate")
+def read_tag(message: OpenMessage) -> bool:
+    """Rename `type` if it is the tag of an update."""
+    update = update_of(message)
+    return string(update, "type") in TAGS and rename(update, "type", "sessionUpdate")
 
 
-def write_tag(letter: OpenMessage) -> bool:
-    """Every tag, known or not."""
-    return rename(update_of(letter), "sessionUpdate", "type")
+def write_tag(message: OpenMessage) -> bool:
+    """Rename the tag, known or not."""
+    return rename(update_of(message), "sessionUpdate", "type")
 
 
-def read_mode(letter: OpenMessage) -> bool:
-    """Examples say `modeId`, the schema `currentModeId`."""
-    update = update_of(letter)
+def read_mode(message: OpenMessage) -> bool:
+    """Rename `modeId`, the spelling of the examples, to that of the schema."""
+    update = update_of(message)
     return update.get("sessionUpdate") == "current_mode_update" and rename(update, "modeId", "currentModeId")
 
 
-def write_mode(letter: OpenMessage) -> bool:
-    """The way back."""
-    update = update_of(letter)
+def write_mode(message: OpenMessage) -> bool:
+    """Rename `currentModeId` to the seed's name."""
+    update = update_of(message)
     return update.get("sessionUpdate") == "current_mode_update" and rename(update, "currentModeId", "modeId")
 
 
-def read_message(letter: OpenMessage) -> bool:
-    """One chunk per block; of a message without blocks nothing is left."""
-    update = update_of(letter)
+def read_message(message: OpenMessage) -> bool:
+    """Replace a message by one chunk for each block; a message without blocks is dropped."""
+    update = update_of(message)
     is_message = update.get("type") == "message" and "sessionUpdate" not in update
-    tag = CHUNK_OF_ROLE.get(word(update, "role"))
+    tag = CHUNK_OF_ROLE.get(string(update, "role"))
     if not is_message or tag is None or not isinstance(update.get("content"), list):
         return False
     rest = {key: value for key, value in update.items() if key not in ("type", "role", "content")}
-    letters = [
-        {**letter.fields, "update": {"sessionUpdate": tag, "content": block, **rest}}
+    messages = [
+        {**message.fields, "update": {"sessionUpdate": tag, "content": block, **rest}}
         for block in objects(update["content"])
     ]
-    letter.ahead += letters[:-1]
-    letter.body = letters[-1] if letters else None
-    letter.is_void = not letters
+    message.before += messages[:-1]
+    message.body = messages[-1] if messages else None
+    message.is_dropped = not messages
     return True
 
 
-def write_message(letter: OpenMessage) -> bool:
-    """A chunk is a message of one block."""
-    update = update_of(letter)
-    role = ROLE_OF_CHUNK.get(word(update, "sessionUpdate"))
+def write_message(message: OpenMessage) -> bool:
+    """Write a chunk as a message of one block."""
+    update = update_of(message)
+    role = ROLE_OF_CHUNK.get(string(update, "sessionUpdate"))
     if role is None or "content" not in update:
         return False
     block = update.pop("content")
@@ -96,15 +76,15 @@ def write_message(letter: OpenMessage) -> bool:
     return True
 
 
-def read_prompt_answer(letter: OpenMessage) -> bool:
-    """What was said comes as chunks first, unless it was streamed already; then the turn has ended."""
-    fields = letter.fields
+def read_prompt_answer(message: OpenMessage) -> bool:
+    """Deliver the content as chunks first, unless it was streamed already, and add the stop reason."""
+    fields = message.fields
     if "stopReason" in fields or not isinstance(fields.get("content"), list):
         return False
     blocks = objects(fields.pop("content"))
     fields["stopReason"] = "end_turn"
-    if not letter.request.speech.repeats(blocks):
-        letter.ahead += [_chunk(letter.request.session_id, block) for block in blocks]
+    if not message.request.text.repeats(blocks):
+        message.before += [_chunk(message.request.session_id, block) for block in blocks]
     return True
 
 
@@ -112,12 +92,12 @@ def _chunk(session_id: str, block: JsonObject) -> JsonObject:
     return {"sessionId": session_id, "update": {"sessionUpdate": "agent_message_chunk", "content": block}}
 
 
-def write_prompt_answer(letter: OpenMessage) -> bool:
-    """Repeat what was streamed; where that is too much to keep, the client has seen it anyway."""
-    speech = letter.request.speech
-    if "stopReason" not in letter.fields or "content" in letter.fields or not speech.is_whole:
+def write_prompt_answer(message: OpenMessage) -> bool:
+    """Add what was streamed; if it was too much to remember, the client has received it anyway."""
+    text = message.request.text
+    if "stopReason" not in message.fields or "content" in message.fields or not text.is_whole:
         return False
-    letter.fields["content"] = speech.blocks()
+    message.fields["content"] = text.blocks()
     return True
 
 
@@ -127,7 +107,7 @@ TAG_RULES = (
         ("seed-004",),
         "`update.type`",
         "`update.sessionUpdate`",
-        params(SESSION_UPDATE),
+        params(v1.SESSION_UPDATE),
         read_tag,
         write_tag,
     ),
@@ -136,12 +116,12 @@ TAG_RULES = (
         ("seed-001", "seed-004"),
         "`current_mode_update` with `modeId`",
         "`currentModeId`",
-        params(SESSION_UPDATE),
+        params(v1.SESSION_UPDATE),
         read_mode,
         write_mode,
     ),
 )
-"""Before all other rules about updates: those know today's tags only."""
+"""Applied before all other rules about updates, which know today's tags only."""
 
 MESSAGE_RULES = (
     Rule(
@@ -149,7 +129,7 @@ MESSAGE_RULES = (
         ("seed-004",),
         "update `message` with `role` and a list of blocks",
         "one `agent_message_chunk`, `user_message_chunk` or `agent_thought_chunk` per block",
-        params(SESSION_UPDATE),
+        params(v1.SESSION_UPDATE),
         read_message,
         write_message,
     ),
@@ -158,9 +138,9 @@ MESSAGE_RULES = (
         ("seed-003",),
         "`session/prompt` answers `content` and no `stopReason`",
         "chunks first (unless they were streamed), then `end_turn`",
-        results(SESSION_PROMPT),
+        results(v1.SESSION_PROMPT),
         read_prompt_answer,
         write_prompt_answer,
     ),
 )
-"""After the rules about content: they turn one letter into several."""
+"""Applied after the rules about content, because they turn one message into several."""

@@ -12,7 +12,7 @@ from duologue.cli.console.safe_output import safe
 from duologue.cli.exit_codes import ExitCode, UsageError
 from duologue.cli.targets import remote_config
 from duologue.compat.dialects import DIALECTS
-from duologue.compat.transport import Speaking, speaking
+from duologue.compat.transport import DialectAdapter, open_with_dialect
 from duologue.errors import StartError
 from duologue.relay.bridge.auto_bridge import AutoBridge
 from duologue.relay.drain import DrainingRelay
@@ -29,14 +29,14 @@ VERSIONS = {"v1": 1, "v2": 2}
 def connect(arguments: argparse.Namespace) -> int:
     """Relay frames until the editor disconnects or the agent is lost; return the exit code."""
     try:
-        open_agent = speaking(_opener(arguments), arguments.dialect)
+        open_agent = open_with_dialect(_opener(arguments), arguments.dialect)
     except (StartError, UsageError) as error:
         sys.stderr.write(f"duologue connect: {error}\n")
         return int(ExitCode.USAGE)
     version = arguments.speaks
     relay = AutoBridge(open_agent, VERSIONS[version]) if version in VERSIONS else StdioProxy(open_agent)
     _show_warnings()
-    served = Speaking(relay, version, default_cwd=str(Path.cwd())) if version in DIALECTS else relay
+    served = DialectAdapter(relay, version, default_cwd=str(Path.cwd())) if version in DIALECTS else relay
     serve_stdio(DrainingRelay(served, arguments.drain_timeout))
     if relay.failure is not None:
         sys.stderr.write(f"duologue connect: {relay.failure}\n")

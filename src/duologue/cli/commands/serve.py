@@ -16,7 +16,7 @@ from duologue.cli.arguments import parse_key_values
 from duologue.cli.console.safe_output import safe
 from duologue.cli.exit_codes import ExitCode, UsageError
 from duologue.cli.targets import target_of
-from duologue.compat.transport import speaking
+from duologue.compat.transport import open_with_dialect
 from duologue.errors import StartError
 from duologue.relay.backoff import RestartBackoff
 from duologue.relay.process_relay import ProcessRelay
@@ -111,7 +111,7 @@ def _opener(arguments: argparse.Namespace) -> OpenProcess:
         command = list(target)
     else:
         raise UsageError("only commands can be served, not a remote agent")
-    return speaking(lambda: ProcessTransport(command, cwd=cwd, env=env, on_stderr=_show), arguments.dialect)
+    return open_with_dialect(lambda: ProcessTransport(command, cwd=cwd, env=env, on_stderr=_show), arguments.dialect)
 
 
 def _show(data: bytes) -> None:
