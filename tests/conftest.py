@@ -1,4 +1,4 @@
-"""What the whole suite shares: the fault table, the hypothesis profiles, and how often a repeating test repeats."""
+"""Shared by the whole suite: the fault table, the hypothesis profiles, and the number of repetitions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How much memory a process has used, which the tests of bounds ask for."""
+"""The memory that a process has used, for tests of limits."""
 
 from __future__ import annotations
 

@@ -154,7 +154,7 @@ class SourceTree:
         ]
 
     def cycle(self) -> list[str] | None:
-        """One cycle of imports at run time, if there is any."""
+        """Return one cycle of imports at run time, if there is any."""
         graph: dict[str, set[str]] = {name: set() for name in self.modules}
         for found in self.imports:
             if not found.for_types_only and found.target != found.importer:

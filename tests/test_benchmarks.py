@@ -1,4 +1,4 @@
-"""The benchmark itself: its programs still run, and its verdicts are true."""
+"""The benchmarks: their programs still run, and their verdicts are true."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the documentation promises: pages that exist, links that lead somewhere, programs that run."""
+"""The documentation: its pages exist, its links lead somewhere, its programs run."""
 
 from __future__ import annotations
 

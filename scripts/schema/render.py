@@ -194,7 +194,7 @@ class ModelsRenderer:
             case _ if field.default is None:
                 return f"{annotation} | None = None"
             case _:
-                raise ValueError(f"a default nobody has seen before: {field}")
+                raise ValueError(f"unknown default: {field}")
 
     def _annotation(self, type_: Type) -> str:
         match type_:

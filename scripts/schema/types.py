@@ -75,7 +75,7 @@ def type_of(node: Json) -> Type:
             values = node.get("additionalProperties", True)
             return AnyObject() if values is True else MapOf(type_of(values))
         case _:
-            raise ValueError(f"a type nobody has seen before: {node}")
+            raise ValueError(f"unknown type: {node}")
 
 
 def fields_of(body: Json, patches: set[str]) -> tuple[Field, ...]:

@@ -1,4 +1,4 @@
-"""An agent for killing: it streams, it waits, it starts a process of its own, and it never tidies up by itself."""
+"""An agent to be killed: it streams, waits, starts a process of its own, and never cleans up."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ handlers = Handlers()
 
 
 def start_grandchild() -> None:
-    """In a session of its own, so that it outlives whoever does not look for it."""
+    """Start a process in a session of its own, so that it outlives a kill of the process group."""
     nowhere = subprocess.DEVNULL
     subprocess.Popen(["sleep", "1000"], stdin=nowhere, stdout=nowhere, stderr=nowhere, start_new_session=True)
 
@@ -39,7 +39,7 @@ async def hello(context: Context, params: Params) -> Params:
 
 @handlers.on(PROMPT)
 async def prompt(context: Context, params: Params) -> Params:
-    """So many updates, as fast as the peer takes them; or one after the other, for ever, if no number is given."""
+    """Send this many updates as fast as the peer reads them; without a number, send them slowly and forever."""
     number = 0
     while not params.count or number < params.count:
         await context.connection.notify(UPDATE, Params(session_id=params.session_id, count=number))

@@ -1,4 +1,4 @@
-"""A client for killing: it starts the agent beside it, and keeps it busy."""
+"""A client to be killed: it starts the agent of this package, and keeps it busy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""After every test here: no process, descriptor, thread or task is left."""
+"""Check after every test that no process, descriptor, thread or task is left."""
 
 from __future__ import annotations
 

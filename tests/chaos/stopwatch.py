@@ -1,4 +1,4 @@
-"""Time as the event loop had it: what the machine gave to others does not count against anybody."""
+"""Time that the event loop had: time that the machine gave to other processes does not count."""
 
 from __future__ import annotations
 

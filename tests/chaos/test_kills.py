@@ -1,4 +1,4 @@
-"""Either side killed at any moment: every wait ends within a second, and nothing is left of anybody."""
+"""Either side killed at any moment: every wait ends within a second, and no process is left."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ async def test_a_client_killed_at_any_moment_leaves_nothing_of_its_agent(
 
 
 async def kill_a_client(chance: random.Random) -> None:
-    """In mid-traffic; or, once in a while, at a moment of its start."""
+    """Kill a client while it is busy, or sometimes while it starts."""
     is_early = chance.random() < 0.25
     client = await asyncio.create_subprocess_exec(sys.executable, "-m", "tests.chaos.client", stdout=PIPE)
     assert client.stdout is not None
@@ -138,7 +138,7 @@ async def test_an_agent_whose_stdin_is_closed_leaves_within_two_seconds_whatever
             assert complaints == b""
     finally:
         for orphan in tree.find_by_marker(nothing_left):
-            os.kill(orphan.pid, signal.SIGKILL)  # its `sleep`: nobody guards an agent that we did not start
+            os.kill(orphan.pid, signal.SIGKILL)  # its `sleep`: an agent that we did not start has no guard
 
 
 @pytest.mark.fault("LIF-09")
@@ -146,13 +146,13 @@ async def test_an_agent_whose_stdin_is_closed_leaves_within_two_seconds_whatever
     ("script", "code", "name"),
     [("exit 0", 0, None), ("exit 1", 1, None), ("exit 127", 127, None), ("kill -9 $$", None, "SIGKILL")],
 )
-async def test_a_call_to_an_agent_that_exits_says_how_and_with_which_last_words(
+async def test_a_call_to_an_agent_that_exits_reports_exit_code_signal_and_stderr(
     script: str, code: int | None, name: str | None
 ) -> None:
-    transport = ProcessTransport(["sh", "-c", f"echo last words >&2; {script}"])
+    transport = ProcessTransport(["sh", "-c", f"echo bad config >&2; {script}"])
     async with asyncio.timeout(10), Connection(transport, ignore_stray_output=True) as connection:
         for _ in range(2):
-            with pytest.raises(AgentExited, match="last words") as caught:
+            with pytest.raises(AgentExited, match="bad config") as caught:
                 await connection.request(HELLO, Params())
             assert (caught.value.exit_code, caught.value.signal) == (code, name)
 

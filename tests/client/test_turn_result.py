@@ -51,7 +51,7 @@ def test_of_endless_tool_calls_the_last_are_kept() -> None:
     assert kept == [str(number) for number in range(2000 - len(kept), 2000)]
 
 
-def test_small_pieces_are_put_together_before_anything_is_dropped() -> None:
+def test_small_chunks_are_joined_before_anything_is_dropped() -> None:
     gathered = TurnResult(LIMIT)
     for _ in range(10_000):
         gathered.record(Text(text="ab"))

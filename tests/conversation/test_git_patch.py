@@ -1,4 +1,4 @@
-"""Changes as git writes them: git itself applies what we write, and we read the texts out of what it writes."""
+"""Git patches: git applies the patches we write, and we read the texts from the patches it writes."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_the_texts_of_what_git_writes_can_be_read(tmp_path: Path) -> None:
 
 
 @given(old=texts, new=texts)
-def test_a_short_text_is_read_out_of_its_patch_as_it_was(old: str, new: str) -> None:
+def test_a_short_text_is_read_back_from_its_patch(old: str, new: str) -> None:
     short_old, short_new = old[:12], new[:12]
     patch = written(FileChange("/a", short_old, short_new))
     expected = (None, None) if short_old == short_new else (short_old, short_new)
@@ -102,7 +102,7 @@ def test_a_short_text_is_read_out_of_its_patch_as_it_was(old: str, new: str) -> 
         FileChange("/a", "x", "y", other={"operation": "_merge"}),
     ],
 )
-def test_what_the_texts_do_not_tell_has_no_patch(change: FileChange) -> None:
+def test_a_change_without_texts_has_no_patch(change: FileChange) -> None:
     assert git_patch(change) is None
 
 
@@ -136,7 +136,7 @@ def test_a_patch_that_shows_no_text_has_none(patch: str) -> None:
     assert texts_of_patch(patch) == (None, None)
 
 
-def test_an_empty_file_that_came_is_empty_and_a_hunk_says_how_long_it_is() -> None:
+def test_an_added_empty_file_is_empty_and_a_hunk_ends_by_its_length() -> None:
     assert texts_of_patch("diff --git /a /a\nnew file mode 100644\n") == (None, "")
     hunk = "@@ -1,2 +1 @@ def f():\n-a\n\n#noise\n-- b\n"
     assert texts_of_patch(hunk) == ("a\n\n", "\n")

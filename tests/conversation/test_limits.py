@@ -1,4 +1,4 @@
-"""A transcript is bounded in bytes: it drops its oldest, says how much, and costs no more for it."""
+"""A transcript is bounded in bytes: it drops and counts its oldest items, in linear time."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def size_of(transcript: Transcript) -> int:
 
 
 def flood(kind: str, number: int) -> Update:
-    """One of thousands of updates of a kind, with a kilobyte in each."""
+    """Return one of thousands of updates of a kind, each with a kilobyte."""
     name = str(number)
     updates: dict[str, Update] = {
         "messages": piece(KB, name),
@@ -88,7 +88,7 @@ KINDS = [
 
 @pytest.mark.fault("PRC-23")
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_transcript_never_takes_more_than_its_bound(kind: str) -> None:
+def test_a_transcript_never_takes_more_than_its_limit(kind: str) -> None:
     transcript = Transcript(LIMIT)
     for number in range(3000):
         transcript.apply(flood(kind, number))
@@ -107,7 +107,7 @@ TINY: dict[str, Callable[[str], Update]] = {
 
 @pytest.mark.fault("PRC-23")
 @pytest.mark.parametrize("kind", TINY)
-def test_items_with_next_to_no_content_take_no_more_than_the_bound_either(kind: str) -> None:
+def test_items_with_little_content_stay_within_the_limit_too(kind: str) -> None:
     tracemalloc.start()
     transcript = Transcript(LIMIT)
     for number in range(5000):
@@ -119,7 +119,7 @@ def test_items_with_next_to_no_content_take_no_more_than_the_bound_either(kind: 
 
 
 @pytest.mark.fault("PRC-23")
-def test_what_is_dropped_is_the_oldest_and_is_counted() -> None:
+def test_the_oldest_items_are_dropped_and_counted() -> None:
     transcript = Transcript(LIMIT)
     for number in range(2000):
         transcript.apply(piece(f"{number} {KB}", str(number)))
@@ -132,7 +132,7 @@ def test_what_is_dropped_is_the_oldest_and_is_counted() -> None:
     assert not any(message.is_truncated for message in transcript.messages)
 
 
-def test_one_message_that_is_too_long_keeps_its_end_and_says_so() -> None:
+def test_a_message_that_is_too_long_keeps_its_end_and_is_marked_truncated() -> None:
     transcript = Transcript(LIMIT)
     transcript.apply(piece("the question", "first"))
     for number in range(5000):
@@ -149,7 +149,7 @@ def test_one_message_that_is_too_long_keeps_its_end_and_says_so() -> None:
     assert LIMIT // 4 < len(message.text) < LIMIT
 
 
-def test_a_tool_call_that_is_too_large_keeps_what_it_is_judged_by() -> None:
+def test_a_tool_call_that_is_too_large_keeps_the_fields_that_rules_evaluate() -> None:
     transcript = Transcript(LIMIT)
     transcript.apply(call(0, title="Run", kind="execute", status="in_progress", raw_input={"command": "make"}))
     for _ in range(3000):
@@ -163,7 +163,7 @@ def test_a_tool_call_that_is_too_large_keeps_what_it_is_judged_by() -> None:
     assert 0 < len(found.content) < 1100
 
 
-def test_an_item_that_was_dropped_is_unknown_and_may_come_again() -> None:
+def test_a_dropped_item_is_unknown_and_may_be_added_again() -> None:
     transcript = Transcript(LIMIT)
     transcript.apply(call(0, title="Read", status="in_progress"))
     for number in range(1, 3000):
@@ -176,7 +176,7 @@ def test_an_item_that_was_dropped_is_unknown_and_may_come_again() -> None:
     assert (again.tool_call_id, again.status, again.title) == ("t0", "completed", "")
 
 
-def test_what_belongs_to_a_turn_is_found_although_items_before_it_are_gone() -> None:
+def test_items_of_a_turn_are_found_although_earlier_items_were_dropped() -> None:
     transcript = Transcript(LIMIT)
     for number in range(2000):
         transcript.apply(piece(KB, str(number)))
@@ -191,7 +191,7 @@ def test_what_belongs_to_a_turn_is_found_although_items_before_it_are_gone() -> 
     assert all(message.is_refused for message in transcript.messages)
 
 
-def test_a_state_that_would_leave_no_room_is_not_taken_over() -> None:
+def test_a_session_update_that_takes_too_much_memory_is_ignored() -> None:
     transcript = Transcript(LIMIT)
     transcript.apply(InfoUpdate(title="short"))
     transcript.apply(InfoUpdate(title="x" * LIMIT))
@@ -202,7 +202,7 @@ def test_a_state_that_would_leave_no_room_is_not_taken_over() -> None:
     assert transcript.dropped == 2
 
 
-def test_there_may_be_no_bound() -> None:
+def test_a_transcript_may_have_no_limit() -> None:
     transcript = Transcript(max_bytes=None)
     for number in range(2000):
         transcript.apply(piece(KB, str(number)))
@@ -211,7 +211,7 @@ def test_there_may_be_no_bound() -> None:
     assert MAX_TRANSCRIPT_BYTES == 64 * 1024 * 1024
 
 
-def test_small_pieces_are_put_together_before_anything_is_dropped() -> None:
+def test_small_chunks_are_joined_before_anything_is_dropped() -> None:
     transcript = Transcript(LIMIT)
     for _ in range(100_000):
         transcript.apply(piece("ab"))
@@ -222,7 +222,7 @@ def test_small_pieces_are_put_together_before_anything_is_dropped() -> None:
 
 
 @pytest.mark.parametrize("item", ["[]", "1.5", '{"k":12345}', '"ééééééééé"', "[[0.5],[]]"])
-def test_a_weight_is_close_to_what_the_value_takes(item: str) -> None:
+def test_the_memory_size_is_close_to_what_a_value_takes(item: str) -> None:
     text = "[" + ",".join([item] * 1000) + "]"
     tracemalloc.start()
     decoded = msgspec.json.decode(text)
@@ -231,7 +231,7 @@ def test_a_weight_is_close_to_what_the_value_takes(item: str) -> None:
     assert 0.5 < memory_size(decoded) / taken < 2
 
 
-def test_what_is_left_out_weighs_next_to_nothing() -> None:
+def test_unset_fields_take_almost_no_memory() -> None:
     assert memory_size(UNSET) <= sys.getsizeof(UNSET)
     assert memory_size(ToolCallUpdate(tool_call_id="t")) < 1500
 
@@ -266,7 +266,7 @@ def test_items_without_an_id_are_dropped_like_the_others() -> None:
     assert size_of(transcript) <= LIMIT
 
 
-def test_there_is_nothing_to_cut_where_there_is_no_item() -> None:
+def test_cutting_an_empty_index_does_nothing() -> None:
     entries = ItemIndex()
     entries.cut_last(0)
 

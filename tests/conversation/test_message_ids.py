@@ -1,4 +1,4 @@
-"""Chunks without an id get one, and are put together as a transcript would have done without."""
+"""Chunks without an id get one, and form the same messages as a transcript would build without ids."""
 
 from __future__ import annotations
 
@@ -63,11 +63,11 @@ def test_the_same_chunks_are_one_message_with_ids_and_without(told: list[Update]
     ],
     ids=lambda update: type(update).__name__,
 )
-def test_what_needs_no_id_is_handed_on_as_it_is(update: Update) -> None:
+def test_updates_that_need_no_id_are_unchanged(update: Update) -> None:
     assert MessageIds().fill(update) is update
 
 
-def test_new_ids_are_new_whatever_was_said_and_whenever_the_session_was_opened() -> None:
+def test_new_ids_are_unique_across_updates_and_openings() -> None:
     ids = MessageIds("p")
     ids.fill(MessageChunk(role="user", content=TEXT, message_id="p-1"))
 
@@ -76,7 +76,7 @@ def test_new_ids_are_new_whatever_was_said_and_whenever_the_session_was_opened()
     assert MessageIds().new("user") != MessageIds().new("user")
 
 
-def test_a_message_that_was_given_an_id_does_not_swallow_what_follows() -> None:
+def test_a_chunk_without_an_id_does_not_continue_a_message_made_by_new() -> None:
     ids = MessageIds("p")
     first = ids.fill(MessageChunk(role="user", content=TEXT))
     prompt = ids.new("user")

@@ -1,4 +1,4 @@
-"""Content, changes, set-ups and settings, and how updates are kept."""
+"""Content, file changes, session parameters and config options, and how updates are stored."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from duologue.conversation.updates import (
 )
 
 
-def test_a_string_stands_for_text_wherever_content_is_taken() -> None:
+def test_a_string_is_accepted_as_text_content() -> None:
     picture = ImageContent("aGk=", "image/png")
 
     assert as_content("hi") == TextContent("hi")
@@ -29,7 +29,7 @@ def test_a_string_stands_for_text_wherever_content_is_taken() -> None:
 
 
 @pytest.mark.parametrize("value", [None, b"bytes", 5, {"type": "text", "text": "hi"}])
-def test_what_is_neither_text_nor_content_is_refused_before_it_reaches_anybody(value: Any) -> None:
+def test_a_value_that_is_neither_string_nor_content_is_a_type_error(value: Any) -> None:
     with pytest.raises(TypeError, match=f"expected a string or content, got {type(value).__name__}"):
         as_content(value)
 
@@ -43,11 +43,11 @@ def test_what_is_neither_text_nor_content_is_refused_before_it_reaches_anybody(v
         (FileChange("/a", "same", "same", operation="move", old_path="/b"), "move"),
     ],
 )
-def test_what_a_change_does_follows_from_its_texts_unless_it_is_said(change: FileChange, kind: str) -> None:
+def test_the_operation_of_a_change_follows_from_its_texts_unless_it_is_set(change: FileChange, kind: str) -> None:
     assert change.kind == kind
 
 
-def test_an_update_is_kept_and_read_back_and_damage_is_an_error() -> None:
+def test_an_update_is_stored_and_read_back_and_damage_is_an_error() -> None:
     update = ToolCallUpdate(tool_call_id="t", title=None, content=[FileChange("/a", new_text="x")], raw_input={"a": 1})
 
     assert decode_update(msgspec.json.encode(update)) == update
@@ -62,13 +62,13 @@ def test_the_roots_of_a_session_begin_with_its_directory() -> None:
     assert setup.roots == ["/a", "/b"]
 
 
-def test_a_server_is_shown_without_its_secrets() -> None:
+def test_the_repr_of_a_server_hides_its_secrets() -> None:
     server = StdioMcpServer(name="s", command="/bin/s", env={"TOKEN": "hush"})
 
     assert repr(server) == "StdioMcpServer(name='s', command='/bin/s', args=[], env={'TOKEN': '…'}, meta=None)"
 
 
-def test_a_setting_knows_all_its_choices_and_can_be_set_to_another() -> None:
+def test_a_config_option_has_all_its_choices_and_can_get_another_value() -> None:
     small, large = Option("s", "Small"), Option("l", "Large")
     setting = ConfigOption(setting_id="m", name="Model", options=[small], groups=[OptionGroup("g", "More", [large])])
 
@@ -76,7 +76,7 @@ def test_a_setting_knows_all_its_choices_and_can_be_set_to_another() -> None:
     assert setting.with_value("l").value == "l"
 
 
-def test_modes_are_shown_from_the_setting_where_there_is_one() -> None:
+def test_modes_come_from_the_config_option_if_there_is_one() -> None:
     transcript = Transcript()
     transcript.modes = Modes("old", [Mode("old", "Old")])
     assert transcript.modes_shown is transcript.modes
@@ -87,7 +87,7 @@ def test_modes_are_shown_from_the_setting_where_there_is_one() -> None:
     assert transcript.modes_shown == Modes("code", [Mode("ask", "Ask"), Mode("code", "Code", "Does not ask")])
 
 
-def test_a_message_that_nobody_added_to_is_put_together_once() -> None:
+def test_an_unchanged_message_is_built_once() -> None:
     transcript = Transcript()
     transcript.apply(MessageChunk(role="agent", content=TextContent("a")))
 

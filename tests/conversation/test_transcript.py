@@ -1,4 +1,4 @@
-"""Updates fold into a transcript: omitted leaves, null clears, a value replaces, a chunk appends."""
+"""A transcript built from updates: unset fields stay, null clears, a value replaces, a chunk appends."""
 
 from __future__ import annotations
 
@@ -68,13 +68,13 @@ def said(text: str, role: Role = "agent", message_id: str | None = None) -> Mess
 
 
 @pytest.mark.rule(94)
-def test_chunks_with_one_id_are_one_message_wherever_they_come() -> None:
+def test_chunks_with_one_id_are_one_message_wherever_they_arrive() -> None:
     transcript = folded(said("a", message_id="1"), said("x", message_id="2"), said("b", message_id="1"))
 
     assert [message.text for message in transcript.messages] == ["ab", "x"]
 
 
-def test_chunks_without_an_id_go_on_until_something_else_comes() -> None:
+def test_chunks_without_an_id_continue_the_message_until_another_item() -> None:
     transcript = folded(
         said("a"),
         said("b"),
@@ -92,7 +92,7 @@ def test_chunks_without_an_id_go_on_until_something_else_comes() -> None:
     ]
 
 
-def test_blocks_other_than_text_stand_for_themselves_and_annotations_keep_texts_apart() -> None:
+def test_other_blocks_than_text_and_texts_with_other_annotations_are_not_merged() -> None:
     picture = ImageContent("aGk=", "image/png")
     quiet = TextContent("aside", Annotations(priority=0.1))
     blocks: list[Content] = [TextContent("a"), TextContent("b"), picture, TextContent("c"), quiet]
@@ -101,7 +101,7 @@ def test_blocks_other_than_text_stand_for_themselves_and_annotations_keep_texts_
     assert transcript.messages[0].content == [TextContent("ab"), picture, TextContent("c"), quiet]
 
 
-def test_a_message_put_together_early_goes_on_growing() -> None:
+def test_a_message_that_was_read_early_keeps_growing() -> None:
     transcript = folded(said("a"))
     early = transcript.messages[0]
     transcript.apply(MessageChunk(role="agent", content=TextContent("b"), meta={"k": 1}))
@@ -170,7 +170,7 @@ def test_a_finished_tool_call_stays_finished_and_one_never_announced_is_made() -
 
 
 @pytest.mark.rule(96)
-def test_a_plan_is_replaced_as_a_whole_and_named_plans_stand_beside_it() -> None:
+def test_a_plan_is_replaced_as_a_whole_and_plans_with_ids_are_kept_separately() -> None:
     transcript = folded(
         PlanUpdate(entries=[PlanEntry("a"), PlanEntry("b")]),
         PlanUpdate(entries=[PlanEntry("c")], meta={"k": 1}),
@@ -184,7 +184,7 @@ def test_a_plan_is_replaced_as_a_whole_and_named_plans_stand_beside_it() -> None
     assert folded().plan is None
 
 
-def test_a_mode_is_one_thing_whether_it_is_a_mode_or_a_setting() -> None:
+def test_a_mode_update_changes_the_mode_and_the_config_option() -> None:
     options = [Option("ask", "Ask"), Option("code", "Code")]
     setting = ConfigOption(setting_id="mode", name="Mode", category="mode", value="ask", options=options)
     other = ConfigOption(setting_id="x", name="X", kind="boolean", value=True)
@@ -233,7 +233,7 @@ def test_messages_between_sessions_and_subagents_are_patched() -> None:
     assert transcript.subagents == {"s": Subagent(session_id="s", can_cancel=True, state={"state": "idle"})}
 
 
-def test_state_is_kept_and_what_is_no_history_changes_nothing() -> None:
+def test_updates_of_the_session_itself_add_no_item() -> None:
     transcript = folded(
         UsageUpdate(used=1, size=2, cost=0.5, currency="EUR"),
         CommandsUpdate(commands=[AvailableCommand("help", "Help")]),
@@ -306,7 +306,7 @@ OLD, NEW, OTHER = FileChange("/a", "1", "2"), FileChange("/a", "1", "3"), FileCh
         ([], [], [PRINTED], [PRINTED]),
     ],
 )
-def test_what_a_question_shows_replaces_nothing_and_its_changes_stay(
+def test_content_of_a_permission_request_replaces_nothing_and_its_file_changes_stay(
     before: list[ToolContent], asked: list[ToolContent], after: list[ToolContent] | None, shown: list[ToolContent]
 ) -> None:
     transcript = Transcript()
@@ -321,7 +321,7 @@ def test_what_a_question_shows_replaces_nothing_and_its_changes_stay(
     assert (call.content, call.permission_content) == (shown, asked)
 
 
-def test_a_second_question_replaces_the_first() -> None:
+def test_content_of_a_second_permission_request_replaces_that_of_the_first() -> None:
     transcript = Transcript()
     for content in ([OLD, REASON], [NEW]):
         call = transcript.apply(ToolCallUpdate(tool_call_id="t", content=[*content], is_question=True))
@@ -349,7 +349,7 @@ def test_a_second_question_replaces_the_first() -> None:
         ([], UNSET, ""),
     ],
 )
-def test_the_output_of_a_call_is_its_text_or_what_its_raw_output_says(
+def test_the_output_of_a_call_is_its_text_or_that_of_its_raw_output(
     content: list[ToolContent], raw: object, output: str
 ) -> None:
     call = ToolCall(tool_call_id="t", content=content, permission_content=[REASON], raw_output=raw)
@@ -357,7 +357,7 @@ def test_the_output_of_a_call_is_its_text_or_what_its_raw_output_says(
     assert call.output == output
 
 
-def test_a_whole_message_replaces_and_chunks_go_on_after_it() -> None:
+def test_a_whole_message_replaces_content_and_later_chunks_append() -> None:
     transcript = folded(
         said("draft", message_id="m"),
         MessageUpdate(role="agent", message_id="m", content=[TextContent("final")], meta={"a": 1, "b": 1}),
@@ -382,7 +382,7 @@ def test_a_message_that_is_cleared_stays_where_it_was() -> None:
     assert [message.text for message in transcript.messages] == ["", "b"]
 
 
-def test_more_tool_content_comes_after_what_is_shown() -> None:
+def test_a_tool_content_chunk_is_appended() -> None:
     text, terminal = ContentPart(TextContent("x")), TerminalPart("t")
     transcript = folded(
         ToolContentChunk(tool_call_id="c", content=[text]),
@@ -397,7 +397,7 @@ def test_more_tool_content_comes_after_what_is_shown() -> None:
     assert not transcript.tool_calls[0].is_over
 
 
-def test_a_terminal_is_patched_and_its_output_grows_until_it_is_told_anew() -> None:
+def test_a_terminal_is_patched_and_its_output_grows_until_it_is_replaced() -> None:
     size = TerminalSize(cols=80, rows=24)
     transcript = folded(
         TerminalOutputChunk(terminal_id="t", data=b"one "),
@@ -418,7 +418,7 @@ def test_a_terminal_is_patched_and_its_output_grows_until_it_is_told_anew() -> N
     assert len(transcript) == 0
 
 
-def test_of_much_output_the_end_is_kept_from_the_beginning_of_a_character_on() -> None:
+def test_the_end_of_long_output_is_kept_from_a_character_boundary_on() -> None:
     terminal = TerminalBuffer("t", limit=5)
     terminal.append("aüü".encode())
     assert not terminal.terminal.is_truncated
@@ -433,7 +433,7 @@ def test_of_much_output_the_end_is_kept_from_the_beginning_of_a_character_on() -
     assert nothing.terminal.output == b""
 
 
-def test_ten_thousand_pieces_of_output_cost_linear_time() -> None:
+def test_ten_thousand_chunks_of_output_cost_linear_time() -> None:
     def fold(count: int) -> float:
         chunks = [TerminalOutputChunk(terminal_id="t", data=b"x" * 200) for _ in range(count)]
         began = time.perf_counter()
@@ -445,14 +445,14 @@ def test_ten_thousand_pieces_of_output_cost_linear_time() -> None:
     assert fold(40_000) < 40 * fold(4_000)  # linear is 10, quadratic is 100
 
 
-def test_a_state_is_the_last_one_said_and_no_history() -> None:
+def test_the_state_is_the_last_one_sent() -> None:
     transcript = folded(StateUpdate(state="running"), StateUpdate(state="idle", stop_reason="end_turn"))
 
     assert transcript.state == StateUpdate(state="idle", stop_reason="end_turn")
     assert (len(transcript), folded().state) == (0, None)
 
 
-def test_a_cost_that_is_not_said_is_as_it_was() -> None:
+def test_a_cost_that_is_not_set_stays() -> None:
     known = UsageUpdate(used=1, size=9, cost=0.5, currency="EUR")
 
     assert folded(known, UsageUpdate(used=2, size=9)).usage == Usage(used=2, size=9, cost=0.5, currency="EUR")
@@ -460,7 +460,7 @@ def test_a_cost_that_is_not_said_is_as_it_was() -> None:
     assert folded(UsageUpdate(used=2, size=9)).usage == Usage(used=2, size=9)
 
 
-def test_what_is_attached_to_a_compaction_is_patched_or_replaced() -> None:
+def test_metadata_of_a_compaction_is_patched_or_replaced() -> None:
     def after(*changes: CompactionUpdate) -> object:
         (item,) = folded(*changes).items
         return item.meta

@@ -1,4 +1,4 @@
-"""The host that is named to a user is the one that a browser would open."""
+"""The host shown to a user is the one that a browser would open."""
 
 from __future__ import annotations
 
@@ -72,6 +72,6 @@ def test_the_host_is_the_one_that_a_browser_opens(url: str, host: str) -> None:
         *("https://evil.example;github.com", "https://{evil}.example", "https://[::1%25eth0]/", "https://[v1.a]/"),
     ],
 )
-def test_a_url_that_programs_read_in_two_ways_is_refused(url: str) -> None:
+def test_a_url_that_programs_read_in_two_ways_is_rejected(url: str) -> None:
     with pytest.raises(ValueError, match="the URL"):
         host_of(url)

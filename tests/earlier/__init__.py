@@ -1,1 +1,1 @@
-"""What earlier versions wrote is still read: a sessions database, a recording, remembered answers, rules."""
+"""Files of earlier versions are still read: a sessions database, a recording, remembered answers, rules."""

@@ -1,4 +1,4 @@
-"""Both ends, for every case of the catalogue that says so."""
+"""Run cases of the catalogue that concern both ends at both ends."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""One end of a connection on the bench: fed frames written by hand, and held to the standing rules afterwards.
+"""One end of a connection under test: fed with frames written by hand, and checked by fixed rules afterwards.
 
 The rules, for every case: *alive*, a valid request is still answered; *honest*, every request has exactly one response;
-*clean*, no task is left; *quiet*, no traceback in the log. What *bounded* means is for the cases about memory to say.
+*clean*, no task is left; *quiet*, no traceback in the log. Cases about memory also check *bounded*.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class End:
             self.wire.send(frame)
 
     def ask(self, id: int | str, method: str = "echo", **params: Any) -> None:
-        """Feed a valid request, which from now on is owed exactly one response."""
+        """Feed a valid request, which must get exactly one response."""
         self._asked[_key(id)] += 1
         self.wire.send(json.dumps({"jsonrpc": "2.0", "id": id, "method": method, "params": params}).encode())
 
@@ -103,16 +103,16 @@ class End:
         self.wire.send(f'{{"jsonrpc":"2.0","id":{json.dumps(id)},"method":"echo","params":{params}}}'.encode())
 
     def owe(self, id: int | str) -> None:
-        """A frame fed as it is was a request with this id."""
+        """Note that a raw frame was a request with this id."""
         self._asked[_key(id)] += 1
 
     async def next(self) -> dict[str, Any]:
-        """The next frame it sends."""
+        """Return the next frame that the end sends."""
         (message,) = await self.take(1)
         return message
 
     async def take(self, count: int) -> list[dict[str, Any]]:
-        """The next frames it sends."""
+        """Return the next frames that the end sends."""
         start = len(self.received)
         while len(self.received) < start + count:
             self.received += [json.loads(frame.decode()) for frame in await self.wire.receive()]
@@ -120,21 +120,21 @@ class End:
         return self.received[start:]
 
     async def answers_to(self, *frames: bytes) -> list[dict[str, Any]]:
-        """What it answers at once to these frames, and that it is alive afterwards."""
+        """Return the immediate responses to these frames; check that the end is alive afterwards."""
         start = len(self.received)
         self.send(*frames)
         probe = await self.probe()
         return [answer for answer in self.received[start:] if answer["id"] != probe]
 
     async def refusal_of(self, frame: bytes) -> tuple[Any, int]:
-        """The id and the code of the one error that answers this frame."""
+        """Return the id and the code of the one error response to this frame."""
         (answer,) = await self.answers_to(frame)
         assert set(answer) == {"jsonrpc", "id", "error"}
         assert answer["error"]["message"]
         return answer["id"], answer["error"]["code"]
 
     async def probe(self) -> str:
-        """A valid request is answered; gives its id."""
+        """Check that a valid request is answered; return its id."""
         self._probes += 1
         id = f"probe {self._probes}"
         self.ask(id, text=id)
@@ -144,7 +144,7 @@ class End:
         return id
 
     def check_honesty(self) -> None:
-        """Each request one response, no response without a request; null ids belong to what was no request."""
+        """Check that each request has one response, and each response with an id has a request."""
         answered = Counter(
             _key(message["id"]) for message in self.received if "method" not in message and message["id"] is not None
         )
@@ -157,19 +157,19 @@ def _key(id: Any) -> tuple[str, Any]:
 
 
 class Listener(logging.Handler):
-    """Keeps what is logged as an error."""
+    """Collects the messages logged as errors."""
 
     def __init__(self) -> None:
         super().__init__(logging.ERROR)
-        self.heard: list[str] = []
+        self.messages: list[str] = []
 
     def emit(self, record: logging.LogRecord) -> None:
-        self.heard.append(record.getMessage())
+        self.messages.append(record.getMessage())
 
 
 @asynccontextmanager
 async def open_end(side: Side, handlers: Handlers | None = None, **options: Any) -> AsyncGenerator[End]:
-    """An end of this side that is ready for anything; leaving checks the standing rules."""
+    """Open an end of this side after `initialize`; check the rules when leaving."""
     before = asyncio.all_tasks()
     listener = Listener()
     logging.getLogger("duologue").addHandler(listener)
@@ -189,4 +189,4 @@ async def open_end(side: Side, handlers: Handlers | None = None, **options: Any)
                 end.check_honesty()
     logging.getLogger("duologue").removeHandler(listener)
     assert asyncio.all_tasks() - before == set()
-    assert listener.heard == []
+    assert listener.messages == []

@@ -1,4 +1,4 @@
-"""JSON texts by hand, of every class that JSONTestSuite knows: to be refused, to be read, and open.
+"""JSON texts written by hand, of every class of JSONTestSuite: invalid, valid, and implementation-defined.
 
 Bytes, not text: what matters about many of them are bytes that are no text.
 """

@@ -28,7 +28,7 @@ NAUGHTY: list[str] = [
     ),
     *("בְּרֵאשִׁית", "هָيְתָהtestالصفحات", "﷽", "ﷺ", "test\u2060", "ก็็็็็", "İıſß", "ǅ", "ﬁ", "Å", "A\u030a", "é", "e\u0301"),
     *("Ⱥ", "pаypal", "ＦＵＬＬ", "𝐓𝐡𝐞", "⒯⒣⒠", "˙ɐnbᴉlɐ"),
-    # pictures: beyond U+FFFF, joined, flags, skins
+    # emoji: beyond U+FFFF, joined, flags, skin tones
     *("😍", "👩🏽", "👨‍🦰 👨🏿‍🦰", "🐵 🙈 🙉", "❤️ 💔", "🚾 🆒", "0️⃣ 🔟", "🇺🇸🇷🇺🇸", "🏴󠁧󠁢󠁳󠁣󠁴󠁿", "👩‍👩‍👧‍👦", "✋🏿"),
     # paths, addresses, markup, queries, formats of others
     *("../../etc/passwd", "/dev/null; touch x", "C:\\con\\con", "CON", "file:///etc", "~", "-rf", "\\\\server\\share"),

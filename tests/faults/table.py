@@ -1,4 +1,4 @@
-"""The fault table: every case of the catalogue, and what the run that just ended says about it."""
+"""The fault table: every case of the catalogue with its result in the last run."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SIDES = {
 
 @dataclass(frozen=True)
 class Case:
-    """One fault: who has to live with it, and which part of the house answers for it."""
+    """One fault: the side that it concerns, and the part of the project that must handle it."""
 
     id: str
     group: str
@@ -38,14 +38,14 @@ class Case:
 
 @dataclass
 class Result:
-    """What the tests of one case said."""
+    """The results of the tests of one case."""
 
     outcomes: dict[str, Outcome] = field(default_factory=dict[str, Outcome])
     reasons: dict[str, None] = field(default_factory=dict[str, None])
     counts: dict[str, None] = field(default_factory=dict[str, None])
 
     def status(self, due: str) -> str:
-        """One word for all of them: the worst counts, and a skipped test never makes a case pass."""
+        """Summarize the results: the worst counts, and a skipped test never makes a case pass."""
         outcomes = set(self.outcomes.values())
         if not outcomes:
             return f"due: {due}"
@@ -57,7 +57,7 @@ class Result:
 
 
 def read_catalogue(path: Path = CATALOGUE) -> list[Case]:
-    """Every case, in the order of the file."""
+    """Read all cases, in the order of the file."""
     cases: list[Case] = []
     for prefix, group in tomllib.loads(path.read_text("utf-8")).items():
         for number, (side, title, *due) in group["cases"].items():
@@ -66,7 +66,7 @@ def read_catalogue(path: Path = CATALOGUE) -> list[Case]:
 
 
 def fault_ids(item: pytest.Item) -> list[str]:
-    """The cases a test says it shows."""
+    """Return the cases that a test claims to show."""
     return [str(id) for mark in item.iter_markers("fault") for id in mark.args]
 
 
@@ -104,7 +104,7 @@ class FaultTable:
 
 
 def render(cases: Iterable[Case], results: dict[str, Result]) -> str:
-    """The page as Markdown."""
+    """Return the page as Markdown."""
     cases = list(cases)
     statuses = {case.id: results[case.id].status(case.due) for case in cases}
     totals = {word: sum(status.strip("*").startswith(word) for status in statuses.values()) for word in _WORDS}

@@ -1,4 +1,4 @@
-"""PRC-17: the wall clock is nobody's business here."""
+"""PRC-17: no wait depends on the wall clock."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""FRM: what both ends make of the frames that framing gives them; the cutting itself is tested beside the framer."""
+"""FRM: how both ends handle frames; the splitting into frames is tested in `tests/jsonrpc/test_framing.py`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.faults.ends import ECHO, NOTE, Anything, Side, open_end
 
 
 @pytest.mark.fault("FRM-04")
-async def test_an_over_long_request_is_refused_by_its_id_and_an_over_long_answer_fails_its_call(side: Side) -> None:
+async def test_an_oversized_request_is_rejected_by_its_id_and_an_oversized_response_fails_its_call(side: Side) -> None:
     async with open_end(side) as end:
         end.owe(7)
         assert await end.refusal_of(Oversized(b'{"jsonrpc":"2.0","id":7,"method":"echo","params":{"te', 99)) == (
@@ -33,7 +33,7 @@ async def test_an_over_long_request_is_refused_by_its_id_and_an_over_long_answer
 
 
 @pytest.mark.fault("FRM-04", "FRM-05")
-async def test_an_over_long_line_that_is_nobodys_ends_the_connection_and_every_call(side: Side) -> None:
+async def test_an_oversized_line_without_a_readable_id_ends_the_connection_and_every_call(side: Side) -> None:
     async with open_end(side) as end:
         calls = [asyncio.ensure_future(end.connection.request(ECHO, Anything())) for _ in range(3)]
         await end.take(3)
@@ -46,7 +46,7 @@ async def test_an_over_long_line_that_is_nobodys_ends_the_connection_and_every_c
 
 
 @pytest.mark.fault("FRM-05")
-async def test_a_line_without_end_ends_the_connection_with_the_name_of_the_fault() -> None:
+async def test_an_endless_line_ends_the_connection_with_a_named_error() -> None:
     ours, theirs = socket.socketpair()
     theirs.setblocking(False)
     loop = asyncio.get_running_loop()
@@ -74,16 +74,14 @@ async def test_a_line_without_end_ends_the_connection_with_the_name_of_the_fault
         b'{"jsonrpc":"2.0",\x00"id":1,"method":"echo"}',
     ],
 )
-async def test_a_line_that_is_not_one_json_text_is_one_parse_error_and_nothing_of_it_is_done(
-    side: Side, line: bytes
-) -> None:
+async def test_a_line_that_is_not_one_json_text_is_one_parse_error_and_has_no_effect(side: Side, line: bytes) -> None:
     async with open_end(side) as end:
         assert await end.refusal_of(line) == (None, -32700)
         assert [params.text for _, params in end.calls] == ["probe 1"]
 
 
 @pytest.mark.fault("FRM-13")
-async def test_one_object_over_two_lines_is_two_bad_lines(side: Side) -> None:
+async def test_one_object_over_two_lines_is_two_invalid_lines(side: Side) -> None:
     """The second half begins like no JSON at all: at the client's side that is noise."""
     async with open_end(side) as end:
         answers = await end.answers_to(b'{"jsonrpc":"2.0",', b'"id":1,"method":"echo"}')
@@ -91,7 +89,7 @@ async def test_one_object_over_two_lines_is_two_bad_lines(side: Side) -> None:
 
 
 @pytest.mark.fault("FRM-18")
-async def test_a_line_of_nul_bytes_is_answered_by_an_agent_and_noise_to_a_client(side: Side) -> None:
+async def test_a_line_of_nul_bytes_is_answered_by_an_agent_and_stray_output_for_a_client(side: Side) -> None:
     async with open_end(side) as end:
         answers = await end.answers_to(b"\x00\x00\x00")
         assert [answer["error"]["code"] for answer in answers] == ([-32700] if end.side == "agent" else [])
@@ -121,7 +119,7 @@ async def test_banners_before_the_first_message_are_counted_and_shown_and_not_an
 @pytest.mark.parametrize(
     ("line", "allowed"), [(b"usage: git", MAX_STRAY_LINES), (b"x" * 65536, MAX_STRAY_BYTES // 65536)]
 )
-async def test_more_noise_than_a_banner_ends_the_start_with_the_noise_quoted(line: bytes, allowed: int) -> None:
+async def test_more_stray_output_than_a_banner_fails_the_start_and_is_quoted(line: bytes, allowed: int) -> None:
     async with open_end("client") as end:
         call = asyncio.ensure_future(end.connection.request(ECHO, Anything()))
         await end.next()
@@ -133,14 +131,14 @@ async def test_more_noise_than_a_banner_ends_the_start_with_the_noise_quoted(lin
 
 
 @pytest.mark.fault("FRM-15", "FRM-17")
-async def test_after_the_first_message_noise_has_no_limit() -> None:
+async def test_after_the_first_message_stray_output_has_no_limit() -> None:
     async with open_end("client") as end:
         await end.probe()
         assert await end.answers_to(*[b"DEBUG something"] * (MAX_STRAY_LINES + 1)) == []
 
 
 @pytest.mark.fault("FRM-16")
-async def test_an_escape_sequence_glued_to_a_message_is_noise_and_can_be_named() -> None:
+async def test_an_escape_sequence_before_a_message_is_stray_output_and_is_quoted() -> None:
     async with open_end("client") as end:
         assert await end.answers_to(b'\x1b]0;agent\x07{"jsonrpc":"2.0","id":1,"method":"echo"}') == []
         assert end.connection.stray_output.startswith(
@@ -161,7 +159,7 @@ async def test_log_lines_between_messages_lose_no_message() -> None:
 @pytest.mark.fault("FRM-19")
 @pytest.mark.rule(1, 2, 3)
 @pytest.mark.parametrize("text", ["a\nb", "a\r\nb", "\u2028\u2029\u0085\v", "\ud800 \udfff", "\x00\x1f\x7f", "🐟"])
-async def test_whatever_text_leaves_is_one_line_of_valid_utf_8(side: Side, text: str) -> None:
+async def test_every_text_is_sent_as_one_line_of_valid_utf_8(side: Side, text: str) -> None:
     async with open_end(side) as end:
         await end.connection.notify(NOTE, Anything(text=text, raw_input={text: text}))
         (frame,) = await end.wire.receive()

@@ -38,7 +38,7 @@ async def codes_for(end: End, text: bytes) -> list[int]:
 
 
 @pytest.mark.fault("JSN-01", "JSN-14", "JSN-15")
-async def test_what_is_not_json_is_a_parse_error(side: Side) -> None:
+async def test_invalid_json_is_a_parse_error(side: Side) -> None:
     async with open_end(side) as end:
         for text in REFUSED:
             assert await codes_for(end, text) == ([] if is_noise(side, text) else [-32700]), text[:60]
@@ -46,15 +46,15 @@ async def test_what_is_not_json_is_a_parse_error(side: Side) -> None:
 
 @pytest.mark.fault("JSN-02")
 @pytest.mark.rule(11, 12)
-async def test_what_is_json_is_read_and_refused_because_it_is_no_request(side: Side) -> None:
+async def test_valid_json_that_is_no_request_is_rejected_as_invalid(side: Side) -> None:
     async with open_end(side) as end:
         for text in READ:
             assert await codes_for(end, text) == ([] if is_noise(side, text) else [-32600]), text[:60]
 
 
 @pytest.mark.fault("JSN-03")
-async def test_what_is_open_is_read_or_refused_as_we_chose(side: Side) -> None:
-    """Where it is read, it is read inside of a request as well."""
+async def test_implementation_defined_json_is_handled_as_documented(side: Side) -> None:
+    """A text that is read is read inside of a request as well."""
     async with open_end(side) as end:
         for text, is_read in OPEN:
             if not is_noise(side, text):
@@ -73,7 +73,7 @@ async def test_what_is_open_is_read_or_refused_as_we_chose(side: Side) -> None:
 
 
 @pytest.mark.fault("JSN-04")
-async def test_numbers_that_are_none_are_neither_read_nor_written(side: Side) -> None:
+async def test_nan_and_infinity_are_rejected_and_sent_as_null(side: Side) -> None:
     async with open_end(side) as end:
         for name in (b"NaN", b"Infinity", b"-Infinity", b"nan", b"+Infinity"):
             frame = b'{"jsonrpc":"2.0","id":1,"method":"echo","params":{"rawInput":' + name + b"}}"
@@ -166,7 +166,7 @@ async def test_invalid_utf_8_anywhere_is_a_parse_error(side: Side, sequence: byt
 
 @pytest.mark.fault("JSN-10")
 @pytest.mark.parametrize("escape", [r"\ud800", r"\udfff", r"\ude00\ud83d", r"\uD800x"])
-async def test_lone_surrogate_escapes_are_data_and_leave_as_valid_utf_8(side: Side, escape: str) -> None:
+async def test_lone_surrogate_escapes_are_accepted_and_sent_as_valid_utf_8(side: Side, escape: str) -> None:
     mended = json.loads(f'"{escape}"').encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     async with open_end(side) as end:
         end.owe(mended)
@@ -179,7 +179,7 @@ async def test_lone_surrogate_escapes_are_data_and_leave_as_valid_utf_8(side: Si
 
 
 @pytest.mark.fault("JSN-11")
-async def test_of_duplicate_keys_the_last_is_read_by_everybody(side: Side) -> None:
+async def test_the_last_of_duplicate_keys_counts_everywhere(side: Side) -> None:
     """In the envelope, in typed fields, in free ones, and on the slow way through the parser."""
     async with open_end(side) as end:
         for extra in (b"", rb'"zzz":"\ud800",'):
@@ -216,7 +216,7 @@ async def test_a_great_many_keys_cost_linear_time(side: Side, chaos_factor: int,
 
 @contextmanager
 def bounded(growth: int) -> Generator[None]:
-    """No more than this is held at any moment."""
+    """Check that memory never grows by more than this."""
     tracemalloc.start()
     try:
         before, _ = tracemalloc.get_traced_memory()
@@ -231,7 +231,7 @@ def bounded(growth: int) -> Generator[None]:
 @pytest.mark.parametrize(
     ("unit", "factor"), [(b"x", 5), (b"\\u0000", 5), ("🐟".encode(), 12)], ids=["plain", "escaped", "beyond U+FFFF"]
 )
-async def test_a_string_of_31_mebibytes_passes_in_bounded_memory(side: Side, unit: bytes, factor: int) -> None:
+async def test_a_string_of_31_mebibytes_is_handled_in_bounded_memory(side: Side, unit: bytes, factor: int) -> None:
     size = 31 * MIB
     head, tail = b'{"jsonrpc":"2.0","id":1,"method":"echo","params":{"text":"', b'"}}'
     async with open_end(side) as end:
@@ -247,7 +247,7 @@ async def test_a_string_of_31_mebibytes_passes_in_bounded_memory(side: Side, uni
 
 @pytest.mark.fault("JSN-16")
 @pytest.mark.parametrize("number", ["1.0", "1e2", "1.5", "-0.0", "true", '"1"'])
-async def test_where_an_integer_is_due_only_an_integer_will_do(side: Side, number: str) -> None:
+async def test_only_an_integer_is_accepted_as_an_integer(side: Side, number: str) -> None:
     async with open_end(side) as end:
         end.ask_raw(1, f'{{"count":{number}}}')
         answer = await end.next()
@@ -265,7 +265,7 @@ async def test_integers_are_exact(side: Side, number: str, read: int) -> None:
 
 
 @pytest.mark.fault("JSN-17")
-async def test_naughty_strings_come_back_as_they_were(side: Side) -> None:
+async def test_naughty_strings_are_returned_unchanged(side: Side) -> None:
     async with open_end(side) as end:
         for number, text in enumerate(NAUGHTY):
             end.ask(number, text=text, rawInput={text: [text]}, _meta={text: text}, sessionId=text)
@@ -277,7 +277,7 @@ async def test_naughty_strings_come_back_as_they_were(side: Side) -> None:
 
 
 @pytest.mark.fault("JSN-17")
-async def test_naughty_strings_cross_from_one_end_to_the_other() -> None:
+async def test_naughty_strings_are_sent_and_received_unchanged() -> None:
     near, far = memory_pair()
     handlers = Handlers()
     End("agent", far, handlers)

@@ -36,7 +36,7 @@ def run(command: list[str], directory: Path) -> bytes:
 @pytest.mark.interop
 @pytest.mark.fault("JSN-01", "JSN-02", "JSN-03")
 @pytest.mark.parametrize(("prefix", "count"), [("n_", 188), ("y_", 95), ("i_", 35)])
-async def test_every_case_ends_as_its_name_says(
+async def test_every_case_of_the_suite_ends_as_its_name_says(
     side: Side, cases: list[tuple[str, bytes]], prefix: str, count: int
 ) -> None:
     chosen = [(name, text) for name, text in cases if name.startswith(prefix)]

@@ -1,4 +1,4 @@
-"""RPC: every way to bend an envelope, at both ends."""
+"""RPC: malformed and unusual envelopes, at both ends."""
 
 from __future__ import annotations
 
@@ -31,7 +31,9 @@ async def test_a_batch_is_refused_once_and_nothing_in_it_runs(side: Side, batch:
 @pytest.mark.fault("RPC-02")
 @pytest.mark.rule(11)
 @pytest.mark.parametrize("value", [b"1", b'"a"', b"null", b"true", b"1.5"])
-async def test_a_bare_value_is_refused_once_by_an_agent_and_noise_to_a_client(side: Side, value: bytes) -> None:
+async def test_a_bare_value_is_rejected_once_by_an_agent_and_stray_output_for_a_client(
+    side: Side, value: bytes
+) -> None:
     async with open_end(side) as end:
         answers = await end.answers_to(value)
         refused = [(answer["id"], answer["error"]["code"]) for answer in answers]
@@ -47,7 +49,7 @@ async def test_an_empty_object_is_refused(side: Side) -> None:
 
 @pytest.mark.fault("RPC-04")
 @pytest.mark.parametrize("version", ["", '"jsonrpc":"1.0",', '"jsonrpc":2.0,', '"jsonrpc":null,', '"jsonrpc":"2.00",'])
-async def test_another_version_of_json_rpc_is_refused_to_whoever_asked(side: Side, version: str) -> None:
+async def test_another_version_of_json_rpc_is_rejected(side: Side, version: str) -> None:
     async with open_end(side) as end:
         end.owe(5)
         assert await end.refusal_of(f'{{{version}"id":5,"method":"echo"}}'.encode()) == (5, -32600)
@@ -57,7 +59,7 @@ async def test_another_version_of_json_rpc_is_refused_to_whoever_asked(side: Sid
 
 @pytest.mark.fault("RPC-05", "RPC-06")
 @pytest.mark.parametrize("id", [{}, {"a": 1}, [], [1], True, False, None, 1.5, 1.0])
-async def test_an_id_of_no_legal_kind_is_refused_and_is_no_notification(side: Side, id: object) -> None:
+async def test_an_id_of_an_invalid_type_is_rejected_and_is_no_notification(side: Side, id: object) -> None:
     async with open_end(side) as end:
         assert await end.refusal_of(frame(id=id, method="echo")) == (None, -32600)
         assert await end.refusal_of(frame(id=id, method="note", params={"text": "a"})) == (None, -32600)
@@ -66,7 +68,7 @@ async def test_an_id_of_no_legal_kind_is_refused_and_is_no_notification(side: Si
 
 @pytest.mark.fault("RPC-07")
 @pytest.mark.rule(7)
-async def test_one_its_text_and_its_fraction_are_never_confused(side: Side) -> None:
+async def test_the_ids_1_string_1_and_1_0_are_never_confused(side: Side) -> None:
     async with open_end(side) as end:
         end.ask(1, "hold", text="the number")
         end.ask("1", "hold", text="the text")
@@ -80,7 +82,7 @@ async def test_one_its_text_and_its_fraction_are_never_confused(side: Side) -> N
 @pytest.mark.parametrize(
     "id", [2**53 + 1, 2**63, 2**64 + 1, -1, -(2**63), 0, "", "a" * 1024, "ü" * 1024, "\n\u2028", 10**399]
 )
-async def test_odd_ids_are_echoed_exactly(side: Side, id: int | str) -> None:
+async def test_unusual_ids_are_repeated_exactly(side: Side, id: int | str) -> None:
     async with open_end(side) as end:
         end.ask(id, text="x")
         answer = await end.next()
@@ -90,13 +92,13 @@ async def test_odd_ids_are_echoed_exactly(side: Side, id: int | str) -> None:
 
 @pytest.mark.fault("RPC-08")
 @pytest.mark.parametrize("id", ["a" * 1025, 10**400, -(10**400), 10**4000])
-async def test_over_long_ids_are_refused_and_not_echoed(side: Side, id: int | str) -> None:
+async def test_ids_that_are_too_long_are_rejected_and_not_repeated(side: Side, id: int | str) -> None:
     async with open_end(side) as end:
         assert await end.refusal_of(frame(id=id, method="echo")) == (None, -32600)
 
 
 @pytest.mark.fault("RPC-09", "RPC-10")
-async def test_an_id_in_flight_is_taken_once_and_again_after_its_answer(side: Side) -> None:
+async def test_an_id_in_flight_is_accepted_once_and_again_after_its_response(side: Side) -> None:
     async with open_end(side) as end:
         end.ask(1, "hold", text="first")
         assert await end.refusal_of(frame(id=1, method="hold", params={"text": "second"})) == (None, -32600)
@@ -109,7 +111,7 @@ async def test_an_id_in_flight_is_taken_once_and_again_after_its_answer(side: Si
 
 @pytest.mark.fault("RPC-11")
 @pytest.mark.parametrize("method", ["absent", "", 5, None, ["echo"], "m" * MIB])
-async def test_a_method_that_is_none_is_refused(side: Side, method: object) -> None:
+async def test_an_invalid_method_name_is_rejected(side: Side, method: object) -> None:
     async with open_end(side) as end:
         members = {} if method == "absent" else {"method": method}
         end.owe(5)
@@ -164,7 +166,7 @@ async def test_no_params_are_empty_params(side: Side, params: dict[str, Any]) ->
 
 
 async def call_answered_with(end: End, *frames: dict[str, Any]) -> Anything:
-    """A call of this end that gets these answers, each with its id unless it brings one."""
+    """Send a request from this end and answer it with these messages, each with its id unless it has one."""
     call = asyncio.ensure_future(end.connection.request(ECHO, Anything(text="mine")))
     id = (await end.next())["id"]
     end.send(*(frame(**{"id": id, **members}) for members in frames))
@@ -173,7 +175,7 @@ async def call_answered_with(end: End, *frames: dict[str, Any]) -> Anything:
 
 @pytest.mark.fault("RPC-14")
 @pytest.mark.rule(16)
-async def test_stray_and_second_answers_are_dropped_and_counted(side: Side) -> None:
+async def test_unmatched_and_second_responses_are_dropped_and_counted(side: Side) -> None:
     async with open_end(side) as end:
         strays: list[dict[str, Any]] = [
             {"id": 10**6, "result": {}},
@@ -190,7 +192,9 @@ async def test_stray_and_second_answers_are_dropped_and_counted(side: Side) -> N
 @pytest.mark.parametrize(
     "members", [{"result": {}, "error": {"code": 1, "message": "x"}}, {}, {"error": None}, {"result": 1, "error": 2}]
 )
-async def test_an_answer_with_both_or_neither_fails_its_call(side: Side, members: dict[str, Any]) -> None:
+async def test_a_response_with_both_or_neither_of_result_and_error_fails_its_call(
+    side: Side, members: dict[str, Any]
+) -> None:
     async with open_end(side) as end:
         with pytest.raises(ProtocolViolation):
             await call_answered_with(end, members)
@@ -206,7 +210,7 @@ async def test_an_answer_with_both_or_neither_fails_its_call(side: Side, members
     ],
     ids=repr,
 )
-async def test_an_ill_formed_error_ends_its_call_with_a_well_formed_one(side: Side, error: object) -> None:
+async def test_a_malformed_error_object_fails_its_call_with_a_proper_error(side: Side, error: object) -> None:
     async with open_end(side) as end:
         with pytest.raises(DuologueError) as caught:
             await call_answered_with(end, {"error": error})
@@ -232,7 +236,7 @@ async def test_ten_mebibytes_of_error_data_reach_the_caller_and_at_most_a_page_o
 
 @pytest.mark.fault("RPC-17")
 @pytest.mark.rule(87)
-async def test_an_answer_to_an_id_of_the_other_direction_matches_nothing(side: Side) -> None:
+async def test_a_response_to_an_id_of_the_other_direction_matches_nothing(side: Side) -> None:
     async with open_end(side) as end:
         call = asyncio.ensure_future(end.connection.request(ECHO, Anything()))
         id = (await end.next())["id"]

@@ -20,7 +20,7 @@ def test_every_fault_a_test_claims_is_in_the_catalogue(request: pytest.FixtureRe
     assert [claim for claim in sorted(claimed) if claim[0] not in known] == []
 
 
-def test_the_catalogue_names_every_case_once_and_says_whose_it_is() -> None:
+def test_the_catalogue_names_every_case_once_with_its_owner() -> None:
     cases = read_catalogue()
 
     assert len({case.id for case in cases}) == len(cases) >= 327
@@ -71,7 +71,7 @@ def test_untidy(untidy): ...
 
 
 @pytest.mark.parametrize("arguments", [["-p", "no:xdist"], ["-n", "2"]], ids=["one process", "two processes"])
-def test_the_table_says_what_the_run_said(tmp_path: Path, arguments: list[str]) -> None:
+def test_the_table_shows_the_results_of_the_run(tmp_path: Path, arguments: list[str]) -> None:
     (tmp_path / "conftest.py").write_text("from tests.conftest import *\n")
     (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers = fault\n")
     (tmp_path / "test_claims.py").write_text(CLAIMS)

@@ -1,4 +1,4 @@
-"""Random conversations, the agent that leads them, and what their client has of them in the end."""
+"""Random conversations, the agent that plays them, and what their client knows of them in the end."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from duologue.conversation.updates import FileChange, ToolContent
 from duologue.errors import DuologueError, ResourceNotFound
 from duologue.events import Notice
 
-__all__ = ["Knobs", "Outcome", "conversations", "converse", "leading_agent"]
+__all__ = ["FuzzSettings", "Outcome", "conversations", "converse", "leading_agent"]
 
 Act: TypeAlias = tuple[str, Any]
 Outcome: TypeAlias = dict[str, Any]
@@ -55,14 +55,14 @@ def _turn_of(some: list[Act], end: Act) -> list[Act]:
 conversations = st.lists(st.builds(_turn_of, st.lists(acts, max_size=6), ends), min_size=1, max_size=3)
 
 
-class Knobs(Settings):
+class FuzzSettings(Settings):
     mode = choice("ask", "code", category="mode")
     fast = toggle(False)
 
 
 def leading_agent(**options: Any) -> Agent[Any]:
-    """An agent that does what its prompts say, which are acts in JSON."""
-    agent: Agent[Any] = Agent("led", settings=Knobs, **options)
+    """Make an agent that performs the actions in its prompts, which are JSON."""
+    agent: Agent[Any] = Agent("led", settings=FuzzSettings, **options)
 
     @agent.on_prompt
     async def play(turn: Turn[Any]) -> str | None:
@@ -139,13 +139,13 @@ async def converse(agent: RemoteAgent, conversation: list[list[Act]], cwd: Path)
     live = _known(session)
     await session.aclose()
     again = await agent.load_session(session.id, cwd)
-    told = _known(again)
+    replayed = _known(again)
     await again.aclose()
-    return {"ends": ends, "notices": notices, "live": live, "told again": told}
+    return {"ends": ends, "notices": notices, "live": live, "replayed": replayed}
 
 
 def _known(session: ClientSession) -> Outcome:
-    """All that a client knows of a session, without names that are made up anew each time."""
+    """Return what a client knows of a session, without random ids."""
     transcript = session.transcript
     return {
         "items": [_plain(item) for item in transcript.items],

@@ -1,4 +1,4 @@
-"""Whatever is said and done, a client of version 1 and one of version 2 have the same of it."""
+"""A client of version 1 and one of version 2 see the same conversation."""
 
 from __future__ import annotations
 

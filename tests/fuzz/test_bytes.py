@@ -1,4 +1,4 @@
-"""The one rule of everything that reads a peer's bytes: a message, or one of our named errors; nothing else, no hang.
+"""The rule of all code that reads a peer's bytes: a message, or one of our named errors; nothing else, no hang.
 
 The same targets as `make fuzz`, which is guided by coverage and runs for longer; and, here only, a whole connection
 with every method of the protocol behind it.
@@ -44,12 +44,14 @@ streams = st.lists(any_frame | st.sampled_from([b"", b"\r", b" ", b"x" * 100]), 
 
 @pytest.mark.parametrize("target", TARGETS.values(), ids=TARGETS)
 @given(prefix=st.binary(max_size=2), stream=streams)
-def test_a_target_of_the_fuzzer_keeps_the_rule(target: Callable[[bytes], None], prefix: bytes, stream: bytes) -> None:
+def test_a_fuzz_target_raises_no_unexpected_exception(
+    target: Callable[[bytes], None], prefix: bytes, stream: bytes
+) -> None:
     target(prefix + stream)
 
 
 def everything() -> Handlers:
-    """A handler for every method of both versions, which answers with nothing."""
+    """Return handlers of every method of both versions that answer with an empty result."""
 
     async def nothing(context: Context, params: Any) -> Any:
         """Done at once, so that it is answered before what came after it."""
@@ -63,7 +65,7 @@ def everything() -> Handlers:
 
 
 async def live_through(side: Side, arrivals: list[bytes]) -> list[dict[str, Any]]:
-    """What an end answers; that it is alive, and owes nothing, is checked on leaving."""
+    """Return the responses of an end to these frames; check that it is alive and has answered every request."""
     async with open_end(side, everything()) as end:
         for arrival in arrivals:
             end.wire.send(arrival)

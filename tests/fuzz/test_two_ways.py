@@ -1,4 +1,4 @@
-"""Notifications are read in one pass where that is enough, and in two otherwise: nobody may be able to tell which."""
+"""Notifications are decoded in one pass if possible, and in two otherwise: the results must be the same."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def notes(draw: st.DrawFn) -> bytes:
 
 
 async def reading_of(side: Side, frame: bytes, *, is_warm: bool) -> tuple[list[tuple[str, Anything]], list[Any]]:
-    """What the handlers of an end see of this frame, and what it answers."""
+    """Return what the handlers of an end get of this frame, and its responses."""
     async with open_end(side) as end:
         if is_warm:
             await end.answers_to(WARM, WARM)
@@ -66,5 +66,5 @@ async def reading_of(side: Side, frame: bytes, *, is_warm: bool) -> tuple[list[t
 @example(b'{"jsonrpc":"2.0","method":"note","params":{"text":"a"},"method":"echo"}')
 @example(b'{"jsonrpc":"2.0","method":"note","params":{"text":5},"params":{"text":"b"}}')
 @example(b'{"jsonrpc":"2.0","method":"note","params":{"text":"a"},"zzz":"\xff"}')
-def test_a_notification_means_the_same_whichever_way_it_is_read(side: Side, frame: bytes) -> None:
+def test_a_notification_is_handled_the_same_on_both_decoding_paths(side: Side, frame: bytes) -> None:
     assert asyncio.run(reading_of(side, frame, is_warm=True)) == asyncio.run(reading_of(side, frame, is_warm=False))

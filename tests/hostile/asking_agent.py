@@ -1,4 +1,4 @@
-"""An agent that asks for permission with what a file of JSON says, and tells each answer. Speaks raw lines."""
+"""An agent that sends the permission requests of a JSON file, and reports each answer. Writes raw lines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An agent whose text never seems to end; the first argument says which. Speaks raw lines, uses nothing of ours."""
+"""An agent with endless text; the first argument says which. Writes raw lines and does not use this library."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two programs: agents that send or ask for far more than a client may hold, and a client that says how much it held.
+"""Two programs: agents that send or request far more than a client may store, and a client that reports its memory.
 
 `python -m tests.hostile.growth client NAME DIRECTORY` starts the agent NAME, gives it one prompt and prints one line of
 JSON: its own peak memory and how the turn ended.
@@ -76,7 +76,7 @@ def paused_reader(directory: str) -> Iterator[bytes]:
 
 
 def one_nested_input(directory: str) -> Iterator[bytes]:
-    """One tool call whose input of 30 MB takes 20 times as much once it is read."""
+    """Yield one tool call whose input of 30 MB takes 20 times as much memory decoded."""
     call = update("tool_call", toolCallId="t", title="t", rawInput="HERE")
     yield with_json(call, b"[" + b'{"a":1},' * (30 * MB // 8) + b"0]")
 
@@ -91,7 +91,7 @@ def questions(directory: str) -> Iterator[bytes]:
 
 
 def one_message(directory: str) -> Iterator[bytes]:
-    """One message of 300 MB in pieces of 1 MB."""
+    """Yield one message of 300 MB in chunks of 1 MB."""
     content = {"type": "text", "text": "x" * MB}
     yield from [update("agent_message_chunk", content=content)] * 300
 
@@ -188,7 +188,7 @@ def read_answers(due: list[int], writer: threading.Thread, most: int) -> dict[st
 
 
 async def until_nothing_comes(agent: RemoteAgent) -> None:
-    """Wait until no more is read for a second, at most a minute: that is when it may be as much as it ever will."""
+    """Wait until nothing is read for a second, at most a minute: then the memory is at its maximum."""
     before = -1
     for _ in range(60):
         if agent.connection.internals.unread.bytes == before:

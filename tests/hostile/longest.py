@@ -1,4 +1,4 @@
-"""Messages as long as a server takes them, made to be slow to look at."""
+"""Messages as long as a server accepts, made to be slow to parse."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from collections.abc import Callable
 HEAD = b'{"jsonrpc":"2.0","id":1,"method":"x","params":{"sessionId":"s","text":"id, \\u0069d","id":1,"more":'
 TAIL = b"}}"
 MANY = b"[]," * 300
-"""So many brackets that their order counts."""
+"""Enough brackets to require checking their order."""
 
 
 def array(piece: bytes, size: int) -> bytes:
-    """An array of many of these."""
+    """Return an array of many of these."""
     return HEAD + b"[" + MANY + piece * (size // len(piece)) + b"0]" + TAIL
 
 
 def members(size: int) -> bytes:
-    """More names than anyone looks at, next to one that is there twice."""
+    """Return an object with more names than are checked, and a duplicate."""
     return HEAD[:-7] + b",".join(b'"%07x":0' % number for number in range(size // 12)) + TAIL
 
 
-def wish(size: int) -> bytes:
-    """A first message that asks for what our own clients ask for, and says much more."""
+def resume_request(size: int) -> bytes:
+    """Return an `initialize` that requests resumption as our own clients do, with much more metadata."""
     meta = b'{"duologue/resume":{"version":1},"more":[' + b"[]," * (size // 3) + b"0]}"
     return b'{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":1,"_meta":' + meta + b"}}"
 
@@ -29,7 +29,7 @@ def wish(size: int) -> bytes:
 LONGEST: dict[str, Callable[[int], bytes]] = {
     "a name again and again, deep inside": lambda size: array(b'{"id":0},', size),
     "many names": members,
-    "a name that is there twice": lambda size: array(b'"id",', size)[:-2] + b',"sessionId":"t"}}',
+    "a duplicate name": lambda size: array(b'"id",', size)[:-2] + b',"sessionId":"t"}}',
     "empty strings": lambda size: array(b'"",', size),
     "strings of brackets": lambda size: array(b'["[["],', size),
     "brackets": lambda size: array(b"[],", size),

@@ -1,4 +1,4 @@
-"""An agent that puts terminal attacks into every text it may send; the first argument says what it does besides.
+"""An agent that puts terminal attacks into every text it may send; the first argument says what else it does.
 
 Speaks raw lines, and imports nothing of ours. Each text begins with a label of its own, so that a test can tell that it
 was shown, and not only that it did nothing.

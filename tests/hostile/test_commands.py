@@ -33,7 +33,7 @@ EVERY_RULE: Rule = {f"{entry.name} *": "allow" for entry in REVIEWED}
 CANARY = "the canary that no command may show"
 QUIET = {"GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_NOSYSTEM": "1"}
 
-# {evil} is a program that leaves a mark, {mark} the mark, {outside} a directory beside the project.
+# {evil} is a program that leaves a mark, {mark} the mark, {outside} a directory next to the project.
 ATTACKS = {
     "a pager, bundled and glued": "git grep -nO{evil} text",
     "a pager, glued": "git grep -O{evil} text",
@@ -87,7 +87,7 @@ ATTACKS = {
 
 
 class World:
-    """A repository to work in, something to steal beside it, and a program that leaves a mark when it runs."""
+    """A repository to work in, something to steal next to it, and a program that leaves a mark when it runs."""
 
     def __init__(self, home: Path) -> None:
         self.project, self.outside = home / "project", home / "outside"
@@ -262,13 +262,13 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> World:
 
 
 def without_index(project: Path) -> dict[str, tuple[int, int, bytes]]:
-    """All files, except for what git notes about their times when it has looked at them."""
+    """Return all files, except for the timestamps that git records when it reads them."""
     return {name: was for name, was in snapshot(project).items() if name not in (".git", ".git/index")}
 
 
 @st.composite
 def commands(draw: st.DrawFn) -> tuple[ReviewedCommand, list[str]]:
-    """A command of the list with arguments of all kinds: listed ones, dangerous ones, and pieces of both."""
+    """Draw a command of the list with arguments of all kinds: listed ones, dangerous ones, and parts of both."""
     entry = draw(st.sampled_from(REVIEWED))
     dangerous = [word for line in ATTACKS.values() for word in line.split()]
     texts = [

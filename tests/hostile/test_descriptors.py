@@ -1,6 +1,6 @@
-"""Clients that take every descriptor of the server. The promise: it says so in a few lines, and works again afterwards.
+"""Clients that use up every file descriptor. The promise: the server logs it in a few lines, and works afterwards.
 
-Before, a full table of descriptors gave tens of thousands of tracebacks a minute, and the server did not come back.
+Before, a full table of descriptors gave tens of thousands of tracebacks a minute, and the server did not recover.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ SECONDS = 60.0
 
 @asynccontextmanager
 async def narrow(home: Path, descriptors: int) -> AsyncGenerator[Server]:
-    """A server that may open only so many files."""
+    """Start a server that may open only so many files."""
     limited = ["sh", "-c", f'ulimit -n {descriptors}; exec "$@"', "sh"]
     process = await asyncio.create_subprocess_exec(
         *limited,

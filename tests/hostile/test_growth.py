@@ -1,4 +1,4 @@
-"""Promise: nothing in a client grows without a bound, whatever its agent sends or asks for.
+"""The promise: nothing in a client grows without a bound, whatever its agent sends or requests.
 
 Each attack runs against a real client with default settings, in a process of its own whose peak memory is measured.
 """

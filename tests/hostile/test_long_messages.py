@@ -1,8 +1,8 @@
-"""The longest messages a client can send, made to be slow to read. The promise: other clients do not notice.
+"""The longest messages a client can send, made to be slow to parse. The promise: other clients do not notice.
 
-`docs/topics/threat-model.md`: a message is looked at in time that grows with its length alone, and beside the event
-loop. On a quiet machine `/health` answers within half a second whatever one client sends; here there is room for a
-machine that is busy with other tests. Before, one such message took 40 seconds.
+`docs/topics/threat-model.md`: a message is parsed in time linear in its length, and outside of the event loop. On a
+quiet machine `/health` answers within half a second whatever one client sends; the limit here allows for a machine that
+is busy with other tests. Before, one such message took 40 seconds.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from duologue.jsonrpc.codec import Malformed, parse
 from duologue.jsonrpc.envelope import Ambiguous, check_names, read_envelope
 from duologue.jsonrpc.framing import MAX_MESSAGE_BYTES
 from tests.cli.test_serve import Server, served
-from tests.hostile.longest import LONGEST, wish
+from tests.hostile.longest import LONGEST, resume_request
 from tests.hostile.test_unanswered import MUTE
 from tests.memory import peak_bytes
 from tests.transports.server.servers import Site, poster_to, socket_to
@@ -111,7 +111,7 @@ async def test_a_long_first_message_is_passed_on_as_it_is(tmp_path: Path) -> Non
         url, _, token = server.url.partition("#token=")
         place = Site(None, int(url.rpartition(":")[2].partition("/")[0]))  # type: ignore[arg-type]  # another process
         async with watched(server) as delays, socket_to(place, token, ping_timeout=None) as socket:
-            await socket.connection.send(wish(SIZE // 4), text=True)
+            await socket.connection.send(resume_request(SIZE // 4), text=True)
             async with asyncio.timeout(60):
                 assert await socket.connection.recv() == '{"jsonrpc":"2.0","id":0,"result":{}}'
     assert max(delays) < SECONDS

@@ -1,4 +1,4 @@
-"""A question is judged by everything that arrived before it in its session, and by nothing that arrived later.
+"""A permission request is evaluated with all updates of its session that arrived before it, and none that came later.
 
 The attacks hide what a tool call does: behind a flood of updates, behind a slow reader, in an update after the
 question, or in one before the session is open. The rules reject commands and allow everything that they cannot name.

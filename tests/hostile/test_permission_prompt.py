@@ -1,4 +1,4 @@
-"""A prompt shows everything that an answer grants, in our own words, and nothing of the agent looks like ours."""
+"""A permission prompt shows everything that an answer grants, in our own text, which agents cannot imitate."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ OPTIONS = [
 
 @contextmanager
 def asked(home: Path, *calls: dict[str, Any], options: list[dict[str, Any]] = OPTIONS) -> Generator[Terminal]:
-    """The program on a terminal, before a person who is asked about these tool calls."""
+    """Run the program on a terminal with an agent that requests permission for these tool calls."""
     questions: list[dict[str, Any]] = [
         {"toolCall": {"toolCallId": f"t{number}", **call}, "options": options} for number, call in enumerate(calls)
     ]
@@ -79,7 +79,7 @@ def test_commands_and_all_files_are_shown_with_their_number(tmp_path: Path) -> N
         assert [path for path in files if f"    delete: {path}\n" not in shown] == []
 
 
-def test_a_harmless_command_does_not_hide_another_kind_of_effect(tmp_path: Path) -> None:
+def test_a_safe_command_does_not_hide_another_kind_of_effect(tmp_path: Path) -> None:
     with asked(tmp_path, {"title": "List", "kind": "delete", "rawInput": {"command": "ls"}}) as person:
         shown = person.until("Your choice")
         person.type("\n")

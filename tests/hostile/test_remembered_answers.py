@@ -1,4 +1,4 @@
-"""A remembered yes covers exactly what was shown: whatever an agent changes, wherever it says it, is asked about."""
+"""A remembered allow covers exactly what was shown: whatever an agent changes needs permission again."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def resource(said: str) -> Json:
 
 
 async def asked_about(place: Path, *calls: Json) -> list[PermissionRequest]:
-    """The questions that reach a user who says yes to the first and remembers it, and no to all that follow."""
+    """Return the requests that reach a user who allows and remembers the first, and rejects all others."""
     asked: list[PermissionRequest] = []
 
     async def user(question: PermissionRequest) -> None:
@@ -68,7 +68,7 @@ CHANGED: dict[str, tuple[Json, Json]] = {
         {**RUN, "content": [text("echo one"), text("; rm -rf /")]},
     ),
     "a resource": ({**RUN, "content": [resource("echo one")]}, {**RUN, "content": [resource("rm -rf /")]}),
-    "content beside a command": (
+    "content in addition to a command": (
         {**RUN, "rawInput": {"command": "bash"}, "content": [text("echo one")]},
         {**RUN, "rawInput": {"command": "bash"}, "content": [text("rm -rf /")]},
     ),
@@ -104,7 +104,7 @@ CHANGED: dict[str, tuple[Json, Json]] = {
         {**RUN, "rawInput": {"command": "make", "env": [{"name": "A", "value": "1"}]}},
         {**RUN, "rawInput": {"command": "make", "env": [{"name": "A", "value": "2"}]}},
     ),
-    "a path beside a command": (
+    "a path in addition to a command": (
         {"title": "View", "kind": "other", "rawInput": {"command": "view", "path": "/a"}},
         {"title": "View", "kind": "other", "rawInput": {"command": "view", "path": "/etc/shadow"}},
     ),
@@ -112,7 +112,7 @@ CHANGED: dict[str, tuple[Json, Json]] = {
         {"title": "Move", "kind": "move", "locations": [{"path": "/a"}], "rawInput": {"from": "/a", "to": "/b"}},
         {"title": "Move", "kind": "move", "locations": [{"path": "/a"}], "rawInput": {"from": "/a", "to": "/etc/x"}},
     ),
-    "text beside a file": (
+    "text in addition to a file": (
         {"title": "Edit", "kind": "edit", "locations": [{"path": "/a"}], "content": [text("one")]},
         {"title": "Edit", "kind": "edit", "locations": [{"path": "/a"}], "content": [text("and run rm -rf /")]},
     ),
@@ -164,7 +164,7 @@ UNSPECIFIC: dict[str, Json] = {
     "only a name": {**RUN, "name": "shell"},
     "input without anything in it": {**RUN, "rawInput": {"command": "", "cwd": None}},
     "only a description": {**RUN, "rawInput": {"description": "Runs it"}},
-    "a picture": {
+    "an image": {
         **RUN,
         "content": [{"type": "content", "content": {"type": "image", "data": "", "mimeType": "image/png"}}],
     },

@@ -31,7 +31,7 @@ ACTING = re.compile(
 
 
 def assert_nothing_acted(person: Terminal, *shown: str) -> None:
-    """Nothing but our own sequences reached the terminal, and these labels did."""
+    """Assert that only our own escape sequences reached the terminal, and that these labels did."""
     text = person.raw.decode("utf-8", "backslashreplace")
 
     assert [label for label in shown if label not in person.text] == []
@@ -154,7 +154,7 @@ TITLES = {
 @pytest.mark.fault("PRM-08")
 @pytest.mark.parametrize("title", TITLES.values(), ids=TITLES)
 def test_a_title_cannot_hide_the_command_that_is_asked_about(tmp_path: Path, title: str) -> None:
-    """What a person sees before the answer: the title cut and on one line, the command in full."""
+    """The user sees the title cut and on one line, and the command in full, before answering."""
     line = "rm -rf " + "very/" * 200 + "deep"
     call = {"toolCallId": "t", "title": title, "kind": "execute", "rawInput": {"command": line}}
     (tmp_path / "call.json").write_text(json.dumps(call))

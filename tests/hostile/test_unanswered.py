@@ -1,4 +1,4 @@
-"""Clients that ask and ask. The promise of `docs/topics/limits.md`: what the server keeps for a client has a bound."""
+"""Clients with endless requests. The promise of `docs/topics/limits.md`: what a server stores for each is bounded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A command runs in the directory that was judged, or not at all.
+"""A command runs in the directory that the rules evaluated, or not at all.
 
 The attacks swap or move the directory between the judgement and the start, by hand while a user is asked, and from a
 process of its own as fast as it can.
@@ -50,7 +50,7 @@ def swapping(link: Path, *places: Path) -> Generator[None]:
 
 
 async def commands_in(place: Path, times: int, rules: Permissions, project: Path) -> list[str | int]:
-    """What `pwd -P` there says, each time it is asked for over the wire; the code of the error if it may not run."""
+    """Run `pwd -P` there several times over the wire; return each output, or the error code if it may not run."""
     seen: list[str | int] = []
 
     async def run(params: Json) -> Json:
@@ -93,7 +93,7 @@ async def test_a_link_that_is_swapped_all_the_time_never_leads_a_command_elsewhe
     evil.mkdir(parents=True)
 
     def slow(record: dict[str, Any]) -> None:
-        """The decision is made, and is written down until the link leads elsewhere."""
+        """Delay the audit log after the decision until the link leads elsewhere."""
         for _ in range(1_000_000):
             if (project / "link").readlink() == evil:
                 return

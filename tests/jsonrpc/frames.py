@@ -34,7 +34,7 @@ envelopes: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
 
 @st.composite
 def frames(draw: st.DrawFn) -> bytes:
-    """One JSON text: an envelope with members of any kind, written plainly or with escapes, also lone surrogates."""
+    """Draw a JSON text: an envelope with members of any kind, plain or with escapes, also lone surrogates."""
     written = json.dumps(draw(envelopes), ensure_ascii=draw(st.booleans())).encode()
     if draw(st.booleans()):
         at = draw(st.integers(0, len(written)))
@@ -45,7 +45,7 @@ def frames(draw: st.DrawFn) -> bytes:
 
 @st.composite
 def broken_frames(draw: st.DrawFn) -> bytes:
-    """A frame with a slice cut out or replaced by other bytes."""
+    """Draw a frame with a slice cut out or replaced by other bytes."""
     whole = draw(frames())
     start = draw(st.integers(0, len(whole)))
     end = draw(st.integers(start, min(len(whole), start + 4)))

@@ -1,4 +1,4 @@
-"""Bytes to envelope and back."""
+"""Parsing and serializing of messages."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_a_request_keeps_its_id_and_its_raw_params() -> None:
     assert bytes(message.params) == b'{"a": 9007199254740993}'
 
 
-def test_text_beyond_ascii_passes_as_it_is() -> None:
+def test_text_beyond_ascii_is_unchanged() -> None:
     message = parse('{"jsonrpc":"2.0","method":"grüße","params":"\u2028 🐟"}'.encode())
 
     assert message.method == "grüße"
@@ -74,7 +74,7 @@ def test_text_beyond_ascii_passes_as_it_is() -> None:
         (b'\xef\xbb\xbf{"jsonrpc":"2.0","method":"m"}', "not JSON"),
     ],
 )
-def test_what_is_not_json_in_utf_8_is_a_parse_error_that_says_where(frame: bytes, reason: str) -> None:
+def test_invalid_json_or_utf_8_is_a_parse_error_with_the_position(frame: bytes, reason: str) -> None:
     bad = refusal(frame)
 
     assert isinstance(bad.error, ParseError)
@@ -107,7 +107,7 @@ def test_what_is_not_json_in_utf_8_is_a_parse_error_that_says_where(frame: bytes
         (b'{"jsonrpc":"2.0","id":null,"id":1,"method":"m"}', "got `null`", None),
     ],
 )
-def test_json_that_is_no_message_is_an_invalid_request_that_says_why(
+def test_json_that_is_no_message_is_an_invalid_request_with_the_reason(
     frame: bytes, reason: str, id: int | str | None
 ) -> None:
     bad = refusal(frame)
@@ -118,13 +118,13 @@ def test_json_that_is_no_message_is_an_invalid_request_that_says_why(
     assert not bad.is_response
 
 
-def test_an_object_that_is_neither_request_nor_answer_is_refused_when_its_parts_are_wrong_too() -> None:
+def test_an_object_that_is_neither_request_nor_response_is_rejected_even_with_invalid_members() -> None:
     assert refusal(b'{"jsonrpc":"2.0","params":{},"id":"\\ud800","error":5,"method":[]}').error.code == -32600
     assert "neither a method nor" in refusal(b'{"jsonrpc":"2.0","id":1,"jsonrpc":"1","jsonrpc":"2.0"}').error.message
 
 
 @pytest.mark.parametrize("member", [b'"result":1', b'"error":{}'])
-def test_a_bad_answer_is_told_from_a_bad_request(member: bytes) -> None:
+def test_a_malformed_response_is_distinguished_from_a_malformed_request(member: bytes) -> None:
     bad = refusal(b'{"jsonrpc":"1.0","id":9,' + member + b"}")
 
     assert bad.is_response
@@ -148,7 +148,7 @@ def test_lone_surrogate_escapes_become_replacement_characters(written: bytes, re
     assert json.loads(bytes(message.params)) == read
 
 
-def test_mending_a_surrogate_changes_no_other_byte() -> None:
+def test_replacing_a_surrogate_changes_no_other_byte() -> None:
     before = rb'{"n":123456789012345678901234567890,"f":0.10,"d":1,"d":2, "s":"\u00e9"'
 
     message = parse(request_with(before + rb',"x":"\ud800"}'))
@@ -157,14 +157,14 @@ def test_mending_a_surrogate_changes_no_other_byte() -> None:
     assert bytes(message.params) == before + rb',"x":"\ufffd"}'
 
 
-def test_a_frame_of_too_many_surrogates_is_left_as_it_is() -> None:
+def test_a_frame_with_too_many_surrogates_is_left_unchanged() -> None:
     most, more = (b'"%b"' % (rb"\ud800" * count) for count in (MAX_SURROGATES, MAX_SURROGATES + 1))
 
     assert repair_surrogates(most) == most.replace(b"d800", b"fffd")
     assert repair_surrogates(more) is more
 
 
-def test_another_encoding_is_not_guessed_even_where_it_looks_like_an_escape() -> None:
+def test_other_encodings_than_utf_8_are_not_guessed() -> None:
     """U+755C in UTF-16 is a backslash and a `u`."""
     frame = '{"jsonrpc":"2.0","method":"m","params":"\u755c"}'
 
@@ -181,11 +181,11 @@ def test_nesting_is_allowed_to_the_limit_and_no_further(opening: bytes, closing:
         assert "200 levels" in refusal(request_with(opening * too_deep + b"1" + closing * too_deep)).error.message
 
 
-def test_brackets_inside_strings_nest_nothing() -> None:
+def test_brackets_inside_strings_do_not_count_as_nesting() -> None:
     parse(request_with(b'"' + b"[" * 1000 + b'\\"{{"'))
 
 
-def test_an_unfinished_deep_text_is_refused_for_its_depth() -> None:
+def test_an_incomplete_deep_text_is_rejected_for_its_depth() -> None:
     assert "200 levels" in refusal(b"[" * 100_000).error.message
 
 
@@ -202,8 +202,8 @@ def test_an_unfinished_deep_text_is_refused_for_its_depth() -> None:
     ],
     ids=lambda frame: repr(frame[:20]),
 )
-def test_a_megabyte_of_any_trick_is_dealt_with_at_once(frame: bytes) -> None:
-    """What was quadratic took minutes; a second leaves room for slow machines."""
+def test_a_megabyte_of_hostile_json_is_parsed_in_linear_time(frame: bytes) -> None:
+    """Quadratic time would take minutes; a second allows for slow machines."""
     began = time.process_time()
     try:
         parse(frame)
@@ -251,7 +251,7 @@ def test_ids_are_legal_up_to_a_length(id: int | str, is_legal: bool) -> None:
     assert is_legal_id(id) is is_legal
 
 
-def test_an_over_long_id_is_not_echoed_with_a_refusal() -> None:
+def test_an_id_that_is_too_long_is_not_repeated_in_the_error() -> None:
     assert refusal(b'{"jsonrpc":"1.0","method":"m","id":"' + b"a" * 1025 + b'"}').id is None
 
 
@@ -261,7 +261,7 @@ class Point(Struct, rename="camel", omit_defaults=True):
     tags: tuple[str, ...] = ()
 
 
-def test_messages_are_written_in_one_line_and_one_order() -> None:
+def test_messages_are_serialized_in_one_line_and_in_a_fixed_order() -> None:
     assert serialize_request(1, "m", Point(3)) == b'{"jsonrpc":"2.0","id":1,"method":"m","params":{"someWhere":3}}'
     assert serialize_notification("m", Raw(b'{"a":1}')) == b'{"jsonrpc":"2.0","method":"m","params":{"a":1}}'
     assert serialize_notification("m", UNSET) == b'{"jsonrpc":"2.0","method":"m"}'
@@ -276,7 +276,7 @@ def test_an_error_is_written_with_its_data_only_if_it_has_some() -> None:
     )
 
 
-def test_lone_surrogates_leave_as_replacement_characters() -> None:
+def test_lone_surrogates_are_serialized_as_replacement_characters() -> None:
     value = {"\ud800": [Point(1, "x\udfff", ("\udc00",))], "raw": Raw(b'{"n":1}'), "n": 1.5}
 
     written = json.loads(serialize_result(1, value).decode())
@@ -311,7 +311,7 @@ def test_what_is_not_json_is_an_encode_error_and_nothing_else(value: object) -> 
 
 
 @given(json_values)
-def test_whatever_json_can_say_is_written_as_one_line_that_reads_back(value: Any) -> None:
+def test_every_json_value_is_serialized_as_one_line_and_parsed_back(value: Any) -> None:
     frame = serialize_notification("m", value)
 
     assert b"\n" not in frame
@@ -330,7 +330,7 @@ def mended(text: str) -> str:
 
 
 def outcome(frame: bytes) -> JsonRpcMessage | Malformed:
-    """The only two things a frame may be."""
+    """Return the message or the error of a frame; nothing else may happen."""
     try:
         return parse(frame)
     except Malformed as bad:
@@ -344,7 +344,7 @@ def refuse_constant(name: str) -> None:
 
 
 def judge(frame: bytes) -> Any:
-    """What the standard library reads, or the error it raises."""
+    """Return what the standard library reads, or the error it raises."""
     try:
         return json.loads(frame.decode(), parse_constant=refuse_constant)
     except (ValueError, RecursionError) as error:
@@ -383,19 +383,19 @@ def test_every_frame_is_a_message_or_malformed_and_the_standard_library_agrees(f
         (b'"' + b"[" * 1000 + b'"', True),
     ],
 )
-def test_who_decodes_by_himself_can_ask_what_parse_asks(params: bytes, expected: bool) -> None:
+def test_is_well_formed_checks_what_a_typed_decode_does_not(params: bytes, expected: bool) -> None:
     frame = request_with(params)
 
     assert is_well_formed(frame) is expected
     assert isinstance(outcome(frame), Malformed) is not expected
 
 
-def test_a_malformed_frame_tells_its_reason_as_its_text() -> None:
+def test_the_text_of_malformed_is_the_reason() -> None:
     assert str(Malformed(RequestError("why"))) == "why"
 
 
 @pytest.mark.parametrize("backslashes", [0, 1, 63, 64, 65, 1023, 1024, 1025])
-def test_a_lone_surrogate_behind_any_number_of_backslashes_is_mended_only_where_it_is_an_escape(
+def test_a_lone_surrogate_behind_backslashes_is_replaced_only_if_it_is_an_escape(
     backslashes: int,
 ) -> None:
     escaped = b'{"jsonrpc":"2.0","method":"m","params":{"a":"' + b"\\\\" * backslashes + b'\\ud800"}}'

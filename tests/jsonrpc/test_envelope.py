@@ -1,4 +1,4 @@
-"""What is told of a frame without reading it."""
+"""Reading the envelope of a frame without its content."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def test_a_request_has_an_id_a_method_and_perhaps_a_session() -> None:
     assert (shape.id, shape.method, shape.session, shape.made_session) == ("1", "x", "s", None)
 
 
-def test_a_response_may_make_a_session_or_fail() -> None:
+def test_a_response_may_announce_a_session_or_be_an_error() -> None:
     made = read_envelope(b'{"jsonrpc":"2.0","id":1,"result":{"sessionId":"s"}}')
     empty = read_envelope(b'{"jsonrpc":"2.0","id":1,"result":null}')
     failed = read_envelope(b'{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":""}}')
@@ -32,14 +32,14 @@ def test_a_response_may_make_a_session_or_fail() -> None:
 
 
 @pytest.mark.parametrize("params", ["[1]", '"text"', '{"sessionId":1}', "null", "{}"])
-def test_parameters_without_a_session_hide_nothing_else(params: str) -> None:
+def test_id_and_method_are_read_when_the_params_have_no_valid_session(params: str) -> None:
     shape = read_envelope(b'{"jsonrpc":"2.0","id":1,"method":"x","params":%b}' % params.encode())
 
     assert shape is not None
     assert (shape.id, shape.method, shape.session) == (1, "x", None)
 
 
-def test_a_lone_surrogate_hides_nothing() -> None:
+def test_an_envelope_is_read_despite_a_lone_surrogate() -> None:
     shape = read_envelope(b'{"id":1,"method":"x","params":{"sessionId":"s","text":"\\ud800"}}')
 
     assert shape is not None
@@ -49,7 +49,7 @@ def test_a_lone_surrogate_hides_nothing() -> None:
 @pytest.mark.parametrize(
     "frame", [b"", b"[]", b"1", b"nonsense", b'{"id":1.5}', b'{"id":{}}', b'{"method":1}', b"[" * 5000]
 )
-def test_what_has_no_envelope_has_no_outline(frame: bytes) -> None:
+def test_no_envelope_is_read_from_a_frame_without_one(frame: bytes) -> None:
     assert read_envelope(frame) is None
 
 
@@ -70,7 +70,7 @@ def test_what_has_no_envelope_has_no_outline(frame: bytes) -> None:
         ('{"params":{"sessionId":"a","sessionId":"b","text":"\\\\\\udc00 \\ud800\\ud800"}}', "sessionId"),
     ],
 )
-def test_a_name_that_routes_a_frame_is_found_if_it_is_there_twice(frame: str, name: str) -> None:
+def test_a_duplicate_name_used_for_routing_is_found(frame: str, name: str) -> None:
     with pytest.raises(Ambiguous, match=f"'{name}' occurs twice"):
         check_names(frame.encode())
 
@@ -89,18 +89,18 @@ def test_a_name_that_routes_a_frame_is_found_if_it_is_there_twice(frame: str, na
         '{"id":1,"a":"id","b":"id","c":' + "[" * 100_000,
     ],
 )
-def test_all_other_frames_pass_whatever_is_there_twice(frame: str) -> None:
+def test_duplicates_of_other_names_pass(frame: str) -> None:
     check_names(frame.encode())
 
 
 @pytest.mark.fault("JSN-18")
-def test_an_object_of_too_many_names_is_refused_where_one_of_them_is_looked_for() -> None:
+def test_an_object_with_too_many_names_is_rejected() -> None:
     many = ",".join(f'"{number}":0' for number in range(MAX_MEMBERS + 1))
     with pytest.raises(Ambiguous, match="more than 10000 names"):
         check_names(f'{{"id":1,"x":"id","params":{{{many}}},"y":"\\u0000"}}'.encode())
 
 
-def test_requests_are_remembered_until_they_are_answered() -> None:
+def test_pending_requests_are_stored_until_they_are_answered() -> None:
     requests: PendingRequests[str] = PendingRequests()
     requests.add(1, "one")
     requests.add("1", "another")
@@ -117,7 +117,7 @@ def test_requests_are_remembered_until_they_are_answered() -> None:
     assert not requests
 
 
-def test_what_json_says_is_what_is_outlined() -> None:
+def test_envelope_values_are_those_of_the_json_text() -> None:
     message = {"jsonrpc": "2.0", "id": 2**60, "method": "é", "params": {"sessionId": "\ud83d\ude00"}}
     shape = read_envelope(json.dumps(message).encode())
 

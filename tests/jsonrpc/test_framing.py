@@ -19,7 +19,7 @@ MESSAGE = b'{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"text":"\xc3
 
 
 def cut(slices: Iterable[bytes], limit: int = 1000) -> list[bytes | str]:
-    """All frames of a stream, with an over-long line written as text, and a failure as the last item."""
+    """Return all frames of a stream, with an oversized line as text, and a failure as the last item."""
     framer = LineFramer(limit)
     frames: list[bytes] = []
     failure: list[bytes | str] = []
@@ -33,7 +33,7 @@ def cut(slices: Iterable[bytes], limit: int = 1000) -> list[bytes | str]:
 
 
 def by_the_rules(stream: bytes, limit: int) -> list[bytes | str]:
-    """The rules of the framing, written down without any care for memory or slices."""
+    """Apply the rules of the framing in the simplest way, without regard to memory or slices."""
     frames: list[bytes | str] = []
     for number, line in enumerate(stream.split(b"\n")):
         size = len(line)
@@ -100,11 +100,11 @@ def test_a_thousand_messages_in_one_slice_keep_their_order() -> None:
 
 
 @pytest.mark.fault("FRM-04")
-def test_lines_after_the_first_need_no_care_when_nothing_is_left_over() -> None:
+def test_several_whole_lines_at_once_are_split() -> None:
     assert cut([b"1\n", b"2\n3\n", b" \n4\n"]) == [b"1", b"2", b"3", b"4"]
 
 
-def test_a_line_of_exactly_the_limit_is_whole_and_one_byte_more_is_a_stand_in() -> None:
+def test_a_line_of_exactly_the_limit_is_whole_and_one_byte_more_is_oversized() -> None:
     framer = LineFramer(10_000)
 
     assert framer.feed(b"x" * 10_000 + b"\n") == [b"x" * 10_000]
@@ -115,7 +115,7 @@ def test_a_line_of_exactly_the_limit_is_whole_and_one_byte_more_is_a_stand_in() 
 
 
 @pytest.mark.fault("FRM-05")
-def test_an_endless_line_is_given_up_in_bounded_memory() -> None:
+def test_an_endless_line_fails_in_bounded_memory() -> None:
     limit = 1024 * 1024
     framer = LineFramer(limit)
     chunk = b"x" * 65_536
@@ -151,7 +151,7 @@ def test_nothing_after_an_endless_line_is_delivered() -> None:
         framer.feed(b"x\n{}\n")
 
 
-def test_an_over_long_line_is_forgotten_as_it_comes() -> None:
+def test_the_rest_of_an_oversized_line_is_dropped_as_it_arrives() -> None:
     limit = 1024 * 1024
     framer = LineFramer(limit)
     tracemalloc.start()
@@ -170,7 +170,7 @@ def test_an_over_long_line_is_forgotten_as_it_comes() -> None:
     assert oversized.size == 8 + limit + 40 * 65_536 + 2
 
 
-def test_a_stand_in_never_looks_like_a_whole_message() -> None:
+def test_an_oversized_line_never_parses_as_a_message() -> None:
     [oversized] = LineFramer(8).feed(b'{"a":1} \t]}' + b" " * 20 + b"\n")
 
     assert oversized == b'{"a":1'
@@ -178,7 +178,7 @@ def test_a_stand_in_never_looks_like_a_whole_message() -> None:
 
 @pytest.mark.fault("FRM-06")
 @pytest.mark.parametrize("size", [65_535, 65_536, 65_537, 1024 * 1024])
-def test_long_lines_are_nothing_special(size: int) -> None:
+def test_long_lines_within_the_limit_are_whole(size: int) -> None:
     line = b"y" * size
 
     assert LineFramer().feed(line + b"\n") == [line]
@@ -215,7 +215,7 @@ def test_a_byte_order_mark_is_accepted_once_at_the_start() -> None:
 
 
 @pytest.mark.fault("FRM-12", "FRM-13")
-def test_lines_are_cut_at_newlines_whatever_json_they_hold() -> None:
+def test_lines_are_split_at_newlines_whatever_json_they_contain() -> None:
     assert cut([b'{"a":1}{"b":2}\n{"c":\n3}\n{}\n']) == [b'{"a":1}{"b":2}', b'{"c":', b"3}", b"{}"]
 
 
@@ -227,7 +227,7 @@ def test_the_last_line_needs_no_newline() -> None:
 
 
 @pytest.mark.fault("FRM-18")
-def test_nul_bytes_are_passed_on_for_the_parser_to_refuse() -> None:
+def test_nul_bytes_are_left_to_the_parser() -> None:
     assert cut([b'\x00\n{"a":"\x00"}\n{}\n']) == [b"\x00", b'{"a":"\x00"}', b"{}"]
 
 

@@ -1,4 +1,4 @@
-"""What is found in a text by operations on all of it, against what is found by looking at each byte."""
+"""The nesting depth found by operations on the whole text, compared with that found byte by byte."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from duologue.jsonrpc.nesting import PIECE, is_nested_deeper, outside_strings
 
 
 def depth(text: bytes) -> int:
-    """How deep it is nested, one byte after the other."""
+    """Return the nesting depth, found byte by byte."""
     deepest = now = 0
     is_inside = is_escaped = False
     for byte in text:
@@ -45,14 +45,14 @@ def test_the_depth_is_that_of_the_brackets_outside_strings(value: object, more: 
 
 
 @pytest.mark.parametrize("size", [1, 7, 8, 9, 200, PIECE - 1, PIECE, PIECE + 1, 2 * PIECE + 3])
-def test_no_bracket_is_lost_between_two_pieces(size: int) -> None:
+def test_brackets_are_counted_across_pieces(size: int) -> None:
     for text in (b"[" * size + b"]" * size, b'"' + b"\\" * 2 * size + b'"' + b"{" * size, b'["["],' * size):
         assert not is_nested_deeper(text, depth(text))
         assert is_nested_deeper(text, depth(text) - 1)
 
 
 @pytest.mark.parametrize("text", [b'["\\\\", 12]', b'["\\"", 12]', b'["a","b"  , 12]', b'["\\\\\\"", 12, "unfinished'])
-def test_what_is_outside_strings_stays(text: bytes) -> None:
+def test_text_outside_strings_is_kept(text: bytes) -> None:
     assert b"12" in b"".join(outside_strings(text))
     assert b"a" not in b"".join(outside_strings(text))
     assert b"unfinished" not in b"".join(outside_strings(text))
@@ -62,7 +62,7 @@ PIECES = st.sampled_from(["\\ud83d", "\\uDE00", "\\\\", "\\n", '\\"', "\\u0041",
 
 
 @given(st.lists(PIECES, max_size=8))
-def test_lone_surrogates_are_mended_and_no_other_byte_changes(pieces: list[str]) -> None:
+def test_lone_surrogates_are_replaced_and_no_other_byte_changes(pieces: list[str]) -> None:
     text = "".join(pieces).encode()
     escape = rb"(\\u[dD][89abAB]..\\u[dD][c-fC-F]..)|\\u[dD][89a-fA-F]..|(\\.)"
     expected = re.sub(escape, lambda found: found[1] or found[2] or b"\\ufffd", text)
@@ -70,7 +70,7 @@ def test_lone_surrogates_are_mended_and_no_other_byte_changes(pieces: list[str])
     assert repair_surrogates(text) == expected
 
 
-def test_a_text_of_surrogates_without_end_is_left_alone() -> None:
+def test_a_text_with_too_many_surrogates_is_left_unchanged() -> None:
     text = b"\\ud800" * (MAX_SURROGATES + 1)
 
     assert repair_surrogates(text) is text

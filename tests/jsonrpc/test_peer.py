@@ -1,4 +1,4 @@
-"""Frames in, events and frames out."""
+"""The state machine of one end: received frames become events and responses."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def replies(peer: Peer) -> list[Any]:
 
 
 def refusals(peer: Peer) -> list[tuple[Id | None, int]]:
-    """Whom the bad input was answered to, and with which code."""
+    """Return the id and the code of each error response to bad input."""
     return [(reply["id"], reply["error"]["code"]) for reply in replies(peer)]
 
 
@@ -71,7 +71,7 @@ def test_a_batch_is_refused_once_and_nothing_in_it_runs() -> None:
     assert peer.frames_to_send() == []
 
 
-def test_an_id_in_flight_is_not_taken_twice_and_the_first_keeps_its_answer() -> None:
+def test_a_duplicate_id_in_flight_is_rejected_and_the_first_request_is_answered() -> None:
     peer = Peer()
     peer.receive(request(1))
 
@@ -81,7 +81,7 @@ def test_an_id_in_flight_is_not_taken_twice_and_the_first_keeps_its_answer() -> 
     assert isinstance(peer.receive(request(1)), JsonRpcMessage)
 
 
-def test_one_and_its_text_are_different_ids() -> None:
+def test_the_number_1_and_the_string_1_are_different_ids() -> None:
     peer = Peer()
 
     assert isinstance(peer.receive(request(1)), JsonRpcMessage)
@@ -105,7 +105,7 @@ def test_one_and_its_text_are_different_ids() -> None:
     ],
     ids=lambda value: repr(value)[:30],
 )
-def test_bad_requests_are_refused_to_whoever_sent_them(bad: bytes, answered_to: Id | None) -> None:
+def test_invalid_requests_are_answered_with_an_error(bad: bytes, answered_to: Id | None) -> None:
     peer = Peer()
 
     assert peer.receive(bad) is None
@@ -125,14 +125,14 @@ def test_bad_input_with_the_id_of_a_running_request_does_not_answer_that_request
     assert peer.respond(1, {}) is not None
 
 
-def test_a_cancellation_that_comes_as_a_request_is_an_unknown_method() -> None:
+def test_a_cancellation_sent_as_a_request_is_an_unknown_method() -> None:
     peer = Peer()
 
     assert peer.receive(frame(id=1, method=CANCEL_METHOD, params={"requestId": 1})) is None
     assert refusals(peer) == [(1, -32601)]
 
 
-def test_more_requests_than_may_run_are_told_that_we_are_busy() -> None:
+def test_requests_beyond_the_limit_are_answered_as_busy() -> None:
     peer = Peer(max_pending=2)
     first, second, third = (peer.receive(request(id)) for id in (1, 2, 3))
 
@@ -155,7 +155,7 @@ def test_a_notification_is_an_event_and_never_answered() -> None:
     assert peer.frames_to_send() == []
 
 
-def test_an_error_crosses_with_its_code_message_and_data() -> None:
+def test_an_error_is_sent_with_its_code_message_and_data() -> None:
     peer = Peer()
     peer.receive(request(1))
 
@@ -172,9 +172,7 @@ def test_an_error_crosses_with_its_code_message_and_data() -> None:
         (RequestError("odd", code="x"), -32603, "RequestError"),  # type: ignore[arg-type]  # what users do
     ],
 )
-def test_an_error_that_cannot_be_written_is_answered_as_far_as_it_can(
-    error: RequestError, code: int, message: str
-) -> None:
+def test_an_error_whose_data_is_not_json_is_sent_without_it(error: RequestError, code: int, message: str) -> None:
     peer = Peer()
     peer.receive(request(1))
     error.data = object()
@@ -184,7 +182,7 @@ def test_an_error_that_cannot_be_written_is_answered_as_far_as_it_can(
     assert written["error"] == {"code": code, "message": message}
 
 
-def test_a_result_that_cannot_be_written_leaves_the_request_open_for_an_error() -> None:
+def test_a_result_that_is_not_json_leaves_the_request_open_for_an_error() -> None:
     peer = Peer()
     peer.receive(request(1))
 
@@ -196,7 +194,7 @@ def test_a_result_that_cannot_be_written_leaves_the_request_open_for_an_error() 
 # --- the first request
 
 
-def test_before_the_first_request_others_are_refused_and_notifications_ignored() -> None:
+def test_before_the_first_request_others_are_rejected_and_notifications_ignored() -> None:
     peer = Peer(first_method="initialize")
 
     assert peer.receive(request(1)) is None
@@ -207,7 +205,7 @@ def test_before_the_first_request_others_are_refused_and_notifications_ignored()
     assert isinstance(peer.receive(request(2)), JsonRpcMessage)
 
 
-def test_the_first_request_is_taken_once() -> None:
+def test_the_first_request_is_accepted_once() -> None:
     peer = Peer(first_method="initialize")
     peer.receive(request(1, "initialize"))
 
@@ -218,7 +216,7 @@ def test_the_first_request_is_taken_once() -> None:
     assert isinstance(peer.receive(frame(method="update")), JsonRpcMessage)
 
 
-def test_after_a_failed_first_request_another_may_be_tried() -> None:
+def test_the_first_request_may_be_repeated_after_it_failed() -> None:
     peer = Peer(first_method="initialize")
     peer.receive(request(1, "initialize"))
     peer.respond_error(1, InternalError("not yet"))
@@ -227,7 +225,7 @@ def test_after_a_failed_first_request_another_may_be_tried() -> None:
     assert isinstance(peer.receive(request(3, "initialize")), JsonRpcMessage)
 
 
-def test_a_first_request_that_may_come_again_does_until_another_one_comes() -> None:
+def test_a_repeatable_first_request_is_accepted_until_another_request() -> None:
     peer = Peer(first_method="initialize")
     peer.receive(request(1, "initialize"))
     peer.respond(1, {})
@@ -242,7 +240,7 @@ def test_a_first_request_that_may_come_again_does_until_another_one_comes() -> N
 # --- requests of ours
 
 
-def test_an_answer_comes_back_with_its_call() -> None:
+def test_a_response_is_returned_with_its_call() -> None:
     peer = Peer()
     id, written = peer.request("ping", {"a": 1}, "my call")
 
@@ -256,7 +254,7 @@ def test_an_answer_comes_back_with_its_call() -> None:
     assert peer.pending == 0
 
 
-def test_parameters_that_cannot_be_written_start_nothing() -> None:
+def test_a_request_whose_params_are_not_json_is_not_started() -> None:
     peer = Peer()
 
     with pytest.raises(EncodeError):
@@ -266,7 +264,7 @@ def test_parameters_that_cannot_be_written_start_nothing() -> None:
     assert peer.pending == 0
 
 
-def test_a_notification_of_ours_is_a_frame() -> None:
+def test_a_notification_is_serialized_as_a_frame() -> None:
     assert Peer().notification("update", {"a": 1}) == b'{"jsonrpc":"2.0","method":"update","params":{"a":1}}'
 
 
@@ -281,14 +279,14 @@ def error_of(members: dict[str, Any]) -> Exception | None:
     return event.error
 
 
-def test_an_error_answer_is_the_class_of_its_code() -> None:
+def test_an_error_response_is_raised_as_the_class_of_its_code() -> None:
     error = error_of({"error": {"code": -32002, "message": "gone", "data": {"uri": "x"}}})
 
     assert isinstance(error, ResourceNotFound)
     assert (error.message, error.data) == ("gone", {"uri": "x"})
 
 
-def test_an_unknown_code_is_kept() -> None:
+def test_an_unknown_error_code_is_kept() -> None:
     error = error_of({"error": {"code": 12345, "message": "odd"}, "result": None})
 
     assert type(error) is RequestError
@@ -317,7 +315,7 @@ def test_a_null_error_is_no_error(members: dict[str, Any]) -> None:
     ],
     ids=lambda members: repr(members)[:40],
 )
-def test_an_answer_that_makes_no_sense_fails_its_call(members: dict[str, Any]) -> None:
+def test_an_invalid_response_fails_its_call(members: dict[str, Any]) -> None:
     error = error_of(members)
 
     if isinstance(error, RequestError):
@@ -326,7 +324,7 @@ def test_an_answer_that_makes_no_sense_fails_its_call(members: dict[str, Any]) -
         assert isinstance(error, ProtocolViolation)
 
 
-def test_answers_to_nothing_are_counted_and_not_answered() -> None:
+def test_unmatched_responses_are_counted_and_not_answered() -> None:
     peer = Peer()
     peer.receive(request(5))
 
@@ -344,7 +342,7 @@ def test_answers_to_nothing_are_counted_and_not_answered() -> None:
     assert peer.respond(5, {}) is not None
 
 
-def test_a_second_answer_is_stray() -> None:
+def test_a_second_response_is_counted_as_unmatched() -> None:
     peer = Peer()
     id, _ = peer.request("ping", {}, "call")
 
@@ -353,7 +351,7 @@ def test_a_second_answer_is_stray() -> None:
     assert peer.unmatched_responses == 1
 
 
-def test_a_call_given_up_is_told_to_the_peer_and_its_late_answer_dropped() -> None:
+def test_a_cancelled_call_is_sent_to_the_peer_and_its_late_response_dropped() -> None:
     peer = Peer()
     id, _ = peer.request("ping", {}, "call")
 
@@ -366,7 +364,7 @@ def test_a_call_given_up_is_told_to_the_peer_and_its_late_answer_dropped() -> No
 
 
 @pytest.mark.parametrize("members", [{"result": {}}, {"error": {"code": 1, "message": ""}}])
-def test_the_late_answer_to_a_call_given_up_goes_to_whoever_asked_for_it(members: dict[str, Any]) -> None:
+def test_the_late_response_to_a_cancelled_call_is_returned_for_late(members: dict[str, Any]) -> None:
     peer = Peer()
     id, _ = peer.request("ping", {}, "call")
     peer.cancel(id, late="late")
@@ -378,7 +376,7 @@ def test_the_late_answer_to_a_call_given_up_goes_to_whoever_asked_for_it(members
     assert peer.unmatched_responses == 1
 
 
-def test_calls_given_up_are_not_remembered_for_ever() -> None:
+def test_the_table_of_cancelled_calls_is_bounded() -> None:
     peer = Peer()
     for _ in range(MAX_PENDING + 1):
         id, _frame = peer.request("ping", {}, "call")
@@ -389,7 +387,7 @@ def test_calls_given_up_are_not_remembered_for_ever() -> None:
     assert peer.unmatched_responses == 1
 
 
-def test_closing_hands_back_the_calls_that_get_no_answer() -> None:
+def test_close_returns_the_unanswered_calls() -> None:
     peer = Peer()
     peer.request("a", {}, "first")
     peer.request("b", {}, "second")
@@ -424,7 +422,7 @@ def test_a_cancellation_of_nothing_that_runs_is_ignored(params: object) -> None:
 # --- noise and over-long lines
 
 
-def test_lines_that_are_not_json_are_noise_where_noise_is_expected() -> None:
+def test_lines_that_are_not_json_are_counted_as_stray_output() -> None:
     peer = Peer(ignore_stray_output=True)
 
     for noise in (b"\x1b[1mWelcome\x1b[0m", b" \tplain", b"1", b'"a"', Oversized(b"x" * 10, 50)):
@@ -435,7 +433,7 @@ def test_lines_that_are_not_json_are_noise_where_noise_is_expected() -> None:
 
 
 @pytest.mark.parametrize("line", [b"{oops", b" [oops", b"{}"])
-def test_a_line_that_begins_like_json_is_never_noise(line: bytes) -> None:
+def test_a_line_that_begins_like_json_is_never_stray_output(line: bytes) -> None:
     peer = Peer(ignore_stray_output=True)
     peer.receive(line)
 
@@ -443,7 +441,7 @@ def test_a_line_that_begins_like_json_is_never_noise(line: bytes) -> None:
     assert peer.stray_lines == 0
 
 
-def test_an_over_long_request_is_refused_by_its_id() -> None:
+def test_an_oversized_request_is_rejected_by_its_id() -> None:
     peer = Peer()
 
     assert (
@@ -452,7 +450,7 @@ def test_an_over_long_request_is_refused_by_its_id() -> None:
     assert refusals(peer) == [("x", -32600)]
 
 
-def test_an_over_long_answer_fails_its_call() -> None:
+def test_an_oversized_response_fails_its_call() -> None:
     peer = Peer()
     id, _ = peer.request("read", {}, "call")
 
@@ -488,7 +486,7 @@ def test_an_over_long_answer_fails_its_call() -> None:
     ],
     ids=lambda head: repr(head[:30]),
 )
-def test_an_over_long_line_that_does_not_show_whose_it_is_ends_the_connection(head: bytes) -> None:
+def test_an_oversized_line_without_a_readable_id_ends_the_connection(head: bytes) -> None:
     peer = Peer()
     peer.request("m", {}, "call")
 
@@ -501,7 +499,7 @@ def test_an_over_long_line_that_does_not_show_whose_it_is_ends_the_connection(he
 
 
 @given(st.lists(frames() | broken_frames() | st.binary(max_size=30), max_size=8), st.booleans())
-def test_whatever_arrives_is_an_event_or_a_refusal(arrivals: list[bytes], ignore_stray_output: bool) -> None:
+def test_every_frame_is_an_event_or_an_error_response(arrivals: list[bytes], ignore_stray_output: bool) -> None:
     peer = Peer(first_method="initialize", ignore_stray_output=ignore_stray_output)
     for arrival in arrivals:
         event = peer.receive(arrival)
@@ -567,10 +565,10 @@ class Conversation(RuleBasedStateMachine):
 
     @rule(id=consumes(asked))
     def forget(self, id: Id) -> None:
-        """The asker moves on; the answer may still come."""
+        """Forget a request; its response may still arrive."""
 
     @invariant()
-    def nobody_is_answered_twice_and_nothing_is_refused(self) -> None:
+    def no_request_is_answered_twice_and_nothing_is_rejected(self) -> None:
         assert all(count <= 1 for count in self.answers.values())
         assert all(count <= 1 for count in self.sent_answers.values())
         assert self.near.frames_to_send() == self.far.frames_to_send() == []

@@ -1,4 +1,4 @@
-"""After every test of the runtime: nothing it started is still running."""
+"""Check after every test of the runtime that no task is left."""
 
 from __future__ import annotations
 
@@ -12,6 +12,6 @@ import pytest
 async def no_task_left() -> AsyncGenerator[None]:
     before = asyncio.all_tasks()
     yield
-    await asyncio.sleep(0)  # what was just told to end
+    await asyncio.sleep(0)  # let tasks that were just cancelled end
     left = asyncio.all_tasks() - before - {asyncio.current_task()}
     assert [str(task.get_coro()) for task in left] == []

@@ -1,4 +1,4 @@
-"""A small language for two connections to talk in: the runtime is tested without any version of the protocol."""
+"""Messages for two connections: the runtime is tested without any version of the protocol."""
 
 from __future__ import annotations
 
@@ -62,5 +62,5 @@ async def talk(
 
 
 def frame(**members: Any) -> bytes:
-    """A frame written by hand."""
+    """Return a frame with these members."""
     return msgspec.json.encode({"jsonrpc": "2.0", **members})

@@ -1,4 +1,4 @@
-"""A long backlog is kept as frames, and handled as if it had been kept as objects."""
+"""A long backlog is kept as frames, and handled as if it had been kept decoded."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.runtime.messages import UPDATE, Update, frame
 COUNT = 2 * MAX_READ_BYTES // 1000
 
 
-async def test_what_waits_behind_a_long_backlog_is_read_again_in_its_turn() -> None:
+async def test_notifications_behind_a_long_backlog_are_decoded_again_in_order() -> None:
     handlers = Handlers()
     gate, done = asyncio.Event(), asyncio.Event()
     seen: list[str] = []

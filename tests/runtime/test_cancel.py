@@ -1,4 +1,4 @@
-"""Cancellation goes both ways, and every request still gets exactly one answer."""
+"""Cancellation in both directions; every request still gets exactly one response."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ async def test_cancelling_the_wait_cancels_the_handler_at_the_other_end() -> Non
 
 
 async def wire_of(handlers: Handlers, *frames: bytes, answers: int) -> list[bytes]:
-    """What an end with these handlers answers to these frames, sent in one go."""
+    """Return the responses of an end with these handlers to these frames, sent at once."""
     near, far = memory_pair()
     got: list[bytes] = []
     async with asyncio.timeout(5), Connection(far, handlers), near:
@@ -81,7 +81,7 @@ async def test_a_request_cancelled_before_its_handler_began_is_answered_once() -
 @pytest.mark.parametrize(
     "params", [{"requestId": 99}, {"requestId": "1"}, {"requestId": None}, {"requestId": [1]}, {}, None, 5]
 )
-async def test_a_cancellation_that_names_no_running_request_is_met_with_silence(params: object) -> None:
+async def test_a_cancellation_of_no_running_request_is_ignored(params: object) -> None:
     agent_side = Handlers()
 
     @agent_side.on(PING)
@@ -120,7 +120,7 @@ async def test_a_handler_that_finishes_although_cancelled_answers_with_its_resul
 
 
 @pytest.mark.rule(86)
-async def test_a_handler_that_is_cancelled_from_within_answers_that_it_was_cancelled() -> None:
+async def test_a_handler_that_cancels_itself_answers_as_cancelled() -> None:
     agent_side = Handlers()
 
     @agent_side.on(PING)
@@ -133,7 +133,7 @@ async def test_a_handler_that_is_cancelled_from_within_answers_that_it_was_cance
 
 
 @pytest.mark.fault("CAN-14")
-async def test_a_result_that_comes_too_late_is_told_to_the_one_who_has_to_undo_it() -> None:
+async def test_a_late_result_is_passed_to_on_late_result() -> None:
     agent_side = Handlers()
     began, release = asyncio.Event(), asyncio.Event()
 
@@ -171,7 +171,7 @@ async def test_a_result_that_comes_too_late_is_told_to_the_one_who_has_to_undo_i
 
 
 @pytest.mark.fault("CAN-14")
-async def test_a_result_that_comes_in_the_moment_of_the_cancellation_is_not_lost() -> None:
+async def test_a_result_at_the_moment_of_the_cancellation_is_not_lost() -> None:
     near, far = memory_pair()
     came_late: list[Ping] = []
     async with asyncio.timeout(5), Connection(near) as client, far:
@@ -187,7 +187,7 @@ async def test_a_result_that_comes_in_the_moment_of_the_cancellation_is_not_lost
 
 
 @pytest.mark.fault("CAN-14")
-async def test_a_result_that_comes_when_the_caller_was_cancelled_but_has_not_run_since_is_not_lost() -> None:
+async def test_a_result_between_cancellation_and_the_next_step_of_the_caller_is_not_lost() -> None:
     near, far = memory_pair()
     came_late: list[Ping] = []
     async with asyncio.timeout(5), Connection(near) as client, far:
@@ -229,7 +229,7 @@ async def test_a_result_that_waits_behind_notifications_when_its_caller_leaves_i
 
 
 @pytest.mark.fault("CAN-09")
-async def test_a_method_that_answers_cancellation_is_called_even_if_that_came_first() -> None:
+async def test_a_method_that_handles_cancellation_is_called_even_if_that_arrived_first() -> None:
     agent_side = Handlers()
     calls: list[str] = []
 

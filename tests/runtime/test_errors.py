@@ -1,4 +1,4 @@
-"""What a handler raises is what the other end catches; what it did not mean to raise stays at home."""
+"""Errors raised by a handler are raised at the peer; details of unexpected exceptions are not sent."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def agent_that_raises(error: BaseException | None) -> Handlers:
 
 
 async def caught_from(error: BaseException, **options: Any) -> RequestError:
-    """What the caller of a handler that raises this catches; the connection has to live on."""
+    """Return the error that the caller of a handler that raises this gets; the connection must survive."""
     async with asyncio.timeout(5), talk(None, agent_that_raises(error), **options) as (client, _):
         with pytest.raises(RequestError) as caught:
             await client.request(PING, Ping())
@@ -50,7 +50,7 @@ async def caught_from(error: BaseException, **options: Any) -> RequestError:
 
 
 @pytest.mark.parametrize("kind", CLASSES, ids=lambda kind: kind.__name__)
-async def test_every_error_class_crosses_the_wire_whole(kind: type[RequestError]) -> None:
+async def test_every_error_class_is_sent_and_raised_unchanged(kind: type[RequestError]) -> None:
     assert len(CLASSES) == 12
     caught = await caught_from(kind("because", data={"why": [1, None, "ü"]}))
 
@@ -60,7 +60,7 @@ async def test_every_error_class_crosses_the_wire_whole(kind: type[RequestError]
 
 @pytest.mark.rule(17)
 @pytest.mark.parametrize("code", [12345, -1, 0, 2**40, -32099])
-async def test_a_code_of_ones_own_crosses_as_a_plain_request_error(code: int) -> None:
+async def test_a_custom_code_is_raised_as_a_plain_request_error(code: int) -> None:
     caught = await caught_from(RequestError("mine", code=code))
 
     assert type(caught) is RequestError
@@ -90,7 +90,7 @@ ACCIDENTS: list[BaseException] = [
 
 @pytest.mark.fault("RPC-20", "PRC-18")
 @pytest.mark.parametrize("accident", ACCIDENTS, ids=lambda accident: type(accident).__name__)
-async def test_an_accident_is_told_by_its_class_and_a_reference_and_nothing_else(
+async def test_an_unexpected_exception_is_answered_by_its_class_and_a_reference_only(
     accident: BaseException, caplog: pytest.LogCaptureFixture
 ) -> None:
     caught = await caught_from(accident)
@@ -106,7 +106,7 @@ async def test_an_accident_is_told_by_its_class_and_a_reference_and_nothing_else
 
 
 @pytest.mark.parametrize("accident", [ValueError("what happened"), Mute()], ids=["text", "no text"])
-async def test_a_debugging_end_tells_the_text_too(accident: Exception) -> None:
+async def test_with_debug_the_text_of_an_exception_is_sent_too(accident: Exception) -> None:
     caught = await caught_from(accident, debug=True)
 
     assert type(caught) is InternalError
@@ -116,7 +116,7 @@ async def test_a_debugging_end_tells_the_text_too(accident: Exception) -> None:
 
 @pytest.mark.fault("RPC-21")
 @pytest.mark.parametrize("result", [object(), {"a": {1, object()}}, {(1, 2): 3}], ids=["object", "deep", "key"])
-async def test_a_result_that_cannot_be_written_fails_its_own_request_only(result: object) -> None:
+async def test_a_result_that_is_not_json_fails_only_its_request(result: object) -> None:
     agent_side = agent_that_raises(None)
     odd = Method[Nothing, Any]("odd", Nothing, Ping)
 
@@ -133,7 +133,7 @@ async def test_a_result_that_cannot_be_written_fails_its_own_request_only(result
 
 @pytest.mark.rule(8)
 @pytest.mark.parametrize("nothing", [None, UNSET, Nothing()])
-async def test_nothing_is_written_as_an_empty_object(nothing: object) -> None:
+async def test_a_result_of_none_is_sent_as_an_empty_object(nothing: object) -> None:
     agent_side = agent_that_raises(None)
     seen = Seen()
     odd = Method[Nothing, Any]("odd", Nothing, Nothing)
@@ -148,7 +148,7 @@ async def test_nothing_is_written_as_an_empty_object(nothing: object) -> None:
 
 
 @pytest.mark.rule(15)
-async def test_parameters_that_do_not_fit_are_refused_by_their_place() -> None:
+async def test_invalid_parameters_are_rejected_with_their_path() -> None:
     wrong = Method[dict[str, Any], Any]("prompt", dict, Nothing)
     agent_side = agent_that_raises(None)
     calls: list[str] = []
@@ -167,7 +167,7 @@ async def test_parameters_that_do_not_fit_are_refused_by_their_place() -> None:
 
 
 @pytest.mark.rule(13)
-async def test_an_unknown_method_is_named_in_the_refusal() -> None:
+async def test_the_error_of_an_unknown_method_names_it() -> None:
     unknown = Method("foo/bar", Nothing, Nothing)
     async with asyncio.timeout(5), talk() as (client, _):
         with pytest.raises(MethodNotFound, match="foo/bar") as caught:
@@ -175,7 +175,7 @@ async def test_an_unknown_method_is_named_in_the_refusal() -> None:
     assert caught.value.data == {"method": "foo/bar"}
 
 
-async def test_a_result_that_does_not_fit_is_the_peers_fault() -> None:
+async def test_an_invalid_result_is_a_protocol_violation() -> None:
     agent_side = agent_that_raises(None)
     theirs = Method[Ping, Ping]("new", Ping, Ping)
 
@@ -189,7 +189,7 @@ async def test_a_result_that_does_not_fit_is_the_peers_fault() -> None:
         await client.request(PING, Ping())
 
 
-async def test_parameters_of_ours_that_cannot_be_written_send_nothing() -> None:
+async def test_parameters_that_are_not_json_are_not_sent() -> None:
     odd = Method[Any, Any]("odd", object, Nothing)
     seen = Seen()
     async with asyncio.timeout(5), talk(None, None, observers=(seen,)) as (client, _):
@@ -198,7 +198,7 @@ async def test_parameters_of_ours_that_cannot_be_written_send_nothing() -> None:
     assert seen == []
 
 
-async def test_a_caller_whose_own_code_fails_on_the_arrival_hears_of_it_alone() -> None:
+async def test_an_exception_in_on_result_fails_only_its_caller() -> None:
     agent_side = agent_that_raises(None)
 
     @agent_side.on(NEW)
@@ -215,7 +215,7 @@ async def test_a_caller_whose_own_code_fails_on_the_arrival_hears_of_it_alone() 
         await agent.notify(UPDATE, Update(session_id="fresh", text=""))
 
 
-async def test_a_failure_of_what_follows_the_answer_is_logged_and_changes_nothing(
+async def test_an_exception_in_an_action_after_the_response_is_logged_only(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     agent_side = agent_that_raises(None)
@@ -241,7 +241,7 @@ async def test_a_failure_of_what_follows_the_answer_is_logged_and_changes_nothin
 
 
 @pytest.mark.fault("RPC-20")
-async def test_a_notification_handler_that_raises_generator_exit_costs_only_its_own_message(
+async def test_a_notification_handler_that_raises_generator_exit_fails_only_its_message(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     handled: asyncio.Queue[str] = asyncio.Queue()
@@ -268,7 +268,7 @@ async def test_a_notification_handler_that_raises_generator_exit_costs_only_its_
 
 
 @pytest.mark.fault("RPC-20")
-def test_a_loop_that_vanishes_under_a_handler_is_no_error_of_the_handler(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_event_loop_that_ends_under_a_handler_is_not_logged_as_its_error(caplog: pytest.LogCaptureFixture) -> None:
     began: list[str] = []
     begun = asyncio.Semaphore(0)
 

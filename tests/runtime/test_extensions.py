@@ -1,4 +1,4 @@
-"""Methods outside the schema: typed ones of one's own, and whatever else a peer may send."""
+"""Methods outside the schema: typed custom ones, and anything else a peer may send."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ TOTAL_IS = Notification("_calc/total", Total)
 
 
 @pytest.mark.fault("SCH-07")
-async def test_a_method_of_ones_own_is_as_typed_as_any_other() -> None:
+async def test_a_custom_method_is_typed_like_any_other() -> None:
     agent_side, client_side = Handlers(), Handlers()
-    told: asyncio.Queue[int] = asyncio.Queue()
+    received: asyncio.Queue[int] = asyncio.Queue()
 
     @agent_side.on(SUM)
     async def add(context: Context, params: Sum) -> Total:
@@ -44,16 +44,16 @@ async def test_a_method_of_ones_own_is_as_typed_as_any_other() -> None:
 
     @client_side.on(TOTAL_IS)
     async def total_is(context: Context, params: Total) -> None:
-        told.put_nowait(params.grand_total)
+        received.put_nowait(params.grand_total)
 
     async with asyncio.timeout(5), talk(client_side, agent_side) as (client, _):
         answer = await client.request(SUM, Sum(some_numbers=[1, 2, 3]))
-        assert answer.grand_total == await told.get() == 6
+        assert answer.grand_total == await received.get() == 6
 
 
 @pytest.mark.fault("SCH-07")
 @pytest.mark.rule(13, 14)
-async def test_a_custom_method_that_nobody_handles_is_unknown_and_a_custom_notification_ignored() -> None:
+async def test_a_custom_request_without_a_handler_is_unknown_and_a_custom_notification_ignored() -> None:
     async with asyncio.timeout(5), talk() as (client, _):
         await client.notify(TOTAL_IS, Total(grand_total=1))
         with pytest.raises(MethodNotFound, match="_calc/sum"):
@@ -61,14 +61,14 @@ async def test_a_custom_method_that_nobody_handles_is_unknown_and_a_custom_notif
 
 
 @pytest.mark.fault("SCH-07")
-async def test_whatever_else_is_asked_reaches_the_raw_handler_with_its_bytes_untouched() -> None:
+async def test_other_requests_reach_the_raw_handler_with_their_bytes_unchanged() -> None:
     agent_side = Handlers()
     seen: list[tuple[str, bytes | None, int | str | None]] = []
 
     async def anything(context: Context, params: Raw | UnsetType) -> Any:
         seen.append((context.method, None if isinstance(params, UnsetType) else bytes(params), context.id))
         if context.method == "_fail":
-            raise RequestError("as told", code=7)
+            raise RequestError("as requested", code=7)
         return params
 
     agent_side.other_requests = anything
@@ -80,11 +80,11 @@ async def test_whatever_else_is_asked_reaches_the_raw_handler_with_its_bytes_unt
         while len(got) < 2:
             got += await near.receive()
     assert got[0] == b'{"jsonrpc":"2.0","id":"a","result":{"n": 1.10, "n": 12345678901234567890123}}'
-    assert json.loads(got[1])["error"] == {"code": 7, "message": "as told"}
+    assert json.loads(got[1])["error"] == {"code": 7, "message": "as requested"}
     assert seen == [("_x/y", b'{"n": 1.10, "n": 12345678901234567890123}', "a"), ("_fail", None, 2)]
 
 
-async def test_whatever_else_is_told_reaches_the_raw_handler_in_order() -> None:
+async def test_other_notifications_reach_the_raw_handler_in_order() -> None:
     agent_side = Handlers()
     seen: list[str] = []
     done = asyncio.Event()
@@ -143,8 +143,8 @@ async def test_a_handler_registered_while_connected_serves_at_once_and_replaces_
 
 
 @pytest.mark.rule(20, 21)
-async def test_unknown_fields_and_foreign_meta_pass_untouched() -> None:
-    """Trace context travels in `_meta`; nobody here reads it, changes it or drops it."""
+async def test_unknown_fields_and_foreign_meta_are_unchanged() -> None:
+    """Trace context is sent in `_meta`; this library does not read, change or drop it."""
     meta = {
         "traceparent": "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
         "tracestate": "vendor=1",
@@ -170,7 +170,7 @@ async def test_unknown_fields_and_foreign_meta_pass_untouched() -> None:
 
 
 @pytest.mark.parametrize("result", [b"null", b"[1, 1e400]", b'{"a":1,"a":2}'])
-async def test_a_result_that_is_read_raw_is_what_was_written(result: bytes) -> None:
+async def test_a_result_read_as_raw_is_unchanged(result: bytes) -> None:
     agent_side = Handlers()
 
     async def answer(context: Context, params: Raw | UnsetType) -> Raw:
@@ -206,7 +206,7 @@ class Touchy(Model, frozen=True, kw_only=True):
 
 @pytest.mark.fault("RPC-23")
 @pytest.mark.parametrize("kind", [object, list[object], dict[str, object], Untyped, int | Untyped, Handlers])
-async def test_a_result_type_that_no_json_fits_is_a_type_error_before_anything_is_sent(kind: Any) -> None:
+async def test_a_result_type_that_cannot_be_decoded_is_a_type_error_before_sending(kind: Any) -> None:
     agent_side, seen = Handlers(), Seen()
 
     @agent_side.on(PING)
@@ -222,21 +222,21 @@ async def test_a_result_type_that_no_json_fits_is_a_type_error_before_anything_i
 
 @pytest.mark.fault("RPC-23")
 @pytest.mark.parametrize("kind", [object, list[object], Untyped])
-def test_a_parameter_type_that_no_json_fits_is_refused_when_its_handler_is_registered(kind: Any) -> None:
+def test_a_parameter_type_that_cannot_be_decoded_is_rejected_at_registration(kind: Any) -> None:
     for declared in (Method("_odd", kind, Nothing), Notification("_odd", kind)):
         with pytest.raises(TypeError, match="cannot be read from JSON"):
             Handlers().on(declared)
 
 
 @pytest.mark.parametrize("kind", [Any, dict, list, int | None, Node, dict[str, Any], v1.ContentBlock])
-def test_types_that_json_fits_are_taken(kind: Any) -> None:
+def test_types_that_can_be_decoded_are_accepted(kind: Any) -> None:
     check_readable(kind)
     Handlers().on(Method("_fine", kind, Nothing))
 
 
 @pytest.mark.fault("RPC-23")
-async def test_a_type_that_fails_while_it_is_read_costs_its_own_message_only(caplog: pytest.LogCaptureFixture) -> None:
-    told: asyncio.Queue[str] = asyncio.Queue()
+async def test_a_type_that_raises_while_decoding_fails_only_its_message(caplog: pytest.LogCaptureFixture) -> None:
+    received: asyncio.Queue[str] = asyncio.Queue()
     agent_side = Handlers()
     ask, tell = Method("_ask", Touchy, Ping), Notification("_tell", Touchy)
 
@@ -250,7 +250,7 @@ async def test_a_type_that_fails_while_it_is_read_costs_its_own_message_only(cap
 
     @agent_side.on(tell)
     async def note(context: Context, params: Touchy) -> None:
-        told.put_nowait(params.text)
+        received.put_nowait(params.text)
 
     async with asyncio.timeout(5), talk(None, agent_side) as (client, _):
         with pytest.raises(LookupError, match="not by me"):
@@ -259,7 +259,7 @@ async def test_a_type_that_fails_while_it_is_read_costs_its_own_message_only(cap
             await client.request(Method("_ask", Ping, Ping), Ping(text="bad"))
         for text in ("bad", "good"):
             await client.notify(Notification("_tell", Ping), Ping(text=text))
-        assert await told.get() == "good"
+        assert await received.get() == "good"
     assert "handling '_tell' failed" in caplog.text
 
 

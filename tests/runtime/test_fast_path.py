@@ -1,4 +1,4 @@
-"""The short way through a notification means what the long way means, and gives up where it could not."""
+"""The fast path decodes a notification as the general path does, and leaves anything else to it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Answers(list[Any]):
 
 
 def read(handlers: Handlers, frame: bytes) -> Any:
-    """What a shortcut that knows the table makes of a frame; `None`: nothing."""
+    """Return what the fast path decodes from a frame; `None` if it leaves the frame to the general path."""
     shortcut = NotificationFastPath(handlers)
     shortcut.refresh()
     try:
@@ -70,11 +70,11 @@ def test_a_plain_notification_is_read_in_one_pass() -> None:
         GOOD[:-1],
     ],
 )
-def test_what_is_not_plainly_right_is_left_to_the_long_way(frame: bytes) -> None:
+def test_anything_but_a_valid_notification_takes_the_general_path(frame: bytes) -> None:
     assert read(updates(), frame) is None
 
 
-def test_a_table_that_has_changed_is_seen_at_the_next_look() -> None:
+def test_a_changed_table_of_handlers_is_noticed() -> None:
     handlers = Handlers()
     shortcut = NotificationFastPath(handlers)
     shortcut.refresh()
@@ -87,7 +87,7 @@ def test_a_table_that_has_changed_is_seen_at_the_next_look() -> None:
 
 
 @pytest.mark.parametrize("kind", [JsonValue, dict[str, int], Model | None])
-def test_parameters_that_need_not_be_an_object_go_the_long_way(kind: Any) -> None:
+def test_params_that_need_not_be_an_object_take_the_general_path(kind: Any) -> None:
     handlers = Handlers()
 
     @handlers.on(Notification[Any]("update", kind))
@@ -97,7 +97,7 @@ def test_parameters_that_need_not_be_an_object_go_the_long_way(kind: Any) -> Non
     assert read(handlers, GOOD) is None
 
 
-def test_a_type_that_msgspec_does_not_know_goes_the_long_way() -> None:
+def test_a_type_that_msgspec_does_not_know_takes_the_general_path() -> None:
     class Strange(Model, frozen=True, kw_only=True):
         several: set[int] | list[int]
 
@@ -112,7 +112,7 @@ def test_a_type_that_msgspec_does_not_know_goes_the_long_way() -> None:
     assert read(handlers, GOOD) is None
 
 
-async def test_a_handler_that_takes_the_place_of_another_gets_its_own_kind() -> None:
+async def test_a_replaced_handler_gets_params_of_its_own_type() -> None:
     seen: list[Any] = []
     handlers = updates(seen)
     near, far = memory_pair()
@@ -135,7 +135,7 @@ async def test_a_handler_that_takes_the_place_of_another_gets_its_own_kind() -> 
     assert seen == [Update(session_id="s", text="t"), Update(session_id="s", text="t"), Scoped(session_id="s")]
 
 
-async def test_bad_notifications_get_the_answers_of_the_long_way() -> None:
+async def test_invalid_notifications_get_the_responses_of_the_general_path() -> None:
     seen: list[Any] = []
     answers = Answers()
     near, far = memory_pair()

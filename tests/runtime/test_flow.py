@@ -1,4 +1,4 @@
-"""Every queue has a bound, and no bound can wedge a conversation."""
+"""Flow control: every queue is bounded, and no bound can block a conversation."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ async def test_a_slow_consumer_pauses_reading_and_loses_nothing() -> None:
         assert most < 20_000 + 100_000  # the bound, and one read beyond it
 
 
-async def test_what_waits_for_readers_pauses_reading_although_no_handler_is_behind() -> None:
+async def test_unread_events_pause_reading_although_no_handler_is_behind() -> None:
     client_side = Handlers()
     handled: asyncio.Queue[str] = asyncio.Queue()
 
@@ -78,7 +78,7 @@ async def test_what_waits_for_readers_pauses_reading_although_no_handler_is_behi
         assert await handled.get() == "behind"
 
 
-async def test_a_handler_that_calls_the_peer_from_a_full_lane_gets_its_answer() -> None:
+async def test_a_handler_that_calls_the_peer_from_a_full_queue_gets_its_response() -> None:
     client_side = Handlers()
     sent, answers = [0], 0
 
@@ -96,7 +96,7 @@ async def test_a_handler_that_calls_the_peer_from_a_full_lane_gets_its_answer() 
         assert answers == 100
 
 
-async def test_a_loop_over_one_session_may_wait_for_another_while_its_own_lane_is_full() -> None:
+async def test_a_reader_of_one_session_may_wait_for_another_while_its_own_queue_is_full() -> None:
     """The case that decides when reading may pause: the consumer of one lane waits for what stands behind it."""
     client_side = Handlers()
     queue: asyncio.Queue[str] = asyncio.Queue(1)
@@ -121,7 +121,7 @@ async def test_a_loop_over_one_session_may_wait_for_another_while_its_own_lane_i
 
 
 @pytest.mark.fault("PRC-10")
-async def test_input_beyond_the_hard_mark_ends_the_connection_with_a_named_error() -> None:
+async def test_input_beyond_the_hard_limit_ends_the_connection_with_a_named_error() -> None:
     client_side = Handlers()
     never = asyncio.Event()
     sent = [0]
@@ -167,7 +167,7 @@ async def test_at_most_max_pending_requests_of_ours_are_in_flight() -> None:
         assert most <= 8
 
 
-async def test_updates_held_back_for_an_unanswered_new_session_are_bounded() -> None:
+async def test_updates_deferred_for_an_unanswered_new_session_are_bounded() -> None:
     agent_side = Handlers()
 
     @agent_side.on(NEW)
@@ -181,7 +181,7 @@ async def test_updates_held_back_for_an_unanswered_new_session_are_bounded() -> 
         assert (await client.request(NEW, Nothing())).session_id == "fresh"
 
 
-async def test_a_caller_that_gives_up_its_place_in_the_line_does_not_stop_the_line() -> None:
+async def test_a_cancelled_caller_that_waits_for_a_slot_does_not_block_the_others() -> None:
     agent_side = Handlers()
     gate = asyncio.Event()
 
@@ -199,7 +199,7 @@ async def test_a_caller_that_gives_up_its_place_in_the_line_does_not_stop_the_li
         assert [(await wait).text for wait in (running, *waiting[1:])] == ["0", "2", "3"]
 
 
-async def test_a_caller_cancelled_at_the_moment_its_turn_comes_passes_it_on() -> None:
+async def test_a_caller_cancelled_as_it_gets_a_slot_passes_the_slot_on() -> None:
     agent_side = Handlers()
     gate = asyncio.Event()
 
@@ -228,7 +228,7 @@ async def test_a_caller_cancelled_at_the_moment_its_turn_comes_passes_it_on() ->
             await waiting[0]
 
 
-async def test_callers_in_line_are_told_when_the_connection_ends() -> None:
+async def test_callers_that_wait_for_a_slot_fail_when_the_connection_ends() -> None:
     agent_side = Handlers()
 
     @agent_side.on(PING)
@@ -246,7 +246,7 @@ async def test_callers_in_line_are_told_when_the_connection_ends() -> None:
                 await wait
 
 
-async def test_a_caller_whose_turn_comes_as_the_connection_ends_is_told_too() -> None:
+async def test_a_caller_that_gets_a_slot_as_the_connection_ends_fails_too() -> None:
     """Its place is freed by an answer, and the end of the stream is read right behind it."""
     near, far = memory_pair()
     async with asyncio.timeout(5), Connection(near, max_pending=1) as client, far:
@@ -259,7 +259,7 @@ async def test_a_caller_whose_turn_comes_as_the_connection_ends_is_told_too() ->
             await waiting[1]
 
 
-async def test_the_answer_that_opens_a_session_waits_for_no_other_lane() -> None:
+async def test_the_response_that_opens_a_session_waits_for_no_other_queue() -> None:
     """A handler without a session, and one of the very session that is forked, may open new ones and wait for them."""
     client_side, agent_side = Handlers(), Handlers()
     opened: list[str] = []
@@ -304,7 +304,7 @@ NODES = b"[" + b"[]," * 100_000 + b"0]"
 
 
 @pytest.mark.fault("PRC-22")
-async def test_requests_that_run_are_bounded_by_what_they_take_once_read() -> None:
+async def test_running_requests_are_bounded_by_the_memory_they_take_decoded() -> None:
     go = asyncio.Event()
     agent_side = Handlers()
     running = 0
@@ -335,7 +335,7 @@ async def test_requests_that_run_are_bounded_by_what_they_take_once_read() -> No
 
 
 @pytest.mark.fault("PRC-22")
-async def test_one_request_is_taken_however_large_it_is() -> None:
+async def test_one_request_is_accepted_however_large_it_is() -> None:
     agent_side = Handlers()
 
     @agent_side.on(PING)
@@ -347,7 +347,7 @@ async def test_one_request_is_taken_however_large_it_is() -> None:
 
 
 @pytest.mark.fault("PRC-22")
-async def test_a_message_of_too_many_values_is_refused_before_it_is_read(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_message_with_too_many_values_is_rejected_before_decoding(caplog: pytest.LogCaptureFixture) -> None:
     agent_side = Handlers()
     ask, tell = Method("_ask", dict[str, Any], dict[str, Any]), Notification("_tell", dict[str, Any])
     told: asyncio.Queue[int] = asyncio.Queue()

@@ -1,4 +1,4 @@
-"""How a connection begins and how it ends: the gate of the first request, and nothing left behind."""
+"""Start and end of a connection: the rule of the first request, and nothing left behind."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ async def test_requests_sent_without_waiting_for_initialize_are_served_after_it(
         assert order == ["hello", "ping"]
 
 
-async def test_a_failed_initialize_fails_those_that_waited_for_it_and_may_be_tried_again() -> None:
+async def test_a_failed_initialize_fails_the_requests_that_waited_for_it_and_may_be_repeated() -> None:
     agent_side = agent_that_greets()
     attempts: list[int] = []
 
@@ -190,7 +190,7 @@ async def failure_of(wait: asyncio.Future[Any]) -> BaseException:
 
 
 @pytest.mark.parametrize("turns", range(8))
-async def test_leaving_the_block_fails_what_waits_cancels_what_runs_and_leaves_no_task(turns: int) -> None:
+async def test_leaving_the_connection_fails_waiting_requests_cancels_handlers_and_leaves_no_task(turns: int) -> None:
     """At whatever moment: before anything was read, while it is, and when every handler waits."""
     before = asyncio.all_tasks()
     async with asyncio.timeout(5):
@@ -210,7 +210,7 @@ async def test_leaving_the_block_fails_what_waits_cancels_what_runs_and_leaves_n
 
 
 @pytest.mark.parametrize("who", ["client", "agent"])
-async def test_when_the_peer_goes_every_pending_call_ends_within_a_second(who: str) -> None:
+async def test_when_the_peer_is_gone_every_pending_request_ends_within_a_second(who: str) -> None:
     left, right = agent_that_never_answers(), agent_that_never_answers()
     async with asyncio.timeout(5), talk(left, right) as (client, agent):
         stays, goes = (agent, client) if who == "client" else (client, agent)
@@ -231,7 +231,7 @@ async def test_when_the_peer_goes_every_pending_call_ends_within_a_second(who: s
         assert stays.is_closed
 
 
-async def test_what_arrived_before_the_end_is_handled_before_the_connection_counts_as_closed() -> None:
+async def test_notifications_received_before_the_end_are_handled_before_the_connection_is_closed() -> None:
     client_side = Handlers()
     seen: list[str] = []
 
@@ -248,8 +248,8 @@ async def test_what_arrived_before_the_end_is_handled_before_the_connection_coun
         assert seen == ["0", "1", "2", "3", "4"]
 
 
-async def test_a_request_that_is_quick_to_finish_is_answered_although_the_peer_sends_no_more() -> None:
-    """`printf '…' | agent`: the input has ended, but somebody reads the output."""
+async def test_a_request_that_finishes_soon_is_answered_although_the_peer_closed_its_end() -> None:
+    """`printf '…' | agent`: the input has ended, but the output is still read."""
     agent_side = agent_that_greets()
     near, far = memory_pair()
     async with asyncio.timeout(5), Connection(HalfClosed(far), agent_side) as agent:
@@ -291,7 +291,7 @@ class Congested(HalfClosed):
     is_congested = True
 
 
-async def test_who_waits_for_room_to_write_is_told_when_the_peer_is_gone() -> None:
+async def test_callers_that_wait_for_a_slow_peer_fail_when_it_is_gone() -> None:
     near, far = memory_pair()
     async with asyncio.timeout(5), Connection(Congested(far)) as connection:
         waits = [
@@ -344,7 +344,7 @@ async def test_leaving_the_block_while_a_handler_closes_the_connection_leaves_no
             await failure_of(wait)
 
 
-async def test_closing_twice_does_nothing_more() -> None:
+async def test_closing_twice_has_no_further_effect() -> None:
     async with asyncio.timeout(5), talk() as (client, _):
         await client.aclose()
         await client.aclose()
@@ -412,7 +412,7 @@ async def test_a_handler_that_ignores_its_cancellation_is_abandoned_and_named(ca
     assert [report.count("ignores cancellation") for report in reports] == [1, 1]
 
 
-async def test_an_answer_behind_a_stuck_handler_does_not_wait_for_ever() -> None:
+async def test_a_response_behind_a_stuck_handler_does_not_wait_forever() -> None:
     """The answer has arrived, but its session's handler never returns: leaving the block must still end the wait."""
     client_side, agent_side = Handlers(), Handlers()
     client_side.on(UPDATE)(hold_on)
@@ -435,7 +435,7 @@ async def test_an_answer_behind_a_stuck_handler_does_not_wait_for_ever() -> None
         await failure_of(wait)
 
 
-async def test_a_worker_cancelled_from_within_keeps_nobody_waiting() -> None:
+async def test_a_queue_worker_that_is_cancelled_releases_waiting_responses() -> None:
     client_side, agent_side = Handlers(), Handlers()
 
     @client_side.on(UPDATE)
@@ -458,10 +458,10 @@ async def test_a_worker_cancelled_from_within_keeps_nobody_waiting() -> None:
 async def test_a_transport_that_cannot_be_opened_starts_nothing() -> None:
     class Unopened(HalfClosed):
         async def __aenter__(self) -> Any:
-            raise ConnectionLost("nobody there")
+            raise ConnectionLost("no peer")
 
     before = asyncio.all_tasks()
-    with pytest.raises(ConnectionLost, match="nobody there"):
+    with pytest.raises(ConnectionLost, match="no peer"):
         async with Connection(Unopened(memory_pair()[0])):
             pytest.fail("it was entered")
     assert asyncio.all_tasks() == before
@@ -493,7 +493,7 @@ def test_an_event_loop_that_dies_with_handlers_running_ends_them_quietly(caplog:
     assert [record.getMessage() for record in caplog.records] == []
 
 
-async def test_what_was_to_follow_a_failed_answer_is_dropped_with_all_it_holds() -> None:
+async def test_actions_after_a_failed_request_are_dropped_and_collected() -> None:
     agent_side = Handlers()
     payloads: list[weakref.ref[Payload]] = []
 

@@ -1,4 +1,4 @@
-"""The page on limits says what the code says."""
+"""The documented limits are those of the code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The log: quiet unless asked, one line per frame, and never what was said."""
+"""The log: silent by default, one line per frame at DEBUG, and never content."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ async def talk_a_little() -> None:
         await client.wait_closed()
 
 
-async def test_nothing_is_logged_in_the_ordinary_course_of_things(caplog: pytest.LogCaptureFixture) -> None:
+async def test_nothing_is_logged_in_normal_operation(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     await talk_a_little()
 
@@ -107,11 +107,11 @@ async def test_no_secret_reaches_the_log_at_any_level(caplog: pytest.LogCaptureF
 
 
 async def ignore(context: Context, params: Any) -> None:
-    """A handler for what is dropped before it gets here."""
+    """Fail if called: these notifications are dropped before they reach a handler."""
 
 
 @pytest.mark.fault("LOG-07")
-async def test_no_name_a_peer_makes_up_can_forge_a_line(caplog: pytest.LogCaptureFixture) -> None:
+async def test_no_method_name_of_a_peer_can_forge_a_log_line(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(1)
     name = "x\nERROR forged \x1b[2J\u2028\u202e" + "y" * 600
 
@@ -148,7 +148,7 @@ def test_peer_data_is_shown_escaped_and_cut(value: object, shown: str) -> None:
     assert quote(value) == shown
 
 
-def test_the_start_of_a_request_is_not_remembered_for_ever(caplog: pytest.LogCaptureFixture) -> None:
+def test_the_table_of_request_start_times_is_bounded(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG, "duologue")
     log = FrameLog()
     for id in range(5000):

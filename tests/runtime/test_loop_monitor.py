@@ -1,4 +1,4 @@
-"""A blocked event loop is noticed, and nothing is lost by it."""
+"""A blocked event loop is reported, and no message is lost."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ async def test_user_code_that_blocks_the_event_loop_is_reported_and_no_message_i
     assert "the event loop was blocked" in caplog.text
 
 
-async def test_one_heartbeat_serves_all_connections_and_stops_after_the_last() -> None:
+async def test_one_loop_monitor_serves_all_connections_and_stops_after_the_last() -> None:
     watch = LoopMonitor.of_this_loop()
     async with asyncio.timeout(5):
         async with talk():
@@ -59,7 +59,7 @@ async def test_one_heartbeat_serves_all_connections_and_stops_after_the_last() -
         assert watch._due is None
 
 
-def test_a_loop_is_not_kept_alive_by_its_watch() -> None:
+def test_a_loop_is_not_kept_alive_by_its_monitor() -> None:
     loop = asyncio.new_event_loop()
 
     async def connect() -> None:

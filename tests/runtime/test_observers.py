@@ -1,4 +1,4 @@
-"""Observers of frames see everything and change nothing."""
+"""Frame observers see every frame and change nothing."""
 
 from __future__ import annotations
 

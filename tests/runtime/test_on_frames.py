@@ -1,4 +1,4 @@
-"""Frames that a transport hands over the moment they arrive: nothing else changes by it."""
+"""Frames that a transport passes on as soon as they arrive are handled like any others."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ COUNT = 10_000
 
 @asynccontextmanager
 async def listening(handlers: Handlers, *observers: Seen) -> AsyncGenerator[tuple[Connection, SocketTransport]]:
-    """A connection with a small bound, and the raw other end of its socket."""
+    """Open a connection with a small limit; yield it with the raw other end of its socket."""
     ours, theirs = socket.socketpair()
     connection = Connection(
         SocketTransport(ours),
@@ -37,7 +37,7 @@ async def listening(handlers: Handlers, *observers: Seen) -> AsyncGenerator[tupl
         yield connection, raw
 
 
-async def test_order_and_bound_hold_for_frames_taken_on_arrival() -> None:
+async def test_order_and_limits_hold_for_frames_handled_on_arrival() -> None:
     handlers = Handlers()
     seen: list[int] = []
     most = 0
@@ -62,7 +62,7 @@ async def test_order_and_bound_hold_for_frames_taken_on_arrival() -> None:
     assert most < BOUND + READ_AHEAD + 300_000  # the bound, what the transport keeps, and one read
 
 
-async def test_an_answer_is_taken_on_arrival() -> None:
+async def test_a_response_is_handled_on_arrival() -> None:
     taken: list[bool] = []
 
     async with listening(Handlers()) as (connection, raw):
@@ -82,7 +82,7 @@ async def test_an_answer_is_taken_on_arrival() -> None:
     assert taken == [True]
 
 
-async def test_noise_without_end_ends_the_connection_even_if_taken_on_arrival() -> None:
+async def test_endless_stray_output_ends_the_connection_even_if_handled_on_arrival() -> None:
     seen = Seen()
 
     async with listening(Handlers(), seen) as (connection, raw):

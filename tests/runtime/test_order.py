@@ -45,7 +45,7 @@ async def test_every_update_is_handled_in_order_before_the_prompt_returns_howeve
         assert seen == [str(number) for number in range(200)]
 
 
-async def test_sessions_run_beside_each_other_even_when_one_is_stuck() -> None:
+async def test_sessions_run_in_parallel_even_when_one_is_stuck() -> None:
     client_side = Handlers()
     stuck = asyncio.Event()
     seen: list[str] = []
@@ -65,7 +65,7 @@ async def test_sessions_run_beside_each_other_even_when_one_is_stuck() -> None:
         assert seen == ["quick"] * 3 + ["slow"] * 4
 
 
-async def test_lanes_that_become_ready_together_do_not_wait_for_one_that_waits() -> None:
+async def test_queues_that_become_ready_together_do_not_wait_for_each_other() -> None:
     """The lanes of two sessions arrive in one read; the worker that takes the first is found waiting."""
     client_side = Handlers()
     released, seen = asyncio.Event(), asyncio.Event()
@@ -84,7 +84,7 @@ async def test_lanes_that_become_ready_together_do_not_wait_for_one_that_waits()
         released.set()
 
 
-async def test_answers_that_end_nothing_overtake_queued_updates() -> None:
+async def test_responses_that_end_nothing_overtake_queued_updates() -> None:
     client_side = Handlers()
     gate = asyncio.Event()
 
@@ -109,12 +109,12 @@ async def test_answers_that_end_nothing_overtake_queued_updates() -> None:
 
 
 async def send_early(context: Context, update: Update) -> None:
-    """As a foreign agent does it: the update is on the wire before the answer that introduces its session."""
+    """Send an update before the response that announces its session, as other agents do."""
     context.connection._writer.send(context.connection._peer.notification(UPDATE.name, update))
 
 
 @pytest.mark.fault("ORD-05")
-async def test_updates_of_a_session_not_yet_introduced_are_kept_and_handled_before_its_answer_is_released() -> None:
+async def test_updates_of_an_unannounced_session_are_buffered_and_handled_before_its_response_is_released() -> None:
     client_side, agent_side = Handlers(), Handlers()
     events: list[str] = []
 
@@ -142,7 +142,7 @@ async def test_updates_of_a_session_not_yet_introduced_are_kept_and_handled_befo
         assert events == ["introduced fresh", "update one", "update two", "returned"]
 
 
-async def test_what_was_kept_for_a_session_that_is_never_introduced_is_delivered_when_nothing_is_being_opened() -> None:
+async def test_updates_buffered_for_a_session_that_is_never_announced_are_delivered_when_no_opening_is_left() -> None:
     client_side, agent_side = Handlers(), Handlers()
     seen = asyncio.Event()
 
@@ -161,7 +161,7 @@ async def test_what_was_kept_for_a_session_that_is_never_introduced_is_delivered
 
 
 @pytest.mark.fault("ORD-04")
-async def test_an_agents_updates_for_a_new_session_leave_after_the_answer_that_introduces_it() -> None:
+async def test_an_agents_updates_for_a_new_session_are_sent_after_the_response_that_announces_it() -> None:
     agent_side = Handlers()
     sent: list[bytes] = []
 
@@ -182,7 +182,7 @@ async def test_an_agents_updates_for_a_new_session_leave_after_the_answer_that_i
         assert b"too early" in update
 
 
-async def test_what_is_registered_to_follow_the_answer_runs_after_it() -> None:
+async def test_an_action_after_the_response_runs_after_it() -> None:
     agent_side, client_side = Handlers(), Handlers()
     order: list[str] = []
     seen = asyncio.Event()
@@ -240,7 +240,7 @@ async def test_a_handler_may_call_the_peer_that_is_waiting_for_it() -> None:
         assert await client.request(PROMPT, Update(session_id="s", text="hello")) == Ping(text="hello!")
 
 
-async def test_a_wait_that_only_its_own_lane_could_end_raises_at_once_and_names_both_ends() -> None:
+async def test_a_wait_that_only_its_own_queue_could_end_raises_deadlock_at_once() -> None:
     client_side = Handlers()
     raised: list[Deadlock] = []
 
@@ -302,7 +302,7 @@ async def test_an_urgent_notification_whose_handler_fails_stops_nothing(caplog: 
     assert "handling 'cancel' failed" in caplog.text
 
 
-async def test_a_closed_session_may_be_introduced_again() -> None:
+async def test_a_closed_session_may_be_announced_again() -> None:
     """While a session is being opened, updates of a closed one with the same id are held like those of a new one."""
     client_side, agent_side = Handlers(), Handlers()
     events: list[str] = []
@@ -382,7 +382,7 @@ async def test_one_slow_session_among_a_hundred_delays_no_other() -> None:
         await slow
 
 
-async def test_a_caller_learns_of_its_answer_where_it_stands_among_the_notifications() -> None:
+async def test_on_release_is_called_in_order_among_the_notifications() -> None:
     seen: list[str] = []
     behind = asyncio.Event()
     client_side, agent_side = Handlers(), Handlers()
@@ -448,7 +448,7 @@ async def test_a_request_that_overtook_notifications_can_wait_for_them_and_for_n
     assert seen == ["asked", "one", "two", "at its place"]
 
 
-async def test_what_a_request_does_at_its_place_comes_before_the_notifications_behind_it() -> None:
+async def test_a_request_acts_at_its_position_before_the_notifications_behind_it() -> None:
     client_side = Handlers()
     seen: list[str] = []
     is_over = asyncio.Event()
@@ -478,7 +478,7 @@ async def test_what_a_request_does_at_its_place_comes_before_the_notifications_b
     assert seen == ["before", "asked", "behind"]
 
 
-async def test_a_request_has_no_place_to_wait_for_if_nothing_came_before_it() -> None:
+async def test_a_request_has_no_position_if_no_notification_waits_before_it() -> None:
     client_side = Handlers()
 
     @client_side.on(ASK)
@@ -490,7 +490,7 @@ async def test_a_request_has_no_place_to_wait_for_if_nothing_came_before_it() ->
         assert (await agent.request(ASK, Scoped(session_id="s"))).text == "None"
 
 
-async def test_a_place_that_fails_fails_its_request_and_nothing_else(caplog: pytest.LogCaptureFixture) -> None:
+async def test_an_exception_at_a_position_fails_only_its_request(caplog: pytest.LogCaptureFixture) -> None:
     client_side, seen = Handlers(), asyncio.Event()
 
     @client_side.on(UPDATE)
@@ -514,7 +514,7 @@ async def test_a_place_that_fails_fails_its_request_and_nothing_else(caplog: pyt
     assert caplog.records == []
 
 
-async def test_an_update_handler_may_await_what_the_peer_answers_after_its_own_question() -> None:
+async def test_an_update_handler_may_await_a_response_that_needs_an_answer_to_the_peer() -> None:
     """On a typed connection no request waits for notifications unless its handler does."""
     client_side, agent_side = Handlers(), Handlers()
     handled = asyncio.Event()

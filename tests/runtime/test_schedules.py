@@ -95,7 +95,7 @@ def random_script(chance: random.Random, length: int) -> list[Act]:
 
 @dataclass
 class Asked:
-    """A request of the client: where its answer stands on the wire, and when it came back."""
+    """A request of the client: the position of its response on the wire, and when it returned."""
 
     ask: Ask
     id: int
@@ -106,7 +106,7 @@ class Asked:
 
 @dataclass
 class Story:
-    """What happened: every update and answer by its place on the wire, every handling by its place in time."""
+    """The events of a run: updates and responses by their position on the wire, handlers by their order in time."""
 
     sent: list[tuple[int, str]] = field(default_factory=list[tuple[int, str]])
     requests: list[Asked] = field(default_factory=list[Asked])
@@ -166,7 +166,7 @@ async def play(script: list[Act]) -> Story:
         for act in script:
             await perform(act, story, client, far)
         await breathe(TURNS)
-        check_nobody_waits_needlessly(story)
+        check_nothing_waits_needlessly(story)
         story.finale.set()
         for asked in story.requests:
             if asked.answered_at is None:
@@ -233,10 +233,10 @@ def answer(story: Story, asked: Asked, far: MemoryTransport, *, is_success: bool
         asked.ask = Ask("ping", asked.ask.session)  # it introduces nothing, so nothing stands before it
 
 
-def check_nobody_waits_needlessly(story: Story) -> None:
-    """With all the time it may want, only what is behind a blocked update of its own session is still waiting.
+def check_nothing_waits_needlessly(story: Story) -> None:
+    """Check that in the end only items behind a blocked update of their own session still wait.
 
-    What is said of a session waits as well while that session may be about to be opened; an answer never does.
+    Updates of a session also wait while that session may be about to be opened; responses never do.
     """
     answered = {number for kind, number in story.log if kind == "answer"}
     for place, session in story.questions.items():
@@ -298,6 +298,6 @@ def test_long_random_schedules_keep_the_order_contract(chaos_factor: int, record
     assert sum(check(random_script(random.Random(seed), 150)) for seed in range(count)) > count * 30
 
 
-def test_an_update_held_for_a_new_session_is_not_overtaken_once_its_session_is_named() -> None:
+def test_a_buffered_update_is_not_overtaken_once_a_request_names_its_session() -> None:
     """Found by the random schedules."""
     check([Ask("new", "a"), Tell("b", 2), Ask("prompt", "b"), Tell("b", 0), Reply(1, is_success=True)])

@@ -47,7 +47,7 @@ TEXTS = ["", "a", "/tmp/x", "naïve", '\u2028\x00\\"\n', "🦆" * 3, "session"]
 
 
 class Chooser(Protocol):
-    """Who decides."""
+    """Makes the choices while an instance is built."""
 
     def pick(self, options: Sequence[T]) -> T: ...
 
@@ -65,7 +65,7 @@ class Chooser(Protocol):
 
 
 class Everything:
-    """Every field, one item per list, the first member of each union, no surprises."""
+    """Chooses every field, one item per list, the first member of each union, and no unusual values."""
 
     def pick(self, options: Sequence[T]) -> T:
         return options[0]
@@ -90,7 +90,7 @@ class Everything:
 
 
 class Rotating(Everything):
-    """Every field, and at each choice the next option each time it is asked."""
+    """Chooses every field, and at each choice the next option each time."""
 
     def __init__(self) -> None:
         self._turns: dict[str, int] = {}
@@ -98,7 +98,7 @@ class Rotating(Everything):
 
     @property
     def has_more(self) -> bool:
-        """Is there an option that was not taken yet?"""
+        """Whether an option was not chosen yet."""
         return any(left > 0 for left in self._left.values())
 
     def pick(self, options: Sequence[T]) -> T:
@@ -109,14 +109,14 @@ class Rotating(Everything):
 
 
 class Sprinkled(Rotating):
-    """The same, with unknown fields at every level."""
+    """Chooses like `Rotating`, and adds unknown fields at every level."""
 
     def adds_unknown_fields(self) -> bool:
         return True
 
 
 class Least(Everything):
-    """Nothing that is not required."""
+    """Chooses only what is required."""
 
     def often(self) -> bool:
         return False
@@ -203,14 +203,14 @@ class Maker:
     chooser: Chooser
 
     def definition(self, name: str) -> Any:
-        """An instance of a definition of the schema; where our class carries a tag, the definition does not."""
+        """Return an instance of a definition of the schema; where our class has a tag, the definition has none."""
         shape = self.schema.shapes[self.schema.roots[name]]
         if isinstance(shape, Structure):
             return self._structure(shape)
         return self.shape(shape.name)
 
     def shape(self, name: str) -> Any:
-        """An instance of a shape, tag included."""
+        """Return an instance of a shape, including its tag."""
         match self.schema.shapes[self.schema.roots.get(name, name)]:
             case Alias(type=type_):
                 return self.type(type_)
@@ -231,7 +231,7 @@ class Maker:
                 return self._structure(self._named(name))
 
     def type(self, type_: Type) -> Any:
-        """An instance of a type."""
+        """Return an instance of a type."""
         match type_:
             case Text(low):
                 return self.chooser.text(low)
@@ -259,7 +259,7 @@ class Maker:
                 return self.type(self.chooser.pick(types))
 
     def tagged(self, structure: Structure) -> dict[str, Any]:
-        """An instance of a structure, its tag included."""
+        """Return an instance of a structure, including its tag."""
         return dict([structure.tag] if structure.tag else [], **self._structure(structure))
 
     def _union(self, union: TaggedUnion | HalfTagged) -> Any:

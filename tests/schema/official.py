@@ -1,4 +1,4 @@
-"""The four official schemas, the independent judge of what they allow, and our type for each of their definitions."""
+"""The four official schemas, an independent validator for them, and our type for each of their definitions."""
 
 from __future__ import annotations
 
@@ -39,16 +39,16 @@ class Official:
         return found
 
     def type_of(self, name: str) -> Any:
-        """The type that stands for a shape, as `decode` takes it."""
+        """Return our type for a shape, as `decode` takes it."""
         return getattr(MODULES[self.version], name)
 
     def complaint(self, definition: str, instance: Any) -> str | None:
-        """What the judge has against this instance, if anything."""
+        """Return the error that the validator finds in this instance, if any."""
         error = next(_validator(self, definition).iter_errors(instance), None)
         return None if error is None else f"{error.json_path}: {error.message[:300]}"
 
     def strangers(self, definition: str, instance: Any) -> list[str]:
-        """The fields anywhere in an instance that the definition does not name; the schema allows them, we do not."""
+        """Return the fields in an instance that the definition does not name; the schema allows them, we do not."""
         return list(self._strangers(self.document["$defs"][definition], instance, "$"))
 
     def _strangers(self, schema: dict[str, Any], value: Any, path: str) -> Iterator[str]:
@@ -72,7 +72,7 @@ class Official:
             yield from self._strangers({"allOf": named[name]}, item, f"{path}.{name}")
 
     def _parts(self, schema: dict[str, Any], value: Any) -> Iterator[dict[str, Any]]:
-        """All schemas that apply to a value: those referred to, and of alternatives those it satisfies."""
+        """Return all schemas that apply to a value: those referred to, and of alternatives those it satisfies."""
         yield schema
         if "$ref" in schema:
             yield from self._parts(self.document["$defs"][schema["$ref"].rpartition("/")[2]], value)

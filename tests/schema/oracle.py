@@ -1,7 +1,7 @@
-"""What reading a message must come to, worked out from the schema's own words rather than from our classes.
+"""The expected result of decoding a message, derived from the schema rather than from our classes.
 
-`Oracle.read` gives the normal form: unknown fields, meaningless nulls and defaults dropped, what the schema's marks
-forgive forgiven. Where nothing may be forgiven it raises `Bad` with the path.
+`Oracle.read` returns the normal form: unknown fields, meaningless nulls and defaults are dropped, and what the schema
+marks is tolerated. For anything else it raises `Bad` with the path.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Oracle:
     schema: Schema
 
     def definition(self, name: str, value: Any) -> Any:
-        """The normal form of a definition; a class that belongs to a tagged union always writes its tag."""
+        """Return the normal form of a definition; a class that belongs to a tagged union always writes its tag."""
         shape = self.schema.shapes[self.schema.roots[name]]
         return self._structure(shape, value, "$") if isinstance(shape, Structure) else self.shape(name, value, "$")
 
@@ -163,7 +163,7 @@ class Oracle:
         return isinstance(given, str) and isinstance(kind, Exactly) and given not in kind.values
 
     def _names_request(self, value: dict[str, Any]) -> bool:
-        """In v1 null is a request id, so its presence counts."""
+        """Return True if a request is named; in v1 null is a request id, so its presence counts."""
         return "requestId" in value and (self.schema.version == "v1" or value["requestId"] is not None)
 
     # --- unions

@@ -1,4 +1,4 @@
-"""One check for every message: what `decode` makes of it must be what the schema's own words say."""
+"""One check for every message: the result of `decode` must be the one that the schema demands."""
 
 from __future__ import annotations
 
@@ -38,18 +38,18 @@ def assert_reads_as_the_schema_says(official: Official, definition: str, value: 
 
 
 def assert_both_readers_agree(type_: Any, value: Any) -> None:
-    """A valid message needs no forgiveness, and the slow reader makes the same of it as the fast one."""
-    mended: list[Defaulted] = []
-    strictly = decode(type_, wire(value), mended.append)
-    assert mended == []
-    leniently = reader_for(type_)(json.loads(wire(value)), None, mended)
-    assert mended == []
+    """Assert that a valid message needs no leniency, and that both decoders give the same result."""
+    defaulted: list[Defaulted] = []
+    strictly = decode(type_, wire(value), defaulted.append)
+    assert defaulted == []
+    leniently = reader_for(type_)(json.loads(wire(value)), None, defaulted)
+    assert defaulted == []
     assert leniently == strictly
     assert encode(leniently) == encode(strictly)
 
 
 def refusal(type_: Any, value: Any) -> str | None:
-    """The text of the error, if there is one."""
+    """Return the text of the error, if there is one."""
     try:
         decode(type_, wire(value))
     except InvalidParams as error:

@@ -1,4 +1,4 @@
-"""The few types everything generated is made of."""
+"""Base types of the generated classes and constants."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from duologue.schema.base import Other, wire_name
     ("name", "wire"),
     [("tool_call_id", "toolCallId"), ("meta", "_meta"), ("cwd", "cwd"), ("any_of", "anyOf"), ("from_", "from")],
 )
-def test_names_are_pythonic_here_and_camel_case_on_the_wire(name: str, wire: str) -> None:
+def test_names_are_snake_case_in_python_and_camel_case_on_the_wire(name: str, wire: str) -> None:
     assert wire_name(name) == wire
 
 
@@ -23,7 +23,7 @@ def test_other_is_the_object_itself_and_knows_its_tag() -> None:
     assert repr(other) == "Other('_x', {'type': '_x', 'a': 1})"
 
 
-def test_constants_say_what_they_are() -> None:
+def test_the_repr_of_a_method_names_it() -> None:
     assert repr(v1.SESSION_PROMPT) == "<Method session/prompt>"
     assert repr(v1.SESSION_UPDATE) == "<Notification session/update>"
 

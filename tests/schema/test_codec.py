@@ -1,4 +1,4 @@
-"""Bytes to models and back: the entrances, the traps, and the one way out."""
+"""Decoding and encoding of models: the functions, the pitfalls, and the only error."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ CHUNK = (
 )
 
 
-def test_a_message_is_read_and_written_in_one_form() -> None:
+def test_a_message_is_decoded_and_encoded_in_one_form() -> None:
     chunk = v1.AgentMessageChunk(content=v1.TextContent(text="Hi"), message_id="m", meta={"a": 1})
     message = v1.SessionNotification(session_id="s", update=chunk)
 
@@ -50,12 +50,12 @@ def test_a_decoder_is_built_once() -> None:
     assert decoder_for(v1.SessionNotification) is decoder_for(v1.SessionNotification)
 
 
-def test_the_error_names_the_place() -> None:
+def test_the_error_names_the_path() -> None:
     with pytest.raises(InvalidParams, match=r"^\$\.prompt\[0\]\.text: expected str, got int$"):
         decode(v1.PromptRequest, b'{"sessionId":"s","prompt":[{"type":"text","text":5}]}')
 
 
-def test_what_was_forgiven_is_reported_in_order_of_the_fields() -> None:
+def test_tolerated_values_are_reported_in_the_order_of_the_fields() -> None:
     mended: list[Defaulted] = []
     raw = (
         b'{"sessionId":"s","update":{"sessionUpdate":"tool_call","toolCallId":"c","title":"t","kind":5,"content":[7]}}'
@@ -84,7 +84,7 @@ def test_the_reports_of_a_value_read_as_absent_go_with_it() -> None:
     assert [entry.path for entry in mended] == ["$.background[1]"]
 
 
-def test_forgiveness_inside_an_untagged_union_is_reported_with_the_whole_path() -> None:
+def test_a_tolerated_value_in_an_untagged_union_is_reported_with_the_whole_path() -> None:
     mended: list[Defaulted] = []
     raw = b'{"protocolVersion":1,"authMethods":[{"id":"a","name":"A","description":5}]}'
     decode(v1.InitializeResponse, raw, mended.append)
@@ -105,12 +105,12 @@ def test_absent_parameters_of_a_method_with_fields_name_the_first_one() -> None:
         decode_params(v1.PromptRequest, UNSET)
 
 
-def test_a_null_result_is_an_empty_object_where_an_object_is_due() -> None:
+def test_a_null_result_is_read_as_an_empty_object_where_an_object_is_expected() -> None:
     assert decode_result(v1.LoadSessionResponse, b"null") == v1.LoadSessionResponse()
     assert decode_result(v1.WriteTextFileResponse, b"{}") == v1.WriteTextFileResponse()
 
 
-def test_a_null_result_stays_null_where_anything_may_come() -> None:
+def test_a_null_result_stays_null_for_the_type_any() -> None:
     result: Any = v1.PROXY_SUCCESSOR.result
 
     assert decode_result(result, b"null") is None
@@ -138,7 +138,7 @@ def test_a_null_result_stays_null_where_anything_may_come() -> None:
         (b"5", "expected object, got int"),
     ],
 )
-def test_hostile_bytes_are_refused_and_nothing_else_is_raised(raw: bytes, problem: str) -> None:
+def test_hostile_bytes_raise_invalid_params_only(raw: bytes, problem: str) -> None:
     with pytest.raises(InvalidParams, match=rf"^\$.*: .*{problem}"):
         decode(v1.PromptRequest, raw)
 
@@ -162,7 +162,7 @@ def test_a_number_keeps_its_form_and_a_large_one_its_digits() -> None:
 
 @pytest.mark.fault("SCH-14")
 @pytest.mark.parametrize("data", ["!not base64!", "YQ", "A" * (24 << 20)])
-def test_base64_is_passed_on_unread(data: str) -> None:
+def test_base64_is_not_decoded(data: str) -> None:
     for module in (v1, v2):
         image = module.ImageContent(data=data, mime_type="image/png")
         assert decode(module.ImageContent, encode(image)) == image
@@ -181,7 +181,7 @@ def test_defaults_and_nones_are_left_out_and_nulls_that_mean_something_stay() ->
     )
 
 
-def test_models_need_no_help_from_us_to_be_written() -> None:
+def test_models_can_be_encoded_by_msgspec_alone() -> None:
     """The runtime puts them into its envelope and encodes once."""
     servers: list[v1.McpServer] = [
         v1.McpServerHttp(name="h", url="u", headers=[]),
@@ -197,12 +197,12 @@ def test_models_need_no_help_from_us_to_be_written() -> None:
 
 
 @pytest.mark.parametrize("text", ["\ud800", object()])
-def test_what_json_can_not_say_is_our_own_error(text: Any) -> None:
+def test_a_value_that_is_not_json_is_an_encode_error(text: Any) -> None:
     with pytest.raises(EncodeError, match="TextContent"):
         encode(v1.TextContent(text=text))
 
 
-def test_a_circle_is_our_own_error() -> None:
+def test_a_cyclic_value_is_an_encode_error() -> None:
     circle: list[Any] = []
     circle.append(circle)
     with pytest.raises(EncodeError):
@@ -212,7 +212,7 @@ def test_a_circle_is_our_own_error() -> None:
 # --- types of the user's own
 
 
-def test_a_type_that_is_no_json_is_the_programmers_mistake_and_not_the_peers() -> None:
+def test_a_type_that_cannot_be_decoded_is_a_type_error() -> None:
     with pytest.raises(TypeError, match=r"Other.* cannot be read from JSON"):
         decode(Other, b"{}")
 
@@ -238,7 +238,7 @@ class Answer:
     server: v1.McpServer
 
 
-def test_a_users_own_model_is_read_strictly_and_its_errors_name_the_place() -> None:
+def test_a_users_own_model_is_decoded_strictly_and_its_errors_name_the_path() -> None:
     assert decode(Query, b'{"since":"2026","ratio":1,"level":2}') == Query(since="2026", ratio=1.0, level=2)
     with pytest.raises(InvalidParams, match=r"^\$\.level: Invalid enum value 3$"):
         decode(Query, b'{"since":"2026","level":3}')
@@ -250,7 +250,7 @@ def test_a_users_own_model_is_read_strictly_and_its_errors_name_the_place() -> N
     ("type_", "key", "problem"),
     [(Tree, "branches", "nested too deep"), (Bush, "twigs", r"nested too deep|Expected object")],
 )
-def test_a_type_that_holds_itself_is_read_and_too_much_of_it_refused(
+def test_a_recursive_type_is_decoded_and_too_deep_values_are_rejected(
     type_: type[Tree | Bush], key: str, problem: str
 ) -> None:
     assert isinstance(decode(type_, f'{{"{key}":[{{"{key}":[]}}]}}'.encode()), type_)
@@ -259,7 +259,7 @@ def test_a_type_that_holds_itself_is_read_and_too_much_of_it_refused(
         decode(type_, deep + b"5" + b"]}" * 400)
 
 
-def test_a_users_dataclass_may_hold_shapes_of_the_schema() -> None:
+def test_a_users_dataclass_may_contain_types_of_the_schema() -> None:
     good = b'{"count":1,"server":{"name":"n","command":"c","args":[],"env":[]}}'
 
     assert isinstance(decode(Answer, good).server, v1.McpServerStdio)
@@ -269,7 +269,7 @@ def test_a_users_dataclass_may_hold_shapes_of_the_schema() -> None:
         decode(Answer, b'{"count":1,"server":{"command":"c"}}')
 
 
-def test_the_strict_reader_forgives_nothing() -> None:
+def test_the_strict_decoder_tolerates_nothing() -> None:
     frame = b'{"sessionId":"s","update":{"sessionUpdate":"tool_call_update","toolCallId":"t","title":5}}'
 
     assert decoder_for(v1.SessionNotification)(frame).session_id == "s"
@@ -277,7 +277,7 @@ def test_the_strict_reader_forgives_nothing() -> None:
         strict_decoder_for(v1.SessionNotification)(frame)
 
 
-def test_a_type_that_no_json_fits_is_refused_before_anything_is_read() -> None:
+def test_a_type_that_cannot_be_decoded_is_rejected_in_advance() -> None:
     check_readable(Raw)
     check_readable(v1.PromptRequest)
     check_readable(dict[str, int])

@@ -1,4 +1,4 @@
-"""The checks a class makes of itself, whoever builds it."""
+"""Checks that a class makes in its constructor."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from duologue.schema import v1, v2
 from duologue.schema.codec import encode
 
 
-def test_more_than_64_bits_can_not_even_be_built() -> None:
+def test_an_integer_over_64_bits_is_rejected_by_the_constructor() -> None:
     assert v1.UsageUpdate(used=2**64 - 1, size=0).used == 2**64 - 1
     with pytest.raises(ValueError, match="out of range"):
         v1.UsageUpdate(used=2**64, size=0)
 
 
-def test_an_elicitation_belongs_to_somebody() -> None:
+def test_an_elicitation_needs_a_session_or_a_request() -> None:
     schema = v1.ElicitationSchema()
 
     assert v1.ElicitationFormMode(message="m", requested_schema=schema, request_id=None).request_id is None
@@ -23,7 +23,7 @@ def test_an_elicitation_belongs_to_somebody() -> None:
         v1.ElicitationFormMode(message="m", requested_schema=schema)
 
 
-def test_an_elicitation_of_v2_belongs_to_exactly_one() -> None:
+def test_an_elicitation_of_v2_needs_exactly_one_of_session_and_request() -> None:
     assert v2.ElicitationUrlMode(message="m", elicitation_id="e", url="u", request_id=1).session_id is None
     for scope in ({}, {"session_id": "s", "request_id": 1}):
         with pytest.raises(ValueError, match="needs either sessionId or requestId"):

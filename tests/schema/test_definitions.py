@@ -1,4 +1,4 @@
-"""Every definition of every official schema: what is valid is read and comes back in its normal form."""
+"""Every definition of every official schema: valid instances are decoded and encoded in their normal form."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ def check_valid(official: Official, definition: str, value: Any) -> None:
 
 
 @pytest.mark.parametrize(("official", "definition"), DEFINITIONS)
-def test_the_barest_and_the_fullest_instances_come_back(official: Official, definition: str) -> None:
+def test_minimal_and_maximal_instances_round_trip(official: Official, definition: str) -> None:
     check_valid(official, definition, Maker(official.schema, Least()).definition(definition))
     for value in varieties(official.schema, definition):
         check_valid(official, definition, value)
 
 
 @pytest.mark.parametrize(("official", "definition"), DEFINITIONS)
-def test_any_valid_instance_comes_back_in_its_normal_form(official: Official, definition: str) -> None:
+def test_any_valid_instance_round_trips_to_its_normal_form(official: Official, definition: str) -> None:
     @hypothesis.settings(max_examples=EXAMPLES)
     @hypothesis.given(instances(official.schema, definition))
     def check(value: Any) -> None:
@@ -73,7 +73,7 @@ def _keys(value: Any) -> set[str]:
 
 
 def _properties(official: Official) -> set[str]:
-    """The names of all properties, wherever a schema stands inside a schema."""
+    """Yield the names of all properties, also of nested schemas."""
     definitions: dict[str, Any] = copy.deepcopy(official.document["$defs"])
     schemas: list[Any] = [body for name, body in definitions.items() if name not in official.schema.envelopes]
     found: set[str] = set()

@@ -1,4 +1,4 @@
-"""The generator itself: what is committed is what it writes, and what it does not understand it refuses."""
+"""The generator: the committed files are what it writes, and it rejects what it does not understand."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_the_command_checks_and_says_so() -> None:
 
 
 @pytest.mark.parametrize("official", ALL, ids=str)
-def test_every_name_of_a_field_finds_its_way_back_to_the_wire(official: Official) -> None:
+def test_every_field_name_maps_back_to_its_wire_name(official: Official) -> None:
     for body in official.document["$defs"].values():
         for wire in body.get("properties", {}):
             assert wire_name(python_name(wire)) == wire
@@ -72,10 +72,12 @@ def altered(path: list[str], value: Any) -> dict[str, Any]:
     [
         (["TextContent", "properties", "_meta", "x-deserialize-default-on-error"], False, "bad _meta"),
         (["RunningStateUpdate", "required"], ["_meta"], "can not be merged"),
-        (["TextContent", "properties", "text"], {"type": "tuple"}, "a type nobody has seen before"),
+        (["TextContent", "properties", "text"], {"type": "tuple"}, "unknown type"),
     ],
 )
-def test_what_is_new_in_a_schema_is_refused_rather_than_guessed(path: list[str], value: Any, problem: str) -> None:
+def test_unknown_constructs_of_a_schema_are_rejected_by_the_generator(
+    path: list[str], value: Any, problem: str
+) -> None:
     with pytest.raises(ValueError, match=problem):
         SchemaParser("v1", altered(path, value)).parse()
 
@@ -86,10 +88,10 @@ def test_a_union_member_without_a_name_is_refused() -> None:
         SchemaParser("v1", document).parse()
 
 
-def test_a_default_nobody_has_seen_is_refused() -> None:
+def test_an_unknown_form_of_default_is_rejected() -> None:
     document = altered(["FileSystemCapabilities", "properties", "readTextFile", "default"], 5)
     schema = SchemaParser("v1", document).parse()
-    with pytest.raises(ValueError, match="a default nobody has seen before"):
+    with pytest.raises(ValueError, match="unknown default"):
         ModelsRenderer(schema, schema).render()
 
 

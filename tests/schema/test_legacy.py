@@ -43,7 +43,7 @@ def test_a_handler_of_the_current_method_may_return_one() -> None:
 @pytest.mark.parametrize(
     "raw", [b"null", b"{}", b'{"models":null}', b'{"models":5}', b'{"models":{"currentModelId":"a"}}']
 )
-def test_no_models_and_bad_models_are_none(raw: bytes) -> None:
+def test_absent_and_invalid_models_are_none(raw: bytes) -> None:
     assert legacy.models_of(raw) is None
 
 
@@ -69,7 +69,7 @@ def test_the_model_is_set_by_a_method_of_its_own() -> None:
     assert encode(request) == b'{"sessionId":"s","modelId":"a"}'
 
 
-def test_the_first_answer_is_read_with_logins_of_every_draft() -> None:
+def test_the_initialize_response_is_read_with_auth_methods_of_every_draft() -> None:
     raw = b'{"protocolVersion":1,"authMethods":[{"id":"key","name":"Key","type":"env_var","varName":"API_KEY"}]}'
     answer = decode(legacy.InitializeResponse, raw)
 
@@ -77,7 +77,7 @@ def test_the_first_answer_is_read_with_logins_of_every_draft() -> None:
     assert [type(method).__name__ for method in answer.auth_methods] == ["AuthMethodEnvVar"]
 
 
-def test_the_former_name_of_the_mcp_capabilities_counts_only_where_todays_is_missing() -> None:
+def test_the_former_name_of_the_mcp_capabilities_counts_only_if_the_present_one_is_missing() -> None:
     former = b'{"protocolVersion":1,"agentCapabilities":{"mcp":{"http":true}}}'
     both = b'{"protocolVersion":1,"agentCapabilities":{"mcp":{"http":true},"mcpCapabilities":{"sse":true}}}'
 
@@ -96,9 +96,7 @@ def test_the_former_name_of_the_mcp_capabilities_counts_only_where_todays_is_mis
         ("soon", None, False),
     ],
 )
-def test_what_an_agent_of_seed_004_expects_of_a_wait_is_read_from_its_meta(
-    wish: JsonValue, seconds: float | None, output: bool
-) -> None:
+def test_the_wait_options_of_seed_004_are_read_from_meta(wish: JsonValue, seconds: float | None, output: bool) -> None:
     assert legacy.wait_request({legacy.DIALECT_KEY: wish}) == (seconds, output)
     assert legacy.wait_request(None) == (None, False)
     assert legacy.seed_meta(output="x") == {legacy.DIALECT_KEY: {"output": "x"}}

@@ -1,4 +1,4 @@
-"""What is wrong is forgiven exactly as the schema marks it, and refused by path where it does not."""
+"""Lenient decoding: invalid values are tolerated exactly as the schema marks them, or rejected with their path."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def full(official: Official, structure: Structure) -> dict[str, Any]:
 
 
 def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """The path of everything inside a JSON value."""
+    """Yield the path of everything inside a JSON value."""
     entries: list[tuple[Any, Any]] = []
     if is_object(value):
         entries = list(value.items())
@@ -83,7 +83,7 @@ def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
 
 
 def changed(value: Any, path: tuple[Any, ...], change: Any) -> Any:
-    """A copy in which `change(container, key)` was done at the path."""
+    """Return a copy in which `change(container, key)` was applied at the path."""
     if len(path) == 1:
         copy = value.copy()
         change(copy, path[0])
@@ -112,7 +112,7 @@ def test_a_missing_required_field_is_named(official: Official, structure: Struct
 
 @pytest.mark.fault("SCH-02")
 @pytest.mark.parametrize("place", PLACES, ids=str)
-def test_a_field_of_the_wrong_type_ends_as_its_marks_say(place: Place) -> None:
+def test_a_field_of_the_wrong_type_is_decoded_by_its_marks(place: Place) -> None:
     official, structure, field = place
     oracle = Oracle(official.schema)
     type_ = official.type_of(structure.name)
@@ -126,7 +126,7 @@ def test_a_field_of_the_wrong_type_ends_as_its_marks_say(place: Place) -> None:
             pass
         broken = {**value, field.wire: wrong}
         if wrong is None and (field.nullable or "N" in field.mark):
-            # Without its session an elicitation names nobody to ask for.
+            # An elicitation without a session has no scope.
             assert (refusal(type_, broken) is None) is not (structure.scope and field.wire == "sessionId")
         elif "S" in field.mark and isinstance(wrong, list):
             assert read_back(type_, broken).get(field.wire, []) == []
@@ -144,7 +144,7 @@ def test_a_field_of_the_wrong_type_ends_as_its_marks_say(place: Place) -> None:
 
 @pytest.mark.fault("SCH-03")
 @pytest.mark.parametrize("place", [place for place in PLACES if "S" in place.field.mark], ids=str)
-def test_a_bad_item_is_dropped_and_counted_and_the_good_ones_stay(place: Place) -> None:
+def test_invalid_items_are_dropped_and_reported_and_valid_ones_stay(place: Place) -> None:
     official, structure, field = place
     good = Maker(official.schema, Everything()).type(field.type)[0]
     bad = 5 if not isinstance(good, int) else "x"
@@ -161,7 +161,7 @@ def test_a_bad_item_is_dropped_and_counted_and_the_good_ones_stay(place: Place) 
 @pytest.mark.parametrize(
     "place", [p for p in PLACES if isinstance(p.field.type, ListOf) and not set("SE") & set(p.field.mark)], ids=str
 )
-def test_where_no_forgiveness_is_marked_one_bad_item_fails_the_message(place: Place) -> None:
+def test_without_a_mark_one_invalid_item_fails_the_message(place: Place) -> None:
     official, structure, field = place
     good = Maker(official.schema, Everything()).type(field.type)[0]
     value: Any = {**full(official, structure), field.wire: [good, ["no", "item"]]}
@@ -172,7 +172,7 @@ def test_where_no_forgiveness_is_marked_one_bad_item_fails_the_message(place: Pl
 
 
 @pytest.mark.parametrize("place", [place for place in PLACES if "N" in place.field.mark], ids=str)
-def test_null_reads_as_empty_where_the_schema_says_so(place: Place) -> None:
+def test_null_is_read_as_empty_where_the_schema_marks_it(place: Place) -> None:
     official, structure, field = place
     value = full(official, structure)
     mended: list[Defaulted] = []
@@ -190,7 +190,7 @@ def test_null_reads_as_empty_where_the_schema_says_so(place: Place) -> None:
 
 @pytest.mark.fault("SCH-01", "SCH-02")
 @pytest.mark.parametrize(("official", "definition"), CALLS)
-def test_one_fault_anywhere_in_a_message_ends_as_the_schema_says(official: Official, definition: str) -> None:
+def test_one_fault_anywhere_in_a_message_is_decoded_as_the_schema_marks_it(official: Official, definition: str) -> None:
     source = random.Random(definition)
     for value in varieties(official.schema, definition):
         spots = list(places(value))
@@ -232,7 +232,7 @@ def has_enumeration(place: Place) -> bool:
 
 @pytest.mark.fault("SCH-05")
 @pytest.mark.parametrize("union", UNIONS, ids=str)
-def test_an_unknown_member_is_kept_whole_in_both_versions(union: Union) -> None:
+def test_an_unknown_union_member_is_kept_unchanged_in_both_versions(union: Union) -> None:
     official, shape = union
     check = official.schema.shapes[shape.other] if shape.other else None
     rest = full(official, check) if isinstance(check, Structure) else {}
@@ -246,7 +246,7 @@ def test_an_unknown_member_is_kept_whole_in_both_versions(union: Union) -> None:
 
 @pytest.mark.fault("SCH-05")
 @pytest.mark.parametrize("union", [union for union in UNIONS if union.shape.other], ids=str)
-def test_an_unknown_member_still_needs_what_every_member_has(union: Union) -> None:
+def test_an_unknown_union_member_still_needs_the_common_fields(union: Union) -> None:
     official, shape = union
     complaint = refusal(official.type_of(shape.name), {shape.tag: UNKNOWN})
 
@@ -268,7 +268,7 @@ def test_a_known_tag_with_a_bad_payload_never_becomes_other(union: Union) -> Non
 
 @pytest.mark.fault("SCH-05")
 @pytest.mark.parametrize("place", [place for place in PLACES if has_enumeration(place)], ids=str)
-def test_an_unknown_enumeration_value_is_kept_as_it_came(place: Place) -> None:
+def test_an_unknown_enumeration_value_is_kept(place: Place) -> None:
     official, structure, field = place
     value = {**full(official, structure), field.wire: "_later"}
     mended: list[Defaulted] = []
@@ -281,7 +281,7 @@ def test_an_unknown_enumeration_value_is_kept_as_it_came(place: Place) -> None:
 
 @pytest.mark.fault("SCH-05")
 @pytest.mark.parametrize("official", UNSTABLE.values(), ids=str)
-def test_an_unknown_state_is_kept_whole(official: Official) -> None:
+def test_an_unknown_state_is_kept_unchanged(official: Official) -> None:
     [merged] = [shape for shape in official.schema.shapes.values() if isinstance(shape, Merged)]
     value = {"state": "_dreaming", "of": ["sheep"]}
     found = decode(official.type_of(merged.name), wire(value))
@@ -292,7 +292,7 @@ def test_an_unknown_state_is_kept_whole(official: Official) -> None:
 
 @pytest.mark.fault("SCH-05")
 @pytest.mark.parametrize("official", UNSTABLE.values(), ids=str)
-def test_a_half_tagged_union_reads_an_unknown_tag_as_the_schema_tells(official: Official) -> None:
+def test_a_half_tagged_union_decodes_an_unknown_tag_as_the_schema_says(official: Official) -> None:
     for shape in official.schema.shapes.values():
         if not isinstance(shape, HalfTagged):
             continue
@@ -310,7 +310,7 @@ def test_a_half_tagged_union_reads_an_unknown_tag_as_the_schema_tells(official: 
 
 @pytest.mark.fault("SCH-06")
 @pytest.mark.parametrize("place", METAS, ids=str)
-def test_meta_may_be_null_and_a_bad_one_is_forgiven(place: Place) -> None:
+def test_meta_may_be_null_and_an_invalid_one_is_tolerated(place: Place) -> None:
     official, structure, field = place
     type_ = official.type_of(structure.name)
     value = full(official, structure)
@@ -326,7 +326,7 @@ def test_meta_may_be_null_and_a_bad_one_is_forgiven(place: Place) -> None:
 
 @pytest.mark.fault("SCH-06")
 @pytest.mark.parametrize("official", UNSTABLE.values(), ids=str)
-def test_a_huge_and_a_deep_meta_pass_through_unread(official: Official) -> None:
+def test_large_and_deep_meta_is_kept_unchanged(official: Official) -> None:
     large = {f"key {number}": number for number in range(10_000)}
     deep: dict[str, Any] = {}
     for _ in range(200):

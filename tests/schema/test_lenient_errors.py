@@ -18,9 +18,9 @@ from duologue.schema.lenient_errors import Path, Rejected, path_text
         ((None, "k" * 65), "$['" + "k" * 64 + "…']"),
     ],
 )
-def test_a_path_reads_like_code_and_never_grows_with_the_keys_of_the_peer(path: Path, text: str) -> None:
+def test_a_path_reads_like_code_and_long_keys_are_cut(path: Path, text: str) -> None:
     assert path_text(path) == text
 
 
-def test_a_refusal_says_where_and_what() -> None:
+def test_a_rejection_names_path_and_problem() -> None:
     assert str(Rejected((None, "a"), "missing")) == "$.a: missing"

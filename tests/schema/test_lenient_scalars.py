@@ -1,4 +1,4 @@
-"""Strings, numbers and booleans are exactly what the schema calls so."""
+"""Decoding of strings, numbers and booleans."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_an_integer_is_exact_at_both_ends_and_refused_beyond(type_: Any, low: in
             decode(type_, str(outside).encode())
 
 
-def test_the_lenient_reader_knows_the_end_of_64_bits() -> None:
+def test_the_lenient_decoder_rejects_integers_over_64_bits() -> None:
     """msgspec can not carry that bound; classes with such a field check it when they are made."""
     read = reader_for(Uint64)
 
@@ -92,7 +92,7 @@ def test_a_string_may_have_a_least_length() -> None:
         decode(title, b"null")
 
 
-def test_a_closed_list_of_strings_shows_what_was_expected_and_cuts_what_came() -> None:
+def test_the_error_of_an_enumeration_names_the_expected_values_and_cuts_the_received_one() -> None:
     kind: Any = Literal["object"]
     read = reader_for(kind)
 

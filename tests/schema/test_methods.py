@@ -1,4 +1,4 @@
-"""The list of methods, and what the runtime must know of each."""
+"""The constants of the methods, and the properties that the runtime needs of each."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_a_message_that_is_both_request_and_notification_has_two_constants(modul
 
 
 @VERSIONS
-def test_what_opens_or_ends_something_is_answered_in_order(module: Any) -> None:
+def test_methods_that_open_or_end_something_are_answered_in_order(module: Any) -> None:
     def names(flag: str) -> set[str]:
         return {method.name for method in module.METHODS.values() if getattr(method, flag)}
 
@@ -76,21 +76,21 @@ def test_what_opens_or_ends_something_is_answered_in_order(module: Any) -> None:
 
 
 @VERSIONS
-def test_only_cancelling_is_urgent(module: Any) -> None:
+def test_only_cancel_notifications_are_urgent(module: Any) -> None:
     urgent = {notification.name for notification in module.NOTIFICATIONS.values() if notification.urgent}
 
     assert urgent == {"session/cancel", "$/cancel_request"}
 
 
 @pytest.mark.parametrize(("module", "stable", "count"), [(v1, STABLE_1, 25), (v2, STABLE_2, 18)])
-def test_the_table_of_stable_things_agrees_with_the_constants(module: Any, stable: Any, count: int) -> None:
+def test_the_stability_table_agrees_with_the_constants(module: Any, stable: Any, count: int) -> None:
     constants = [*module.METHODS.values(), *module.NOTIFICATIONS.values()]
 
     assert {constant.name for constant in constants if constant.stable} == stable.methods
     assert len(stable.methods) == count
 
 
-def test_the_table_of_stable_things_is_complete() -> None:
+def test_the_stability_table_is_complete() -> None:
     assert "session/fork" not in STABLE_1.methods
     assert "SubagentUpdate" not in STABLE_1.definitions
     assert "usage" not in STABLE_1.fields["PromptResponse"]
@@ -102,7 +102,7 @@ def test_the_table_of_stable_things_is_complete() -> None:
 
 
 def test_one_version_does_not_load_the_other() -> None:
-    """Starting an agent should not cost the classes nobody will use."""
+    """Starting an agent must not load classes that it does not use."""
     code = "import sys, duologue.schema.v1; print('duologue.schema.v2' in sys.modules)"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
 

@@ -43,7 +43,7 @@ def test_random_messages_are_accepted_and_one_mutation_never_crashes(
 
 
 def mutated(value: Any, source: random.Random) -> Any:
-    """The same with one thing replaced, removed, added or doubled, somewhere."""
+    """Return the message with one part replaced, removed, added or doubled."""
     if is_object(value) and value and source.random() < 0.8:
         return mutated_object(value, source)
     if is_array(value) and value and source.random() < 0.8:
@@ -68,14 +68,14 @@ def mutated_object(value: dict[str, Any], source: random.Random) -> dict[str, An
 
 
 @given(st.binary(max_size=200))
-def test_bytes_that_are_no_json_are_refused_and_nothing_else_happens(raw: bytes) -> None:
+def test_bytes_that_are_not_json_raise_invalid_params_only(raw: bytes) -> None:
     for type_ in (v1.SessionNotification, v2.UpdateSessionNotification):
         with pytest.raises(InvalidParams):
             decode(type_, raw)
 
 
 @given(st.integers(0, 400), st.integers(0, 255))
-def test_one_wrong_byte_in_a_message_is_read_or_refused(position: int, byte: int) -> None:
+def test_a_message_with_one_wrong_byte_is_decoded_or_rejected(position: int, byte: int) -> None:
     message = bytearray(
         b'{"sessionId":"s","update":{"sessionUpdate":"tool_call","toolCallId":"c","title":"Edit","kind":"edit",'
         b'"locations":[{"path":"/a","line":12}],"rawInput":{"n":1.5e3},"content":[{"type":"diff","path":"/a",'

@@ -1,4 +1,4 @@
-"""Unions without a tag, or with half of one."""
+"""Unions without a tag, or in which only some members have one."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ def server(value: dict[str, Any]) -> v1.McpServer:
     return request.mcp_servers[0]
 
 
-def test_an_mcp_server_without_a_type_is_a_program_to_start() -> None:
+def test_an_mcp_server_without_a_type_is_a_stdio_server() -> None:
     assert server(STDIO) == v1.McpServerStdio(name="n", command="/c", args=[], env=[])
     assert server({"type": None, **STDIO}) == server(STDIO)
 
 
-def test_an_mcp_server_of_an_unknown_type_with_a_command_is_one_too() -> None:
+def test_an_mcp_server_of_an_unknown_type_with_a_command_is_a_stdio_server() -> None:
     assert server({"type": "stdio", **STDIO}) == server(STDIO)
     assert server({"type": 5, **STDIO}) == server(STDIO)
 
@@ -44,13 +44,13 @@ def test_an_mcp_server_of_an_unknown_type_without_a_command_is_kept() -> None:
         ([], "$: expected object, got array"),
     ],
 )
-def test_a_bad_mcp_server_is_refused_by_its_own_kind(value: Any, problem: str) -> None:
+def test_an_invalid_mcp_server_is_rejected_by_its_own_type(value: Any, problem: str) -> None:
     mcp_server: Any = v1.McpServer
 
     assert refusal(mcp_server, value) == problem
 
 
-def test_a_login_method_without_a_known_type_is_the_agents_own() -> None:
+def test_an_auth_method_without_a_known_type_is_an_agent_method() -> None:
     raw = encode(
         {"protocolVersion": 1, "authMethods": [{"id": "a", "name": "A"}, {"type": "env_var", "id": "b", "name": "B"}]}
     )
@@ -58,7 +58,7 @@ def test_a_login_method_without_a_known_type_is_the_agents_own() -> None:
     assert [type(method) for method in decode(v1.InitializeResponse, raw).auth_methods] == [v1.AuthMethodAgent] * 2
 
 
-def test_a_terminal_login_with_bad_arguments_is_dropped_and_never_taken_for_the_agents_own() -> None:
+def test_a_terminal_auth_method_with_invalid_args_is_dropped() -> None:
     raw = encode({"protocolVersion": 1, "authMethods": [{"type": "terminal", "id": "a", "name": "A", "args": 5}]})
 
     assert decode(v1.InitializeResponse, raw).auth_methods == []
@@ -76,7 +76,7 @@ def test_a_config_option_is_set_by_a_string_or_a_boolean() -> None:
 
 
 @pytest.mark.parametrize("module", [v1, v2])
-def test_an_embedded_resource_is_told_by_its_text_or_its_blob(module: Any) -> None:
+def test_an_embedded_resource_is_discriminated_by_text_or_blob(module: Any) -> None:
     resource = module.EmbeddedResourceResource
 
     assert isinstance(decode(resource, b'{"uri":"u","text":""}'), module.TextResourceContents)
@@ -115,7 +115,7 @@ def test_the_result_of_an_mcp_message_wins_over_its_error_and_may_be_null(module
 
 
 @pytest.mark.parametrize("module", [v1, v2])
-def test_an_mcp_error_is_checked_and_passed_on_whole(module: Any) -> None:
+def test_an_mcp_error_is_checked_and_kept_unchanged(module: Any) -> None:
     error = {"code": 1, "message": "m", "data": None, "more": [1]}
     found = decode(module.MessageMcpResponse, encode({"error": error}))
 
@@ -124,7 +124,7 @@ def test_an_mcp_error_is_checked_and_passed_on_whole(module: Any) -> None:
     assert refusal(module.MessageMcpResponse, {"error": {"code": "1"}}) == "$.error.code: expected int, got str"
 
 
-def test_a_union_of_one_still_wants_its_tag() -> None:
+def test_a_union_of_one_member_still_requires_its_tag() -> None:
     command: Any = v2.AvailableCommand
 
     assert refusal(command, {"name": "n", "description": "d"}) == "$.type: missing"

@@ -1,4 +1,4 @@
-"""Golden vectors come in, are what they should be, and go out byte for byte."""
+"""Golden vectors are decoded to their models, and encoded byte for byte."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def read(version: str, vector: Vector) -> Any:
 
 
 @pytest.mark.parametrize(("version", "vector"), GOLDEN)
-def test_a_vector_reads_as_it_should(version: str, vector: Vector) -> None:
+def test_a_vector_decodes_to_its_model(version: str, vector: Vector) -> None:
     found = read(version, vector)
 
     assert found == eval(vector.reads_as, {"Other": Other, **vars(MODULES[version])})
@@ -35,7 +35,7 @@ def test_a_vector_reads_as_it_should(version: str, vector: Vector) -> None:
 
 
 @pytest.mark.parametrize(("version", "vector"), GOLDEN)
-def test_a_vector_is_written_byte_for_byte(version: str, vector: Vector) -> None:
+def test_a_vector_is_encoded_byte_for_byte(version: str, vector: Vector) -> None:
     assert encode(read(version, vector)) == vector.written
     assert encode(decode(type_of(version, vector), vector.written)) == vector.written
 
@@ -48,7 +48,7 @@ def test_a_vector_is_valid_by_the_official_schema_unless_it_says_why_not(version
 
 
 @pytest.mark.parametrize("version", ["v1", "v2"])
-def test_every_method_has_a_vector_for_what_goes_in_and_what_comes_out(version: str) -> None:
+def test_every_method_has_a_vector_for_its_params_and_its_result(version: str) -> None:
     shown = {vector.definition for _, vector in vectors(version)}
     needed = {name for call in UNSTABLE[version].schema.calls for name in (call.params, call.result) if name}
 

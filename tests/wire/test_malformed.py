@@ -1,4 +1,4 @@
-"""Bad messages, and the exact words they are refused with."""
+"""Malformed messages, and the exact text of their errors."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ MALFORMED = [
 
 
 @pytest.mark.parametrize("entry", MALFORMED)
-def test_a_bad_message_is_refused_in_these_words(entry: Malformed) -> None:
+def test_a_malformed_message_is_rejected_with_this_text(entry: Malformed) -> None:
     official = UNSTABLE[entry.version]
     type_ = official.type_of(official.schema.roots[entry.definition])
 

@@ -1,12 +1,12 @@
-"""Golden vectors: real messages, where they come from, and what they are to us.
+"""Golden vectors: real messages, the clause they show, and the models they are decoded to.
 
 A file holds a list of vectors; each has
-    clause        what of the specification it shows
+    clause        the clause of the specification that it shows
     definition    the definition of the official schema it is an instance of
-    wire          the message as it comes
-    canonical     the same as we write it, where that differs (fields in our order, nothing meaningless)
-    reads_as      a Python expression that builds what we make of it
-    beyond_schema why the official schema refuses it and we read it all the same, where that is so
+    wire          the message as received
+    canonical     the same as we encode it, where that differs (fields in our order, nothing meaningless)
+    reads_as      a Python expression that builds the decoded model
+    beyond_schema why we accept it although the official schema rejects it, where that is so
 """
 
 from __future__ import annotations
@@ -36,20 +36,20 @@ class Vector(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def written(self) -> bytes:
-        """The bytes we write: canonical form, no blanks."""
+        """The encoded bytes: canonical form, no whitespace."""
         source = self.wire if isinstance(self.canonical, msgspec.UnsetType) else self.canonical
         return json.dumps(json.loads(bytes(source)), separators=(",", ":"), ensure_ascii=False).encode()
 
 
 def vectors(version: str) -> Iterator[tuple[str, Vector]]:
-    """Every vector of a version with a name for it."""
+    """Yield every vector of a version with a name for it."""
     for path in sorted((HERE / version).glob("*.json")):
         for number, vector in enumerate(msgspec.json.decode(path.read_bytes(), type=list[Vector])):
             yield f"{version}-{path.stem}-{number}-{vector.definition}", vector
 
 
 def expression(value: Any) -> str:
-    """A Python expression for a model, defaults left out; the inverse of `eval` with the names of its version."""
+    """Return a Python expression for a model without defaults; the inverse of `eval` with the names of its version."""
     if isinstance(value, Other):
         return f"Other({value.tag!r}, {dict(value)!r})"
     if isinstance(value, Model):

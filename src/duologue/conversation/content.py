@@ -146,11 +146,11 @@ def merge_neighbours(blocks: Iterable[B], key: Callable[[B], object | None], mer
 
 
 def _annotated_text(block: Content) -> object | None:
-    return (block.annotations or ()) if isinstance(block, TextContent) else None
+    return block.annotations or True if type(block) is TextContent else None
 
 
 def _one_text(run: list[Content]) -> Content:
-    return structs.replace(run[0], text=text_of(run))
+    return structs.replace(run[0], text="".join([block.text for block in run if isinstance(block, TextContent)]))
 
 
 def merge_text(content: Iterable[Content], key: Callable[[Content], object | None] = _annotated_text) -> list[Content]:

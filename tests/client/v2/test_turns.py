@@ -40,7 +40,7 @@ from tests.client.v2.scripted_agent import (
     message,
     state,
 )
-from tests.fuzz.conversations import Knobs
+from tests.fuzz.conversations import FuzzSettings
 
 pytestmark = pytest.mark.timeout(30)
 
@@ -470,7 +470,7 @@ async def test_the_mode_is_switched_by_its_setting(tmp_path: Path) -> None:
 
 
 async def test_a_mode_that_the_agent_switched_is_told_as_in_version_1(tmp_path: Path) -> None:
-    agent: Agent[Any] = Agent("switching", settings=Knobs, versions=(1, 2))
+    agent: Agent[Any] = Agent("switching", settings=FuzzSettings, versions=(1, 2))
 
     @agent.on_prompt
     async def switch(turn: Turn[Any]) -> None:
