@@ -1,4 +1,4 @@
-"""Messages of today pass untouched: every golden message of v1, and made ones of every method."""
+"""Messages in today's form are unchanged: every golden message of v1, and generated ones of every method."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ SIDES: list[Side] = ["agent", "client"]
 
 
 def golden(definition: str) -> Iterator[Any]:
-    """The golden messages of a definition that are valid by the official schema, as we write them."""
+    """Yield the golden messages of a definition that are valid by the official schema, in canonical form."""
     for path in sorted((WIRE / "v1").glob("*.json")):
         for vector in json.loads(path.read_text("utf-8")):
             if vector["definition"] == definition and "beyond_schema" not in vector:
                 yield vector.get("canonical", vector["wire"])
 
 
-def made(definition: str) -> Iterator[Any]:
-    """Valid messages with every member of every union, and some at random."""
+def generated(definition: str) -> Iterator[Any]:
+    """Yield valid messages with every member of every union, and some random ones."""
     yield from varieties(OFFICIAL.schema, definition)
     maker = Maker(OFFICIAL.schema, AtRandom(Random(definition)))
     yield from (maker.definition(definition) for _ in range(20))
@@ -48,29 +48,29 @@ def frame_for(definition: str, body: Any) -> bytes:
     return frame_of({"jsonrpc": "2.0", "id": 1, "method": METHOD_OF[definition], "params": body})
 
 
-def asked(method: str) -> dict[str, Any]:
+def request_of(method: str) -> dict[str, Any]:
     params = {"sessionId": "s", "options": [{"optionId": "a", "name": "A", "kind": "allow_once"}]}
     return {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
 
 
 def test_every_method_of_a_rule_has_golden_messages_of_today() -> None:
-    spoken_of = {method for rule in RULES for _, method in rule.targets if method}
+    methods = {method for rule in RULES for _, method in rule.targets if method}
     of_yesterday = {"session/set_model"}
 
-    assert spoken_of <= {METHOD_OF[name] for name in METHOD_OF if list(golden(name))}
+    assert methods <= {METHOD_OF[name] for name in METHOD_OF if list(golden(name))}
     assert {method for rule in MODEL_RULES for _, method in rule.targets} - set(METHOD_OF.values()) == of_yesterday
 
 
 @pytest.mark.parametrize("definition", METHOD_OF)
 def test_a_message_of_today_is_read_as_the_very_same_frame(definition: str) -> None:
-    for body in (*golden(definition), *made(definition)):
+    for body in (*golden(definition), *generated(definition)):
         frame = frame_for(definition, body)
         for dialect in DIALECTS:
             if (definition, dialect) == ("WaitForTerminalExitRequest", "seed-004"):
                 continue  # the one request whose answer has to say more; see the rule `wait-for-output`
             for side in SIDES:
                 normaliser = Normaliser(dialect, side)
-                play(normaliser, "outgoing", asked(METHOD_OF[definition]))
+                play(normaliser, "outgoing", request_of(METHOD_OF[definition]))
                 normaliser.hits.clear()
                 assert normaliser.incoming(frame)[0] is frame
                 assert not normaliser.hits
@@ -78,11 +78,11 @@ def test_a_message_of_today_is_read_as_the_very_same_frame(definition: str) -> N
 
 @pytest.mark.parametrize("definition", METHOD_OF)
 def test_without_a_named_dialect_a_message_of_today_is_written_as_the_very_same_frame(definition: str) -> None:
-    for body in (*golden(definition), *made(definition)):
+    for body in (*golden(definition), *generated(definition)):
         frame = frame_for(definition, body)
         for side in SIDES:
             normaliser = Normaliser(None, side)
-            play(normaliser, "incoming", asked(METHOD_OF[definition]))
+            play(normaliser, "incoming", request_of(METHOD_OF[definition]))
             normaliser.hits.clear()
             assert normaliser.outgoing(frame)[0] is frame
             assert not normaliser.hits

@@ -1,4 +1,4 @@
-"""Two ends of today with a seed dialect on the wire between them: neither notices."""
+"""Two sides in today's form with a seed dialect on the wire between them get the same messages."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ SPOKEN = {
 
 
 class Editor:
-    """A client of today, and what it has seen."""
+    """A client in today's form, and what it has received."""
 
     def __init__(self) -> None:
         self.updates: list[object] = []
@@ -62,7 +62,7 @@ class Editor:
 
 
 class Assistant:
-    """An agent of today, and what it has seen."""
+    """An agent in today's form, and what it has received."""
 
     def __init__(self) -> None:
         self.opened: list[v1.NewSessionRequest] = []

@@ -1,4 +1,4 @@
-"""The normaliser around its rules: what it leaves alone, what it remembers, what it says."""
+"""The normaliser apart from its rules: what it leaves unchanged, what it remembers, what it logs."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_without_a_named_dialect_nothing_of_ours_is_rewritten() -> None:
             assert normaliser.outgoing(frame)[0] is frame
 
 
-def test_a_seed_form_from_the_wrong_side_is_left_alone() -> None:
+def test_a_seed_form_from_the_wrong_side_is_unchanged() -> None:
     frame = frame_of(
         {"jsonrpc": "2.0", "method": "session/update", "params": {"sessionId": "s", "update": {"type": "plan"}}}
     )
@@ -99,7 +99,7 @@ def test_a_seed_form_from_the_wrong_side_is_left_alone() -> None:
 
 
 @pytest.mark.parametrize("version", [2, 3])
-def test_once_a_later_version_is_agreed_nothing_is_touched(version: int) -> None:
+def test_nothing_is_rewritten_once_a_later_version_is_agreed(version: int) -> None:
     normaliser = Normaliser("seed-004", "client")
     play(normaliser, "outgoing", {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {"protocolVersion": 2}})
     agreed = answer(0, {"protocolVersion": version, "info": {}, "authMethods": [{"methodId": "a", "name": "A"}]})
@@ -117,7 +117,7 @@ def test_once_a_later_version_is_agreed_nothing_is_touched(version: int) -> None
     assert normaliser.outgoing(frame)[0] is frame
 
 
-def test_an_agent_that_answers_a_later_version_is_left_alone_too() -> None:
+def test_nothing_of_an_agent_that_answers_a_later_version_is_rewritten() -> None:
     normaliser = Normaliser("seed-004", "agent")
     play(normaliser, "incoming", {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {"protocolVersion": 2}})
     play(normaliser, "outgoing", answer(0, {"protocolVersion": 2}))
@@ -135,7 +135,7 @@ def test_any_other_answer_to_initialize_means_v1(version: Any) -> None:
     assert play(normaliser, "incoming", answer(1, None)) == [answer(1, {})]
 
 
-def test_an_answer_is_told_apart_by_the_exact_id_it_answers_and_only_once() -> None:
+def test_an_answer_is_matched_by_its_exact_id_and_only_once() -> None:
     normaliser = Normaliser(None, "agent")
     play(normaliser, "outgoing", WRITE)
 
@@ -144,7 +144,7 @@ def test_an_answer_is_told_apart_by_the_exact_id_it_answers_and_only_once() -> N
     assert play(normaliser, "incoming", answer(1, None)) == [answer(1, None)]
 
 
-def test_ids_of_the_two_directions_are_kept_apart() -> None:
+def test_ids_of_the_two_directions_do_not_collide() -> None:
     normaliser = Normaliser("seed-004", "client")
     play(normaliser, "outgoing", {"jsonrpc": "2.0", "id": 1, "method": "terminal/output", "params": {}})
     play(normaliser, "incoming", WRITE)
@@ -220,7 +220,7 @@ def test_a_host_without_credentials_for_a_method_sends_none(params: dict[str, An
     assert play(Normaliser("seed-004", "client"), "outgoing", login) == [login]
 
 
-def test_what_one_session_said_is_not_taken_for_what_another_did() -> None:
+def test_text_of_one_session_is_not_taken_for_that_of_another() -> None:
     normaliser = Normaliser(None, "client")
     play(normaliser, "outgoing", PROMPT)
     play(normaliser, "outgoing", {**PROMPT, "id": 4, "params": {"sessionId": "t", "prompt": []}})
@@ -231,7 +231,7 @@ def test_what_one_session_said_is_not_taken_for_what_another_did() -> None:
     assert play(normaliser, "incoming", answer(4, said)) == [answer(4, {"stopReason": "end_turn"})]
 
 
-def test_what_was_said_before_a_queued_prompt_belongs_to_the_prompt_that_runs() -> None:
+def test_text_before_a_queued_prompt_belongs_to_the_running_prompt() -> None:
     normaliser = Normaliser(None, "client")
     play(normaliser, "outgoing", PROMPT)
     play(normaliser, "outgoing", {**PROMPT, "id": 4})
@@ -242,7 +242,7 @@ def test_what_was_said_before_a_queued_prompt_belongs_to_the_prompt_that_runs() 
     assert play(normaliser, "incoming", answer(4, said)) == [chunk("one"), answer(4, {"stopReason": "end_turn"})]
 
 
-def test_a_turn_that_said_too_much_to_keep_is_not_repeated_to_the_client() -> None:
+def test_a_turn_with_too_much_text_is_not_repeated_to_the_client() -> None:
     normaliser = Normaliser("seed-003", "agent")
     play(normaliser, "incoming", PROMPT)
     for _ in range(5):
@@ -253,7 +253,7 @@ def test_a_turn_that_said_too_much_to_keep_is_not_repeated_to_the_client() -> No
     ]
 
 
-def test_a_turn_that_said_too_much_to_keep_is_said_again_rather_than_lost() -> None:
+def test_a_turn_with_too_much_text_is_repeated_rather_than_lost() -> None:
     normaliser = Normaliser(None, "client")
     play(normaliser, "outgoing", PROMPT)
     for _ in range(5):
@@ -293,7 +293,7 @@ def test_the_oldest_session_is_forgotten_before_memory_grows() -> None:
     ]
 
 
-def test_a_list_of_options_too_long_to_keep_is_not_kept() -> None:
+def test_a_list_of_options_that_is_too_long_is_not_remembered() -> None:
     normaliser = Normaliser(None, "client")
     for description in ("short", "x" * 2**18):
         options = [{"id": "o", "currentValue": "old", "description": description}]
@@ -305,7 +305,7 @@ def test_a_list_of_options_too_long_to_keep_is_not_kept() -> None:
     assert play(normaliser, "incoming", answer(1, None)) == [answer(1, {"configOptions": []})]
 
 
-def test_numbers_and_unknown_members_survive_a_rewriting() -> None:
+def test_numbers_and_unknown_members_survive_a_rewrite() -> None:
     big = 123456789012345678901234567890
     update = {"type": "tool_call", "toolCallId": "t", "title": "T", "rawInput": {"n": big, "x": None}, "_new": [1.5]}
     message = {
@@ -347,7 +347,7 @@ anything: st.SearchStrategy[Any] = st.recursive(
 
 @st.composite
 def damaged(draw: st.DrawFn, value: Any) -> Any:
-    """The value with something else in one place."""
+    """Draw the value with one part replaced."""
     inner: dict[Any, Any] = as_object(value) or dict(enumerate(objects(value)))
     if not inner or draw(st.integers(0, 4)) == 0:
         return draw(anything)
@@ -369,7 +369,7 @@ VECTORS = load_vectors()
 
 
 @given(damaged_vectors())
-def test_whatever_a_peer_sends_nothing_breaks_and_what_was_read_reads_the_same_again(
+def test_malformed_messages_break_nothing_and_reading_twice_changes_nothing(
     damage: tuple[Vector, dict[str, Any]],
 ) -> None:
     vector, message = damage

@@ -1,4 +1,4 @@
-"""Our client and agents that speak seed 003 or seed 004, on the raw wire: `connect(dialect=…)`."""
+"""Our client with agents of seed 003 or seed 004, on the raw wire: `connect(dialect=…)`."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ MODES = [
 
 
 TIMES: list[Any] = [30_000, 2.5e4, None, -1, True, "30000", [1], {}, 10**400, 1e308]
-"""In milliseconds, and what is no time."""
+"""Timeouts in milliseconds, and values that are not a time."""
 
 
 async def nothing(params: Json) -> Json:
@@ -38,7 +38,7 @@ async def nothing(params: Json) -> Json:
 
 
 class Agent004(ScriptedAgent):
-    """An agent that has only read seed 004."""
+    """An agent that was built from seed 004 alone."""
 
     def __init__(self, capabilities: Json | None = None, methods: list[Json] | None = None) -> None:
         super().__init__(capabilities, authenticationMethods=methods or [])
@@ -50,7 +50,7 @@ class Agent004(ScriptedAgent):
         return answer["result"]
 
 
-async def test_the_client_introduces_itself_in_the_words_of_seed_004(tmp_path: Path) -> None:
+async def test_the_client_initializes_in_the_form_of_seed_004(tmp_path: Path) -> None:
     agent = Agent004({"mcpCapabilities": {"supportedTransports": ["stdio", "http"]}})
     workspace, terminals = Workspace(tmp_path), Terminals()
     async with (
@@ -65,7 +65,7 @@ async def test_the_client_introduces_itself_in_the_words_of_seed_004(tmp_path: P
     assert capabilities["fs"] == {"readTextFile": True, "writeTextFile": True}
 
 
-async def test_modes_that_an_agent_names_once_are_those_of_each_session(tmp_path: Path) -> None:
+async def test_modes_in_an_agents_capabilities_are_those_of_each_session(tmp_path: Path) -> None:
     agent = Agent004({"loadSession": True, "sessionModes": MODES})
     async with asyncio.timeout(20), connect(agent, dialect="seed-004") as remote:
         new = await remote.new_session(tmp_path)
@@ -103,7 +103,7 @@ async def test_credentials_are_sent_to_an_agent_that_speaks_seed_004(tmp_path: P
     assert "apiKey" not in repr(login)
 
 
-async def test_a_login_method_that_is_unknown_there_is_a_wrong_parameter_here() -> None:
+async def test_the_error_for_an_unknown_login_method_is_read_as_invalid_params() -> None:
     agent = Agent004(methods=[{"methodId": "api_key", "title": "API Key"}])
 
     async def refuse(params: Json) -> Json:
@@ -141,7 +141,7 @@ async def test_a_wait_is_answered_with_the_output_and_the_exit_code(tmp_path: Pa
     assert answers == [{"output": "Hello Terminal\n", "exitCode": 3}, None, None]
 
 
-async def test_a_wait_ends_with_its_time_and_the_command_runs_on(tmp_path: Path) -> None:
+async def test_a_wait_ends_at_its_timeout_and_the_command_keeps_running(tmp_path: Path) -> None:
     agent = Agent004()
     answers: list[Any] = []
 
@@ -170,7 +170,7 @@ async def test_a_wait_ends_with_its_time_and_the_command_runs_on(tmp_path: Path)
     assert answers[2] in (128 + 9, 128 + 15)
 
 
-async def test_waits_of_todays_agents_are_answered_as_ever(tmp_path: Path) -> None:
+async def test_waits_of_todays_agents_are_answered_without_the_output(tmp_path: Path) -> None:
     agent = ScriptedAgent()
     answers: list[Json] = []
 
@@ -191,7 +191,9 @@ async def test_waits_of_todays_agents_are_answered_as_ever(tmp_path: Path) -> No
     assert answers == [{"exitCode": 0}]
 
 
-async def test_a_question_of_seed_004_shows_its_description_and_is_answered_in_its_words(tmp_path: Path) -> None:
+async def test_a_permission_request_of_seed_004_shows_its_description_and_is_answered_in_its_form(
+    tmp_path: Path,
+) -> None:
     agent = Agent004()
     questions: list[PermissionRequest] = []
     answers: list[Any] = []
@@ -257,7 +259,7 @@ async def test_messages_tools_and_files_of_seed_004_are_understood(tmp_path: Pat
 
 
 @pytest.mark.fault("WLD-12")
-async def test_an_agent_of_seed_003_is_understood_and_spoken_to(tmp_path: Path) -> None:
+async def test_a_conversation_with_an_agent_of_seed_003(tmp_path: Path) -> None:
     agent = ScriptedAgent({"loadSession": True})
     answers: list[Any] = []
     options = [
@@ -295,12 +297,12 @@ async def test_an_agent_of_seed_003_is_understood_and_spoken_to(tmp_path: Path) 
     assert (calls["tool_123"].status, calls["tool_123"].title) == ("completed", "Read")
 
 
-def test_a_dialect_that_there_is_not_is_refused_before_anything_is_started() -> None:
+def test_an_unknown_dialect_is_rejected_before_a_process_is_started() -> None:
     with pytest.raises(ValueError, match="seed-003, seed-004"):
         connect("no-such-command", dialect="seed-005")  # type: ignore[arg-type]
 
 
-async def test_servers_are_named_to_an_agent_of_seed_004_in_its_words(tmp_path: Path) -> None:
+async def test_servers_are_sent_to_an_agent_of_seed_004_in_its_form(tmp_path: Path) -> None:
     agent = Agent004({"mcpCapabilities": {"supportedTransports": ["stdio", "http"]}})
     stdio = StdioMcpServer(name="files", command="/bin/files", args=["-v"], env={"API_KEY": "k"})
     http = HttpMcpServer(name="docs", url="https://example.com/mcp", headers={"X-Team": "blue"})
@@ -313,7 +315,7 @@ async def test_servers_are_named_to_an_agent_of_seed_004_in_its_words(tmp_path: 
     assert web.items() >= {"transport": "http", "url": "https://example.com/mcp", "headers": {"X-Team": "blue"}}.items()
 
 
-async def test_of_annotations_of_seed_004_only_those_of_today_are_kept(tmp_path: Path) -> None:
+async def test_annotations_of_seed_004_that_today_does_not_have_are_dropped(tmp_path: Path) -> None:
     agent = Agent004()
     annotations = {"title": "Warning", "priority": "high", "_custom": "metadata", "audience": ["user"]}
 

@@ -1,4 +1,4 @@
-"""Our agent and clients that speak seed 003 or seed 004, on the raw wire: `Agent(dialect=…)`."""
+"""Our agent with clients of seed 003 or seed 004, on the raw wire: `Agent(dialect=…)`."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ async def opened(client: RawClient, cwd: Path, **capabilities: Any) -> str:
 
 
 async def until_answered(client: RawClient, id: str, answers: dict[str, Any] | None = None) -> list[dict[str, Any]]:
-    """Every message up to the answer of a request; requests of the agent are answered by their method."""
+    """Receive every message up to the answer of a request; answer requests of the agent by their method."""
     seen: list[dict[str, Any]] = []
     while True:
         message = await client.receive()
@@ -61,7 +61,7 @@ def updates(seen: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [message["params"]["update"] for message in seen if message.get("method") == "session/update"]
 
 
-async def test_modes_and_an_empty_list_of_methods_are_among_the_first_words() -> None:
+async def test_initialize_is_answered_with_the_modes_and_an_empty_list_of_methods() -> None:
     async with asyncio.timeout(20), raw_client(old_agent("seed-004", settings=Knobs)) as client:
         answer = await client.initialize(clientCapabilities={"terminal": FIVE})
 
@@ -72,7 +72,7 @@ async def test_modes_and_an_empty_list_of_methods_are_among_the_first_words() ->
     ]
 
 
-async def test_a_mode_is_set_and_told_in_the_words_of_seed_004(tmp_path: Path) -> None:
+async def test_a_mode_is_set_and_reported_in_the_form_of_seed_004(tmp_path: Path) -> None:
     async def switch(turn: Turn[Any]) -> None:
         await turn.say(turn.settings.mode)
         await turn.set_option(mode="code")
@@ -122,7 +122,7 @@ async def test_credentials_reach_the_method_that_validates_them(given: str, code
 
 
 @pytest.mark.parametrize("credentials", ["text", ["list"], 7, None])
-async def test_credentials_that_are_none_are_an_empty_mapping(credentials: Any) -> None:
+async def test_missing_credentials_are_an_empty_mapping(credentials: Any) -> None:
     agent = old_agent("seed-004")
     seen: list[JsonObject] = []
 
@@ -138,7 +138,7 @@ async def test_credentials_that_are_none_are_an_empty_mapping(credentials: Any) 
 
 
 @pytest.mark.parametrize("dialect", ["seed-003", "seed-004"])
-async def test_a_session_is_loaded_without_a_directory_where_it_was(tmp_path: Path, dialect: str) -> None:
+async def test_a_session_loaded_without_a_directory_keeps_its_own(tmp_path: Path, dialect: str) -> None:
     places: list[str] = []
     agent = old_agent(dialect)
     agent.persist_sessions(MemoryStore())
@@ -194,7 +194,7 @@ async def test_a_client_of_seed_003_never_sees_a_tool_call_update(tmp_path: Path
     assert seen[-1]["result"]["content"] == [{"type": "text", "text": "Of course!"}]
 
 
-async def test_a_question_has_a_title_a_description_and_labels(tmp_path: Path) -> None:
+async def test_a_permission_request_has_a_title_a_description_and_labels(tmp_path: Path) -> None:
     allowed: list[bool] = []
 
     async def work(turn: Turn[Any]) -> None:
@@ -241,7 +241,7 @@ async def test_an_agent_waits_for_a_command_of_a_client_of_seed_004(tmp_path: Pa
     assert created["env"]["NODE_ENV"] == "test"
 
 
-def test_a_dialect_that_there_is_not_is_refused() -> None:
+def test_an_unknown_dialect_is_rejected() -> None:
     with pytest.raises(ValueError, match="seed-003, seed-004"):
         Agent("a", dialect="seed-005")  # type: ignore[arg-type]
 
@@ -295,7 +295,7 @@ async def test_an_option_of_a_client_of_seed_004_is_set_by_its_name_and_a_bare_v
 
 
 @pytest.mark.parametrize("missing", FIVE)
-async def test_a_client_that_lacks_one_terminal_method_is_asked_for_none(tmp_path: Path, missing: str) -> None:
+async def test_a_client_that_lacks_one_terminal_method_gets_no_terminal_requests(tmp_path: Path, missing: str) -> None:
     able: list[bool] = []
 
     async def look(turn: Turn[Any]) -> None:
@@ -308,7 +308,7 @@ async def test_a_client_that_lacks_one_terminal_method_is_asked_for_none(tmp_pat
     assert able == [False]
 
 
-async def test_a_client_of_seed_003_is_asked_with_a_message_and_labels_and_sees_every_kind_of_update(
+async def test_a_client_of_seed_003_gets_a_message_and_labels_and_every_kind_of_update(
     tmp_path: Path,
 ) -> None:
     allowed: list[bool] = []

@@ -1,4 +1,4 @@
-"""Permission fails closed: no answer that is unclear, and no rejection, ever becomes a permission."""
+"""Permissions fail closed: no ambiguous answer and no rejection ever becomes a permission."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_an_answer_selects_only_what_it_names_without_contradiction_and_what_was
 
 
 @given(options, st.sampled_from([{"outcome": "cancelled"}, {"outcome": "_new"}, {"outcome": "selected"}]))
-def test_what_is_not_a_choice_is_never_written_as_a_permission(
+def test_an_answer_that_selects_nothing_is_never_written_as_a_permission(
     options: list[dict[str, Any]], outcome: dict[str, Any]
 ) -> None:
     normaliser = Normaliser("seed-004", "client")
@@ -75,7 +75,7 @@ def test_what_is_not_a_choice_is_never_written_as_a_permission(
 
 
 @given(options, st.sampled_from(IDS))
-def test_a_choice_comes_back_as_itself_or_as_cancelled(options: list[dict[str, Any]], chosen: str) -> None:
+def test_a_choice_written_and_read_again_is_the_same_or_cancelled(options: list[dict[str, Any]], chosen: str) -> None:
     selected = {"outcome": {"outcome": "selected", "optionId": chosen}}
     client, agent = Normaliser("seed-004", "client"), Normaliser("seed-004", "agent")
     for asked in play(agent, "outgoing", question(options)):
@@ -88,11 +88,11 @@ def test_a_choice_comes_back_as_itself_or_as_cancelled(options: list[dict[str, A
 
 
 @pytest.mark.parametrize("options", [None, {}, "allow", [1, None], [{"optionId": 1}], [{"name": "allow"}]])
-def test_where_nothing_was_properly_offered_nothing_is_allowed(options: Any) -> None:
+def test_without_valid_options_nothing_is_allowed(options: Any) -> None:
     assert read(options, {"selectedOptionId": "allow"}) == {"outcome": {"outcome": "cancelled"}}
 
 
-def test_an_id_offered_twice_is_no_clear_choice() -> None:
+def test_an_option_id_that_was_offered_twice_selects_nothing() -> None:
     twice = [
         {"optionId": "x", "name": "Yes", "kind": "allow_once"},
         {"optionId": "x", "name": "No", "kind": "reject_once"},
@@ -101,8 +101,8 @@ def test_an_id_offered_twice_is_no_clear_choice() -> None:
     assert read(twice, {"selectedOptionId": "x"}) == {"outcome": {"outcome": "cancelled"}}
 
 
-def test_an_answer_to_a_question_nobody_remembers_is_left_as_it_is() -> None:
-    """Today's reader finds no outcome in it, which is no permission."""
+def test_an_answer_to_a_forgotten_request_is_unchanged() -> None:
+    """A reader of today's form finds no outcome in it, so nothing is allowed."""
     stray = answer({"selectedOptionId": "allow"})
 
     assert play(Normaliser(None, "agent"), "incoming", stray) == [stray]
@@ -117,7 +117,7 @@ def test_other_members_of_an_answer_stay() -> None:
     }
 
 
-def test_a_tool_call_and_a_title_stay_as_they_are() -> None:
+def test_a_tool_call_and_a_title_are_unchanged() -> None:
     offered = [{"optionId": "allow", "name": "Yes", "kind": "allow_once"}]
     both = question(offered)
     both["params"]["title"] = "Not for you"

@@ -12,9 +12,9 @@ PAGE = Path(__file__).parents[2] / "docs" / "topics" / "seed-dialects.md"
 
 
 def row_of(rule: Rule) -> str:
-    """The row that shows a rule on the page."""
-    ways = {(True, False): "read", (False, True): "write", (True, True): "both"}
-    direction = ways[rule.read is not None, rule.write is not None]
+    """Return the row of a rule in the table of the page."""
+    directions = {(True, False): "read", (False, True): "write", (True, True): "both"}
+    direction = directions[rule.read is not None, rule.write is not None]
     return f"| `{rule.name}` | {', '.join(rule.sources)} | {rule.seed_form} | {rule.today} | {direction} |"
 
 

@@ -1,4 +1,4 @@
-"""Where rules do not apply: what stands in the new place already is never overwritten, what is unclear is left."""
+"""Messages that rules leave unchanged: members that exist are never overwritten, ambiguous ones stay."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ BASE64 = {"type": "base64", "mediaType": "image/png", "data": "AAAA"}
         ("client", failure(code=-32099, message="of one's own")),
     ],
 )
-def test_what_is_no_seed_form_is_left_alone(side: Side, message: Json) -> None:
+def test_a_message_that_is_not_a_seed_form_is_unchanged(side: Side, message: Json) -> None:
     assert play(Normaliser(None, side), "incoming", message) == [message]
 
 
@@ -93,7 +93,7 @@ def test_what_is_no_seed_form_is_left_alone(side: Side, message: Json) -> None:
         ("terminal/wait_for_exit", "agent", {"exitCode": 0}),
     ],
 )
-def test_an_answer_in_no_seed_form_is_left_alone(method: str, side: Side, value: Any) -> None:
+def test_an_answer_that_is_not_a_seed_form_is_unchanged(method: str, side: Side, value: Any) -> None:
     normaliser = Normaliser(None, side)
     play(normaliser, "outgoing", call(method, sessionId="s"))
 
@@ -117,7 +117,7 @@ def test_an_answer_in_no_seed_form_is_left_alone(method: str, side: Side, value:
         ("seed-004", "agent", failure(code=-32601, message="unknown method")),
     ],
 )
-def test_what_needs_no_other_form_is_written_as_it_is(dialect: Dialect, side: Side, message: Json) -> None:
+def test_a_message_that_needs_no_other_form_is_written_unchanged(dialect: Dialect, side: Side, message: Json) -> None:
     assert play(Normaliser(dialect, side), "outgoing", message) == [message]
 
 
@@ -135,7 +135,7 @@ def test_what_needs_no_other_form_is_written_as_it_is(dialect: Dialect, side: Si
         ("terminal/wait_for_exit", "client", {"exitCode": None, "signal": None}),
     ],
 )
-def test_an_answer_that_needs_no_other_form_is_written_as_it_is(method: str, side: Side, value: Any) -> None:
+def test_an_answer_that_needs_no_other_form_is_written_unchanged(method: str, side: Side, value: Any) -> None:
     normaliser = Normaliser("seed-004", side)
     play(normaliser, "incoming", call(method, sessionId="s"))
 
@@ -152,7 +152,7 @@ def test_an_answer_that_needs_no_other_form_is_written_as_it_is(method: str, sid
         ({}, "server"),
     ],
 )
-def test_every_server_gets_some_name(server: Json, name: str) -> None:
+def test_every_server_without_a_name_gets_one(server: Json, name: str) -> None:
     [message] = play(Normaliser(None, "agent"), "incoming", call("session/new", mcpServers=[server]))
 
     assert message["params"]["mcpServers"] == [{**server, "name": name}]
@@ -181,7 +181,7 @@ OWN: Json = {"id": "llm", "category": "model", "type": "select", "currentValue":
         ("outgoing", "agent", {"sessionId": "s", "configOptions": [{**OWN, "id": 1}]}),
     ],
 )
-def test_models_beside_an_option_for_them_are_left_alone(
+def test_models_of_an_agent_that_has_an_option_for_them_are_unchanged(
     direction: Literal["incoming", "outgoing"], side: Side, value: Any
 ) -> None:
     normaliser = Normaliser(None, side, models=True)
@@ -190,7 +190,7 @@ def test_models_beside_an_option_for_them_are_left_alone(
     assert play(normaliser, direction, result(value)) == [result(value)]
 
 
-def test_without_being_asked_for_models_stay_what_they_are() -> None:
+def test_models_are_unchanged_unless_the_adaptation_is_switched_on() -> None:
     normaliser = Normaliser(None, "client")
     play(normaliser, "outgoing", call("session/new"))
     opened = result({"sessionId": "s", "models": MODELS})
@@ -212,7 +212,7 @@ def test_an_option_of_the_agents_own_is_set_as_an_option() -> None:
     ]
 
 
-def test_a_list_that_names_the_model_itself_is_left_alone() -> None:
+def test_a_list_that_contains_the_model_is_unchanged() -> None:
     normaliser = Normaliser(None, "client", models=True)
     play(normaliser, "outgoing", call("session/new"))
     play(normaliser, "incoming", result({"sessionId": "s", "models": MODELS}))

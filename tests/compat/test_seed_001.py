@@ -1,4 +1,4 @@
-"""The examples of the documentation of October 2025 (seed 001), read without a dialect and without a complaint."""
+"""The examples of the documentation of October 2025 (seed 001) are read without a dialect."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_a_former_name_is_reported_and_never_wins_over_todays() -> None:
 
 
 @pytest.mark.parametrize("fields", ["", ',"modeId":7', ',"modeId":null'])
-def test_an_update_without_any_mode_is_refused(fields: str) -> None:
+def test_a_mode_update_without_a_mode_is_rejected(fields: str) -> None:
     with pytest.raises(InvalidParams):
         decode(v1.CurrentModeUpdate, f'{{"sessionUpdate":"current_mode_update"{fields}}}'.encode())
 
@@ -93,7 +93,7 @@ async def test_mcp_servers_are_offered_where_the_agent_says_mcp(tmp_path: Path) 
         ({"mcp": {"http": True}}, True),
     ],
 )
-async def test_mcp_counts_only_where_there_is_no_other_word_for_it(capabilities: Json, http: bool) -> None:
+async def test_mcp_counts_only_if_there_are_no_mcp_capabilities(capabilities: Json, http: bool) -> None:
     async with asyncio.timeout(10), connect(ScriptedAgent(capabilities)) as remote:
         assert remote.capabilities.mcp_http is http
 
@@ -107,7 +107,7 @@ def test_the_former_name_of_a_capability_is_never_written() -> None:
 
 
 @pytest.mark.fault("WLD-11")
-async def test_a_bare_block_in_a_tool_call_is_shown_with_the_question_and_in_updates(tmp_path: Path) -> None:
+async def test_a_bare_block_in_a_tool_call_is_shown_with_the_permission_request_and_in_updates(tmp_path: Path) -> None:
     questions: list[PermissionRequest] = []
     agent = ScriptedAgent()
 
@@ -219,7 +219,7 @@ async def test_the_terminal_of_the_examples_is_created_waited_for_and_released(t
     assert (offered["fs"], offered["terminal"]) == ({"readTextFile": True, "writeTextFile": True}, True)
 
 
-async def test_a_question_may_name_a_tool_call_by_its_id_alone(tmp_path: Path) -> None:
+async def test_a_permission_request_may_name_a_tool_call_by_its_id_alone(tmp_path: Path) -> None:
     agent = ScriptedAgent()
     questions: list[PermissionRequest] = []
 

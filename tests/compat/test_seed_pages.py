@@ -1,4 +1,4 @@
-"""The pages about the seeds name tests, and every test they name is there."""
+"""Every test that the pages about the seeds name exists."""
 
 from __future__ import annotations
 

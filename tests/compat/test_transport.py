@@ -1,4 +1,4 @@
-"""The normaliser under a connection: an agent of today, and a client that has only read seed 004."""
+"""The normaliser under a connection: an agent in today's form, and a client of seed 004."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ async def receive(transport: Transport) -> list[Any]:
 
 
 class Scripted(Transport):
-    """Delivers what it was given, and notes how it is used."""
+    """A transport that delivers given frames and records how it is used."""
 
     def __init__(self, *arriving: list[bytes]) -> None:
         self._arriving = list(arriving)
@@ -64,7 +64,7 @@ async def test_frames_are_rewritten_on_their_way_in_and_out() -> None:
     assert response == {"jsonrpc": "2.0", "id": 1, "result": None}
 
 
-async def test_an_update_that_says_nothing_is_not_taken_for_the_end() -> None:
+async def test_a_dropped_message_does_not_end_the_transport() -> None:
     silent: dict[str, Any] = {"type": "message", "role": "agent", "content": []}
     plan: dict[str, Any] = {"type": "plan", "entries": []}
     batches = [[frame(method="session/update", params={"sessionId": "s", "update": one})] for one in (silent, plan)]
@@ -75,7 +75,7 @@ async def test_an_update_that_says_nothing_is_not_taken_for_the_end() -> None:
     assert await receive(client) == []
 
 
-async def test_several_frames_come_at_once_and_the_end_is_the_end() -> None:
+async def test_several_frames_may_arrive_at_once_and_the_end_is_an_empty_list() -> None:
     near, far = memory_pair()
     async with NormalisedTransport(near, Normaliser(None, "client")) as client:
         blocks = [{"type": "text", "text": text} for text in "ab"]
@@ -105,7 +105,7 @@ async def test_congestion_and_closing_are_those_of_the_inner_transport() -> None
             near.send(b"{}")
 
 
-async def test_the_inner_transport_is_entered_and_left_with_it() -> None:
+async def test_the_inner_transport_is_entered_and_left_with_the_outer_one() -> None:
     inner = Scripted()
     async with NormalisedTransport(inner, Normaliser(None, "client")) as transport:
         assert inner.log == ["enter"]
@@ -133,7 +133,7 @@ async def test_a_session_loaded_without_a_directory_gets_the_one_it_has_or_else_
     assert message["params"]["cwd"] == loaded
 
 
-async def test_what_is_served_to_old_clients_hears_todays_form() -> None:
+async def test_an_agent_served_to_old_clients_receives_todays_form() -> None:
     heard: list[Any] = []
 
     class Served:
@@ -146,7 +146,7 @@ async def test_what_is_served_to_old_clients_hears_todays_form() -> None:
     assert heard[0]["params"]["cwd"] == "/default"
 
 
-def test_a_way_to_an_agent_is_changed_only_where_a_dialect_is_named() -> None:
+def test_a_transport_is_wrapped_only_if_a_dialect_is_named() -> None:
     def open_agent() -> Transport:
         return Scripted()
 

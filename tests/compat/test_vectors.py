@@ -1,4 +1,4 @@
-"""Every rewriting as a golden vector; the official schema judges what is read, our own reader what is written."""
+"""Golden vectors of every rewrite: the official schema validates what is read, our own reader what is written."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_a_frame_is_rewritten_exactly_so_and_its_rule_is_counted(vector: Vector)
 
 
 @pytest.mark.parametrize("vector", READ)
-def test_what_was_read_is_todays_form_and_passes_as_it_is(vector: Vector) -> None:
+def test_a_frame_that_was_read_is_in_todays_form_and_passes_unchanged(vector: Vector) -> None:
     normaliser = vector.normaliser()
     for frame in map(frame_of, vector.after):
         assert normaliser.incoming(frame)[0] is frame
@@ -44,7 +44,7 @@ def _definition(method: str, part: str) -> str:
 
 
 @pytest.mark.parametrize("vector", READ)
-def test_the_official_schema_accepts_what_was_read(vector: Vector) -> None:
+def test_the_official_schema_accepts_frames_that_were_read(vector: Vector) -> None:
     asked = {
         given.frame["id"]: given.frame["method"] for given in vector.given if given.frame.keys() >= {"id", "method"}
     }
@@ -56,7 +56,7 @@ def test_the_official_schema_accepts_what_was_read(vector: Vector) -> None:
 
 
 @pytest.mark.parametrize("vector", WRITTEN)
-def test_what_was_written_reads_as_what_was_meant(vector: Vector) -> None:
+def test_a_frame_that_was_written_reads_as_the_original(vector: Vector) -> None:
     reader = Normaliser(None, OTHER_SIDE[vector.side], models=vector.options.get("models", False))  # type: ignore[arg-type]  # a literal
     for given in vector.given:
         play(reader, OTHER_WAY[given.direction], given.frame)  # type: ignore[arg-type]  # a literal
@@ -65,7 +65,7 @@ def test_what_was_written_reads_as_what_was_meant(vector: Vector) -> None:
 
 
 @pytest.mark.parametrize("rule", [*RULES, *MODEL_RULES], ids=lambda rule: rule.name)
-def test_every_rule_has_a_vector_for_each_way_it_works(rule: Any) -> None:
+def test_every_rule_has_a_vector_for_each_direction(rule: Any) -> None:
     vectors = [vector for vector in load_vectors() if vector.rule == rule.name]
     written = {vector.dialect or "models" for vector in vectors if vector.direction == "outgoing"}
     dialects = {source for source in rule.sources if source in ("seed-003", "seed-004", "models")}

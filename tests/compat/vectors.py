@@ -1,4 +1,4 @@
-"""The golden vectors of the seed dialects, and how one is played."""
+"""The golden vectors of the seed dialects."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ Direction = Literal["incoming", "outgoing"]
 
 
 class Given(msgspec.Struct, forbid_unknown_fields=True):
-    """A frame that went before."""
+    """An earlier frame."""
 
     direction: Direction
     frame: dict[str, Any]
 
 
 class Vector(msgspec.Struct, forbid_unknown_fields=True):
-    """One rewriting: what goes in, what comes out, and where the other form is written.
+    """One rewrite: the frame before and the frames after it, and where the other form is documented.
 
     Attributes:
         loses: Why reading back what was written does not give the same again.
@@ -42,7 +42,7 @@ class Vector(msgspec.Struct, forbid_unknown_fields=True):
     loses: str = ""
 
     def normaliser(self) -> Normaliser:
-        """One that has seen what went before."""
+        """Return a normaliser that has processed the earlier messages."""
         options = dict(self.options)
         if "credentials" in options:
             options["credentials"] = options["credentials"].get
@@ -65,6 +65,6 @@ def frame_of(message: dict[str, Any]) -> bytes:
 
 
 def play(normaliser: Normaliser, direction: Direction, message: dict[str, Any]) -> list[dict[str, Any]]:
-    """What becomes of this message."""
+    """Return the messages that this message is rewritten to."""
     frames = getattr(normaliser, direction)(frame_of(message))
     return [json.loads(frame) for frame in frames]

@@ -1,4 +1,4 @@
-"""One conversation told in both versions is heard as one and the same, as far as both have words for it."""
+"""One conversation sent in both versions is received as the same, as far as both have a form for it."""
 
 from __future__ import annotations
 
@@ -95,21 +95,21 @@ def by_version_2(update: u.Update) -> u.Update:
     return version_2.update_from_wire(decode(v2.UpdateSessionNotification, frame).update)
 
 
-def heard(told: list[u.Update], wire: Callable[[u.Update], u.Update | None]) -> Transcript:
+def received(sent: list[u.Update], wire: Callable[[u.Update], u.Update | None]) -> Transcript:
     transcript = Transcript()
-    for update in map(wire, told):
+    for update in map(wire, sent):
         if update is not None:
             transcript.apply(update)
     return transcript
 
 
-def picture(transcript: Transcript) -> Any:
-    """Everything a reader sees, less the ids that were made up, and changes to files by what they show."""
-    items = [without_made_up_words(item) for item in transcript.items]
+def view(transcript: Transcript) -> Any:
+    """Return all a reader sees, without generated ids, and with file changes as their texts."""
+    items = [without_generated_ids(item) for item in transcript.items]
     return items, transcript.plans, transcript.commands, transcript.settings, transcript.title, transcript.usage
 
 
-def without_made_up_words(item: Any) -> Any:
+def without_generated_ids(item: Any) -> Any:
     fields = {name: getattr(item, name) for name in item.__struct_fields__}
     if str(fields.get("message_id")).startswith("made-up"):
         fields["message_id"] = None
@@ -127,30 +127,30 @@ def shown(part: Any) -> Any:
 
 @settings(max_examples=100, deadline=None)
 @given(st.lists(updates, max_size=12))
-def test_both_versions_tell_the_same_conversation(told: list[u.Update]) -> None:
-    made_up, plainer = MessageIds("made-up"), V1Downgrader()
+def test_both_versions_carry_the_same_conversation(sent: list[u.Update]) -> None:
+    made_up, downgrader = MessageIds("made-up"), V1Downgrader()
 
-    first = heard([plain for update in told for plain in plainer.convert(update)], by_version_1)
-    second = heard([made_up.fill(update) for update in told], by_version_2)
-    assert picture(first) == picture(second)
+    first = received([update_v1 for update in sent for update_v1 in downgrader.convert(update)], by_version_1)
+    second = received([made_up.fill(update) for update in sent], by_version_2)
+    assert view(first) == view(second)
     assert first.subagents == second.subagents
 
 
 @settings(max_examples=100, deadline=None)
 @given(st.lists(st.one_of(updates, of_version_2), max_size=12))
-def test_what_version_2_tells_is_told_plainly_to_version_1(told: list[u.Update]) -> None:
-    made_up, plainer = MessageIds("made-up"), V1Downgrader()
-    by_2 = [by_version_2(made_up.fill(update)) for update in told]
-    plainly = [plain for update in by_2 for plain in plainer.convert(update)]
+def test_updates_of_version_2_are_downgraded_for_version_1(sent: list[u.Update]) -> None:
+    made_up, downgrader = MessageIds("made-up"), V1Downgrader()
+    by_2 = [by_version_2(made_up.fill(update)) for update in sent]
+    downgraded = [update_v1 for update in by_2 for update_v1 in downgrader.convert(update)]
 
-    assert picture(heard(plainly, by_version_1)) == picture(heard(by_2, lambda update: update))
+    assert view(received(downgraded, by_version_1)) == view(received(by_2, lambda update: update))
 
 
 def test_every_new_tool_call_of_version_2_is_announced_to_version_1() -> None:
-    plainer = V1Downgrader()
+    downgrader = V1Downgrader()
     update = by_version_2(u.ToolCallUpdate(tool_call_id="t", title="Run"))
-    (first,) = plainer.convert(update)
-    (second,) = plainer.convert(update)
+    (first,) = downgrader.convert(update)
+    (second,) = downgrader.convert(update)
 
     assert isinstance(version_1.update_to_wire(first), v1.ToolCall)
     assert isinstance(version_1.update_to_wire(second), v1.ToolCallUpdate)

@@ -1,4 +1,4 @@
-"""The example for both versions does what its page says."""
+"""The example for both versions prints what its page says."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 EXAMPLE = Path(__file__).parents[2] / "examples" / "both_versions.py"
 
 
-def test_the_example_says_the_same_in_both_versions() -> None:
+def test_the_example_prints_the_same_in_both_versions() -> None:
     said = subprocess.run([sys.executable, EXAMPLE], capture_output=True, text=True, timeout=60, check=True).stdout
     older, newer = said.splitlines()
 

@@ -1,4 +1,4 @@
-"""The gate of unstable features: what it knows comes from the generated tables, and what it leaves is stable."""
+"""The filter of unstable features: it covers all the generated tables name, and what passes it is stable."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ VERSIONS = pytest.mark.parametrize(
 )
 
 NEVER_SENT = ("proxy/", "InitializeProxy", "Proxy")
-"""Proxies are no agents and no clients: what belongs to them passes through relays, which look at nothing."""
+"""Methods of proxies, which relays pass on without reading them."""
 
 MESSAGES = 400
 """Random messages per version; `make chaos` runs more."""
 
 
 def calls_of(module: Any) -> list[Method[Any, Any] | Notification[Any]]:
-    """Every method and notification of a version."""
+    """Return every method and notification of a version."""
     return [*module.METHODS.values(), *module.NOTIFICATIONS.values()]
 
 
 @VERSIONS
-def test_everything_the_tables_call_unstable_belongs_to_a_feature(version: int, module: Any, table: Any) -> None:
+def test_every_unstable_part_belongs_to_a_feature(version: int, module: Any, table: Any) -> None:
     gated = {part for parts in FEATURES.values() for part in parts}
     methods = {each.name for each in calls_of(module)}
     assert {name for name in methods - table.methods if not name.startswith(NEVER_SENT)} <= gated
@@ -51,22 +51,22 @@ def test_everything_the_tables_call_unstable_belongs_to_a_feature(version: int, 
 
 
 @VERSIONS
-def test_what_is_stable_is_never_closed(version: int, module: Any, table: Any) -> None:
-    gate = FeatureFilter(version, frozenset(), "Agent")
+def test_stable_parts_are_never_filtered(version: int, module: Any, table: Any) -> None:
+    feature_filter = FeatureFilter(version, frozenset(), "Agent")
     for each in calls_of(module):
-        assert gate.serves(each) == (each.stable or each.name.startswith(NEVER_SENT)), each
+        assert feature_filter.serves(each) == (each.stable or each.name.startswith(NEVER_SENT)), each
     for kept in ("usage_update", "session_info_update", "notice", "compaction_update", "compaction_summary_chunk"):
         assert kept in table.members["SessionUpdate"]
 
 
 @pytest.mark.fault("SCH-16")
 @VERSIONS
-def test_whatever_is_sent_through_a_closed_gate_is_stable(
+def test_messages_that_pass_the_filter_are_stable(
     version: int, module: Any, table: Any, chaos_factor: int, record_property: Any
 ) -> None:
-    """The judge is the official stable schema, which knows nothing of the generated tables."""
+    """They are validated by the official stable schema, which is independent of the generated tables."""
     unstable, stable = UNSTABLE[f"v{version}"], STABLE[f"v{version}"]
-    source, gate, left_out = random.Random(version), FeatureFilter(version, frozenset(), "Agent"), 0
+    source, feature_filter, left_out = random.Random(version), FeatureFilter(version, frozenset(), "Agent"), 0
     calls = [call for call in unstable.schema.calls if call.name in table.methods]
     for _ in range(MESSAGES * chaos_factor):
         call = source.choice(calls)
@@ -75,7 +75,7 @@ def test_whatever_is_sent_through_a_closed_gate_is_stable(
         message = decode(unstable.type_of(unstable.schema.roots[definition]), json.dumps(value).encode())
         if not isinstance(message, msgspec.Struct):
             continue
-        sent = gate.strip(message)
+        sent = feature_filter.strip(message)
         if sent is None:
             left_out += 1
             continue
@@ -91,9 +91,9 @@ def test_features_are_switched_on_by_name_all_at_once_or_not_at_all() -> None:
     assert enabled_features(False) == frozenset()
     assert enabled_features(True) == EVERYTHING == enabled_features(set(FEATURES))
     assert enabled_features({"fork"}) == {"fork"}
-    gate = FeatureFilter(1, enabled_features({"fork"}), "connect")
-    assert gate.allows("fork")
-    assert not gate.allows("archive")
+    feature_filter = FeatureFilter(1, enabled_features({"fork"}), "connect")
+    assert feature_filter.allows("fork")
+    assert not feature_filter.allows("archive")
     for wrong in ({"forks"}, "fork"):
         with pytest.raises(ValueError, match="archive, auth_status, fork, mcp_over_acp, plan"):
             Agent[Any]("x", unstable=wrong)  # type: ignore[arg-type]
@@ -101,40 +101,40 @@ def test_features_are_switched_on_by_name_all_at_once_or_not_at_all() -> None:
             connect("x", unstable=wrong)  # type: ignore[arg-type]
 
 
-def test_a_feature_that_is_partly_stable_is_closed_in_its_other_part_only() -> None:
+def test_only_the_unstable_part_of_a_feature_is_filtered() -> None:
     update = v2.PlanUpdate(plan=v2.PlanItems(plan_id="p", entries=[]))
     kept = v2.UpdateSessionNotification(session_id="s", update=update)
     gone = v2.UpdateSessionNotification(session_id="s", update=v2.PlanRemoved(plan_id="p"))
-    gate = FeatureFilter(2, frozenset(), "Agent")
+    feature_filter = FeatureFilter(2, frozenset(), "Agent")
 
-    assert gate.sendable(v2.SESSION_UPDATE, kept) is kept
-    assert gate.sendable(v2.SESSION_UPDATE, gone) is None
+    assert feature_filter.sendable(v2.SESSION_UPDATE, kept) is kept
+    assert feature_filter.sendable(v2.SESSION_UPDATE, gone) is None
     assert FeatureFilter(2, frozenset({"plan"}), "Agent").sendable(v2.SESSION_UPDATE, gone) is gone
     assert (
         FeatureFilter(1, frozenset(), "Agent").strip(v1.PlanUpdate(plan=v1.PlanItems(plan_id="p", entries=[]))) is None
     )
 
 
-def test_a_request_that_asks_for_something_closed_is_refused_and_says_what_to_do() -> None:
-    gate = FeatureFilter(1, frozenset({"archive"}), "connect")
-    gate.check(v1.SESSION_LIST, v1.ListSessionsRequest(archived="only"))
+def test_a_request_for_a_filtered_feature_is_rejected_with_a_remedy() -> None:
+    feature_filter = FeatureFilter(1, frozenset({"archive"}), "connect")
+    feature_filter.check(v1.SESSION_LIST, v1.ListSessionsRequest(archived="only"))
     with pytest.raises(
         MethodNotFound, match=r"session/fork is unstable in version 1 .* `connect\(…, unstable={'fork'}"
     ):
-        gate.check(v1.SESSION_FORK, v1.ForkSessionRequest(session_id="s", cwd="/", mcp_servers=[]))
+        feature_filter.check(v1.SESSION_FORK, v1.ForkSessionRequest(session_id="s", cwd="/", mcp_servers=[]))
     tools = v1.McpServerAcp(name="tools", server_id="1")
     with pytest.raises(MethodNotFound, match=r"McpServerAcp is unstable .*mcp_over_acp"):
-        gate.check(v1.SESSION_NEW, v1.NewSessionRequest(cwd="/", mcp_servers=[tools]))
+        feature_filter.check(v1.SESSION_NEW, v1.NewSessionRequest(cwd="/", mcp_servers=[tools]))
     prompt = v1.SystemPrompt(mode="append", content=[])
     with pytest.raises(MethodNotFound, match=r"NewSessionRequest.systemPrompt is unstable .*system_prompt"):
-        gate.check(v1.SESSION_NEW, v1.NewSessionRequest(cwd="/", mcp_servers=[], system_prompt=prompt))
+        feature_filter.check(v1.SESSION_NEW, v1.NewSessionRequest(cwd="/", mcp_servers=[], system_prompt=prompt))
 
 
-def test_custom_methods_carry_what_their_authors_like() -> None:
+def test_custom_methods_are_not_filtered() -> None:
     class SessionMessage(msgspec.Struct):
         text: str
 
-    gate, own = FeatureFilter(1, frozenset(), "Agent"), SessionMessage("hi")
+    feature_filter, own = FeatureFilter(1, frozenset(), "Agent"), SessionMessage("hi")
     note: Notification[Any] = Notification("_own/note", SessionMessage)
-    gate.check(Method("_own/call", SessionMessage, object), own)
-    assert gate.sendable(note, own) is own
+    feature_filter.check(Method("_own/call", SessionMessage, object), own)
+    assert feature_filter.sendable(note, own) is own

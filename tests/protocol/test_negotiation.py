@@ -1,4 +1,4 @@
-"""Clients and agents of every mixture of versions find one they share, or say clearly that there is none."""
+"""Clients and agents of all combinations of versions agree on one, or report clearly that there is none."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from tests.client.scripted_agent import ScriptedAgent, error
 pytestmark = pytest.mark.timeout(60)
 
 
-def speaking(*versions: int) -> Agent[Any]:
-    """An agent that says what its client can do for it."""
+def agent_of(*versions: int) -> Agent[Any]:
+    """Return an agent that answers with its client's capabilities."""
     agent: Agent[Any] = Agent("tested", versions=versions)
 
     @agent.on_prompt
@@ -36,7 +36,7 @@ def speaking(*versions: int) -> Agent[Any]:
 
 
 @pytest.mark.parametrize(
-    ("agent", "client", "spoken"),
+    ("agent", "client", "agreed"),
     [
         ((1,), (1,), 1),
         ((1, 2), (1,), 1),
@@ -47,33 +47,33 @@ def speaking(*versions: int) -> Agent[Any]:
         ((2,), (2,), 2),
     ],
 )
-async def test_two_sides_speak_the_highest_version_both_know(
-    agent: tuple[int, ...], client: tuple[int, ...], spoken: int, tmp_path: Path
+async def test_two_sides_use_the_highest_version_both_support(
+    agent: tuple[int, ...], client: tuple[int, ...], agreed: int, tmp_path: Path
 ) -> None:
-    able: dict[str, Any] = {"workspace": Workspace(tmp_path), "terminals": Terminals()}
-    async with asyncio.timeout(10), connect(speaking(*agent), protocol_versions=client, **able) as remote:
-        assert remote.version == spoken
+    capabilities: dict[str, Any] = {"workspace": Workspace(tmp_path), "terminals": Terminals()}
+    async with asyncio.timeout(10), connect(agent_of(*agent), protocol_versions=client, **capabilities) as remote:
+        assert remote.version == agreed
         async with remote.new_session(tmp_path) as session:
-            has = spoken == 1  # the editor's files and terminals are there in version 1 only
+            has = agreed == 1  # only version 1 has files and terminals of the client
             assert await session.ask("what?") == f"files {has} terminals {has}"
 
 
-async def test_a_client_of_version_2_refuses_an_agent_that_speaks_only_version_1() -> None:
+async def test_a_client_of_version_2_rejects_an_agent_that_supports_only_version_1() -> None:
     async with asyncio.timeout(5):
         with pytest.raises(DowngradeRequired, match="answered in protocol version 1"):
-            async with connect(speaking(1), protocol_versions=(2,)):
+            async with connect(agent_of(1), protocol_versions=(2,)):
                 pass
 
 
-async def test_a_client_of_version_1_refuses_an_agent_that_speaks_only_version_2() -> None:
+async def test_a_client_of_version_1_rejects_an_agent_that_supports_only_version_2() -> None:
     async with asyncio.timeout(5):
-        with pytest.raises(UnsupportedProtocolVersion, match="--v2") as refused:
-            async with connect(speaking(2), protocol_versions=(1,)):
+        with pytest.raises(UnsupportedProtocolVersion, match="--v2") as rejected:
+            async with connect(agent_of(2), protocol_versions=(1,)):
                 pass
-        assert refused.value.data == {"requested": 1, "supported": [2]}
+        assert rejected.value.data == {"requested": 1, "supported": [2]}
 
 
-async def test_a_version_nobody_knows_is_refused_with_its_number() -> None:
+async def test_an_unknown_version_is_rejected_with_its_number() -> None:
     agent = ScriptedAgent(protocolVersion=7, info={"name": "n", "version": "1"})
     async with asyncio.timeout(5):
         with pytest.raises(ProtocolViolation, match="7"):
@@ -82,26 +82,26 @@ async def test_a_version_nobody_knows_is_refused_with_its_number() -> None:
 
 
 @pytest.mark.parametrize("versions", [(), (3,), (0, 1), (1, 9)])
-def test_versions_that_do_not_exist_cannot_be_spoken(versions: tuple[int, ...]) -> None:
+def test_unknown_versions_are_rejected(versions: tuple[int, ...]) -> None:
     with pytest.raises(ValueError, match="unsupported protocol versions"):
         check_versions(versions)
     with pytest.raises(ValueError, match="unsupported protocol versions"):
         Agent("x", versions=versions)
 
 
-def test_versions_are_put_in_order_and_named_once() -> None:
+def test_versions_are_sorted_and_unique() -> None:
     assert check_versions((2, 1, 2)) == (1, 2)
 
 
 @pytest.mark.parametrize("code", [-32022, -32602, -32600])
-async def test_an_agent_that_refuses_version_2_is_addressed_in_version_1(code: int) -> None:
+async def test_an_agent_that_rejects_version_2_is_initialized_in_version_1(code: int) -> None:
     agent = ScriptedAgent()
     usual = agent.answers["initialize"]
 
-    async def only_the_first(params: Any) -> Any:
+    async def only_version_1(params: Any) -> Any:
         return await usual(params) if params["protocolVersion"] == 1 else error(code, "what?")
 
-    agent.answers["initialize"] = only_the_first
+    agent.answers["initialize"] = only_version_1
     async with asyncio.timeout(5), connect(agent, protocol_versions=(1, 2)) as remote:
         assert remote.version == 1
     assert [call["protocolVersion"] for call in agent.calls("initialize")] == [2, 1]
@@ -110,15 +110,15 @@ async def test_an_agent_that_refuses_version_2_is_addressed_in_version_1(code: i
             pass
 
 
-async def test_a_bare_transport_goes_on_with_nothing_advertised_and_says_so(
+async def test_a_bare_transport_continues_without_capabilities_and_logs_a_warning(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The agent heard nothing it understood of what its client can do, and there is no second connection."""
+    """The agent cannot read the client's capabilities in version 2, and there is no second connection."""
     near, far = memory_pair()
-    serving = TaskScope().start(speaking(1).serve(far))
-    able: dict[str, Any] = {"workspace": Workspace(tmp_path), "terminals": Terminals()}
+    serving = TaskScope().start(agent_of(1).serve(far))
+    capabilities: dict[str, Any] = {"workspace": Workspace(tmp_path), "terminals": Terminals()}
     with caplog.at_level(logging.WARNING, "duologue.protocol"):
-        async with asyncio.timeout(5), connect(near, protocol_versions=(1, 2), **able) as remote:
+        async with asyncio.timeout(5), connect(near, protocol_versions=(1, 2), **capabilities) as remote:
             assert remote.version == 1
             async with remote.new_session(tmp_path) as session:
                 assert await session.ask("what?") == "files False terminals False"
@@ -126,17 +126,17 @@ async def test_a_bare_transport_goes_on_with_nothing_advertised_and_says_so(
     assert "supports protocol version 1 only" in caplog.text
 
 
-async def test_a_process_of_version_1_is_started_again_and_knows_everything(tmp_path: Path) -> None:
+async def test_a_process_of_version_1_is_restarted_and_gets_all_capabilities(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "duologue.cli.main", "agent", "--sessions", str(tmp_path / "kept")]
-    able: dict[str, Any] = {"workspace": Workspace(tmp_path), "terminals": Terminals()}
-    async with asyncio.timeout(50), connect(command, protocol_versions=(1, 2), **able) as remote:
+    capabilities: dict[str, Any] = {"workspace": Workspace(tmp_path), "terminals": Terminals()}
+    async with asyncio.timeout(50), connect(command, protocol_versions=(1, 2), **capabilities) as remote:
         assert remote.version == 1
         async with remote.new_session(tmp_path) as session:
             assert (await session.prompt("/say hello")).stop_reason == "end_turn"
 
 
 async def test_each_client_of_one_agent_has_its_own_version(tmp_path: Path) -> None:
-    agent = speaking(1, 2)
+    agent = agent_of(1, 2)
     async with (
         asyncio.timeout(5),
         connect(agent, protocol_versions=(1,)) as older,
@@ -150,13 +150,13 @@ async def test_each_client_of_one_agent_has_its_own_version(tmp_path: Path) -> N
         assert listed == {one.id, two.id}
 
 
-async def test_what_was_said_in_one_version_is_told_in_the_other(tmp_path: Path) -> None:
-    agent = speaking(1, 2)
+async def test_a_session_of_one_version_can_be_loaded_in_the_other(tmp_path: Path) -> None:
+    agent = agent_of(1, 2)
     for first, then in (((1,), (2,)), ((2,), (1,))):
         async with asyncio.timeout(5), connect(agent, protocol_versions=first) as remote:
             async with remote.new_session(tmp_path) as session:
-                said = await session.ask("what?")
+                text = await session.ask("what?")
         async with asyncio.timeout(5), connect(agent, protocol_versions=then) as remote:
             again = await remote.load_session(session.id, tmp_path)
-            assert [message.text for message in again.transcript.messages] == ["what?", said]
+            assert [message.text for message in again.transcript.messages] == ["what?", text]
             await again.aclose()

@@ -1,4 +1,4 @@
-"""With everything at its default, both ends of a conversation write nothing but what the stable schemas have."""
+"""With default settings, both sides of a conversation send only what the stable schemas have."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ CLOSED = {
 
 
 class Witness:
-    """A tap that holds every frame of both ends against one schema.
+    """An observer that validates every frame of both sides against one schema.
 
     Attributes:
         seen: What was written: methods and kinds of updates.
@@ -73,7 +73,7 @@ class Witness:
         self.complaints += [f"{method} {kind}: {path}" for path in self._official.strangers(name, value)]
 
     def result_of(self, method: str) -> dict[str, Any]:
-        """The first answer to this method."""
+        """Return the first answer to this method."""
         asked = next((d, m["id"]) for d, m in self.frames if m.get("method") == method and "id" in m)
         other = "in" if asked[0] == "out" else "out"
         return next(m["result"] for d, m in self.frames if d == other and m.get("id") == asked[1] and "result" in m)
@@ -132,7 +132,7 @@ async def test_every_frame_of_a_conversation_is_of_the_stable_schema(version: in
 
 
 @BOTH
-async def test_what_is_unstable_is_advertised_only_when_it_is_switched_on(version: int, tmp_path: Path) -> None:
+async def test_unstable_features_are_advertised_only_when_they_are_switched_on(version: int, tmp_path: Path) -> None:
     def unstable(witness: Witness) -> set[str]:
         return {
             path.rpartition(".")[2] for path in found.strangers("InitializeResponse", witness.result_of("initialize"))
@@ -149,7 +149,7 @@ async def test_what_is_unstable_is_advertised_only_when_it_is_switched_on(versio
 
 
 @BOTH
-async def test_a_client_refuses_to_send_what_it_has_not_switched_on(version: int, tmp_path: Path) -> None:
+async def test_a_client_refuses_to_send_features_that_are_not_switched_on(version: int, tmp_path: Path) -> None:
     tools = AcpMcpServer(name="tools", server_id="1")
     brief = SystemPrompt(mode="append", content=[TextContent("be brief")])
     async with conversation(version, tmp_path, unstable=True, mcp=True) as (remote, witness):
@@ -173,7 +173,9 @@ async def test_a_client_refuses_to_send_what_it_has_not_switched_on(version: int
 
 
 @BOTH
-async def test_an_agent_answers_what_it_has_not_switched_on_with_no_such_method(version: int, tmp_path: Path) -> None:
+async def test_an_agent_answers_features_that_are_not_switched_on_with_no_such_method(
+    version: int, tmp_path: Path
+) -> None:
     agent, _ = complete_agent(unstable=False, legacy_models=False, versions=(version,))
     async with asyncio.timeout(10), connect(agent, protocol_versions=(version,), unstable=True) as remote:
         await remote.login("key")

@@ -1,4 +1,4 @@
-"""Meaning to the wire of version 1 and back loses nothing: every golden vector survives the round trip."""
+"""Conversion to version 1 and back loses nothing: every golden vector survives the round trip."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_every_update_means_the_same_after_the_round_trip(wire: Any) -> None:
 
 
 @pytest.mark.parametrize("wire", wires("SessionNotification"), ids=lambda wire: wire["update"]["sessionUpdate"])
-def test_every_update_can_be_kept_in_a_store(wire: Any) -> None:
+def test_every_update_can_be_stored(wire: Any) -> None:
     meaning = updates.update_from_wire(decode(v1.SessionNotification, msgspec.json.encode(wire)).update)
 
     assert decode_update(msgspec.json.encode(meaning)) == meaning
@@ -76,7 +76,7 @@ def test_every_block_means_the_same_after_the_round_trip(wire: Any) -> None:
 
 
 @pytest.mark.parametrize("definition", ["NewSessionRequest", "LoadSessionRequest", "ForkSessionRequest"])
-def test_the_set_up_of_a_session_means_the_same_after_the_round_trip(definition: str) -> None:
+def test_session_params_mean_the_same_after_the_round_trip(definition: str) -> None:
     for wire in wires(definition):
         request = decode(getattr(v1, definition), msgspec.json.encode(wire))
         meaning = session_params_from_wire(v1, request, content.blocks_from_wire)
@@ -143,13 +143,15 @@ def test_modes_and_options_mean_the_same_after_the_round_trip() -> None:
     ],
     ids=lambda value: type(value).__name__,
 )
-def test_what_version_2_adds_has_the_best_form_there_is_or_none(update: Update, wire: Any) -> None:
-    told = updates.update_to_wire(update)
+def test_updates_that_only_version_2_has_are_written_in_the_nearest_form_or_not_at_all(
+    update: Update, wire: Any
+) -> None:
+    written = updates.update_to_wire(update)
 
-    assert (None if told is None else canonical(told)) == wire
+    assert (None if written is None else canonical(written)) == wire
 
 
-def test_what_is_attached_to_a_compaction_replaces_what_was() -> None:
+def test_the_meta_of_a_compaction_replaces_the_previous_one() -> None:
     wire = {"sessionUpdate": "compaction_update", "compactionId": "c", "status": "completed", "_meta": {"k": 1}}
     frame = msgspec.json.encode({"sessionId": "s", "update": wire})
     meaning = updates.update_from_wire(decode(v1.SessionNotification, frame).update)
@@ -157,7 +159,7 @@ def test_what_is_attached_to_a_compaction_replaces_what_was() -> None:
     assert meaning == CompactionUpdate(compaction_id="c", status="completed", meta={"k": 1}, replaces_meta=True)
 
 
-def test_an_unknown_setting_that_came_by_version_2_has_the_id_this_one_asks_for() -> None:
+def test_an_unknown_option_from_version_2_is_written_with_the_id_field_of_version_1() -> None:
     setting = ConfigOption(
         setting_id="h", name="Heat", kind="_dial", other={"type": "_dial", "configId": "h", "name": "H"}
     )

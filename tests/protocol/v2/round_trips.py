@@ -1,4 +1,4 @@
-"""What version 2 says, golden and generated, and the form it has after it was understood and said again."""
+"""Messages of version 2, and the form they have after they were read and written again."""
 
 from __future__ import annotations
 
@@ -12,30 +12,30 @@ from duologue.schema.codec import encode
 from duologue.schema.lenient_errors import is_array, is_object
 from tests.wire.vectors import vectors
 
-__all__ = ["canonical", "golden", "said_again", "with_real_output"]
+__all__ = ["canonical", "golden", "rewritten", "with_real_output"]
 
 LEAVES = {"capabilities", "cancel", "cost", "input", "output", "patch", "plan"}
-"""Members whose `_meta` has no place in a conversation: markers, and values that are one thing with what holds them."""
+"""Members whose `_meta` is not kept: markers, and values that are part of the object around them."""
 
 
 def golden(definition: str) -> list[Any]:
-    """The golden vectors of a definition."""
+    """Return the golden vectors of a definition."""
     return [json.loads(bytes(vector.wire)) for _, vector in vectors("v2") if vector.definition == definition]
 
 
 def canonical(value: Any) -> Any:
-    """A model as the JSON it is written as."""
+    """Return the JSON of a model."""
     return msgspec.json.decode(encode(value))
 
 
-def said_again(value: Any) -> Any:
-    """The JSON that means the same in the words we use: what is attached to leaves is gone, and diffs run together."""
+def rewritten(value: Any) -> Any:
+    """Return the JSON that means the same in our form: `_meta` of leaves is removed, and diffs are merged."""
     if is_array(value):
-        return _with_diffs_together([said_again(item) for item in value])
+        return _merge_diffs([rewritten(item) for item in value])
     if is_object(value) and (str(value.get("type")).startswith("_") or value.get("changes") == []):
-        return value  # unknown, or as good as that
+        return value  # unknown, or treated as unknown
     if is_object(value):
-        members = {key: said_again(item) for key, item in value.items()}
+        members = {key: rewritten(item) for key, item in value.items()}
         for leaf in LEAVES & set(members):
             if is_object(members[leaf]) and not str(members[leaf].get("type", "")).startswith("_"):
                 members[leaf] = {key: item for key, item in members[leaf].items() if key != "_meta"}
@@ -44,7 +44,7 @@ def said_again(value: Any) -> Any:
 
 
 def with_real_output(update: dict[str, Any]) -> dict[str, Any]:
-    """The same update; what should be base64 is."""
+    """Return the update with valid base64 where base64 is required."""
     match update:
         case {"sessionUpdate": "terminal_output_chunk"}:
             return {**update, "data": "aGk="}
@@ -54,23 +54,23 @@ def with_real_output(update: dict[str, Any]) -> dict[str, Any]:
             return update
 
 
-def _with_diffs_together(items: list[Any]) -> list[Any]:
-    together: list[Any] = []
-    for key, run in groupby(items, _belonging):
+def _merge_diffs(items: list[Any]) -> list[Any]:
+    merged_items: list[Any] = []
+    for key, run in groupby(items, _group_key):
         diffs = list(run)
         if key is None:
-            together += diffs
+            merged_items += diffs
             continue
         merged: dict[str, Any] = {"type": "diff", "changes": [change for diff in diffs for change in diff["changes"]]}
         texts = [diff["patch"]["text"] for diff in diffs if "patch" in diff]
         if texts:
-            ended = [text if text.endswith("\n") else f"{text}\n" for text in texts[:-1]]
-            merged["patch"] = {"format": key[1], "text": "".join([*ended, texts[-1]])}
-        together.append(merged if key[0] is None else {**merged, "_meta": key[0]})
-    return together
+            terminated = [text if text.endswith("\n") else f"{text}\n" for text in texts[:-1]]
+            merged["patch"] = {"format": key[1], "text": "".join([*terminated, texts[-1]])}
+        merged_items.append(merged if key[0] is None else {**merged, "_meta": key[0]})
+    return merged_items
 
 
-def _belonging(item: Any) -> tuple[Any, str] | None:
+def _group_key(item: Any) -> tuple[Any, str] | None:
     if not is_object(item) or item.get("type") != "diff" or not item["changes"]:
         return None
     return item.get("_meta"), item.get("patch", {}).get("format", "git_patch")

@@ -1,4 +1,4 @@
-"""Capabilities, login, set-ups, settings and content of version 2 mean the same after the round trip."""
+"""Capabilities, authentication, session params, options and content of version 2 mean the same after a round trip."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def read(definition: str, wire: Any) -> Any:
 
 
 def with_maps(value: Any) -> Any:
-    """The same; lists of variables and headers have each name once and nothing attached, as the maps they are to us."""
+    """Return the value with each variable and header once and without `_meta`, because they are read as mappings."""
     if is_array(value):
         return [with_maps(item) for item in value]
     if not is_object(value) or str(value.get("type")).startswith("_"):
@@ -65,7 +65,7 @@ def test_every_block_means_the_same_after_the_round_trip() -> None:
         assert canonical(content.blocks_to_wire(content.blocks_from_wire(prompt))) == canonical(prompt)
 
 
-def test_what_version_1_allows_of_content_is_written_as_it_can_be() -> None:
+def test_content_that_only_version_1_allows_is_written_in_the_nearest_form() -> None:
     link = ResourceLink("file:///a", "a", size=-1, icons=[Icon(src="data:,", theme="dark", sizes=["any"])])
     text = TextContent("a", Annotations(priority=7))
 
@@ -78,18 +78,18 @@ def test_what_version_1_allows_of_content_is_written_as_it_can_be() -> None:
     assert canonical(content.to_wire(text))["annotations"] == {"priority": 1}
 
 
-# --- the first exchange
+# --- initialize
 
 
 @pytest.mark.rule(138)
-def test_who_does_not_say_who_it_is_is_unknown() -> None:
-    party = s.Implementation("a", "1", "A", {"k": 1})
+def test_a_missing_implementation_is_written_as_unknown() -> None:
+    implementation = s.Implementation("a", "1", "A", {"k": 1})
 
-    assert implementation_from_wire(setup.implementation_to_wire(party)) == party
+    assert implementation_from_wire(setup.implementation_to_wire(implementation)) == implementation
     assert setup.implementation_to_wire(None) == v2.Implementation(name="unknown", version="unknown")
 
 
-def test_what_the_two_ends_can_do_means_the_same_after_the_round_trip() -> None:
+def test_capabilities_of_version_2_mean_the_same_after_the_round_trip() -> None:
     for wire in golden("InitializeRequest") + generated("InitializeRequest"):
         features = setup.client_capabilities_from_wire(read("InitializeRequest", wire).capabilities)
         assert setup.client_capabilities_from_wire(setup.client_capabilities_to_wire(features)) == features
@@ -104,7 +104,7 @@ def test_what_the_two_ends_can_do_means_the_same_after_the_round_trip() -> None:
 
 
 @pytest.mark.rule(140)
-def test_sessions_come_with_all_that_belongs_to_them() -> None:
+def test_an_agent_of_version_2_loads_resumes_lists_and_closes_sessions() -> None:
     offered = setup.agent_capabilities_to_wire(AgentCapabilities(mcp_stdio=False))
     assert canonical(offered) == {"session": {}}
     features = setup.agent_capabilities_from_wire(offered)
@@ -113,7 +113,7 @@ def test_sessions_come_with_all_that_belongs_to_them() -> None:
     assert nothing == AgentCapabilities(mcp_stdio=False)
 
 
-def test_a_client_is_taken_to_know_what_everybody_knows_here() -> None:
+def test_a_client_of_version_2_has_the_capabilities_that_every_client_has() -> None:
     features = setup.client_capabilities_from_wire(v2.ClientCapabilities())
 
     assert features == ClientCapabilities(
@@ -122,14 +122,14 @@ def test_a_client_is_taken_to_know_what_everybody_knows_here() -> None:
     assert canonical(setup.client_capabilities_to_wire(features)) == {}
 
 
-def test_ways_to_log_in_mean_the_same_after_the_round_trip() -> None:
+def test_authentication_methods_mean_the_same_after_the_round_trip() -> None:
     for wire in golden("InitializeResponse") + generated("InitializeResponse"):
         methods = read("InitializeResponse", wire).auth_methods
         written = [setup.auth_method_to_wire(setup.auth_method_from_wire(method)) for method in methods]
         assert canonical(written) == with_maps(canonical(methods))
 
 
-def test_a_terminal_login_and_one_of_tomorrow_are_written_as_they_are() -> None:
+def test_a_terminal_login_and_an_unknown_one_are_written_as_received() -> None:
     method = AuthMethod(method_id="t", name="T", is_terminal=True, args=["login"], env={"A": "1"})
     assert canonical(setup.auth_method_to_wire(method)) == {
         "type": "terminal",
@@ -147,7 +147,7 @@ def test_a_terminal_login_and_one_of_tomorrow_are_written_as_they_are() -> None:
 
 
 @pytest.mark.parametrize("definition", ["NewSessionRequest", "ResumeSessionRequest", "ForkSessionRequest"])
-def test_the_set_up_of_a_session_means_the_same_after_the_round_trip(definition: str) -> None:
+def test_session_params_mean_the_same_after_the_round_trip(definition: str) -> None:
     for wire in golden(definition) + generated(definition):
         request = read(definition, wire)
         meaning = session_params_from_wire(v2, request, content.blocks_from_wire)
@@ -159,7 +159,7 @@ def test_the_set_up_of_a_session_means_the_same_after_the_round_trip(definition:
         assert canonical(written["system_prompt"]) == canonical(request.system_prompt)
 
 
-def test_a_server_behind_a_transport_that_is_no_more_is_still_told_of() -> None:
+def test_a_server_with_the_removed_sse_transport_is_still_sent() -> None:
     server = s.SseMcpServer(name="old", url="https://x", headers={"A": "1"}, meta={"k": 1})
     wire = canonical(servers_to_wire(v2, [server, s.SseMcpServer(name="o", url="u")]))
 
@@ -180,7 +180,7 @@ def test_a_listed_session_means_the_same_after_the_round_trip() -> None:
 # --- settings
 
 
-def test_settings_mean_the_same_after_the_round_trip() -> None:
+def test_config_options_mean_the_same_after_the_round_trip() -> None:
     seen: set[str] = set()
     for wire in golden("NewSessionResponse") + generated("NewSessionResponse"):
         for option in read("NewSessionResponse", wire).config_options:
@@ -190,7 +190,7 @@ def test_settings_mean_the_same_after_the_round_trip() -> None:
     assert seen >= {"select", "boolean", "_unknown"}
 
 
-def test_modes_are_a_setting_of_their_category_and_back() -> None:
+def test_modes_are_written_as_a_config_option_of_their_category() -> None:
     modes = Modes("ask", [Mode("ask", "Ask", "Asks first", {"k": 1}), Mode("code", "Code")], {"k": 2})
     wire = configuration.config_option_to_wire(configuration.mode_setting(modes))
 
@@ -209,7 +209,7 @@ def test_modes_are_a_setting_of_their_category_and_back() -> None:
     assert configuration.config_option_from_wire(wire) == configuration.mode_setting(modes)
 
 
-def test_modes_stand_first_unless_a_setting_is_about_them_already() -> None:
+def test_modes_are_the_first_option_unless_there_is_one_of_their_category() -> None:
     modes = Modes("ask", [Mode("ask", "Ask")])
     other = ConfigOption(setting_id="x", name="X", kind="boolean", value=True)
     own = ConfigOption(setting_id="m", name="M", category="mode", value="a", options=[Option("a", "A")])
@@ -219,7 +219,7 @@ def test_modes_stand_first_unless_a_setting_is_about_them_already() -> None:
     assert configuration.with_modes([other], None) == [other]
 
 
-def test_a_choice_without_choices_has_at_least_the_one_that_is_set() -> None:
+def test_a_choice_without_values_is_written_with_the_current_one() -> None:
     empty = ConfigOption(setting_id="e", name="E", value="x", groups=[OptionGroup("g", "G", [])])
     unset = ConfigOption(setting_id="u", name="U")
 
@@ -227,7 +227,7 @@ def test_a_choice_without_choices_has_at_least_the_one_that_is_set() -> None:
     assert canonical(configuration.config_option_to_wire(unset))["currentValue"] == ""
 
 
-def test_an_unknown_setting_that_came_by_version_1_has_the_id_this_one_asks_for() -> None:
+def test_an_unknown_option_from_version_1_is_written_with_the_id_field_of_version_2() -> None:
     setting = ConfigOption(
         setting_id="h", name="Heat", kind="_dial", other={"type": "_dial", "id": "h", "name": "Heat"}
     )

@@ -1,4 +1,4 @@
-"""Changes to files and diffs of version 2, both ways, and what version 1 shows of them."""
+"""File changes and diffs of version 2, in both directions, and how version 1 shows them."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_texts_are_written_as_a_patch_and_neighbours_as_one_diff() -> None:
     ]
 
 
-def test_a_patch_is_cut_into_what_is_about_each_file() -> None:
+def test_a_patch_is_split_into_one_part_for_each_file() -> None:
     diff = {
         "type": "diff",
         "changes": [
@@ -64,7 +64,7 @@ def test_a_patch_is_cut_into_what_is_about_each_file() -> None:
     ]
 
 
-def test_diffs_with_other_things_attached_or_another_kind_of_patch_stay_apart() -> None:
+def test_diffs_with_other_meta_or_another_patch_format_stay_apart() -> None:
     def diff(**fields: Any) -> Any:
         return {"type": "diff", "changes": [{"operation": "modify", "path": "/a"}], **fields}
 
@@ -81,7 +81,7 @@ def test_diffs_with_other_things_attached_or_another_kind_of_patch_stay_apart() 
     assert canonical(parts_to_wire(read(*wire))) == wire
 
 
-def test_what_is_unknown_is_kept_and_written_back_unchanged() -> None:
+def test_unknown_parts_are_kept_and_written_back_unchanged() -> None:
     merge = {"operation": "_merge", "paths": ["/h"]}
     nothing: dict[str, Any] = {"type": "diff", "changes": [], "patch": {"format": "git_patch", "text": "x"}}
     wire: list[Any] = [{"type": "diff", "changes": [merge, {"operation": "add", "path": "/a"}]}, nothing]
@@ -94,7 +94,7 @@ def test_what_is_unknown_is_kept_and_written_back_unchanged() -> None:
     assert canonical(parts_to_wire(read(*wire))) == wire
 
 
-def test_a_change_of_an_operation_nobody_knows_is_a_modification() -> None:
+def test_a_change_with_an_unknown_operation_is_written_as_a_modification() -> None:
     changes: list[ToolContent] = [FileChange("/a", operation="_touch"), FileChange("/b", operation="move")]
     (diff,) = canonical(parts_to_wire(changes))
 
@@ -132,7 +132,7 @@ def test_a_change_of_an_operation_nobody_knows_is_a_modification() -> None:
     ],
     ids=["added", "hunks", "moved", "binary", "deleted", "texts", "other format"],
 )
-def test_version_1_shows_the_texts_of_a_patch_or_says_what_was_done(change: FileChange, shown: Any) -> None:
+def test_version_1_shows_the_texts_of_a_patch_or_names_the_operation(change: FileChange, shown: Any) -> None:
     assert canonical(part_to_version_1(change)) == shown
 
 

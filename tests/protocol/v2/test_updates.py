@@ -1,4 +1,4 @@
-"""Meaning to the wire of version 2 and back loses nothing: golden and generated updates survive the round trip."""
+"""Conversion to version 2 and back loses nothing: golden and generated updates survive the round trip."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from duologue.protocol.v2.tools import permission_subject, permission_tool_from_
 from duologue.protocol.v2.updates import update_from_wire, update_to_wire
 from duologue.schema import v2
 from duologue.schema.codec import decode
-from tests.protocol.v2.round_trips import canonical, golden, said_again, with_real_output
+from tests.protocol.v2.round_trips import canonical, golden, rewritten, with_real_output
 from tests.schema.instances import AtRandom, Maker, instances, varieties
 from tests.schema.official import UNSTABLE
 
@@ -35,7 +35,7 @@ def assert_survives(update: Any) -> None:
     wire = read(with_real_output(update))
     meaning = update_from_wire(wire)
 
-    assert canonical(update_to_wire(meaning)) == said_again(canonical(wire))
+    assert canonical(update_to_wire(meaning)) == rewritten(canonical(wire))
     assert decode_update(msgspec.json.encode(meaning)) == meaning
 
 
@@ -76,7 +76,7 @@ def test_a_chunk_needs_the_id_of_its_message() -> None:
         update_to_wire(u.MessageChunk(role="agent", content=TextContent("a")))
 
 
-def test_a_mode_alone_has_no_words_here() -> None:
+def test_a_mode_update_has_no_form_in_version_2() -> None:
     with pytest.raises(TypeError, match="ModeUpdate"):
         update_to_wire(u.ModeUpdate(mode_id="ask"))
 
@@ -94,7 +94,7 @@ def test_a_whole_message_is_patched_in_three_states(content: Any, wire: Any) -> 
 # --- states
 
 
-def test_an_idle_state_says_why_the_work_ended() -> None:
+def test_an_idle_state_has_the_reason_why_work_ended() -> None:
     state = u.StateUpdate(
         state="idle",
         stop_reason="error",
@@ -115,7 +115,7 @@ def test_an_idle_state_says_why_the_work_ended() -> None:
 
 
 @pytest.mark.rule(147)
-def test_a_state_of_tomorrow_is_a_state_and_not_idle() -> None:
+def test_an_unknown_state_is_read_as_a_state_that_is_not_idle() -> None:
     wire = {"sessionUpdate": "state_update", "state": "_dreaming", "of": "sheep"}
     state = update_from_wire(read(wire))
 
@@ -129,7 +129,7 @@ def test_a_state_of_tomorrow_is_a_state_and_not_idle() -> None:
     }
 
 
-def test_no_background_and_background_unsaid_are_two_things() -> None:
+def test_no_background_work_differs_from_unknown_background_work() -> None:
     assert "background" not in canonical(update_to_wire(u.StateUpdate(state="running")))
     assert canonical(update_to_wire(u.StateUpdate(state="running", background=[])))["background"] == []
 
@@ -153,7 +153,7 @@ def test_the_output_of_a_terminal_is_bytes_whatever_they_are() -> None:
 
 
 @pytest.mark.parametrize("data", ["a", "a\nGk=", "ü", "aGk=="])
-def test_a_chunk_that_is_not_base64_is_refused_and_a_snapshot_is_left_out(data: str) -> None:
+def test_a_chunk_that_is_not_base64_is_rejected_and_a_snapshot_is_left_out(data: str) -> None:
     with pytest.raises(InvalidParams, match="base64"):
         update_from_wire(read({"sessionUpdate": "terminal_output_chunk", "terminalId": "t", "data": data}))
     snapshot = read({"sessionUpdate": "terminal_update", "terminalId": "t", "output": {"data": data}})
@@ -163,7 +163,7 @@ def test_a_chunk_that_is_not_base64_is_refused_and_a_snapshot_is_left_out(data: 
 # --- the rest
 
 
-def test_the_plan_without_a_name_has_a_fixed_one_and_is_empty_when_removed() -> None:
+def test_the_plan_without_an_id_has_a_fixed_one_and_is_empty_when_removed() -> None:
     plan = u.PlanUpdate(entries=[u.PlanEntry("a", "cancelled", "high")])
     wire = canonical(update_to_wire(plan))
 
@@ -177,7 +177,7 @@ def test_the_plan_without_a_name_has_a_fixed_one_and_is_empty_when_removed() -> 
     assert removed == u.PlanUpdate(entries=[])
 
 
-def test_a_cost_is_kept_cleared_or_told() -> None:
+def test_a_cost_is_kept_cleared_or_set() -> None:
     def cost_of(**fields: Any) -> Any:
         return canonical(update_to_wire(u.UsageUpdate(used=1, size=2, **fields))).get("cost", "unsaid")
 
@@ -187,7 +187,7 @@ def test_a_cost_is_kept_cleared_or_told() -> None:
     assert cost_of(cost=0.5, currency="EUR") == {"amount": 0.5, "currency": "EUR"}
 
 
-def test_what_version_1_allows_and_this_one_does_not_is_written_as_it_can_be() -> None:
+def test_values_that_only_version_1_allows_are_written_in_the_nearest_form() -> None:
     notice = canonical(update_to_wire(u.NoticeUpdate(severity="info", title="")))
     call = canonical(update_to_wire(u.ToolCallUpdate(tool_call_id="t", locations=[u.Location("/a", 0)])))
 
