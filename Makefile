@@ -47,8 +47,9 @@ format: setup ## write every file in the same style
 format-check: setup
 	$(BIN)/ruff format --check $(SOURCES)
 
-lint: setup ## ruff
+lint: setup ## ruff, and the words of docstrings, comments, messages and pages
 	$(BIN)/ruff check $(SOURCES)
+	$(BIN)/python -m scripts.check_prose
 
 types: setup ## mypy and pyright, both strict
 	$(BIN)/mypy $(SOURCES)
@@ -63,7 +64,7 @@ docs-serve: setup ## the site on loopback, rebuilt on change
 faults: setup ## run the suite and write docs/project/faults.md from it
 	$(BIN)/pytest -n auto -q -m "not chaos and (not interop or fault)" --fault-table=docs/project/faults.md
 
-coverage: setup ## each pure room at 100 % of its branches by its own tests
+coverage: setup ## each pure package at 100 % of its branches by its own tests
 	$(BIN)/python -m scripts.coverage_per_module
 
 matrix: setup ## the core tests on every CPython from 3.11 up that this machine has

@@ -5,6 +5,8 @@ of functions must say in the imperative what the function does. Prints one line 
 is any.
 
     python scripts/check_prose.py [PATH...] [--count]
+
+Without paths it reads everything except `NOT_YET`.
 """
 
 from __future__ import annotations
@@ -16,12 +18,28 @@ import re
 import sys
 import tokenize
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).parents[1]
 PATHS = ("src", "tests", "examples", "scripts", "benchmarks", "docs", "README.md", "CONTRIBUTING.md", "CHANGELOG.md")
+# Paths whose words still have to change. Nothing may be added: tests/test_prose.py demands that a clean path leaves.
+NOT_YET = (
+    "benchmarks",
+    "docs/how-to/built-in-agent.md",
+    "examples",
+    "scripts/schema",
+    "src/duologue/agent",
+    "src/duologue/builtin",
+    "src/duologue/client",
+    "src/duologue/compat",
+    "src/duologue/integrations",
+    "src/duologue/mcp",
+    "src/duologue/relay",
+    "src/duologue/transports",
+    "tests",
+)
 NOT_READ = ("node_modules", "__pycache__", "target", "schema/v1", "schema/v2", "check_prose.py", "tests/mutations")
 
 BANNED = {
@@ -142,20 +160,21 @@ def _is_described_as_a_value(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bo
     return node.name.startswith("test_") or any(word in names for word in ("property", "fixture", ".setter"))
 
 
-def files(paths: list[str]) -> Iterator[Path]:
-    """Yield the files to read, in order."""
-    for name in paths:
+def files(paths: Iterable[str] = ()) -> Iterator[Path]:
+    """Yield the files to read, in order; without paths, everything except `NOT_YET`."""
+    for name in paths or PATHS:
         path = (ROOT / name).resolve()
         found = [path] if path.is_file() else sorted(path.rglob("*"))
         for each in found:
-            if each.suffix in (".py", ".md") and not any(part in each.as_posix() for part in NOT_READ):
+            is_read = each.suffix in (".py", ".md") and not any(part in each.as_posix() for part in NOT_READ)
+            if is_read and (paths or not any(each.is_relative_to(ROOT / late) for late in NOT_YET)):
                 yield each
 
 
 def main() -> int:
     """Print the findings; return the exit code."""
     parser = argparse.ArgumentParser(description="Check the words of source, tests and docs.")
-    parser.add_argument("paths", nargs="*", default=list(PATHS))
+    parser.add_argument("paths", nargs="*")
     parser.add_argument("--count", action="store_true", help="print the number of findings for each directory")
     arguments = parser.parse_args()
     found = [each for path in files(arguments.paths) for each in findings_in(path)]

@@ -1,7 +1,6 @@
 """Write the reference of the command line from its parser and its exit codes: `python -m scripts.cli_reference`.
 
-One page for what all commands share, and one for each command. `tests/cli/test_reference.py` fails when somebody
-changed a command and forgot this.
+One page for all commands, and one for each. `tests/cli/test_reference.py` fails when the pages do not match the parser.
 """
 
 from __future__ import annotations
@@ -22,26 +21,27 @@ INTRODUCTION = f"""\
 
 {NOTE}
 The agent of `run`, `chat` and `sessions` is a command after `--`, a name (`--agent`; `duologue agents` lists them), or
-the built-in one. Data goes to stdout and talk to stderr; colours and Markdown are for terminals only, and `NO_COLOR`
-and `TERM=dumb` are heard. How-tos: [in scripts and CI](../how-to/scripts-and-ci.md), [chat](../how-to/chat.md).
+the built-in one. Data goes to stdout, messages go to stderr. Colours and Markdown appear on terminals only; `NO_COLOR`
+and `TERM=dumb` switch them off. How-tos: [in scripts and CI](../how-to/scripts-and-ci.md),
+[chat](../how-to/chat.md).
 """
 
 
 def pages() -> dict[Path, str]:
-    """Every page with its text."""
+    """Return every page with its text."""
     commands = each_command()
     of_commands = {FOLDER / "cli" / f"{name}.md": _page(name, *command) for name, command in commands.items()}
     return {FOLDER / "cli.md": _overview(commands), **of_commands}
 
 
 def _overview(commands: dict[str, tuple[str, argparse.ArgumentParser]]) -> str:
-    rows = [f"| [`duologue {name}`](cli/{name}.md) | {told} |" for name, (told, _) in commands.items()]
+    rows = [f"| [`duologue {name}`](cli/{name}.md) | {text} |" for name, (text, _) in commands.items()]
     listed = "| command | what it is for |\n|---|---|\n" + "\n".join(rows) + "\n"
     return "\n".join([INTRODUCTION, listed, _local_commands(), _codes()])
 
 
-def _page(name: str, told: str, parser: argparse.ArgumentParser) -> str:
-    parts = [f"# `duologue {name}`\n", NOTE, f"{parser.description or told}\n"]
+def _page(name: str, text: str, parser: argparse.ArgumentParser) -> str:
+    parts = [f"# `duologue {name}`\n", NOTE, f"{parser.description or text}\n"]
     for group in parser._action_groups:
         rows = [_row(action) for action in group._group_actions if not isinstance(action, argparse._HelpAction)]
         if rows:
@@ -49,13 +49,13 @@ def _page(name: str, told: str, parser: argparse.ArgumentParser) -> str:
             parts.append(f"| option{heading} | what it does |\n|---|---|\n" + "\n".join(rows) + "\n")
     if parser.epilog:
         parts.append(f"```console\n{_examples(parser.epilog)}\n```\n")
-    parts.append("[What ends with which exit code](../cli.md#exit-codes), and the other commands.\n")
+    parts.append("[Exit codes and the other commands](../cli.md#exit-codes)\n")
     return "\n".join(parts)
 
 
 def _examples(epilog: str) -> str:
-    told = epilog.partition("\n")[0].removeprefix("examples: ").removeprefix("example: ")
-    return "\n".join(f"$ {example}" for example in told.split("; "))
+    text = epilog.partition("\n")[0].removeprefix("examples: ").removeprefix("example: ")
+    return "\n".join(f"$ {example}" for example in text.split("; "))
 
 
 def _row(action: argparse.Action) -> str:
@@ -73,12 +73,12 @@ def _optional(action: argparse.Action, value: str) -> str:
 
 
 def _local_commands() -> str:
-    rows = [f"| `{f':{name} {argument}'.rstrip()}` | {told} |" for name, (argument, told) in LOCAL_COMMANDS.items()]
-    return "## What can be typed in a chat\n\n| line | what it does |\n|---|---|\n" + "\n".join(rows) + "\n"
+    rows = [f"| `{f':{name} {argument}'.rstrip()}` | {text} |" for name, (argument, text) in LOCAL_COMMANDS.items()]
+    return "## Commands of a chat\n\n| line | what it does |\n|---|---|\n" + "\n".join(rows) + "\n"
 
 
 def _codes() -> str:
-    rows = [f"| {int(code)} | {told} |" for code, told in DESCRIPTIONS.items()]
+    rows = [f"| {int(code)} | {text} |" for code, text in DESCRIPTIONS.items()]
     return (
         "## Exit codes\n\nA number never changes its meaning.\n\n| code | meaning |\n|---|---|\n"
         + "\n".join(rows)

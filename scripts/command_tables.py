@@ -1,6 +1,6 @@
 """Write the tables of the built-in agent's commands into the page that explains it: `python -m scripts.command_tables`.
 
-`tests/builtin/test_commands.py` fails when somebody changed a command and forgot this.
+`tests/builtin/test_commands.py` fails when the page does not match the commands.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _TABLES = re.compile(r"(?<=<!-- commands -->\n)(.*)(?=<!-- /commands -->)", re.D
 
 
 def with_tables(page: str) -> str:
-    """The page with the tables as they should be between its two marks."""
+    """Return the page with the current tables between its two marks."""
     chapters = "".join(f"\n### {title}\n\n{table_of(*chapter)}" for title, chapter in CHAPTERS.items())
     written, count = _TABLES.subn(lambda _: chapters + "\n", page)
     if count != 1:

@@ -52,7 +52,7 @@ def _frames(stream: bytes, step: int) -> list[bytes] | None:
 
 
 def parse_frame(data: bytes) -> None:
-    """A frame is a message, or malformed."""
+    """Check that every frame is a message or malformed."""
     try:
         codec.parse(data)
     except codec.Malformed:
@@ -60,7 +60,7 @@ def parse_frame(data: bytes) -> None:
 
 
 def receive_frames(data: bytes) -> None:
-    """A peer survives any frames, and whatever it answers is JSON."""
+    """Check that a peer survives any frames and answers with JSON only."""
     end = peer.Peer(first_method="initialize", ignore_stray_output=bool(data and data[0] & 1))
     pending = [end.request("session/prompt", {}, n)[0] for n in range(3)]
     try:
@@ -101,7 +101,7 @@ TARGETS: dict[str, Callable[[bytes], None]] = {
 
 
 def write_vocabulary(path: Path) -> None:
-    """Words a fuzzer would take for ever to guess: the names of fields, methods and variants, and the marks of JSON."""
+    """Write words that a fuzzer would rarely guess: names of fields, methods and variants, and JSON syntax."""
     words = {
         *("{}", "[]", '{"', '":', ",", "null", "true", "false", "1e999", "-0", "\\ud800", '"jsonrpc":"2.0"', '"id":1')
     }
@@ -114,7 +114,7 @@ def write_vocabulary(path: Path) -> None:
 
 
 def write_seeds(directory: Path) -> None:
-    """Inputs to start from, good for every target: each begins with two bytes that one of them reads as a choice."""
+    """Write initial inputs for all targets; the first two bytes select a type in one of them."""
     directory.mkdir()
     for n, shape in enumerate(CLASSES):
         fields = {field.encode_name: "x" for field in msgspec.structs.fields(shape) if field.required}
@@ -142,7 +142,7 @@ def fuzz_one(name: str, directory: Path, seconds: int) -> None:
 
 
 def fuzz_all(seconds: int) -> list[str]:
-    """Every target in a process of its own, one after the other; the names of those that failed."""
+    """Fuzz every target in a process of its own; return the names of those that failed."""
     failed: list[str] = []
     for name in TARGETS:
         print(f"== {name}", flush=True)

@@ -30,22 +30,22 @@ ASK = "import sys; print(sys.implementation.name, *sys.version_info[:3], sys.ver
 
 
 def candidates() -> Iterator[Path]:
-    """Every file that may be an interpreter, without running it."""
-    places = [Path(entry) for entry in os.environ.get("PATH", "").split(os.pathsep) if entry]
-    places += Path.home().glob(".pyenv/versions/*/bin")
-    places += Path.home().glob(".local/share/uv/python/*/bin")
-    for place in places:
-        yield from place.glob("python3.[1-9][0-9]")
+    """Yield every file that may be an interpreter, without running it."""
+    folders = [Path(entry) for entry in os.environ.get("PATH", "").split(os.pathsep) if entry]
+    folders += Path.home().glob(".pyenv/versions/*/bin")
+    folders += Path.home().glob(".local/share/uv/python/*/bin")
+    for folder in folders:
+        yield from folder.glob("python3.[1-9][0-9]")
 
 
 def interpreters() -> dict[tuple[int, int], Path]:
-    """The newest CPython of each minor version from the oldest supported one up."""
+    """Return the newest CPython of each minor version from the oldest supported one up."""
     found: dict[tuple[int, int], tuple[int, Path]] = {}
     for path in candidates():
         try:
             answer = subprocess.run([path, "-c", ASK], capture_output=True, text=True, timeout=20, check=True)
         except (OSError, subprocess.SubprocessError):
-            continue  # a shim without its version, or no interpreter at all
+            continue  # a shim without its version, or not an interpreter
         name, major, minor, micro, level = answer.stdout.split()
         version = (int(major), int(minor))
         if name == "cpython" and level == "final" and version >= OLDEST:
@@ -54,7 +54,7 @@ def interpreters() -> dict[tuple[int, int], Path]:
 
 
 def environment(version: tuple[int, int], interpreter: Path) -> Path:
-    """The Python of an environment for this version, made or brought up to date."""
+    """Make or update the environment for this version; return its Python."""
     home = ROOT / ".venvs" / f"{version[0]}.{version[1]}"
     python = home / "bin" / "python"
     uv = [sys.executable, "-m", "uv"]

@@ -132,9 +132,9 @@ async def test_a_failing_sync_acknowledges_nothing_and_the_store_must_be_opened_
             with pytest.raises(StoreError, match="disk I/O error"):
                 await log.commit()
             fault.is_over = True
-            with pytest.raises(StoreError, match="open the store anew"):
+            with pytest.raises(StoreError, match="open the store again"):
                 await log.commit()
-            with pytest.raises(StoreError, match="open the store anew"):
+            with pytest.raises(StoreError, match="open the store again"):
                 await store.create(info("another"))
             assert (await numbers_told(store, "s"))[:1] == [1]
             with pytest.raises(StoreError):

@@ -145,8 +145,8 @@ async def test_a_write_that_fails_is_told_and_tried_again_in_order(caplog: pytes
     assert shelf.numbers() == [1, 2]
     assert await log.load_state("history") == b"new"
     assert [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING] == [
-        "session 's' is not being saved: no space left",
-        "session 's' is being saved again",
+        "session 's' cannot be saved: no space left",
+        "session 's' can be saved again",
     ]
 
 
@@ -177,7 +177,7 @@ async def test_what_waits_is_bounded_and_the_caller_is_told(monkeypatch: pytest.
     monkeypatch.setattr(log_module, "MAX_UNSAVED_BYTES", 10_000)
     shelf = TestShelf()
     log = open_log(shelf)
-    with pytest.raises(StoreFull, match="faster than it can be written"):
+    with pytest.raises(StoreFull, match="the disk is too slow"):
         for _ in range(100):
             log.append(say("x" * 1000))
     taken = len(shelf.numbers())

@@ -311,7 +311,7 @@ async def test_a_session_deleted_behind_our_back_is_not_written_to(tmp_path: Pat
 
 async def test_a_name_that_is_not_text_is_refused(tmp_path: Path) -> None:
     async with SqliteStore(tmp_path) as store:
-        with pytest.raises(InvalidParams, match="not text"):
+        with pytest.raises(InvalidParams, match="not valid Unicode text"):
             await store.create(info("\ud800"))
 
 
@@ -326,7 +326,7 @@ async def test_a_file_of_a_newer_version_is_refused_by_its_number_and_left_as_it
     before = (tmp_path / FILE_NAME).read_bytes()
     async with SqliteStore(tmp_path) as store:
         with pytest.raises(
-            StoreError, match=f"is of version {VERSION + 6}; this program reads up to version {VERSION}"
+            StoreError, match=f"has version {VERSION + 6}; this program supports versions up to {VERSION}"
         ):
             await store.list()
 
@@ -349,7 +349,7 @@ async def test_a_record_of_a_newer_version_is_passed_over_and_kept(
         replay = store.replay("s")
         assert [update async for update in replay] == [numbered(1), numbered(4)]
         assert [(damage.first, damage.last, damage.reason) for damage in replay.damage] == [(2, 3, "unknown")]
-        assert "records 2 to 3 were left out of a replay: unknown" in caplog.text
+        assert "records 2 to 3 were skipped in a replay: unknown" in caplog.text
         assert (await shelf.position()).last == 4
 
 

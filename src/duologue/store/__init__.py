@@ -1,5 +1,5 @@
-"""Sessions that outlive a process: what was said, where a turn stood, and what an agent keeps beside it.
+"""Stores for sessions that outlive a process: their updates, the state of their turns, and data of the agent.
 
-Wire shapes, prompts that run and connections do not belong here: a store takes updates and gives them back. Both
-sides and everything above may import it.
+Wire formats, running prompts and connections do not belong here: a store saves updates and returns them. Both sides and
+everything above may import it.
 """

@@ -21,10 +21,10 @@ __all__ = ["Archived", "Damage", "Replay", "SessionLog", "SessionPage", "Store"]
 
 
 class Store(ABC):
-    """Sessions that outlive the process they began in.
+    """Saves sessions, so that they outlive the process that opened them.
 
-    Methods that name a session raise `ResourceNotFound` when there is none of that name, and every method raises
-    `StoreError` when the store cannot be read or written.
+    Methods that take a session id raise `ResourceNotFound` if there is no such session, and every method raises
+    `StoreError` if the store cannot be read or written.
     """
 
     def __init__(self) -> None:
@@ -41,35 +41,35 @@ class Store(ABC):
     # --- one session
 
     async def create(self, info: SessionInfo) -> SessionLog:
-        """Begin a session and open it; `updated_at` is the store's to say.
+        """Make a session and open it; the store sets `updated_at`.
 
         Raises:
-            StoreError: There is a session of this name already.
+            StoreError: A session with this id exists already.
         """
         return await self._open(info.session_id, await self.acquire(info.session_id, new=info))
 
     async def open(self, session_id: str) -> SessionLog:
-        """Open a session to go on with it. It is open in one place at a time, until it is closed or its process ends.
+        """Open a session to continue it. Only one process can have it open, until it is closed or that process ends.
 
         Raises:
-            SessionInUse: It is open somewhere else, or already here.
+            SessionInUse: It is open already, in this process or another.
         """
         return await self._open(session_id, await self.acquire(session_id))
 
     def replay(self, session_id: str) -> Replay:
-        """Everything that was told in this session, from the beginning to this moment (see `folding`).
+        """Return all updates of this session from the beginning until now, merged as `replay_merge` describes.
 
-        A turn that was cut off by the end of its process is told with its unfinished tool calls failed.
+        In a turn that was interrupted by the end of its process, unfinished tool calls have failed.
         """
-        return Replay(session_id, self._look_up, leave_out_refused=False)
+        return Replay(session_id, self._find_records, skip_refused=False)
 
     def context(self, session_id: str) -> Replay:
-        """What the next prompt builds on: as `replay`, without the turns that were refused."""
-        return Replay(session_id, self._look_up, leave_out_refused=True)
+        """Return the updates the next prompt builds on: those of `replay` without the turns that were refused."""
+        return Replay(session_id, self._find_records, skip_refused=True)
 
     @abstractmethod
     async def info(self, session_id: str) -> SessionInfo:
-        """The session's entry in the list.
+        """Return the session's entry in the list.
 
         Raises:
             StoreError: The entry is damaged.
@@ -86,22 +86,22 @@ class Store(ABC):
         additional_directories: list[str] | UnsetType = UNSET,
         meta: JsonObject | None | UnsetType = UNSET,
     ) -> SessionInfo:
-        """Change the session's entry in the list, which does not make it newer; also while it is open."""
+        """Change the session's entry in the list, even while it is open; its time of change stays the same."""
 
     @abstractmethod
     async def fork(self, session_id: str, info: SessionInfo) -> None:
-        """Begin another session with all that was said and saved in this one so far; neither is opened.
+        """Make another session with the updates and state of this one so far; neither is opened.
 
         Raises:
-            StoreError: There is a session of the new name already.
+            StoreError: A session with the new id exists already.
         """
 
     @abstractmethod
     async def delete(self, session_id: str) -> None:
-        """Forget a session, wholly or not at all; one that does not exist is forgotten already.
+        """Delete a session, completely or not at all; a session that does not exist is no error.
 
         Raises:
-            SessionInUse: It is open, here or somewhere else.
+            SessionInUse: It is open, in this process or another.
         """
 
     # --- all of them
@@ -115,17 +115,17 @@ class Store(ABC):
         archived: Archived = "exclude",
         limit: int = PAGE,
     ) -> SessionPage:
-        """One page, those first in which something happened last. A session that is touched moves to the front.
+        """Return one page of sessions, most recently changed first.
 
         Raises:
-            InvalidParams: The cursor is none of this list's.
+            InvalidParams: The cursor is not one of this list.
         """
 
     async def aclose(self) -> None:
-        """Close every session that is still open here, and then the store.
+        """Close every session that is open in this process, then the store.
 
         Raises:
-            StoreError: The last of a session could not be written.
+            StoreError: The last records of a session could not be written.
         """
         failures: list[StoreError] = []
         for log in [*self._logs.values()]:
@@ -133,26 +133,26 @@ class Store(ABC):
                 await log.aclose()
             except StoreError as error:
                 failures.append(error)
-        await self.close_session()
+        await self.close()
         if failures:
             raise failures[0]
 
-    # --- for those who write a store
+    # --- for implementations of a store
 
     @abstractmethod
     async def acquire(self, session_id: str, *, new: SessionInfo | None = None) -> SessionRecords:
-        """Take a session for this process alone, making it first if `new` is given, until its shelf is released."""
+        """Lock a session for this process until its records are released; make it first if `new` is given."""
 
     @abstractmethod
     async def read_only(self, session_id: str) -> tuple[SessionRecords, bool]:
-        """A session's shelf to read from, and whether somebody holds it."""
+        """Return a session's records to read from, and whether a process has it open."""
 
     @abstractmethod
-    async def close_session(self) -> None:
-        """Let go of files, threads and connections."""
+    async def close(self) -> None:
+        """Close files, threads and connections."""
 
     async def save_log(self, session_id: str) -> None:
-        """Write what waits in a log that is open here.
+        """Write the pending records of a session that is open in this process.
 
         Raises:
             StoreError: It could not be written.
@@ -160,24 +160,24 @@ class Store(ABC):
         if (log := self._logs.get(session_id)) is not None:
             await log.commit()
 
-    # --- within
+    # --- internal
 
-    async def _open(self, session_id: str, shelf: SessionRecords) -> SessionLog:
+    async def _open(self, session_id: str, records: SessionRecords) -> SessionLog:
         try:
-            position = await shelf.position()
+            position = await records.position()
         except BaseException:
-            await shelf.release()
+            await records.release()
             raise
-        log = SessionLog(session_id, shelf, position, on_close=lambda: self._logs.pop(session_id, None))
+        log = SessionLog(session_id, records, position, on_close=lambda: self._logs.pop(session_id, None))
         self._logs[session_id] = log
         return log
 
-    async def _look_up(self, session_id: str) -> tuple[SessionRecords, int]:
-        """A session's shelf and the turn that runs in it."""
-        # A log that cannot be written has said so already; what is safe can be told all the same.
+    async def _find_records(self, session_id: str) -> tuple[SessionRecords, int]:
+        """Return a session's records and its running turn."""
+        # A failed write was reported already; records that are written can be replayed anyway.
         with suppress(StoreError):
             await self.save_log(session_id)
-        shelf, is_held = await self.read_only(session_id)
+        records, is_held = await self.read_only(session_id)
         if (log := self._logs.get(session_id)) is not None:
-            return shelf, log.turn
-        return shelf, (await shelf.position()).turn if is_held else 0
+            return records, log.turn
+        return records, (await records.position()).turn if is_held else 0

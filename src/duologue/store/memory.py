@@ -1,4 +1,4 @@
-"""Sessions that last as long as the program: the store for tests, and for agents that keep nothing."""
+"""A store in memory, for tests and for agents that do not persist sessions."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from duologue.store.records import Batch, LogPosition, Record, RecordEntry, Reco
 
 __all__ = ["MemoryStore"]
 
-STRETCH_RECORDS = 512
-"""Records read at once, so that whoever loops over a long session lets others work, too."""
+PAGE_RECORDS = 512
+"""Records read at once, so that a long replay does not block the event loop."""
 
 
 class MemoryStore(Store):
-    """Sessions in memory, with the manners of a store on disk: one holder each, the same replays and the same lists."""
+    """Keeps sessions in memory, with the locks, replays and lists of a store on disk."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -51,8 +51,8 @@ class MemoryStore(Store):
             "meta": meta,
         }
         session = self._session(session_id)
-        said = {name: value for name, value in changes.items() if value is not UNSET}
-        session.info = msgspec.structs.replace(session.info, **said)
+        set_fields = {name: value for name, value in changes.items() if value is not UNSET}
+        session.info = msgspec.structs.replace(session.info, **set_fields)
         return session.shown()
 
     async def fork(self, session_id: str, info: SessionInfo) -> None:
@@ -102,8 +102,8 @@ class MemoryStore(Store):
         session = self._session(session_id)
         return _MemoryRecords(session), session.is_held
 
-    async def close_session(self) -> None:
-        """Nothing is held but memory, and the sessions stay for whoever comes back."""
+    async def close(self) -> None:
+        """Do nothing: the sessions stay in memory and can be opened again."""
 
     def _session(self, session_id: str) -> _Session:
         try:
@@ -113,14 +113,14 @@ class MemoryStore(Store):
 
     def _make(self, info: SessionInfo) -> _Session:
         if info.session_id in self._sessions:
-            raise StoreError(f"there is a session of this name already: {info.session_id}")
+            raise StoreError(f"a session with this id exists already: {info.session_id}")
         self._made += 1
         session = self._sessions[info.session_id] = _Session(self._made, info)
         return session
 
 
 class _Session:
-    """All there is of one session."""
+    """One session."""
 
     def __init__(self, key: int, info: SessionInfo) -> None:
         self.key = key
@@ -145,7 +145,7 @@ class _Session:
 
 
 class _MemoryRecords(SessionRecords):
-    """One session, where it lies."""
+    """The records of one session in memory."""
 
     def __init__(self, session: _Session) -> None:
         self._session = session
@@ -167,7 +167,7 @@ class _MemoryRecords(SessionRecords):
         return LogPosition(len(self._session.records), self._session.turn)
 
     async def read(self, after: int, upto: int) -> RecordPage:
-        reached = min(upto, after + STRETCH_RECORDS)
+        reached = min(upto, after + PAGE_RECORDS)
         entries = [self._entry(record, upto) for record in self._session.records[after:reached]]
         return RecordPage(entries, reached)
 

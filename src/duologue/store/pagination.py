@@ -1,4 +1,4 @@
-"""Lists of sessions, a page at a time, newest first."""
+"""Pages of the list of sessions, newest first."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ __all__ = ["MAX_PAGE", "PAGE", "Archived", "SessionPage", "decode_cursor", "enco
 Archived = Literal["exclude", "include", "only"]
 
 PAGE = 50
-"""Sessions on a page unless told otherwise: more than a menu shows."""
+"""Default number of sessions on a page: more than a menu shows."""
 
 MAX_PAGE = 1000
-"""Sessions on a page at most, so that a page always fits in one message."""
+"""Maximum number of sessions on a page, so that a page always fits into one message."""
 
 _CURSOR = struct.Struct(">qqI")
 _START = (2**63 - 1, 2**63 - 1)
 
 
 class SessionPage(Struct, frozen=True):
-    """Some sessions, and where the next page begins.
+    """One page of sessions, and the cursor of the next.
 
-    `damaged` holds the ids of those whose entry is not what was written: nothing but the id can be relied on.
+    `damaged` contains the ids of sessions whose entry is damaged: only their id is reliable.
     """
 
     sessions: list[SessionInfo]
@@ -40,15 +40,15 @@ class SessionPage(Struct, frozen=True):
 
 
 def encode_cursor(touched: int, key: int) -> str:
-    """The place behind the session that was touched then and has this key."""
+    """Return the cursor for the page after the session with this time of change and key."""
     return base64.urlsafe_b64encode(_CURSOR.pack(touched, key, _checksum(touched, key))).decode()
 
 
 def decode_cursor(cursor: str | None) -> tuple[int, int]:
-    """What `encode_cursor` was given; without a cursor, a place before all sessions.
+    """Return the time of change and key in a cursor; without a cursor, values before all sessions.
 
     Raises:
-        InvalidParams: No page ever ended with this cursor.
+        InvalidParams: The cursor is not one of this list.
     """
     if cursor is None:
         return _START
@@ -62,7 +62,7 @@ def decode_cursor(cursor: str | None) -> tuple[int, int]:
 
 
 def timestamp(touched: int) -> str:
-    """Nanoseconds since 1970 as lists show them."""
+    """Format nanoseconds since 1970 as in the list of sessions."""
     return datetime.fromtimestamp(touched / 1e9, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 

@@ -1,8 +1,8 @@
-"""What lies in a store for one session, and the few operations on it that differ from store to store.
+"""The records of one session in a store, and the operations on them that each store implements.
 
-A session is a list of records, numbered from 1 without gaps. A record that speaks of something with a name of its own
-(a tool call, a plan, a turn) carries that name as its `entity`, so that everything about it is found without reading
-the rest. A number that is missing later was lost; that is how damage shows.
+A session is a list of records, numbered from 1 without gaps. A record about something with an id (a tool call, a plan,
+a turn) has that id as its `entity`, so that all records about it are found without reading the others. A missing number
+means that a record was lost.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ Kind = Literal["update", "begin", "end"]
 
 
 class Record(Struct, frozen=True, gc=False):
-    """One thing that happened. `kind` is a `Kind`, or a word of a version newer than this one."""
+    """One event of a session. `kind` is a `Kind`, or the word of a newer version."""
 
     number: int
     kind: str
@@ -48,7 +48,7 @@ class Record(Struct, frozen=True, gc=False):
 
 
 class RecordEntry(Struct, frozen=True, gc=False):
-    """A record as it is read back, with the first and the last sound record of its entity that were asked for."""
+    """A record read from the store, with the numbers of the first and last intact record of its entity."""
 
     record: Record
     first: int
@@ -56,7 +56,7 @@ class RecordEntry(Struct, frozen=True, gc=False):
 
 
 class RecordPage(Struct, frozen=True):
-    """Sound records in order, and the number up to which there are no others."""
+    """Intact records in order, and the number up to which there are no others."""
 
     entries: list[RecordEntry]
     reached: int
@@ -76,9 +76,9 @@ class TurnEnded(Struct, frozen=True, omit_defaults=True):
 
 
 class LogPosition(Struct, frozen=True):
-    """How far a session has come: its last record, and the turn that began and has not ended, or 0.
+    """The state of a session: its last record, and the turn that began and has not ended, or 0.
 
-    `lost_transactions` of the store were found to be unreadable when it was opened, of whatever sessions.
+    `lost_transactions` counts transactions of the whole store, of any session, that were unreadable when it was opened.
     """
 
     last: int
@@ -88,7 +88,7 @@ class LogPosition(Struct, frozen=True):
 
 @dataclass(frozen=True)
 class Batch:
-    """What is written together: all of it or nothing."""
+    """Records and state that are written in one transaction."""
 
     records: Sequence[Record]
     state: Mapping[str, bytes | None]
@@ -96,44 +96,44 @@ class Batch:
 
 
 class SessionRecords(ABC):
-    """The records and the state of one session. A store makes them; a log and a replay use them."""
+    """Access to the records and the state of one session, for `SessionLog` and `Replay`."""
 
     @abstractmethod
     def write(self, batch: Batch) -> asyncio.Future[None]:
-        """Start writing at once; the future is done when the batch would survive the end of this process.
+        """Start writing a batch; the future is done when it would survive a crash of this process.
 
-        Batches are written in the order of the calls. A batch that failed has left nothing behind.
+        Batches are written in the order of the calls. A batch that failed has no effect.
         """
 
     @abstractmethod
     async def position(self) -> LogPosition:
-        """Where the session stands, written batches included."""
+        """Return the state of the session, including all written batches."""
 
     @abstractmethod
     async def read(self, after: int, upto: int) -> RecordPage:
-        """The next sound records beyond `after`, a bounded number of bytes of them; damaged ones are left out."""
+        """Return the next intact records after `after`, up to a limit of bytes; skip damaged ones."""
 
     @abstractmethod
     async def read_entity(self, entity: str, after: int, upto: int) -> list[Record]:
-        """The next sound records of one entity beyond `after`, a bounded number of bytes of them; empty at the end."""
+        """Return the next intact records of one entity after `after`, up to a limit of bytes; none at the end."""
 
     @abstractmethod
     async def read_state(self, name: str) -> bytes | None:
-        """What is kept under this name; nothing if it is damaged, which is logged."""
+        """Return the state saved under this name; None if there is none, or if it is damaged, which is logged."""
 
     @abstractmethod
     async def release(self) -> None:
-        """Let others open the session."""
+        """Unlock the session."""
 
 
 _encode = msgspec.json.Encoder().encode
 
 
 def encode_body(value: Update | TurnBegan | TurnEnded) -> bytes:
-    """The bytes to keep; what has no UTF-8 is kept as U+FFFD, as it is sent.
+    """Return the bytes to store; lone surrogates become U+FFFD, as when they are sent.
 
     Raises:
-        EncodeError: There is something in it that JSON can not say.
+        EncodeError: The value cannot be encoded as JSON.
     """
     try:
         return _encode(value)
@@ -141,4 +141,4 @@ def encode_body(value: Update | TurnBegan | TurnEnded) -> bytes:
         text = json.dumps(msgspec.to_builtins(value), ensure_ascii=False)
         return replace_lone_surrogates(text).encode()
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
-        raise EncodeError(f"cannot be kept as JSON: {error}") from error
+        raise EncodeError(f"cannot be stored as JSON: {error}") from error

@@ -1,12 +1,12 @@
-"""What a replay may leave out: pieces become wholes, and what was replaced is not told again.
+"""Merge updates for a replay: chunks become whole messages, and replaced updates are dropped.
 
 | update | in a replay |
 |---|---|
-| pieces of one message, one after the other | one piece, up to 64 KiB of text |
+| consecutive chunks of one message | one chunk, up to 64 KiB of text |
 | a tool call, a terminal, a compaction, a subagent, a message between sessions | once, as it ended, where it began |
-| plan, commands, mode, settings, title, usage | once, as it was last, where that was said |
-| notice, state | never kept: they were for that moment |
-| everything else | as it was |
+| plan, commands, mode, settings, title, usage | once, in its last state, where it was last sent |
+| notice, state | never stored: they are temporary |
+| everything else | unchanged |
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from duologue.conversation.work_state import FINAL_STATUSES
 __all__ = ["MERGED_CHARACTERS", "ChunkMerger", "UpdateMerger", "as_interrupted", "entity_of", "shows_at_start"]
 
 MERGED_CHARACTERS = 64 * 1024
-"""Text in one merged piece: few messages for a long answer, and none that fills a reader's memory."""
+"""Characters in one merged chunk: few messages for a long answer, and none that needs much memory."""
 
 _Patch = TypeVar(
     "_Patch",
@@ -66,7 +66,7 @@ _THE_ONLY_ONE: dict[type, str] = {
 
 
 def entity_of(update: Update) -> str | None:
-    """The name under which a store finds all updates about one thing."""
+    """Return the name under which a store finds all updates about the same thing; None if it has no id."""
     match update:
         case MessageChunk():
             return None
@@ -87,12 +87,12 @@ def entity_of(update: Update) -> str | None:
 
 
 def shows_at_start(entity: str) -> bool:
-    """Whether a replay shows the end state at the place of the beginning, rather than at the place of the end."""
+    """Return True if a replay shows the final state of an entity where it began, not where it ended."""
     return entity.startswith(("tool ", "terminal ", "compaction ", "subagent ", "message "))
 
 
 def as_interrupted(update: Update) -> Update:
-    """What became of something when its turn was cut off: work that had not ended failed."""
+    """Return the update as it is after its turn was interrupted: unfinished work has failed."""
     if isinstance(update, ToolCallUpdate) and update.status not in FINAL_STATUSES:
         return msgspec.structs.replace(update, status="failed")
     if isinstance(update, CompactionUpdate) and update.status not in FINAL_STATUSES:
@@ -101,7 +101,7 @@ def as_interrupted(update: Update) -> Update:
 
 
 class UpdateMerger:
-    """All updates of one entity, made one."""
+    """Merges all updates of one entity into one."""
 
     def __init__(self) -> None:
         self._whole: Update | None = None
@@ -109,7 +109,7 @@ class UpdateMerger:
         self._printed = TerminalBuffer("")
 
     def add(self, update: Update) -> None:
-        """Take the next update of the entity."""
+        """Add the next update of the entity."""
         whole = self._whole
         match update:
             case CompactionChunk():
@@ -143,16 +143,16 @@ class UpdateMerger:
                 self._whole = _patched(whole, update)
             case InfoUpdate():
                 self._whole = _patched(whole, update)
-            case _:  # the others are wholes already
+            case _:  # the others replace the whole
                 self._whole = update
 
     def result(self) -> Update | None:
-        """The whole; nothing if there was nothing."""
+        """Return the merged update; None if there was none."""
         match self._whole:
             case CompactionUpdate() as compaction:
-                # A summary belongs to a compaction that was completed; half of one is worth nothing.
-                is_told = compaction.status == "completed" and self._content
-                summary = merge_text(self._content, _plain_text) if is_told else UNSET
+                # Only a completed compaction has a usable summary.
+                is_complete = compaction.status == "completed" and self._content
+                summary = merge_text(self._content, _plain_text) if is_complete else UNSET
                 return msgspec.structs.replace(compaction, summary=summary)
             case SessionMessageUpdate() as message:
                 return msgspec.structs.replace(message, content=merge_text(self._content, _plain_text) or UNSET)
@@ -163,7 +163,7 @@ class UpdateMerger:
 
 
 class ChunkMerger:
-    """Gathers the pieces of one message that follow each other."""
+    """Merges consecutive chunks of one message."""
 
     def __init__(self) -> None:
         self._first: MessageChunk | None = None
@@ -171,7 +171,7 @@ class ChunkMerger:
         self._size = 0
 
     def add(self, chunk: MessageChunk) -> Iterator[Update]:
-        """Take the next piece, and give what is ready to be told."""
+        """Add the next chunk, and yield what is complete."""
         if not (_is_plain(chunk.content) and chunk.meta is UNSET):
             yield from self.rest()
             yield chunk
@@ -186,7 +186,7 @@ class ChunkMerger:
             yield from self.rest()
 
     def rest(self) -> Iterator[Update]:
-        """What is gathered so far, as one piece."""
+        """Yield the merged text so far as one chunk."""
         if self._first is not None:
             yield msgspec.structs.replace(self._first, content=TextContent("".join(self._texts)))
         self._first = None
@@ -195,15 +195,15 @@ class ChunkMerger:
 
 
 def _patched(whole: Update | None, patch: _Patch) -> _Patch:
-    """The last word on each field; what was cleared is as if it had never been said."""
+    """Return the update with the newest value of each field; a cleared field is unset."""
     fields = {name: getattr(patch, name) for name in patch.__struct_fields__}
-    said = {name: UNSET if value is None else value for name, value in fields.items() if value is not UNSET}
+    changes = {name: UNSET if value is None else value for name, value in fields.items() if value is not UNSET}
     if not isinstance(whole, type(patch)):
-        return msgspec.structs.replace(patch, **said)
+        return msgspec.structs.replace(patch, **changes)
     replaces_meta = getattr(patch, "replaces_meta", False)
     if isinstance(patch.meta, dict) and isinstance(whole.meta, dict) and not replaces_meta:
-        said["meta"] = patched_meta(whole.meta, patch.meta)
-    return msgspec.structs.replace(whole, **said)
+        changes["meta"] = patched_meta(whole.meta, patch.meta)
+    return msgspec.structs.replace(whole, **changes)
 
 
 def _replaced(content: list[Content], replacement: list[Content] | None | msgspec.UnsetType) -> list[Content]:

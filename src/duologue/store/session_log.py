@@ -1,4 +1,4 @@
-"""One session while it is open: what happens is gathered for a moment and written together."""
+"""Write the updates of an open session, in groups."""
 
 from __future__ import annotations
 
@@ -21,49 +21,49 @@ __all__ = ["GROUP_BYTES", "GROUP_SECONDS", "MAX_UNSAVED_BYTES", "RETRY_SECONDS",
 _log = logging.getLogger("duologue.store")
 
 GROUP_SECONDS = 0.05
-"""How long an update may wait for others: nobody notices, and a stream of words costs 20 writes a second."""
+"""How long an update may wait for others: unnoticeable, and a stream of text costs 20 writes a second."""
 
 GROUP_BYTES = 64 * 1024
-"""How much may wait for company; beyond it the write starts at once."""
+"""Bytes that may wait for others; more are written immediately."""
 
 RETRY_SECONDS = 1.0
-"""How soon a failed write is tried again when nobody asks for it."""
+"""Seconds until a failed write is retried without a `commit`."""
 
 MAX_UNSAVED_BYTES = 64 * 1024 * 1024
-"""How much is kept in memory while it cannot be written: hours of talk, or one careless program."""
+"""Bytes kept in memory while they cannot be written: hours of conversation."""
 
 _OVERHEAD = 64
-"""Bytes that a record takes beside its body, roughly."""
+"""Approximate size of a record without its body."""
 
 
 class SessionLog:
-    """A session that is open here and nowhere else.
+    """A session that is open in this process.
 
     Attributes:
-        session_id: Whose it is.
-        turn: The turn that runs, by the number of its first record, or 0.
-        is_interrupted: The last turn never ended: the process that ran it did.
-        trouble: Why the last write failed; nothing is lost yet, and the write is tried again. `None` when all is well.
+        session_id: Id of the session.
+        turn: Number of the first record of the running turn, or 0.
+        is_interrupted: The last turn never ended, because its process did.
+        write_error: Why the last write failed; nothing is lost yet, and it is retried. `None` after a success.
     """
 
     def __init__(
-        self, session_id: str, shelf: SessionRecords, position: LogPosition, on_close: Callable[[], object]
+        self, session_id: str, records: SessionRecords, position: LogPosition, on_close: Callable[[], object]
     ) -> None:
         self.session_id = session_id
         self.turn = 0
         self.is_interrupted = position.turn != 0
         self.write_error: BaseException | None = None
-        self._shelf = shelf
+        self._session_records = records
         self._on_close = on_close
         self._last = position.last
         self._records: list[Record] = []
         self._state: dict[str, bytes | None] = {}
         self._title: str | None | UnsetType = UNSET
         self._unsaved_bytes = 0
-        self._taken = 0
+        self._accepted = 0
         self._written = 0
         self._timer: asyncio.TimerHandle | None = None
-        self._flight: asyncio.Future[None] | None = None
+        self._writing: asyncio.Future[None] | None = None
         self._is_closed = False
 
     async def __aenter__(self) -> Self:
@@ -75,11 +75,11 @@ class SessionLog:
         await self.aclose()
 
     def append(self, update: Update) -> None:
-        """Keep an update that is being told; `commit` says when it is safe. Notices and states are not kept.
+        """Add an update; `commit` waits until it is written. Notices and states are not stored.
 
         Raises:
-            EncodeError: There is something in it that JSON can not say.
-            StoreFull: Too much waits to be written already; this update is not kept.
+            EncodeError: The update cannot be encoded as JSON.
+            StoreFull: Too many bytes wait to be written; this update is not stored.
         """
         if isinstance(update, NoticeUpdate | StateUpdate):
             return
@@ -88,22 +88,22 @@ class SessionLog:
         self._add("update", entity_of(update), encode_body(update))
 
     async def commit(self) -> None:
-        """Until everything given so far would survive the end of this process, however it ends.
+        """Wait until everything added so far would survive a crash of this process.
 
         Raises:
-            StoreError: It is not safe. It is still held in memory, in order, and this may be tried again.
+            StoreError: Writing failed. Everything is still in memory, in order; call this again to retry.
         """
-        goal = self._taken
+        goal = self._accepted
         while self._written < goal:
             self._write()
-            flight = self._flight
-            assert flight is not None
-            await asyncio.wait({flight})
-            if (error := flight.exception()) is not None:
+            write = self._writing
+            assert write is not None
+            await asyncio.wait({write})
+            if (error := write.exception()) is not None:
                 raise error
 
     def begin_turn(self, prompt: Sequence[Content], message_id: str | None = None) -> None:
-        """Note what the user asked. A replay tells it as the user's message, so it is not to be appended as well.
+        """Record the user's prompt. A replay contains it as the user's message, so do not append it as well.
 
         Raises:
             RuntimeError: A turn is running already.
@@ -115,11 +115,11 @@ class SessionLog:
         self.is_interrupted = False
 
     async def end_turn(self, stop_reason: str) -> None:
-        """Note how the turn ended, and commit. A turn that ends with `refusal` leaves the context.
+        """Record how the turn ended, and commit. A turn that ends with `refusal` is removed from the context.
 
         Raises:
             RuntimeError: No turn is running.
-            StoreError: As from `commit`; the turn has ended all the same.
+            StoreError: As from `commit`; the turn has ended nevertheless.
         """
         if not self.turn:
             raise RuntimeError("no turn is running")
@@ -128,28 +128,28 @@ class SessionLog:
         await self.commit()
 
     async def load_state(self, name: str) -> bytes | None:
-        """What was saved under this name, or nothing."""
-        if self._flight is not None:
-            await asyncio.wait({self._flight})
+        """Return the state saved under this name, or None."""
+        if self._writing is not None:
+            await asyncio.wait({self._writing})
         if name in self._state:
             return self._state[name]
-        return await self._shelf.read_state(name)
+        return await self._session_records.read_state(name)
 
     def save_state(self, name: str, value: bytes | None) -> None:
-        """Keep these bytes under a name of your own, or forget it with `None`.
+        """Save bytes under a name of your own, or delete them with `None`.
 
-        They are written together with the updates around them, so that both are there after a crash, or neither.
+        They are written in one transaction with the pending updates: after a crash both are there, or neither.
         """
-        self._make_room_for(len(value or b""))
+        self._reserve(len(value or b""))
         self._state[name] = value
-        self._taken += 1
+        self._accepted += 1
         self._write_soon()
 
     async def aclose(self) -> None:
-        """Write what waits and let others open the session; closing twice does nothing.
+        """Write the pending records and unlock the session; closing twice does nothing.
 
         Raises:
-            StoreError: The last of it could not be written and is lost. The session is free all the same.
+            StoreError: The pending records could not be written and are lost. The session is unlocked nevertheless.
         """
         if self._is_closed:
             return
@@ -159,25 +159,25 @@ class SessionLog:
         finally:
             self._stop_timer()
             self._on_close()
-            await self._shelf.release()
+            await self._session_records.release()
 
     def _add(self, kind: Kind, entity: str | None, body: bytes) -> None:
-        self._make_room_for(len(body))
+        self._reserve(len(body))
         self._last += 1
         self._records.append(Record(self._last, kind, entity, body))
-        self._taken += 1
+        self._accepted += 1
         self._write_soon()
 
-    def _make_room_for(self, size: int) -> None:
+    def _reserve(self, size: int) -> None:
         if self._is_closed:
             raise StoreError(f"the log of session {self.session_id} is closed")
         if self._unsaved_bytes > MAX_UNSAVED_BYTES:
-            reason = self.write_error or "it comes faster than it can be written"
+            reason = self.write_error or "the disk is too slow"
             raise StoreFull(f"session {self.session_id}: {self._unsaved_bytes} bytes wait to be written: {reason}")
         self._unsaved_bytes += size + _OVERHEAD
 
     def _write_soon(self) -> None:
-        if self._flight is not None or self.write_error is not None:
+        if self._writing is not None or self.write_error is not None:
             return
         if self._unsaved_bytes >= GROUP_BYTES:
             self._write()
@@ -185,34 +185,34 @@ class SessionLog:
             self._timer = asyncio.get_running_loop().call_later(GROUP_SECONDS, self._write)
 
     def _write(self) -> None:
-        """Start writing what waits, unless a write is under way: its end starts the next."""
+        """Start writing the pending records, unless a write is in progress: its end starts the next."""
         self._stop_timer()
-        if self._flight is not None or not (self._records or self._state):
+        if self._writing is not None or not (self._records or self._state):
             return
         batch = Batch(self._records, self._state, self._title)
-        taken, size = self._taken, self._unsaved_bytes
+        accepted, size = self._accepted, self._unsaved_bytes
         self._records, self._state, self._title = [], {}, UNSET
-        self._flight = self._shelf.write(batch)
-        self._flight.add_done_callback(lambda flight: self._landed(flight, batch, taken, size))
+        self._writing = self._session_records.write(batch)
+        self._writing.add_done_callback(lambda write: self._written_or_failed(write, batch, accepted, size))
 
-    def _landed(self, flight: asyncio.Future[None], batch: Batch, taken: int, size: int) -> None:
-        self._flight = None
-        error = StoreError("the write was cancelled") if flight.cancelled() else flight.exception()
+    def _written_or_failed(self, write: asyncio.Future[None], batch: Batch, accepted: int, size: int) -> None:
+        self._writing = None
+        error = StoreError("the write was cancelled") if write.cancelled() else write.exception()
         if error is not None:
-            self._keep_for_later(batch, error)
+            self._requeue(batch, error)
             return
         if self.write_error is not None:
-            _log.warning("session %a is being saved again", self.session_id)
+            _log.warning("session %a can be saved again", self.session_id)
         self.write_error = None
-        self._written = taken
+        self._written = accepted
         self._unsaved_bytes -= size
-        if self._taken > taken:
+        if self._accepted > accepted:
             self._write_soon()
 
-    def _keep_for_later(self, batch: Batch, error: BaseException) -> None:
-        """Put a batch that was not written back in front of what came after it."""
+    def _requeue(self, batch: Batch, error: BaseException) -> None:
+        """Put a batch that was not written back in front of the newer records."""
         if self.write_error is None:
-            _log.warning("session %a is not being saved: %s", self.session_id, error)
+            _log.warning("session %a cannot be saved: %s", self.session_id, error)
         self.write_error = error
         self._records = [*batch.records, *self._records]
         self._state = {**batch.state, **self._state}

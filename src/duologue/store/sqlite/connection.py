@@ -1,4 +1,4 @@
-"""A connection to SQLite that keeps what it acknowledged, and errors that say what a user can do."""
+"""Open the SQLite database durably, and translate its errors."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from duologue.private_files import make_private_file
 __all__ = ["VERSION", "connect", "is_corrupt", "is_failed_sync", "tolerate_corruption", "translate_errors"]
 
 VERSION = 1
-"""Of the tables. A file of a newer version is refused, and left as it is."""
+"""Version of the tables. A file of a newer version is rejected and left unchanged."""
 
 APPLICATION_ID = 0x64756F6C
-"""Marks the file as ours: `duol`."""
+"""Marks the file as a store of duologue: `duol`."""
 
 BUSY_SECONDS = 30.0
-"""How long a write waits for one of another process; ours take milliseconds, a fork of a huge session seconds."""
+"""How long a write waits for another process; writes take milliseconds, a fork of a huge session takes seconds."""
 
 WAL_BYTES = 16 * 1024 * 1024
-"""What the journal may keep on disk after a large write."""
+"""Size to which the journal is truncated after a large write."""
 
 _TABLES = """\
 CREATE TABLE sessions (
@@ -63,10 +63,10 @@ _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
 def connect(path: Path) -> sqlite3.Connection:
-    """Open the file, making it if there is none.
+    """Open the file; make it if it does not exist.
 
     Raises:
-        StoreError: It is not ours, or of a newer version.
+        StoreError: It is not a store, or of a newer version.
     """
     make_private_file(path)
     until = time.monotonic() + BUSY_SECONDS
@@ -77,7 +77,7 @@ def connect(path: Path) -> sqlite3.Connection:
             return connection
         except sqlite3.OperationalError as error:
             connection.close()
-            # Two processes that make the same file at once may meet a lock that SQLite does not wait for.
+            # Two processes that make the file at the same time may meet a lock that SQLite does not wait for.
             if not _is(error, sqlite3.SQLITE_BUSY) or time.monotonic() > until:
                 raise
             time.sleep(0.01)
@@ -87,7 +87,7 @@ def connect(path: Path) -> sqlite3.Connection:
 
 
 def _prepare(connection: sqlite3.Connection, path: Path) -> None:
-    # Damaged text is found by its checksum, not by an exception in the middle of a row.
+    # Damaged text is detected by its checksum, not by an exception in the middle of a row.
     connection.text_factory = _decode_text
     if not _is_of_this_version(connection, path):
         connection.execute("PRAGMA journal_mode = WAL").fetchone()
@@ -98,11 +98,11 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
             connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
             connection.execute(f"PRAGMA user_version = {VERSION}")
         connection.execute("COMMIT")
-    # FULL: what is committed is on the disk, and not only in the memory of a system that may lose its power.
+    # FULL: a committed transaction is on the disk and survives a power failure.
     connection.execute("PRAGMA synchronous = FULL")
     connection.execute(f"PRAGMA journal_size_limit = {WAL_BYTES}")
     connection.execute("PRAGMA cell_size_check = ON")
-    # What was deleted is not to be found in the file.
+    # Overwrite deleted data in the file.
     connection.execute("PRAGMA secure_delete = ON")
     connection.execute("PRAGMA temp_store = MEMORY")
 
@@ -112,13 +112,13 @@ def _decode_text(raw: bytes) -> str:
 
 
 def _is_of_this_version(connection: sqlite3.Connection, path: Path) -> bool:
-    """Whether the tables are there; an empty file has none yet."""
+    """Return True if the tables exist; an empty file has none yet."""
     application_id: int = connection.execute("PRAGMA application_id").fetchone()[0]
     version: int = connection.execute("PRAGMA user_version").fetchone()[0]
     if application_id not in (0, APPLICATION_ID):
         raise StoreError(f"{path} is not a store of sessions")
     if version > VERSION:
-        raise StoreError(f"{path} is of version {version}; this program reads up to version {VERSION}")
+        raise StoreError(f"{path} has version {version}; this program supports versions up to {VERSION}")
     statements = [row[0] for row in connection.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL")]
     if version == 0 and statements:
         raise StoreError(f"{path} is not a store of sessions")
@@ -129,7 +129,7 @@ def _is_of_this_version(connection: sqlite3.Connection, path: Path) -> bool:
 
 @contextmanager
 def translate_errors(path: Path) -> Generator[None]:
-    """Turn what SQLite and the system raise into errors of ours."""
+    """Convert errors of SQLite and the system to `StoreError`."""
     try:
         yield
     except sqlite3.Error as error:
@@ -141,12 +141,12 @@ def translate_errors(path: Path) -> Generator[None]:
     except UnicodeDecodeError as error:
         raise StoreError(f"{path} is damaged: {error}") from error
     except UnicodeEncodeError as error:
-        raise InvalidParams(f"a name that is not text: {error.object!a}") from error
+        raise InvalidParams(f"not valid Unicode text: {error.object!a}") from error
 
 
 @contextmanager
 def tolerate_corruption() -> Generator[None]:
-    """Go on where the file is damaged, without what would have been read there."""
+    """Ignore damage of the file inside the block."""
     try:
         yield
     except sqlite3.DatabaseError as error:
@@ -155,12 +155,12 @@ def tolerate_corruption() -> Generator[None]:
 
 
 def is_failed_sync(error: sqlite3.Error) -> bool:
-    """Whether the system could not say that written data is on the disk."""
+    """Return True if the system could not confirm that written data is on the disk."""
     return _code(error) in _FAILED_SYNCS
 
 
 def is_corrupt(error: sqlite3.Error) -> bool:
-    """Whether the file is damaged where it was read."""
+    """Return True if the file is damaged where it was read."""
     return _is(error, sqlite3.SQLITE_CORRUPT)
 
 
@@ -169,5 +169,5 @@ def _is(error: sqlite3.Error, primary_code: int) -> bool:
 
 
 def _code(error: sqlite3.Error) -> int:
-    # Errors that the module itself raises have none.
+    # Errors raised by the `sqlite3` module itself have no code.
     return getattr(error, "sqlite_errorcode", 0)

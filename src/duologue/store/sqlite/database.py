@@ -1,7 +1,7 @@
-"""The SQLite file of a store, for use by one thread.
+"""Read and write the SQLite file of a store, in one thread.
 
-Every event and every session carries a checksum; what does not match it is treated as if it were not there, and leaves
-a gap by which it is missed. Each method is one transaction; what SQLite raises goes on to the caller.
+Every event and every session has a checksum; an event that does not match it is treated as missing and leaves a gap in
+the numbers. Each method is one transaction; errors of SQLite are not caught here.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ _log = logging.getLogger("duologue.store")
 
 FILE_NAME = "sessions.sqlite3"
 
-STRETCH_BYTES = 256 * 1024
-"""Bodies read at once: enough to be quick, little enough to be forgotten."""
+PAGE_BYTES = 256 * 1024
+"""Bytes of bodies read at once: enough to be fast, little enough for memory."""
 
-STRETCH_RECORDS = 512
-"""Records read at once, so that a write that waits behind a replay waits for milliseconds."""
+PAGE_RECORDS = 512
+"""Records read at once, so that a write waits only milliseconds for a replay."""
 
-DAMAGED_STRETCH = 64
-"""Records picked one by one where the file is damaged."""
+DAMAGED_PAGE_RECORDS = 64
+"""Records read one by one where the file is damaged."""
 
 
 class Database:
@@ -59,14 +59,14 @@ class Database:
 
     def __init__(self, directory: Path) -> None:
         self._path = directory / FILE_NAME
-        self._refusal: str | None = None
+        self._failure: str | None = None
         make_private_directory(directory)
-        # Before SQLite goes on in the journal where it stopped reading.
+        # Before SQLite overwrites the part of the journal that it could not read.
         self._lost = lost_transactions(self._path)
         if self._lost:
             _log.warning(
-                "the journal of %s is damaged, or a power cut has hit it: %d transactions in it cannot be read, "
-                "and the newest records of some sessions are lost",
+                "the journal of %s is damaged, perhaps by a power failure: %d transactions cannot be read, and the "
+                "newest records of some sessions are lost",
                 self._path,
                 self._lost,
             )
@@ -75,35 +75,35 @@ class Database:
         self._file = self._path.stat()
 
     def close(self) -> None:
-        """Leave the file; the last one out tidies the journal away."""
+        """Close the file; the last process that closes it removes the journal."""
         self._db.close()
 
     # --- sessions
 
     def create(self, info: SessionInfo) -> None:
-        """Begin a session without events."""
+        """Make a session without events."""
         with self._writing():
             self._insert(info, last=0, turn=0)
 
     def find(self, session_id: str) -> SessionRow:
-        """A session's row, sound or not."""
+        """Return a session's row, intact or not."""
         return self._row(session_id)
 
     def info(self, session_id: str) -> SessionInfo:
-        """A session as lists show it."""
+        """Return a session's list entry."""
         return info_of(_sound(self.find(session_id)))
 
     def update_info(self, session_id: str, changes: Mapping[str, object]) -> SessionInfo:
-        """Change the fields that are set, and keep the rest."""
+        """Change the fields that are set; return the new entry."""
         with self._writing():
             row = _sound(self._row(session_id))
-            said: dict[str, Any] = {name: value for name, value in changes.items() if value is not UNSET}
-            info = msgspec.structs.replace(info_of(row), **said)
+            set_fields: dict[str, Any] = {name: value for name, value in changes.items() if value is not UNSET}
+            info = msgspec.structs.replace(info_of(row), **set_fields)
             self._replace(row, _with_info(row, info))
             return info
 
     def page(self, cwd: str | None, cursor: str | None, archived: Archived, limit: int) -> SessionPage:
-        """One page of the list, newest first."""
+        """Return one page of the list, newest first."""
         touched, key = decode_cursor(cursor)
         limit = max(1, min(limit, MAX_PAGE))
         values = {
@@ -115,7 +115,7 @@ class Database:
         }
         rows = [SessionRow(*row) for row in self._db.execute(PAGE, values)]
         shown = rows[:limit]
-        # A damaged time may be no number at all; what follows is then found behind the one before it.
+        # A damaged time may not be a number; then the next page starts after the session before it.
         places = [(row.touched, row.key) for row in shown if type(row.touched) is int]
         return SessionPage(
             [info_of(row) for row in shown],
@@ -124,7 +124,7 @@ class Database:
         )
 
     def delete(self, session_id: str) -> None:
-        """Forget a session and all that belongs to it."""
+        """Delete a session with its events and state."""
         with self._writing():
             row = self._find(session_id)
             if row is None:
@@ -135,23 +135,23 @@ class Database:
             self._db.execute("DELETE FROM sessions WHERE key = ?", (row.key,))
 
     def fork(self, session_id: str, info: SessionInfo) -> None:
-        """Begin a session as a copy of another's sound events and state; gaps stay gaps."""
+        """Make a session as a copy of another's intact events and state; gaps remain."""
         with self._writing():
             row = self._row(session_id)
             position = self._position(row)
             key, seed = self._insert(info, last=position.last, turn=position.turn), seed_of(info.session_id)
             reached = 0
             while reached < position.last:
-                stretch = self.read(session_id, reached, position.last)
-                self._add_events(key, seed, [entry.record for entry in stretch.entries])
-                reached = stretch.reached
+                page = self.read(session_id, reached, position.last)
+                self._add_events(key, seed, [entry.record for entry in page.entries])
+                reached = page.reached
             values = {"key": row.key, "new_key": key, "seed": seed_of(session_id), "new_seed": seed}
             self._db.execute(COPY_STATE, values)
 
     # --- one session
 
     def write(self, session_id: str, batch: Batch) -> None:
-        """Add events and change state, all or nothing."""
+        """Add events and change state in one transaction."""
         seed = seed_of(session_id)
         with self._writing():
             row = self._row(session_id)
@@ -161,23 +161,23 @@ class Database:
             self._replace(row, _advanced(row, batch))
 
     def position(self, session_id: str) -> LogPosition:
-        """How far the session has come."""
+        """Return the state of the session."""
         return msgspec.structs.replace(self._position(self._row(session_id)), lost_transactions=self._lost)
 
     def read(self, session_id: str, after: int, upto: int) -> RecordPage:
-        """The next sound events beyond `after`."""
+        """Return the next intact events after `after`."""
         row = self._row(session_id)
         with tolerate_corruption():
-            stretch = self._scan(READ, session_id, row.key, after, upto, upto)
-            if stretch.reached > after or not row.is_sound:
-                return stretch
-        # There is more than can be reached in one go; beyond what was ever written there is not.
-        end = min(upto, row.last, after + DAMAGED_STRETCH)
+            page = self._scan(READ, session_id, row.key, after, upto, upto)
+            if page.reached > after or not row.is_sound:
+                return page
+        # The damage stops the query: read the events one by one, up to the last that was written.
+        end = min(upto, row.last, after + DAMAGED_PAGE_RECORDS)
         picked = [self._pick(session_id, row.key, number, upto) for number in range(after + 1, end + 1)]
         return RecordPage([entry for entries in picked for entry in entries], end if end > after else upto)
 
     def read_entity(self, session_id: str, entity: str, after: int, upto: int) -> list[Record]:
-        """The next sound events of one entity; nothing where the index to them is damaged."""
+        """Return the next intact events of one entity; none if the index is damaged."""
         start = place(self._row(session_id).key, 0)
         values = {"seed": seed_of(session_id), "entity": entity, "after": start + after, "end": start + upto}
         records: list[Record] = []
@@ -186,12 +186,12 @@ class Database:
             for at, kind, name, body in cursor:
                 records.append(Record(at - start, kind, name, body))
                 size += len(body)
-                if size >= STRETCH_BYTES:
+                if size >= PAGE_BYTES:
                     break
         return records
 
     def read_state(self, session_id: str, name: str) -> bytes | None:
-        """What was saved under this name, if it is what was saved."""
+        """Return the state saved under this name; None if there is none, or if it is damaged."""
         row = self._row(session_id)
         query = "SELECT value, checksum FROM state WHERE session = ? AND name = ?"
         found = self._db.execute(query, (row.key, name)).fetchone()
@@ -199,41 +199,41 @@ class Database:
             return None
         value, expected = found
         if expected is None or expected != checksum(seed_of(session_id), 0, "state", name, value):
-            _log.warning("session %a: what was saved as %a is damaged", session_id, name)
+            _log.warning("session %a: the state saved as %a is damaged", session_id, name)
             return None
         return bytes(value)
 
-    # --- within
+    # --- internal
 
     @contextmanager
     def _writing(self) -> Generator[None]:
-        """One transaction that changes something; when it is left, it is on the disk."""
-        if self._refusal is not None:
-            raise StoreError(self._refusal)
+        """Run the block in one transaction, which is on the disk at its end."""
+        if self._failure is not None:
+            raise StoreError(self._failure)
         try:
             self._db.execute("BEGIN IMMEDIATE")
             yield
             self._db.execute("COMMIT")
         except BaseException as error:
             if isinstance(error, sqlite3.Error) and is_failed_sync(error):
-                # The system may have forgotten what it could not write; another try would seem to succeed.
-                self._refusal = f"{self._path}: the disk failed ({error}); open the store anew"
+                # The system may drop data that it could not write; a retry would seem to succeed.
+                self._failure = f"{self._path}: the disk failed ({error}); open the store again"
             if self._db.in_transaction:
                 with suppress(sqlite3.Error):
                     self._db.execute("ROLLBACK")
             raise
-        self._see_that_it_is_there()
+        self._check_file_exists()
 
-    def _see_that_it_is_there(self) -> None:
-        """What is written to a file without a name is lost when the file is closed."""
+    def _check_file_exists(self) -> None:
+        """Raise `StoreError` if the file was removed or replaced: writes to it would be lost when it is closed."""
         journal = self._path.with_name(f"{FILE_NAME}-wal")
         try:
-            is_there = os.path.samestat(self._file, self._path.stat()) and journal.exists()
+            exists = os.path.samestat(self._file, self._path.stat()) and journal.exists()
         except OSError:
-            is_there = False
-        if not is_there:
-            self._refusal = f"{self._path} was removed or replaced while it was open; open the store anew"
-            raise StoreError(self._refusal)
+            exists = False
+        if not exists:
+            self._failure = f"{self._path} was removed or replaced while it was open; open the store again"
+            raise StoreError(self._failure)
 
     def _row(self, session_id: str) -> SessionRow:
         row = self._find(session_id)
@@ -242,7 +242,7 @@ class Database:
         return row
 
     def _find(self, session_id: str) -> SessionRow | None:
-        # The second look is for an index that lost its way; it costs a moment when there is no such session.
+        # The second query is for a damaged index; it takes longer if there is no such session.
         for query in (FIND, FIND_WITHOUT_INDEX):
             row = self._db.execute(query, (session_id,)).fetchone()
             if row is not None:
@@ -251,7 +251,7 @@ class Database:
 
     def _insert(self, info: SessionInfo, *, last: int, turn: int) -> int:
         if self._find(info.session_id) is not None:
-            raise StoreError(f"there is a session of this name already: {info.session_id}")
+            raise StoreError(f"a session with this id exists already: {info.session_id}")
         key = self._db.execute(NEW_KEY).fetchone()[0]
         row = _with_info(SessionRow(key, info.session_id, "", 0, time.time_ns(), last, turn, b"", 0), info)
         row = row._replace(checksum=row.expected_checksum)
@@ -259,7 +259,7 @@ class Database:
         return row.key
 
     def _replace(self, old: SessionRow, new: SessionRow) -> None:
-        # A damaged row stays a damaged row.
+        # A damaged row stays damaged.
         right = new.expected_checksum if old.is_sound else ~new.expected_checksum
         self._db.execute(
             "UPDATE sessions SET cwd = ?, archived = ?, touched = ?, last = ?, turn = ?, info = ?, checksum = ?"
@@ -268,12 +268,12 @@ class Database:
         )
 
     def _add_events(self, key: int, seed: int, records: Sequence[Record]) -> None:
-        """Write events and see that they can be found there: in a damaged file they may be lost at once."""
+        """Write events and check that they can be read: in a damaged file they may be lost immediately."""
         if records:
             self._db.executemany("INSERT INTO events VALUES (?, ?, ?, ?, ?)", _event_rows(key, seed, records))
             values = {"seed": seed, "after": place(key, records[0].number - 1), "end": place(key, records[-1].number)}
             if self._db.execute(COUNT, values).fetchone()[0] != len(records):
-                raise StoreError(f"{self._path} is damaged where this session lies; a fork of it can be written to")
+                raise StoreError(f"{self._path} is damaged at this session; fork it to continue in the copy")
 
     def _write_state(self, key: int, seed: int, name: str, value: bytes | None) -> None:
         if value is None:
@@ -301,7 +301,7 @@ class Database:
         size, reached = 0, after
         with closing(self._db.execute(query, {"seed": seed, **places})) as cursor:
             for at, kind, entity, body, expected, first, last in cursor:
-                # In a damaged tree, rows may come twice or out of their turn.
+                # In a damaged tree, rows may come twice or out of order.
                 if at - start <= reached:
                     continue
                 reached = at - start
@@ -309,12 +309,12 @@ class Database:
                     record = Record(reached, kind, entity, body)
                     entries.append(RecordEntry(record, (first or at) - start, (last or at) - start))
                     size += len(body)
-                if size >= STRETCH_BYTES or len(entries) >= STRETCH_RECORDS:
+                if size >= PAGE_BYTES or len(entries) >= PAGE_RECORDS:
                     return RecordPage(entries, reached)
         return RecordPage(entries, reached)
 
     def _pick(self, session_id: str, key: int, number: int, upto: int) -> list[RecordEntry]:
-        """One event from a damaged file, if it can be had; without its siblings, if only they cannot."""
+        """Read one event from a damaged file, if possible; without its entity's other events, if only those fail."""
         for query in (READ, READ_ONE):
             with tolerate_corruption():
                 return self._scan(query, session_id, key, number - 1, number, upto).entries
@@ -328,12 +328,12 @@ def _sound(row: SessionRow) -> SessionRow:
 
 
 def _with_info(row: SessionRow, info: SessionInfo) -> SessionRow:
-    kept = msgspec.structs.replace(info, updated_at=None)
-    return row._replace(cwd=info.cwd, archived=int(info.archived), info=msgspec.json.encode(kept))
+    stored = msgspec.structs.replace(info, updated_at=None)
+    return row._replace(cwd=info.cwd, archived=int(info.archived), info=msgspec.json.encode(stored))
 
 
 def _advanced(row: SessionRow, batch: Batch) -> SessionRow:
-    """The row after a batch."""
+    """Return the row as it is after a batch."""
     if batch.title is not UNSET and row.is_sound:
         row = _with_info(row, msgspec.structs.replace(info_of(row), title=batch.title))
     for record in batch.records:

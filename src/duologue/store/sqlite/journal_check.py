@@ -1,8 +1,8 @@
-"""What SQLite leaves out of a damaged journal without a word, found and counted.
+"""Count the transactions that SQLite silently ignores in a damaged journal.
 
-SQLite reads its journal up to the first frame that does not match its checksum and passes over the rest, because that
-is how a write looks that was interrupted. But a frame that ends a transaction, complete and of the same generation, can
-only stand behind that point if the transaction was written: it was lost to damage, or to a power cut in its midst.
+SQLite reads its journal up to the first frame with a wrong checksum and ignores the rest, because an interrupted write
+looks like that. But if a complete frame of the same generation that ends a transaction follows, that transaction was
+written: it was lost to damage, or to a power failure while it was written.
 
 The format is that of https://www.sqlite.org/fileformat2.html#walformat.
 """
@@ -19,7 +19,7 @@ from typing import BinaryIO, NamedTuple
 __all__ = ["lost_transactions"]
 
 TRIES = 5
-"""Others may write to the journal while it is looked at; then it is looked at again."""
+"""How often the journal is read again, because another process may write to it meanwhile."""
 
 _HEAD = struct.Struct(">8I")
 _FRAME_HEAD_BYTES = 24
@@ -31,7 +31,7 @@ _Checksum = tuple[int, int]
 
 
 class _Scan(NamedTuple):
-    """What was found in a journal: how many frames can be read, and how many transactions stand behind them."""
+    """Result of reading a journal: how many frames are readable, and how many transactions follow them."""
 
     head: bytes
     readable: int
@@ -40,19 +40,19 @@ class _Scan(NamedTuple):
 
 def lost_transactions(database: Path) -> int:
     """Count the transactions in the journal of this file that cannot be read."""
-    # Nothing but the journal is opened: closing a file drops all locks that this process has on it, and those of SQLite
-    # are on its other files.
+    # Open only the journal: closing a file releases all locks of this process on it, and SQLite's locks are on its
+    # other files.
     journal = database.with_name(f"{database.name}-wal")
     before: _Scan | None = None
     for _ in range(TRIES):
         try:
             with journal.open("rb") as file:
-                look = _scan(file)
+                scan = _scan(file)
         except FileNotFoundError:
             return 0
-        if not look.lost or look == before:
-            return look.lost
-        before = look
+        if not scan.lost or scan == before:
+            return scan.lost
+        before = scan
     return 0
 
 
@@ -70,20 +70,20 @@ def _scan(file: BinaryIO) -> _Scan:
             if checksum != struct.unpack_from(">2I", frame, 16):
                 break
             readable += 1
-    else:  # SQLite reads nothing; the generation is that of the first frame
+    else:  # SQLite ignores the whole journal; the first frame has its generation
         size = _FRAME_HEAD_BYTES + (page_bytes if page_bytes in _PAGE_SIZES else _USUAL_PAGE_BYTES)
         salts = file.read(_FRAME_HEAD_BYTES)[8:16]
     file.seek(_HEAD.size + readable * size)
     lost = 0
     while len(frame := file.read(size)) == size:
         ends_transaction = frame[4:8] != bytes(4)
-        # Of an older generation both halves differ; one alone is damage.
+        # In an older generation both halves differ; if only one does, it is damage.
         lost += ends_transaction and (frame[8:12] == salts[:4] or frame[12:16] == salts[4:])
     return _Scan(head, readable, lost)
 
 
 def _checksum(data: bytes, order: str, seed: _Checksum) -> _Checksum:
-    """SQLite's sum: `a += x + b; b += y + a` for each pair of words, which is each word times a Fibonacci number."""
+    """Compute SQLite's sum: `a += x + b; b += y + a` for each pair of words, as words times Fibonacci numbers."""
     words = (*seed, *struct.unpack(f"{order}{len(data) // 4}I", data))
     first, second = _factors(len(words) - 2)
     return sum(map(mul, first, words)) & 0xFFFFFFFF, sum(map(mul, second, words)) & 0xFFFFFFFF
@@ -91,7 +91,7 @@ def _checksum(data: bytes, order: str, seed: _Checksum) -> _Checksum:
 
 @cache
 def _factors(count: int) -> tuple[Sequence[int], Sequence[int]]:
-    """How often the seed and each of so many words count in the first and in the second half of a checksum."""
+    """Return the factors of the seed and of `count` words in the first and second half of a checksum."""
     fibonacci = [0, 1]
     while len(fibonacci) < count + 2:
         fibonacci.append((fibonacci[-1] + fibonacci[-2]) & 0xFFFFFFFF)

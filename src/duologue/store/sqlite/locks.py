@@ -1,4 +1,4 @@
-"""One holder per session, across processes: an advisory lock that the system drops when its holder is gone."""
+"""Lock a session across processes, with an advisory lock that the system releases when its process ends."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ __all__ = ["SessionLock"]
 
 _ATTEMPTS = 100
 _PAUSE = 0.003
-"""Seconds between attempts: whoever only looks whether a session is held is in the way for a moment."""
+"""Seconds between attempts: a process that only checks the lock blocks it for a moment."""
 
 
 class SessionLock:
-    """The right to write to one session.
+    """The exclusive right to write to one session.
 
-    The file's name is a digest, so any session id will do. A file without a holder means nothing.
+    The file's name is a digest, so any session id works. A file that no process has locked means nothing.
     """
 
     def __init__(self, directory: Path, session_id: str) -> None:
@@ -40,10 +40,10 @@ class SessionLock:
         self.release()
 
     def acquire(self) -> None:
-        """Take it.
+        """Acquire the lock.
 
         Raises:
-            SessionInUse: Somebody has it.
+            SessionInUse: Another holder has it.
         """
         for _ in range(_ATTEMPTS):
             self._descriptor = self._try()
@@ -53,15 +53,15 @@ class SessionLock:
         raise SessionInUse(self._session_id)
 
     def release(self) -> None:
-        """Let it go, if it is held."""
+        """Release the lock, if it is held."""
         if self._descriptor is not None:
-            # Removed while locked: whoever waits for this file finds out that it is no longer the one of that name.
+            # Remove the file while it is locked: a waiting process then notices that the path names another file.
             self._path.unlink(missing_ok=True)
             os.close(self._descriptor)
             self._descriptor = None
 
     def is_held(self) -> bool:
-        """Whether anybody has it, in this process or another."""
+        """Return True if the lock is held, by this process or another."""
         try:
             descriptor = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
         except FileNotFoundError:
@@ -75,12 +75,12 @@ class SessionLock:
         return False
 
     def _try(self) -> int | None:
-        """A descriptor that holds the lock, or nothing if it is worth another attempt."""
+        """Return a descriptor that holds the lock; None to try again."""
         descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
         try:
-            if self._lock(descriptor) and self._is_in_place(descriptor):
+            if self._lock(descriptor) and self._is_current(descriptor):
                 os.fchmod(descriptor, FILE_MODE)
-                self._sign(descriptor)
+                self._write_pid(descriptor)
                 return descriptor
         except BaseException:
             os.close(descriptor)
@@ -96,18 +96,18 @@ class SessionLock:
             pass
         try:
             fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            return False  # So nobody has it; somebody looks.
+            return False  # The lock is free; another process is only checking it.
         except BlockingIOError:
             raise SessionInUse(self._session_id, holder=self._holder()) from None
 
-    def _is_in_place(self, descriptor: int) -> bool:
+    def _is_current(self, descriptor: int) -> bool:
         try:
             return os.path.samestat(os.fstat(descriptor), self._path.stat())
         except FileNotFoundError:
             return False
 
-    def _sign(self, descriptor: int) -> None:
-        """Say who holds it, for those who are turned away; a full disk is no reason to fail."""
+    def _write_pid(self, descriptor: int) -> None:
+        """Write our process id into the file, for error messages of others; ignore a full disk."""
         try:
             os.ftruncate(descriptor, 0)
             os.write(descriptor, b"%d\n" % os.getpid())

@@ -1,4 +1,4 @@
-"""Rows of the SQLite store and the checksums that tell a sound one from a damaged one."""
+"""Rows of the SQLite store, and the checksums that detect damage."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _decode_info = msgspec.json.Decoder(SessionInfo).decode
 
 
 class SessionRow(NamedTuple):
-    """A session as the table holds it. What a damaged one says need not even be of these types."""
+    """A row of the table of sessions. The values of a damaged row may have other types."""
 
     key: int
     id: str
@@ -34,7 +34,7 @@ class SessionRow(NamedTuple):
 
     @property
     def expected_checksum(self) -> int:
-        """What `checksum` is if this is what was written."""
+        """The checksum of an intact row."""
         return zlib.crc32(msgspec.json.encode(self[:-1]))
 
     @property
@@ -43,17 +43,17 @@ class SessionRow(NamedTuple):
 
 
 def info_of(row: SessionRow) -> SessionInfo:
-    """The session as lists show it; of a damaged one, what can be read."""
+    """Return the session's list entry; for a damaged one only id and directory."""
     if row.is_sound:
         return msgspec.structs.replace(_decode_info(row.info), updated_at=timestamp(row.touched))
     return SessionInfo(session_id=str(row.id), cwd=str(row.cwd))
 
 
 def place(key: int, number: int) -> int:
-    """Where an event lies: the events of a session are neighbours, in order.
+    """Return the primary key of an event: the events of a session are adjacent, in order.
 
     Raises:
-        StoreFull: There are four billion events already.
+        StoreFull: The session has four billion events.
         StoreError: The session's row is damaged beyond use.
     """
     if number > MAX_NUMBER:
@@ -64,12 +64,12 @@ def place(key: int, number: int) -> int:
 
 
 def seed_of(session_id: str) -> int:
-    """Where checksums of a session begin, so that an event that strayed to another session is found out."""
+    """Return the seed of a session's checksums, which detects events of another session."""
     return zlib.crc32(session_id.encode())
 
 
 def checksum(seed: int, place: int, kind: object, name: object, body: object) -> int | None:
-    """Of an event, or of a piece of state; nothing if these were never values of either."""
+    """Return the checksum of an event or of state; None if the values have impossible types."""
     if not (isinstance(kind, str) and isinstance(name, str | None) and isinstance(body, bytes)):
         return None
     return zlib.crc32(body, zlib.crc32(f"{place}\0{kind}\0{'' if name is None else ' ' + name}\0".encode(), seed))

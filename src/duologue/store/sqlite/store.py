@@ -1,4 +1,4 @@
-"""Sessions in a directory: SQLite, one thread, and a lock for each session that is open."""
+"""Store sessions in a directory: an SQLite database, one thread, and a lock for each open session."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ T = TypeVar("T")
 
 
 class SqliteStore(Store):
-    """Sessions in `path`, a directory that is made when it is first needed, for its owner only.
+    """Saves sessions in a directory that only its owner may use; it is made when it is first needed.
 
-    Several processes may use one directory. What `commit` acknowledged survives the end of the process and a power
-    cut. Leave the store with `async with`, or `aclose()`.
+    Several processes may use one directory. Committed records survive a crash of the process and a power failure. Use
+    it with `async with`, or call `aclose()`.
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -39,7 +39,7 @@ class SqliteStore(Store):
         self.directory = Path(path)
         self._locks = self.directory / "locks"
         self._database: Database | None = None
-        # One thread: SQLite blocks, the event loop must not, and what is asked first is done first.
+        # One thread: SQLite blocks, the event loop must not, and the order of calls is kept.
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="duologue-store")
         self._is_closed = False
 
@@ -89,7 +89,7 @@ class SqliteStore(Store):
     async def acquire(self, session_id: str, *, new: SessionInfo | None = None) -> SessionRecords:
         lock = SessionLock(self._locks, session_id)
 
-        def take(database: Database) -> None:
+        def lock_session(database: Database) -> None:
             lock.acquire()
             try:
                 database.find(session_id) if new is None else database.create(new)
@@ -98,9 +98,9 @@ class SqliteStore(Store):
                 raise
 
         try:
-            await self.start(take)
+            await self.start(lock_session)
         except asyncio.CancelledError:
-            # The thread may take it all the same; this comes after that.
+            # The thread may acquire it nevertheless; release it after that.
             self._thread.submit(lock.release)
             raise
         return _SqliteRecords(self, session_id, lock)
@@ -108,13 +108,13 @@ class SqliteStore(Store):
     async def read_only(self, session_id: str) -> tuple[SessionRecords, bool]:
         lock = SessionLock(self._locks, session_id)
 
-        def look(database: Database) -> bool:
+        def is_locked(database: Database) -> bool:
             database.find(session_id)
             return lock.is_held()
 
-        return _SqliteRecords(self, session_id, lock), await self.start(look)
+        return _SqliteRecords(self, session_id, lock), await self.start(is_locked)
 
-    async def close_session(self) -> None:
+    async def close(self) -> None:
         if self._is_closed:
             return
         closing = asyncio.get_running_loop().run_in_executor(self._thread, self._close_database)
@@ -127,7 +127,7 @@ class SqliteStore(Store):
     def start(
         self, call: Callable[Concatenate[Database, P], T], *args: P.args, **kwargs: P.kwargs
     ) -> asyncio.Future[T]:
-        """Have the thread do something with the database, after all that was started before.
+        """Run a function with the database in the store's thread, after all earlier calls.
 
         Raises:
             StoreError: The store is closed.
@@ -151,7 +151,7 @@ class SqliteStore(Store):
 
 
 class _SqliteRecords(SessionRecords):
-    """One session, reached through the store's thread."""
+    """The records of one session, accessed in the store's thread."""
 
     def __init__(self, store: SqliteStore, session_id: str, lock: SessionLock) -> None:
         self._store = store
