@@ -31,9 +31,9 @@ async def test_a_missing_command_says_where_it_was_looked_for(monkeypatch: pytes
 async def test_a_file_that_may_not_be_run_is_named(tmp_path: Path) -> None:
     agent = tmp_path / "agent"
     agent.write_text("#!/bin/sh\n")
-    with pytest.raises(CommandNotFound, match=r"may not be run: make it executable"):
+    with pytest.raises(CommandNotFound, match=r"cannot be run: make it executable"):
         await ProcessTransport([str(agent)]).__aenter__()
-    with pytest.raises(CommandNotFound, match="may not be run"):
+    with pytest.raises(CommandNotFound, match="cannot be run"):
         await ProcessTransport([str(tmp_path)]).__aenter__()
 
 
@@ -46,7 +46,7 @@ def executable(path: Path, content: bytes) -> list[str]:
 @pytest.mark.fault("LIF-10")
 async def test_a_program_for_another_machine_is_named(tmp_path: Path) -> None:
     elf_for_nothing_known = b"\x7fELF\x02\x01\x01" + bytes(9) + b"\x02\x00\xff\xff" + bytes(44)
-    with pytest.raises(StartError, match="no program for this machine"):
+    with pytest.raises(StartError, match="not a program for this machine"):
         await ProcessTransport(executable(tmp_path / "agent", elf_for_nothing_known)).__aenter__()
 
 

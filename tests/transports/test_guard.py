@@ -17,7 +17,7 @@ import pytest
 from duologue.errors import AgentExited
 from duologue.transports.process import process_tree as tree
 from duologue.transports.process.environment import owned_by
-from duologue.transports.process.guard import Guard, _on_duty
+from duologue.transports.process.guard import Guard, _running
 from duologue.transports.process.transport import ProcessTransport
 from tests.transports.programs import python, shell
 from tests.transports.waiting import until
@@ -191,7 +191,7 @@ async def test_a_guard_never_signals_a_group_whose_number_was_reused() -> None:
     guard.watch(identified(known))
     # As if we had vanished.
     os.close(guard._pipe)
-    _on_duty.discard(guard)
+    _running.discard(guard)
     assert guard._process is not None
     assert known.wait(10) == -signal.SIGTERM
     guard._process.wait(10)

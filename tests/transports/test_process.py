@@ -101,7 +101,7 @@ async def test_what_an_agent_said_before_its_end_is_received_first() -> None:
 @pytest.mark.fault("LIF-13")
 async def test_an_agent_that_closes_stdout_but_runs_on_is_a_lost_connection_and_is_stopped() -> None:
     command = shell("echo '{}'; exec >&-; exec sleep 1000")
-    async with asyncio.timeout(10), ProcessTransport(command, ladder=QUICK) as agent:
+    async with asyncio.timeout(10), ProcessTransport(command, timeouts=QUICK) as agent:
         assert await agent.receive() == [b"{}"]
         with pytest.raises(ConnectionLost, match="closed its stdout but keeps running") as lost:
             await agent.receive()
@@ -112,7 +112,7 @@ async def test_an_agent_that_closes_stdout_but_runs_on_is_a_lost_connection_and_
 @pytest.mark.fault("LIF-14")
 async def test_an_agent_that_closes_stdin_is_still_heard() -> None:
     chatter = shell("exec <&-; while :; do echo '{}'; sleep 0.01; done")
-    async with asyncio.timeout(10), ProcessTransport(chatter, ladder=QUICK) as transport:
+    async with asyncio.timeout(10), ProcessTransport(chatter, timeouts=QUICK) as transport:
 
         def sending_fails() -> bool:
             try:
@@ -136,7 +136,7 @@ async def test_an_agent_that_closes_stdin_is_still_heard() -> None:
     ],
 )
 async def test_a_wrapper_and_the_real_agent_both_end(wrapper: str, nothing_left: str) -> None:
-    async with asyncio.timeout(10), ProcessTransport(wrapper, ladder=QUICK) as transport:
+    async with asyncio.timeout(10), ProcessTransport(wrapper, timeouts=QUICK) as transport:
         transport.send(b"{}")
         assert await transport.receive() == [b"{}"]
         assert len(tree.find_by_marker(nothing_left)) >= 2
@@ -144,16 +144,16 @@ async def test_a_wrapper_and_the_real_agent_both_end(wrapper: str, nothing_left:
 
 
 @pytest.mark.fault("PRC-04")
-async def test_an_agent_that_ignores_sigterm_is_killed_at_the_end_of_the_ladder() -> None:
+async def test_an_agent_that_ignores_sigterm_is_killed_as_the_last_step() -> None:
     stubborn = shell("trap '' TERM; echo '{}'; while :; do sleep 1; done")
-    async with asyncio.timeout(10), ProcessTransport(stubborn, ladder=QUICK) as transport:
+    async with asyncio.timeout(10), ProcessTransport(stubborn, timeouts=QUICK) as transport:
         assert await transport.receive() == [b"{}"]
     assert transport.returncode == -signal.SIGKILL
 
 
 @pytest.mark.fault("PRC-04")
 async def test_an_agent_that_stopped_itself_is_ended() -> None:
-    async with asyncio.timeout(10), ProcessTransport(shell("echo '{}'; kill -STOP $$"), ladder=QUICK) as transport:
+    async with asyncio.timeout(10), ProcessTransport(shell("echo '{}'; kill -STOP $$"), timeouts=QUICK) as transport:
         assert await transport.receive() == [b"{}"]
     assert transport.returncode == -signal.SIGTERM
 
@@ -169,7 +169,7 @@ async def test_an_agent_that_leaves_when_its_input_closes_is_sent_no_signal() ->
 @pytest.mark.parametrize("hide", ["setsid", "env -i setsid", "env -i"])
 async def test_a_grandchild_in_a_session_of_its_own_is_found_and_ended(hide: str, nothing_left: str) -> None:
     script = f"{hide} sleep 1000 & echo $!; cat"
-    async with asyncio.timeout(10), ProcessTransport(shell(script), ladder=QUICK) as transport:
+    async with asyncio.timeout(10), ProcessTransport(shell(script), timeouts=QUICK) as transport:
         [pid] = await transport.receive()
         await until(lambda: os.readlink(f"/proc/{int(pid)}/exe").endswith(("sleep", "coreutils")))
         grandchild = tree.identify(int(pid))
@@ -200,7 +200,7 @@ async def test_the_end_is_known_from_the_exit_status_even_if_a_grandchild_keeps_
 
 @pytest.mark.fault("PRC-06")
 async def test_a_grandchild_that_floods_stdout_does_not_hide_the_end() -> None:
-    async with asyncio.timeout(10), ProcessTransport(shell("yes & exit 3"), ladder=QUICK) as transport:
+    async with asyncio.timeout(10), ProcessTransport(shell("yes & exit 3"), timeouts=QUICK) as transport:
         await all_from(transport)
 
 
@@ -247,7 +247,7 @@ async def test_many_agents_start_and_stop_at_once(chaos_factor: int, nothing_lef
     ready = asyncio.Barrier(count)
 
     async def talk() -> int | None:
-        async with ProcessTransport("cat -u", ladder=ShutdownTimeouts(after_close=20)) as transport:
+        async with ProcessTransport("cat -u", timeouts=ShutdownTimeouts(after_close=20)) as transport:
             transport.send(b"{}")
             assert await transport.receive() == [b"{}"]
             await ready.wait()
@@ -315,7 +315,7 @@ async def test_where_the_system_offers_no_pidfd_a_thread_waits_instead(
         raise OSError(missing, os.strerror(missing))
 
     monkeypatch.setattr("os.pidfd_open", refuse)
-    async with asyncio.timeout(10), ProcessTransport(shell("setsid sleep 1000 & cat -u"), ladder=QUICK) as transport:
+    async with asyncio.timeout(10), ProcessTransport(shell("setsid sleep 1000 & cat -u"), timeouts=QUICK) as transport:
         transport.send(b"{}")
         assert await transport.receive() == [b"{}"]
     assert transport.returncode == 0
@@ -351,7 +351,7 @@ async def test_without_a_shell_there_is_no_guard_and_a_warning(
         transport.send(b"{}")
         assert await transport.receive() == [b"{}"]
     assert transport.returncode == 0
-    assert "no /no/such/shell here" in caplog.text
+    assert "/no/such/shell does not exist" in caplog.text
 
 
 async def test_a_status_that_somebody_else_took_is_unknown() -> None:
@@ -366,7 +366,7 @@ async def test_a_status_that_somebody_else_took_is_unknown() -> None:
 async def test_more_descendants_than_one_scan_returns_all_end(nothing_left: str) -> None:
     """Spec: a tree scan returns 256 at most; scans are repeated."""
     many = shell("i=0; while [ $i -lt 300 ]; do setsid sleep 1000 & i=$((i + 1)); done; echo '{}'; cat")
-    async with asyncio.timeout(30), ProcessTransport(many, ladder=QUICK) as transport:
+    async with asyncio.timeout(30), ProcessTransport(many, timeouts=QUICK) as transport:
         assert await transport.receive() == [b"{}"]
         assert len(tree.find_by_marker(nothing_left, limit=1000)) > tree.SCAN_LIMIT
     assert tree.find_by_marker(nothing_left) == []

@@ -120,7 +120,7 @@ class RunningCommand:
                 stderr=theirs,
                 env=env,
                 cwd=cwd,
-                ladder=ladder,
+                timeouts=ladder,
                 on_exit=self._exited,
             )
         except BaseException:

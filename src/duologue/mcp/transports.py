@@ -65,7 +65,7 @@ def _process(server: StdioMcpServer, reach: ConnectOptions) -> ProcessTransport:
         cwd=reach.cwd,
         env=server.env,
         inherit_env=False,
-        ladder=LADDER,
+        timeouts=LADDER,
         max_message_bytes=reach.max_message_bytes,
     )
 

@@ -1,5 +1,5 @@
-"""How frames move: memory, this process's stdio, a child process, later WebSocket and HTTP.
+"""Move frames: in memory, over stdio, to a child process, over WebSocket and HTTP.
 
-A transport knows bytes and nothing of their meaning; parsing and dispatch belong to `jsonrpc` and `runtime`.
-Anyone may import it, save `jsonrpc` and `schema`.
+A transport moves bytes without interpreting them; parsing and dispatch belong to `jsonrpc` and `runtime`. Every package
+above `jsonrpc` may import this one.
 """

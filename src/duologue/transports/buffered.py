@@ -1,4 +1,4 @@
-"""What transports share that buffer received frames and bound the output that waits."""
+"""The base of transports that buffer received frames and limit the output that waits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Examine long messages in a thread: a peer that sends one must not delay all others on the event loop."""
+"""Examine long messages in a thread: a peer that sends one must not delay others on the event loop."""
 
 from __future__ import annotations
 

@@ -291,7 +291,7 @@ async def test_models_are_settings_of_a_category(caplog: pytest.LogCaptureFixtur
     assert models["currentModelId"] == "big"
     assert [(option["id"], option["currentValue"]) for option in told["configOptions"]] == [("m", "small")]
     assert refused["code"] == -32602
-    assert "no settings that are on or off" in caplog.text
+    assert "does not support boolean settings" in caplog.text
     assert "starts no MCP servers itself" in caplog.text
 
 
@@ -313,5 +313,11 @@ async def test_what_cannot_be_told_is_said_once_for_each_kind(caplog: pytest.Log
         for _ in range(2):
             await client.prompt(session, "go")
 
-    for words in ("sessions that the agent starts", "nothing but its steps", "took back", "cleared a part", "beside"):
+    for words in (
+        "sessions that the agent starts",
+        "only its steps",
+        "withdrew a message",
+        "cleared a part",
+        "between the turns",
+    ):
         assert caplog.text.count(words) == 1

@@ -53,7 +53,7 @@ async def test_a_stop_reason_that_version_1_has_no_word_for_is_the_end_of_the_tu
         answer = await prompted(client, await opened(client, 1))
 
     assert answer["result"]["stopReason"] == "end_turn"
-    assert "a reason that this editor has no word for" in caplog.text
+    assert "a reason that this client does not know" in caplog.text
 
 
 async def test_whole_messages_become_chunks_and_what_is_replaced_is_said_once(
@@ -75,7 +75,7 @@ async def test_whole_messages_become_chunks_and_what_is_replaced_is_said_once(
     assert [chunk["content"]["text"] for chunk in chunks] == ["one", " two", "three", "four"]
     assert len({chunk["messageId"] for chunk in chunks}) == 3
     assert [notice["title"] for notice in notices] == [
-        "The agent changed what it had said: it is shown again as another message."
+        "The agent changed a message: it is shown again as another message."
     ]
     assert caplog.text.count("it is shown again as another message") == 1
     assert client.of("user_message_chunk") == []
@@ -170,7 +170,7 @@ async def test_notices_and_compaction_are_for_editors_that_asked_for_them(
         told = [update["sessionUpdate"] for update in client.updates]
 
     assert told == (["notice", "notice", "compaction_update"] if asks_for_it else [])
-    assert caplog.text.count("takes no notices") == (0 if asks_for_it else 1)
+    assert caplog.text.count("does not support notices") == (0 if asks_for_it else 1)
 
 
 async def test_a_plan_that_is_gone_is_empty_for_an_editor_that_knows_one_plan() -> None:

@@ -219,7 +219,7 @@ async def test_what_an_agent_does_not_know_is_answered_here(caplog: pytest.LogCa
     (known,) = listed["sessions"]
     assert (known["sessionId"], known["cwd"], known["title"]) == (session, "/tmp", "Digging")
     assert elsewhere == closed == {"sessions": []}
-    assert (resumed["code"], resumed["message"]) == (-32601, "this agent opens no earlier sessions")
+    assert (resumed["code"], resumed["message"]) == (-32601, "this agent can neither load nor resume sessions")
     assert (unknown["code"], unread["code"]) == (-32002, -32602)
     assert client.text == ""
     assert {message["method"] for message in agent.heard} == {"initialize", "session/new", "session/cancel"}
@@ -253,7 +253,7 @@ async def test_an_agent_that_only_resumes_cannot_tell_what_was_said(caplog: pyte
         await client.ask("session/resume", sessionId="old", cwd="/tmp", replayFrom={"type": "start"})
         await client.until(lambda: client.of("notice"))
 
-    assert "does not tell earlier sessions again" in caplog.text
+    assert "does not replay earlier sessions" in caplog.text
     assert len(agent.calls("session/resume")) == 1
 
 

@@ -1,5 +1,5 @@
-"""Between the versions of the protocol: an editor that speaks one of them and an agent that speaks another.
+"""Connect a client that speaks one version of the protocol with an agent that speaks another.
 
-Everything passes as meaning, so neither end notices; what only one of them can express is said in other words, or said
-to be missing. Nobody but programs imports from here.
+Messages are decoded and encoded again, so neither end notices; what only one version can express is converted, or
+reported as lost. Only programs such as `cli` import this package.
 """

@@ -1,4 +1,4 @@
-"""What an editor asks of the agent on the other side of a bridge."""
+"""Requests of the client, passed on to the agent behind the bridge."""
 
 from __future__ import annotations
 
@@ -28,47 +28,42 @@ from duologue.relay.bridge.state import BridgeState
 
 __all__ = ["BridgeAgentHandler"]
 
-"""What version 1 has words for."""
-
 
 class BridgeAgentHandler:
-    """The agent, as the dialect of the editor sees it: everything is passed on to the agent."""
+    """Handle the client's requests by passing them on to the agent."""
 
-    def __init__(self, between: BridgeState) -> None:
-        self._between = between
+    def __init__(self, state: BridgeState) -> None:
+        self._state = state
 
     @property
     def _agent(self) -> AgentProxy:
-        return self._between.proxy
-
-    async def _ask(self, answer: Awaitable[Any]) -> Any:
-        return await self._between.ask(answer)
+        return self._state.proxy
 
     def requested(self, request: RequestMeta) -> None:
-        """What came with it is passed on with what is asked."""
+        """Do nothing: `_meta` is passed on with each request."""
 
-    # --- the first exchange and login
+    # --- initialize and authentication
 
     async def initialize(
-        self, client: Implementation | None, features: ClientCapabilities, editor: ClientProxy
+        self, info: Implementation | None, capabilities: ClientCapabilities, client: ClientProxy
     ) -> InitializeResult:
-        between = self._between
-        welcome = await between.dial(BridgeClientHandler(between), client, features, editor)
-        if between.agent_version > 1 and not welcome.capabilities.mcp_stdio:
-            await between.losses.tell("mcp")
-        return welcome
+        state = self._state
+        result = await state.connect(BridgeClientHandler(state), info, capabilities, client)
+        if state.agent_version > 1 and not result.capabilities.mcp_stdio:
+            await state.losses.report("mcp")
+        return result
 
     async def login(self, method_id: str, meta: JsonObject | None) -> None:
-        await self._ask(self._agent.login(method_id))
+        await self._state.ask(self._agent.login(method_id))
 
     async def logout(self) -> None:
-        if not self._between.features.logout:
-            await self._between.losses.tell("logout")
+        if not self._state.features.logout:
+            await self._state.losses.report("logout")
             raise MethodNotFound("this agent cannot log out")
-        await self._ask(self._agent.logout())
+        await self._state.ask(self._agent.logout())
 
     async def login_status(self) -> AuthStatus:
-        return await self._between.ask(self._agent.login_status())
+        return await self._state.ask(self._agent.login_status())
 
     # --- opening sessions
 
@@ -85,87 +80,87 @@ class BridgeAgentHandler:
             [Callable[[SessionOpened], None], Callable[[SessionOpened], object]], Coroutine[Any, Any, SessionOpened]
         ],
     ) -> SessionOpened:
-        between = self._between
-        shown: list[SessionOpened] = []
+        state = self._state
+        results: list[SessionOpened] = []
 
         def arrived(opened: SessionOpened) -> None:
-            shown.append(between.opening(opened.session_id, setup).panel.opened(opened))
+            results.append(state.opening(opened.session_id, setup).settings.opened(opened))
 
         def late(opened: SessionOpened) -> None:
-            between.tasks.start(between.close_unwanted(opened.session_id))
+            state.tasks.start(state.close_unwanted(opened.session_id))
 
-        await between.ask(ask(arrived, late))
-        return shown[0]
+        await state.ask(ask(arrived, late))
+        return results[0]
 
     async def open_session(self, session_id: str, setup: SessionParams, *, replay: bool) -> SessionOpened:
-        between, features = self._between, self._between.features
+        state, features = self._state, self._state.features
         if not features.load and not features.resume:
-            raise MethodNotFound("this agent opens no earlier sessions")
-        before = between.sessions.get(session_id)
-        session = between.opening(session_id, setup)
+            raise MethodNotFound("this agent can neither load nor resume sessions")
+        before = state.sessions.get(session_id)
+        session = state.opening(session_id, setup)
         try:
-            opened = await between.ask(self._opened(session, setup, replay))
+            opened = await state.ask(self._opened(session, setup, replay))
         except BaseException:
-            between.sessions.pop(session_id, None)
+            state.sessions.pop(session_id, None)
             if before is not None:
-                between.sessions[session_id] = before
+                state.sessions[session_id] = before
             raise
         finally:
             session.is_silent = False
         if before is not None:
             before.turns.abandon()
         if replay and not features.load:
-            await between.losses.tell("replay", between.editor, session_id)
-        return session.panel.opened(opened)
+            await state.losses.report("replay", state.client, session_id)
+        return session.settings.opened(opened)
 
     async def _opened(self, session: BridgedSession, setup: SessionParams, replay: bool) -> SessionOpened:
-        """An agent that can only tell an earlier session again tells it to nobody, if the editor does not want that."""
-        features = self._between.features
+        """Load or resume a session; if the agent can only load and the client wants no replay, drop the replay."""
+        features = self._state.features
         if features.load if replay else not features.resume:
             session.is_silent = not replay
             return await self._agent.load_session(session.id, setup)
         return await self._agent.resume_session(session.id, setup)
 
     async def session_announced(self, session_id: str) -> None:
-        """What is told of a session that is being opened waits by itself."""
+        """Do nothing: updates of a session that is being opened are deferred by the connection."""
 
     # --- sessions
 
     async def list_sessions(
         self, cwd: str | None, cursor: str | None, archived: str
     ) -> tuple[list[SessionInfo], str | None]:
-        between = self._between
-        if between.features.list:
+        state = self._state
+        if state.features.list:
             which = None if archived == "exclude" else archived
-            return await between.ask(self._agent.list_sessions(cwd, cursor, which))
-        await between.losses.tell("list")
-        known = [session.info for session in between.sessions.values()]
+            return await state.ask(self._agent.list_sessions(cwd, cursor, which))
+        await state.losses.report("list")
+        known = [session.info for session in state.sessions.values()]
         return [info for info in known if info is not None and cwd in (None, info.cwd)], None
 
     async def close_session(self, session_id: str) -> None:
-        between = self._between
+        state = self._state
         try:
-            if between.features.close:
-                await self._ask(self._agent.close_session(session_id))
-            elif session_id in between.sessions:
-                between.sessions[session_id].cancel()
-                between.closed.add(session_id)
-                await between.losses.tell("close", between.editor, session_id)
+            if state.features.close:
+                await self._state.ask(self._agent.close_session(session_id))
+            elif session_id in state.sessions:
+                state.sessions[session_id].cancel()
+                state.closed.add(session_id)
+                await state.losses.report("close", state.client, session_id)
         finally:
-            between.forget(session_id)
+            state.forget(session_id)
 
     async def delete_session(self, session_id: str) -> None:
-        await self._ask(self._agent.delete_session(session_id))
-        self._between.forget(session_id)
+        await self._state.ask(self._agent.delete_session(session_id))
+        self._state.forget(session_id)
 
     async def archive_session(self, session_id: str, is_archived: bool) -> None:
-        await self._ask(self._agent.archive_session(session_id, is_archived))
+        await self._state.ask(self._agent.archive_session(session_id, is_archived))
 
     async def session_status(self, session_id: str) -> str:
-        return await self._between.ask(self._agent.session_status(session_id))
+        return await self._state.ask(self._agent.session_status(session_id))
 
     async def set_title(self, session_id: str, title: str) -> str:
-        return await self._between.ask(self._agent.set_title(session_id, title))
+        return await self._state.ask(self._agent.set_title(session_id, title))
 
     # --- the turn
 
@@ -176,16 +171,16 @@ class BridgeAgentHandler:
         meta: JsonObject | None,
         inserted: Callable[[str], Awaitable[None]] | None = None,
     ) -> PromptResult:
-        session = self._between.session(session_id)
+        session = self._state.session(session_id)
         if inserted is not None:
-            self._check(session, prompt)  # once it is inserted, it cannot be refused any more
+            self._check(session, prompt)  # after its insertion it can no longer be rejected
 
         async def send() -> PromptResult:
-            result = await self._between.ask(self._agent.prompt(session_id, prompt, meta))
+            result = await self._state.ask(self._agent.prompt(session_id, prompt, meta))
             await session.catch_up()
-            if self._between.editor.features.shows_terminals or result.stop_reason in STOP_REASONS:
+            if self._state.client.features.shows_terminals or result.stop_reason in STOP_REASONS:
                 return result
-            await self._between.losses.tell("stop reason", self._between.editor, session_id)
+            await self._state.losses.report("stop reason", self._state.client, session_id)
             return PromptResult(stop_reason="end_turn", usage=result.usage, meta=result.meta)
 
         session.prompts.append(prompt)
@@ -195,26 +190,26 @@ class BridgeAgentHandler:
             session.prompts.remove(prompt)
 
     def _check(self, session: BridgedSession, prompt: list[Content]) -> None:
-        features = self._between.features
+        features = self._state.features
         if session.setup is None:
             raise ResourceNotFound("no such session here", data={"sessionId": session.id})
-        for place, block in enumerate(prompt):
-            is_refused = (
+        for index, block in enumerate(prompt):
+            is_unsupported = (
                 (isinstance(block, ImageContent) and not features.image)
                 or (isinstance(block, AudioContent) and not features.audio)
                 or (isinstance(block, Resource) and not features.embedded)
             )
-            if is_refused:
-                raise InvalidParams(f"$.prompt[{place}]: this agent does not take such content")
+            if is_unsupported:
+                raise InvalidParams(f"$.prompt[{index}]: this agent does not support such content")
 
     def cancel(self, session_id: str) -> None:
-        self._between.session(session_id).cancel()
+        self._state.session(session_id).cancel()
 
     async def cancel_tool_call(self, session_id: str, tool_call_id: str) -> None:
-        await self._ask(self._agent.cancel_tool_call(session_id, tool_call_id))
+        await self._state.ask(self._agent.cancel_tool_call(session_id, tool_call_id))
 
     async def cancel_terminal(self, session_id: str, terminal_id: str) -> None:
-        await self._ask(self._agent.cancel_terminal(session_id, terminal_id))
+        await self._state.ask(self._agent.cancel_terminal(session_id, terminal_id))
 
     # --- settings
 
@@ -225,32 +220,32 @@ class BridgeAgentHandler:
         await self._choose(session_id, "model", model_id)
 
     async def _choose(self, session_id: str, category: str, value: str) -> None:
-        panel = self._between.session(session_id).panel
-        await self._tell(session_id, await self._between.ask(panel.choose(self._agent, category, value)))
+        settings = self._state.session(session_id).settings
+        await self._send_updates(session_id, await self._state.ask(settings.choose(self._agent, category, value)))
 
     async def set_setting(self, session_id: str, setting_id: str, value: str | bool) -> list[ConfigOption]:
-        panel = self._between.session(session_id).panel
-        await self._tell(session_id, await self._between.ask(panel.set(self._agent, setting_id, value)))
-        return panel.shown
+        settings = self._state.session(session_id).settings
+        await self._send_updates(session_id, await self._state.ask(settings.set(self._agent, setting_id, value)))
+        return settings.current
 
-    async def _tell(self, session_id: str, updates: list[Update]) -> None:
+    async def _send_updates(self, session_id: str, updates: list[Update]) -> None:
         for update in updates:
-            await self._between.editor.update(session_id, update)
+            await self._state.client.update(session_id, update)
 
     # --- providers and MCP
 
     async def list_providers(self) -> list[Provider]:
-        return await self._between.ask(self._agent.list_providers())
+        return await self._state.ask(self._agent.list_providers())
 
     async def set_provider(self, provider_id: str, api_type: str, base_url: str, headers: dict[str, str]) -> None:
-        await self._ask(self._agent.set_provider(provider_id, api_type, base_url, headers))
+        await self._state.ask(self._agent.set_provider(provider_id, api_type, base_url, headers))
 
     async def disable_provider(self, provider_id: str) -> None:
-        await self._ask(self._agent.disable_provider(provider_id))
+        await self._state.ask(self._agent.disable_provider(provider_id))
 
     def mcp_message(self, server_id: str, request_id: str, method: str, params: JsonObject | None) -> None:
-        async def tell() -> None:
+        async def notify() -> None:
             with suppress(ConnectionLost, RequestError):
-                await self._between.ask(self._agent.mcp_notify(server_id, request_id, method, params))
+                await self._state.ask(self._agent.mcp_notify(server_id, request_id, method, params))
 
-        self._between.tasks.start(tell())
+        self._state.tasks.start(notify())

@@ -1,8 +1,7 @@
-"""An agent in the version that is wished for: as it is if it speaks that, across a bridge if it does not.
+"""Serve an agent in a given version of the protocol: directly if it speaks that version, else through a bridge.
 
-Nobody knows beforehand what an agent speaks. It is asked with the editor's own first message: if the answer is in the
-version that is wished for, frames pass untouched from there on, that answer included; if not, the agent is started
-again, and a bridge stands between the two.
+The version of an agent is not known beforehand. It gets the client's own `initialize`: if it answers in the right
+version, frames pass unchanged from then on, that response included; if not, the agent is started again behind a bridge.
 """
 
 from __future__ import annotations
@@ -23,7 +22,8 @@ from duologue.relay.bridge.bridge import Bridge
 from duologue.relay.pump import OpenProcess, strip_newlines
 from duologue.relay.stdio_proxy import StdioProxy
 from duologue.runtime.tasks import TaskScope
-from duologue.transports.base import Transport
+from duologue.transports.base import Transport, WrappedTransport
+from duologue.transports.methods import INITIALIZE
 
 __all__ = ["AutoBridge"]
 
@@ -42,14 +42,14 @@ _decode_answer = msgspec.json.Decoder(_InitializeResponse).decode
 
 
 class AutoBridge:
-    """Serves an agent to editors of one version, whatever it speaks itself.
+    """Serve an agent to clients of one version, whichever version it speaks itself.
 
     Args:
-        open_agent: Makes the transport to a fresh agent, not yet entered.
-        version: What the editors speak.
+        open_agent: Creates the transport to a new agent.
+        version: The version that the clients speak.
 
     Attributes:
-        failure: Why the agent could not be reached, or was lost; None if the editor left first.
+        failure: Why the agent could not be reached, or was lost; `None` if the client left first.
 
     Raises:
         ValueError: There is no such version.
@@ -61,63 +61,63 @@ class AutoBridge:
         self._open_agent = open_agent
 
     async def serve(self, transport: Transport) -> None:
-        """Talk to one editor until it leaves, or its agent does."""
+        """Serve one client until it leaves or its agent ends."""
         async with transport:
             frames = await transport.receive()
             if not frames:
                 return
-            editor = _Begun(transport, frames)
-            agent = await self._agent_for(editor, frames[0])
-            if editor.has_left:
+            client = _ReplayingTransport(transport, frames)
+            agent = await self._agent_for(client, frames[0])
+            if client.has_left:
                 return
             other = next(known for known in SUPPORTED_VERSIONS if known != self._version)
             relay: StdioProxy | Bridge = Bridge(self._open_agent, version=self._version, agent_version=other)
             if agent is not None:
                 relay = StdioProxy(lambda: agent)
-                editor.drop_first()
-            await relay.serve(editor)
+                client.drop_first()
+            await relay.serve(client)
             self.failure = relay.failure
 
-    async def _agent_for(self, editor: _Begun, first: bytes) -> _Begun | None:
-        """An agent that has answered the editor in its version, if it does."""
-        shape = read_envelope(first)
-        if shape is None or shape.method != "initialize" or (id := shape.request_id) is None:
+    async def _agent_for(self, client: _ReplayingTransport, first: bytes) -> _ReplayingTransport | None:
+        """Start an agent and pass `initialize` to it; return it if it answers in the right version."""
+        envelope = read_envelope(first)
+        if envelope is None or envelope.method != INITIALIZE or (id := envelope.request_id) is None:
             return None
         try:
-            agent = _Begun(self._open_agent(), [])
+            agent = _ReplayingTransport(self._open_agent(), [])
             await agent.open()
         except StartError:
-            return None  # the bridge says what is wrong, in an answer
+            return None  # the bridge reports it in a response
         try:
             agent.send(strip_newlines(first))
-            is_right = await self._is_right(agent, editor, id)
+            is_right_version = await self._speaks_version(agent, client, id)
         except ConnectionLost:
-            is_right = False
+            is_right_version = False
         except BaseException:
             await agent.aclose()
             raise
-        if is_right:
+        if is_right_version:
             return agent
         await agent.aclose()
         return None
 
-    async def _is_right(self, agent: _Begun, editor: _Begun, id: Id) -> bool:
-        asking = TaskScope()
+    async def _speaks_version(self, agent: _ReplayingTransport, client: _ReplayingTransport, id: Id) -> bool:
+        tasks = TaskScope()
         try:
-            answer = asking.start(_answer(agent, id))
-            await editor.listen_until(answer)
+            answer = tasks.start(_answer(agent, id))
+            await client.listen_until(answer)
             return answer.done() and _version_of(answer.result()) == self._version
         finally:
-            await asking.cancel(1.0)
+            await tasks.cancel(1.0)
 
 
-async def _answer(agent: _Begun, id: Id) -> bytes | None:
-    """What the agent answers; nothing if it ends before it does."""
+async def _answer(agent: _ReplayingTransport, id: Id) -> bytes | None:
+    """Wait for the response to `initialize`; return `None` if the agent ends before."""
     with suppress(DuologueError):
         while frames := await agent.receive_more():
             for frame in frames:
-                shape = read_envelope(frame)
-                if shape is not None and shape.response_id == id:
+                envelope = read_envelope(frame)
+                if envelope is not None and envelope.response_id == id:
                     return frame
     return None
 
@@ -129,36 +129,36 @@ def _version_of(answer: bytes | None) -> int | None:
         return None
 
 
-class _Begun(Transport):
-    """A transport that is open already, and from which something was received that is received once more.
+class _ReplayingTransport(WrappedTransport):
+    """A transport that is open already; `receive` returns again what `receive_more` has returned.
 
     Attributes:
-        has_left: Nothing more will come.
+        has_left: No further frame will arrive.
     """
 
-    def __init__(self, transport: Transport, received: list[bytes]) -> None:
+    def __init__(self, inner: Transport, received: list[bytes]) -> None:
+        super().__init__(inner)
         self.has_left = False
-        self._transport = transport
         self._received = received
 
     async def open(self) -> None:
-        await self._transport.__aenter__()
+        await self._inner.__aenter__()
 
     async def __aenter__(self) -> Self:
         return self
 
     def drop_first(self) -> None:
-        """The first frame has had its answer."""
+        """Drop the first frame, which was answered."""
         del self._received[0]
 
     async def receive_more(self) -> list[bytes]:
-        """What arrives next; it is received once more later."""
-        frames = await self._transport.receive()
+        """Return the next frames; `receive` returns them again."""
+        frames = await self._inner.receive()
         self._received += frames
         return frames
 
     async def listen_until(self, event: asyncio.Task[bytes | None]) -> None:
-        """Keep what arrives until this is done, or nothing arrives any more."""
+        """Buffer what arrives until `event` is done or the transport ends."""
         tasks = TaskScope()
         try:
             while not event.done() and not self.has_left:
@@ -168,23 +168,8 @@ class _Begun(Transport):
         finally:
             await tasks.cancel(1.0)
 
-    @property
-    def pending_bytes(self) -> int:
-        return self._transport.pending_bytes
-
     async def receive(self) -> list[bytes]:
         if self._received:
             frames, self._received = self._received, []
             return frames
-        return await self._transport.receive()
-
-    def send(self, frame: bytes) -> None:
-        self._transport.send(frame)
-        self.is_congested = self._transport.is_congested
-
-    async def drain(self) -> None:
-        await self._transport.drain()
-        self.is_congested = self._transport.is_congested
-
-    async def aclose(self) -> None:
-        await self._transport.aclose()
+        return await self._inner.receive()

@@ -1,9 +1,9 @@
-"""An agent of one version, served in another.
+"""Serve an agent of one version of the protocol in another version.
 
     bridge = Bridge(lambda: ProcessTransport(["some-agent"]), version=1, agent_version=2)
     await bridge.serve(StdioTransport())
 
-Each editor gets an agent of its own. When one of the two ends, so does the other.
+Each client gets its own agent. When one of the two ends, so does the other.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ __all__ = ["Bridge"]
 
 
 class Bridge:
-    """Serves an agent to editors that speak another version of the protocol.
+    """Serve an agent to clients that speak another version of the protocol.
 
     Args:
-        open_agent: Makes the transport to an agent, not yet entered.
-        version: What the editors speak.
-        agent_version: What the agent speaks.
+        open_agent: Creates the transport to a new agent.
+        version: The version that the clients speak.
+        agent_version: The version that the agent speaks.
 
     Attributes:
-        failure: Why an agent could not be reached, or was lost; None if its editor left first.
+        failure: Why an agent could not be reached, or was lost; `None` if its client left first.
 
     Raises:
         ValueError: There is no such version.
@@ -50,24 +50,24 @@ class Bridge:
         self._agent_version = agent_version
 
     async def serve(self, transport: Transport, *, observers: tuple[FrameObserver, ...] = ()) -> None:
-        """Talk to one editor until it leaves, or its agent does."""
+        """Serve one client until it leaves or its agent ends."""
         handlers = Handlers()
-        between = BridgeState(self._open_agent, self._agent_version)
-        dialect = VersionNegotiator(BridgeAgentHandler(between), handlers, (self._version,), EVERYTHING)
-        pass_extensions(handlers, lambda: between.far)
+        state = BridgeState(self._open_agent, self._agent_version)
+        negotiator = VersionNegotiator(BridgeAgentHandler(state), handlers, (self._version,), EVERYTHING)
+        pass_extensions(handlers, lambda: state.agent_connection)
         try:
-            async with Connection(transport, handlers, first_method=INITIALIZE, observers=observers) as near:
-                between.near = near
-                await _until_one_ends(near, between)
-                self.failure = between.failure
+            async with Connection(transport, handlers, first_method=INITIALIZE, observers=observers) as connection:
+                state.client_connection = connection
+                await _until_one_ends(connection, state)
+                self.failure = state.failure
         finally:
-            await dialect.aclose()
-            await between.aclose()
+            await negotiator.aclose()
+            await state.aclose()
 
 
-async def _until_one_ends(near: Connection, between: BridgeState) -> None:
+async def _until_one_ends(connection: Connection, state: BridgeState) -> None:
     tasks = TaskScope()
-    ends: set[asyncio.Task[Any]] = {tasks.start(near.wait_closed()), tasks.start(between.is_over.wait())}
+    ends: set[asyncio.Task[Any]] = {tasks.start(connection.wait_closed()), tasks.start(state.is_over.wait())}
     try:
         await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
     finally:

@@ -1,4 +1,4 @@
-"""What the two ends attach for each other, and what they say in methods of their own, passes as it is."""
+"""Pass `_meta` and custom methods between the two ends unchanged."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from duologue.runtime.connection import Connection
 from duologue.runtime.handlers import Context, Handlers
 from duologue.schema.base import Method, Notification
 
-__all__ = ["is_carrying", "pass_extensions", "passing_on"]
+__all__ = ["forwarded_meta", "has_meta", "pass_extensions"]
 
 
-def is_carrying() -> bool:
-    """Whether anything came with the message that led here, or may go with its answer."""
+def has_meta() -> bool:
+    """Return whether a request is being handled, whose `_meta` can be passed on."""
     try:
         current_request()
     except LookupError:
@@ -27,9 +27,9 @@ def is_carrying() -> bool:
 
 
 @contextmanager
-def passing_on() -> Generator[None]:
-    """What came with the message that led here goes with those sent in the block; what comes back, with the answer."""
-    if not is_carrying():
+def forwarded_meta() -> Generator[None]:
+    """Send the `_meta` of the current request with messages of the block, and that of their responses back."""
+    if not has_meta():
         yield
         return
     request = current_request()
@@ -40,25 +40,25 @@ def passing_on() -> Generator[None]:
 
 
 def pass_extensions(handlers: Handlers, other: Callable[[], Connection | None]) -> None:
-    """Let the other end answer every custom method (`_…`), and hear every custom notification."""
+    """Pass every custom request and notification (`_…`) to the other end."""
 
     async def ask(context: Context, params: Raw | UnsetType) -> Any:
-        there = other()
-        if not context.method.startswith("_") or there is None:
+        connection = other()
+        if not context.method.startswith("_") or connection is None:
             raise MethodNotFound(f"no such method: {context.method}", data={"method": context.method})
         if context.position is not None:
             await context.position
         method: Method[Any, Raw] = Method(context.method, object, Raw)
         try:
-            return await there.request(method, params)
+            return await connection.request(method, params)
         except ConnectionLost as lost:
             raise InternalError(f"the other end is gone: {lost}") from lost
 
-    async def tell(context: Context, params: Raw | UnsetType) -> None:
-        there = other()
-        if context.method.startswith("_") and there is not None and not there.is_closed:
+    async def notify(context: Context, params: Raw | UnsetType) -> None:
+        connection = other()
+        if context.method.startswith("_") and connection is not None and not connection.is_closed:
             notification: Notification[Any] = Notification(context.method, object)
-            await there.notify(notification, params)
+            await connection.notify(notification, params)
 
     handlers.other_requests = ask
-    handlers.other_notifications = tell
+    handlers.other_notifications = notify

@@ -1,6 +1,6 @@
-"""What can be set in a session, in the words of both versions: modes and models are settings, and settings are those.
+"""The settings of a session for both versions: modes and models as settings, and settings as modes and models.
 
-| the agent has | the editor is shown |
+| the agent has | the client is shown |
 |---|---|
 | a setting of category `mode` or `model` | the setting; as modes and models, too |
 | modes or models and no such setting | both; setting that setting sets the mode or model |
@@ -34,8 +34,8 @@ class BridgedSettings:
         self._models: ConfigOption | None = None
 
     @property
-    def shown(self) -> list[ConfigOption]:
-        """Everything that can be set."""
+    def current(self) -> list[ConfigOption]:
+        """All settings of the session."""
         settings = with_modes(self._settings, self._modes)
         if self._models is None or _of_category(settings, "model") is not None:
             return settings
@@ -43,8 +43,8 @@ class BridgedSettings:
 
     @property
     def modes(self) -> Modes | None:
-        """The modes, for editors that know only those."""
-        setting = _of_category(self.shown, "mode")
+        """The modes, for clients that know no settings."""
+        setting = _of_category(self.current, "mode")
         if setting is None:
             return self._modes
         available = [Mode(option.value, option.name, option.description, option.meta) for option in setting.choices]
@@ -55,43 +55,43 @@ class BridgedSettings:
         return None if self.modes is None else self.modes.current
 
     def opened(self, opened: SessionOpened) -> SessionOpened:
-        """What the agent says of a session that it opens, in the words of both."""
+        """Return an opened session with its settings in both forms."""
         self._settings, self._modes, self._models = opened.settings, opened.modes, opened.models
         models = opened.models or _of_category(self._settings, "model")
-        return structs.replace(opened, settings=self.shown, modes=self.modes, models=models)
+        return structs.replace(opened, settings=self.current, modes=self.modes, models=models)
 
-    # --- the agent changes them
+    # --- changes by the agent
 
     def mode_changed(self, change: ModeUpdate) -> list[Update]:
-        """The agent says that it works in another mode."""
-        self._note_mode(change.mode_id)
-        told: list[Update] = [change]
-        return [*told, SettingsUpdate(settings=self.shown)] if self.shown else told
+        """Return the updates for a mode that the agent has changed."""
+        self._record_mode(change.mode_id)
+        updates: list[Update] = [change]
+        return [*updates, SettingsUpdate(settings=self.current)] if self.current else updates
 
     def settings_changed(self, change: SettingsUpdate) -> list[Update]:
-        """The agent says how everything is set."""
+        """Return the updates for settings that the agent has changed."""
         before = self._mode
         self._settings = change.settings
-        told: list[Update] = [structs.replace(change, settings=self.shown)]
-        return told if self._mode in (before, None) else [ModeUpdate(mode_id=str(self._mode)), *told]
+        updates: list[Update] = [structs.replace(change, settings=self.current)]
+        return updates if self._mode in (before, None) else [ModeUpdate(mode_id=str(self._mode)), *updates]
 
-    def _note_mode(self, mode_id: str) -> None:
+    def _record_mode(self, mode_id: str) -> None:
         if self._modes is not None:
             self._modes = structs.replace(self._modes, current=mode_id)
         self._settings = [
             setting.with_value(mode_id) if setting.category == "mode" else setting for setting in self._settings
         ]
 
-    # --- the editor changes them
+    # --- changes by the client
 
     async def set(self, proxy: AgentProxy, setting_id: str, value: str | bool) -> list[Update]:
-        """Change a setting; what an editor that has modes does not know of that yet."""
+        """Change a setting; return the updates that a client with modes needs."""
         before = self._mode
         own = [setting.setting_id for setting in self._settings]
-        setting = next((each for each in self.shown if each.setting_id == setting_id), None)
+        setting = next((each for each in self.current if each.setting_id == setting_id), None)
         if setting_id not in own and setting is not None and setting.category == "mode":
             await proxy.set_mode(self._session_id, str(value))
-            self._note_mode(str(value))
+            self._record_mode(str(value))
         elif setting_id not in own and setting is not None and self._models is not None:
             await proxy.set_model(self._session_id, str(value))
             self._models = self._models.with_value(value)
@@ -100,17 +100,17 @@ class BridgedSettings:
         return [] if self._mode in (before, None) else [ModeUpdate(mode_id=str(self._mode))]
 
     async def choose(self, proxy: AgentProxy, category: str, value: str) -> list[Update]:
-        """Change the mode or model; what an editor does not know of that yet, or waits for as it does for a new mode.
+        """Change the mode or model; return the updates that the client needs or expects.
 
         Raises:
-            InvalidParams: There is nothing of the kind to change.
+            InvalidParams: The session has no such setting.
         """
-        setting = _of_category(self.shown, category)
+        setting = _of_category(self.current, category)
         if setting is None:
             raise InvalidParams(f"this session has no {category}s")
         await self.set(proxy, setting.setting_id, value)
-        told: list[Update] = [SettingsUpdate(settings=self.shown)]
-        return [ModeUpdate(mode_id=value), *told] if category == "mode" else told
+        updates: list[Update] = [SettingsUpdate(settings=self.current)]
+        return [ModeUpdate(mode_id=value), *updates] if category == "mode" else updates
 
 
 def _of_category(settings: list[ConfigOption], category: str) -> ConfigOption | None:

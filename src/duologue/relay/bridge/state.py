@@ -1,4 +1,4 @@
-"""Both ends of one bridge and what lies between them: the sessions, what runs, and how it ends."""
+"""The state that both sides of a bridge share: the two connections, the sessions and the request ids."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ from typing import TypeVar
 from duologue.conversation.content import JsonObject
 from duologue.conversation.session_setup import Implementation, SessionParams
 from duologue.errors import ConnectionLost, DuologueError, InternalError, ProtocolViolation, StartError
+from duologue.jsonrpc.envelope import read_envelope
+from duologue.jsonrpc.messages import Id
 from duologue.protocol.feature_filter import EVERYTHING
 from duologue.protocol.interfaces import AgentProxy, ClientHandler, ClientProxy
 from duologue.protocol.meta import attach_meta, current_request
 from duologue.protocol.negotiation import initialize
 from duologue.protocol.values import AgentCapabilities, ClientCapabilities, InitializeResult
 from duologue.relay.bridge.loss_report import LossReporter
-from duologue.relay.bridge.passthrough import pass_extensions, passing_on
-from duologue.relay.bridge.request_ids import RequestIdMap
+from duologue.relay.bridge.passthrough import forwarded_meta, pass_extensions
 from duologue.relay.bridge.session import BridgedSession
 from duologue.relay.pump import OpenProcess, describe_failure
 from duologue.runtime.connection import Connection
@@ -30,162 +31,197 @@ __all__ = ["BridgeState"]
 
 T = TypeVar("T")
 
-LAST_ANSWERS = 1.5
-"""Seconds for the editor to hear that nothing will come of what it asked: each call on a lost agent ends in one."""
+LAST_RESPONSES_SECONDS = 1.5
+"""Seconds for the client to get the errors of its open requests after the agent was lost."""
+
+
+MAX_REQUEST_IDS = 1000
+"""Requests to remember; an elicitation names one that is not answered yet."""
+
+
+class RequestIdMap:
+    """Observe the connection to the agent, and map its request ids to those of the client.
+
+    An elicitation may name the request that it belongs to, and each connection has its own ids.
+    """
+
+    def __init__(self) -> None:
+        self._client_ids: dict[Id, Id] = {}
+
+    def __call__(self, direction: str, frame: bytes) -> None:
+        envelope = read_envelope(frame) if direction == "out" else None
+        if envelope is None or (id := envelope.request_id) is None:
+            return
+        try:
+            client_id = current_request().id
+        except LookupError:
+            return  # not caused by a request of the client
+        if client_id is not None:
+            self._client_ids[id] = client_id
+        if len(self._client_ids) > MAX_REQUEST_IDS:
+            del self._client_ids[next(iter(self._client_ids))]
+
+    def of_client(self, id: Id | None) -> Id | None:
+        """Return the client's id for a request that has this id at the agent; the same id if it is unknown."""
+        return None if id is None else self._client_ids.get(id, id)
 
 
 class BridgeState:
-    """What the two sides of a bridge share.
+    """The state that both sides of a bridge share.
 
     Args:
-        open_agent: The way to the agent.
-        agent_version: What it speaks.
+        open_agent: Creates the transport to the agent.
+        agent_version: The version that it speaks.
 
     Attributes:
-        near: The connection to the editor, once there is one.
-        sessions: Those that were opened here, or that the agent told of.
-        closed: Those that were closed here and that the agent could not be told of.
-        losses: What could not be passed on.
-        numbers: Which request of the editor is which at the agent.
-        is_over: The agent is gone, or never came.
+        client_connection: The connection to the client, once there is one.
+        sessions: Sessions that were opened here, or that the agent has sent updates of.
+        closed: Sessions that were closed here, but not at the agent, which does not support it.
+        losses: Reports what could not be passed on.
+        request_ids: Maps the agent's request ids to those of the client.
+        is_over: Set when the agent has ended or could not be reached.
         failure: Why.
     """
 
     def __init__(self, open_agent: OpenProcess, agent_version: int) -> None:
         self.agent_version = agent_version
-        self.near: Connection | None = None
+        self.client_connection: Connection | None = None
         self.sessions: dict[str, BridgedSession] = {}
         self.closed: set[str] = set()
         self.losses = LossReporter()
-        self.numbers = RequestIdMap()
+        self.request_ids = RequestIdMap()
         self.features = AgentCapabilities()
         self.tasks = TaskScope()
         self.is_over = asyncio.Event()
         self.failure: DuologueError | None = None
         self._open_agent = open_agent
-        self._editor: ClientProxy | None = None
+        self._client: ClientProxy | None = None
         self._proxy: AgentProxy | None = None
-        self._far: Connection | None = None
+        self._agent_connection: Connection | None = None
         self._asking = 0
         self._all_answered = asyncio.Event()
 
     @property
-    def editor(self) -> ClientProxy:
-        """The editor, as it is spoken to."""
-        assert self._editor is not None, "nothing comes before initialize"
-        return self._editor
+    def client(self) -> ClientProxy:
+        """The client; requests to it are in its own version."""
+        assert self._client is not None, "`initialize` is always first"
+        return self._client
 
     @property
     def proxy(self) -> AgentProxy:
-        """The agent, as it is spoken to."""
-        assert self._proxy is not None, "nothing comes before initialize"
+        """The agent; requests to it are in its own version."""
+        assert self._proxy is not None, "`initialize` is always first"
         return self._proxy
 
     @property
-    def far(self) -> Connection | None:
+    def agent_connection(self) -> Connection | None:
         """The connection to the agent, once there is one."""
-        return self._far
+        return self._agent_connection
 
-    # --- the agent comes and goes
+    # --- start and end of the agent
 
-    async def dial(
-        self, core: ClientHandler, client: Implementation | None, features: ClientCapabilities, editor: ClientProxy
+    async def connect(
+        self, handler: ClientHandler, info: Implementation | None, features: ClientCapabilities, client: ClientProxy
     ) -> InitializeResult:
-        """Reach the agent and exchange first words with it, as the editor has done here.
+        """Connect to the agent and initialize it for the client.
 
         Raises:
-            InternalError: There is no agent, or none that speaks the version that was promised.
+            InternalError: The agent could not be started, or does not speak the expected version.
         """
-        await self._hang_up()
-        self._editor = editor
+        await self._disconnect()
+        self._client = client
         request = current_request()
-        # What the agent says later has nothing to do with the request that is being answered here.
-        dialing = Variables().run(self.tasks.start, self._dial(core, client, features, request.received or {}))
+        # Later messages of the agent do not belong to the request that is being answered here.
+        connecting = Variables().run(self.tasks.start, self._connect(handler, info, features, request.received or {}))
         try:
-            welcome, received = await dialing
+            result, received = await connecting
         except (StartError, ConnectionLost, ProtocolViolation) as error:
             self.failure = error
             self.is_over.set()
             raise InternalError(f"no agent: {describe_failure(error)}") from error
         finally:
-            dialing.cancel()
+            connecting.cancel()
         request.answer.update(received or {})
-        self.features = welcome.capabilities
-        return welcome
+        self.features = result.capabilities
+        return result
 
-    async def _dial(
-        self, core: ClientHandler, client: Implementation | None, features: ClientCapabilities, meta: JsonObject
+    async def _connect(
+        self, handler: ClientHandler, info: Implementation | None, features: ClientCapabilities, meta: JsonObject
     ) -> tuple[InitializeResult, JsonObject | None]:
         handlers = Handlers()
-        pass_extensions(handlers, lambda: self.near)
-        observers = (self.numbers,) if features.forms or features.urls else ()
+        pass_extensions(handlers, lambda: self.client_connection)
+        observers = (self.request_ids,) if features.forms or features.urls else ()
         connection = Connection(self._open_agent(), handlers, ignore_stray_output=True, observers=observers)
         await connection.__aenter__()
-        self._far = connection
-        us = client or Implementation("duologue", importlib.metadata.version("duologue"))
+        self._agent_connection = connection
+        info = info or Implementation("duologue", importlib.metadata.version("duologue"))
         try:
             with attach_meta(meta) as attached:
-                self._proxy, welcome = await initialize(
-                    connection, core, us, features, (self.agent_version,), EVERYTHING, can_start_over=True
+                self._proxy, result = await initialize(
+                    connection, handler, info, features, (self.agent_version,), EVERYTHING, can_start_over=True
                 )
         except BaseException:
             await connection.aclose()
             raise
         self.tasks.start(self._watch(connection))
-        return welcome, attached.received
+        return result, attached.received
 
     async def _watch(self, connection: Connection) -> None:
-        """An agent that ends by itself ends everything, once the editor has heard that nothing more will come."""
+        """End the bridge when the agent ends, after the client has got the errors of its open requests."""
         await connection.wait_closed()
-        if connection is not self._far or self.near is None or self.near.is_closed:
+        if (
+            connection is not self._agent_connection
+            or self.client_connection is None
+            or self.client_connection.is_closed
+        ):
             return
         self.failure = connection._connection_lost()
         with suppress(TimeoutError):
-            async with asyncio.timeout(LAST_ANSWERS):
+            async with asyncio.timeout(LAST_RESPONSES_SECONDS):
                 while self._asking:
                     self._all_answered.clear()
                     await self._all_answered.wait()
         self.is_over.set()
 
-    async def _hang_up(self) -> None:
-        far, self._far = self._far, None
+    async def _disconnect(self) -> None:
+        connection, self._agent_connection = self._agent_connection, None
         self.sessions.clear()
-        if far is not None:
-            await far.aclose()
+        if connection is not None:
+            await connection.aclose()
 
     async def aclose(self) -> None:
-        """End the agent, and what was done between the two."""
-        await self._hang_up()
+        """End the agent and all tasks of the bridge."""
+        await self._disconnect()
         await self.tasks.cancel(1.0)
 
-    # --- calls of the agent
+    # --- requests to the agent
 
     async def ask(self, answer: Awaitable[T]) -> T:
-        """What the agent answers.
+        """Wait for a response of the agent.
 
         Raises:
-            RequestError: The agent's error, as it is; or that it is gone.
+            RequestError: The agent's own error, or that it is gone.
         """
         self._asking += 1
         try:
-            with passing_on():
+            with forwarded_meta():
                 return await answer
         except ConnectionLost as lost:
             raise InternalError(f"the agent is gone: {describe_failure(lost)}") from lost
         except ProtocolViolation as bad:
-            raise InternalError(f"the agent's answer makes no sense: {bad}") from bad
+            raise InternalError(f"the agent sent an invalid response: {bad}") from bad
         finally:
             self._asking -= 1
             if not self._asking:
                 self._all_answered.set()
 
     async def stop(self, session_id: str) -> None:
-        """Ask the agent to end what runs in a session."""
-        with suppress(ConnectionLost), passing_on():
+        """Cancel the running turn of a session."""
+        with suppress(ConnectionLost), forwarded_meta():
             await self.proxy.cancel(session_id)
 
     async def close_unwanted(self, session_id: str) -> None:
-        """A session was opened although nobody waits for it any more."""
+        """Close a session that was opened after its request had been cancelled."""
         self.sessions.pop(session_id, None)
         if self.features.close:
             with suppress(DuologueError):
@@ -194,18 +230,18 @@ class BridgeState:
     # --- sessions
 
     def session(self, session_id: str) -> BridgedSession:
-        """The session of this name; agents also tell of sessions that they start themselves."""
+        """Return a session; agents also send updates of sessions that they start themselves."""
         session = self.sessions.get(session_id)
         return self.opening(session_id, None) if session is None else session
 
     def opening(self, session_id: str, setup: SessionParams | None) -> BridgedSession:
-        """A session is being opened; nothing is known of it yet."""
+        """Add a session that is being opened."""
         self.closed.discard(session_id)
         session = self.sessions[session_id] = BridgedSession(session_id, self, setup)
         return session
 
     def forget(self, session_id: str) -> None:
-        """A session is no more."""
+        """Remove a session that was closed."""
         session = self.sessions.pop(session_id, None)
         if session is not None:
             session.turns.abandon()

@@ -1,9 +1,9 @@
-"""The prompts of one session on their way to its agent, from their coming to their end.
+"""The prompts of one session, from the client's request to the end of the turn.
 
-| the editor's version | a prompt is answered | so here |
+| the client's version | a prompt is answered | so here |
 |---|---|---|
-| 1 | when its turn has ended | it is sent at once; giving it up asks the agent to stop, and its end is still told |
-| 2 | when it is inserted | it waits for those before it, is inserted, and then sent |
+| 1 | when its turn has ended | it is sent at once; cancelling it cancels the turn, whose end is still reported |
+| 2 | when it is inserted | it waits for the earlier ones, is inserted, and then sent |
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ CANCELLED = PromptResult(stop_reason="cancelled")
 
 class _Turn:
     def __init__(self) -> None:
-        self.has_room = asyncio.Event()
+        self.can_start = asyncio.Event()
         self.sending: asyncio.Task[PromptResult] | None = None
         self._is_cancelled = False
 
@@ -36,15 +36,15 @@ class _Turn:
 
     def cancel(self) -> None:
         self._is_cancelled = True
-        self.has_room.set()
+        self.can_start.set()
 
 
 class Turns:
-    """Those that wait and those that run.
+    """The queued and running turns of one session.
 
     Args:
-        tasks: Where they run.
-        stop: Asks the agent to end what runs.
+        tasks: Runs the turns.
+        stop: Asks the agent to cancel the running turn.
     """
 
     def __init__(self, tasks: TaskScope, stop: Callable[[], Coroutine[Any, Any, None]]) -> None:
@@ -54,16 +54,16 @@ class Turns:
 
     @property
     def are_running(self) -> bool:
-        """A prompt was sent, and its turn has not ended."""
+        """Whether a prompt was sent and its turn has not ended."""
         return any(turn.sending is not None for turn in self._turns)
 
     @property
     def is_cancelling(self) -> bool:
-        """The agent was asked to end what runs, and has not yet."""
+        """Whether the agent was asked to cancel a turn that has not ended."""
         return any(turn.was_cancelled() for turn in self._turns)
 
     def cancel(self) -> None:
-        """End what runs, and all that waits. An agent may also work between turns."""
+        """Cancel the running turn and all queued ones; without turns, the agent's background work."""
         has_sent = self.are_running or not self._turns
         for turn in self._turns:
             turn.cancel()
@@ -71,7 +71,7 @@ class Turns:
             self._tasks.start(self._stop())
 
     def abandon(self) -> None:
-        """The session is closed: whatever the agent still says of its turns, they have ended."""
+        """End all turns at once, because the session was closed."""
         for turn in self._turns:
             turn.cancel()
             if turn.sending is not None:
@@ -82,22 +82,22 @@ class Turns:
         send: Callable[[], Coroutine[Any, Any, PromptResult]],
         inserted: Callable[[str], Awaitable[None]] | None,
     ) -> PromptResult:
-        """How the turn ended.
+        """Run a turn and return how it ended.
 
         Raises:
             RequestCancelled: It was cancelled before it was inserted.
-            RequestError: The agent failed; never because it was asked to stop.
+            RequestError: The agent failed; not after a cancel.
         """
         turn = _Turn()
         self._turns.append(turn)
         try:
             if inserted is None:
-                return await self._until_it_ends(turn, send)
+                return await self._run_to_end(turn, send)
             return await self._insert(turn, send, inserted)
         finally:
             self._turns.remove(turn)
             if self._turns:
-                self._turns[0].has_room.set()
+                self._turns[0].can_start.set()
 
     async def _insert(
         self,
@@ -106,33 +106,33 @@ class Turns:
         inserted: Callable[[str], Awaitable[None]],
     ) -> PromptResult:
         if self._turns[0] is not turn:
-            await turn.has_room.wait()
+            await turn.can_start.wait()
         if turn.was_cancelled():
-            raise RequestCancelled("cancelled before it was inserted")
+            raise RequestCancelled("the prompt was cancelled before it was inserted")
         await inserted(f"prompt-{secrets.token_hex(8)}")
         if turn.was_cancelled():
             return CANCELLED
         turn.sending = self._tasks.start(send())
         try:
-            return await self._ended(turn, turn.sending)
+            return await self._result(turn, turn.sending)
         except asyncio.CancelledError:
             turn.sending.cancel()
-            self._tasks.start(self._stop())  # an agent may not know what it means that a prompt is given up
+            self._tasks.start(self._stop())  # an agent may not understand a cancelled request
             raise
 
-    async def _until_it_ends(self, turn: _Turn, send: Callable[[], Coroutine[Any, Any, PromptResult]]) -> PromptResult:
+    async def _run_to_end(self, turn: _Turn, send: Callable[[], Coroutine[Any, Any, PromptResult]]) -> PromptResult:
         turn.sending = sending = self._tasks.start(send())
         while not sending.done():
             try:
                 await asyncio.wait({sending})
             except asyncio.CancelledError:
-                self._give_up(turn, sending)
+                self._cancel_turn(turn, sending)
                 if (task := asyncio.current_task()) is not None:
                     task.uncancel()
-        return await self._ended(turn, sending)
+        return await self._result(turn, sending)
 
-    def _give_up(self, turn: _Turn, sending: asyncio.Task[PromptResult]) -> None:
-        """The editor does not want it any more; one behind others has not begun, and those shall go on."""
+    def _cancel_turn(self, turn: _Turn, sending: asyncio.Task[PromptResult]) -> None:
+        """Cancel a turn whose request was cancelled; one that is still queued must not stop the running one."""
         if turn.was_cancelled():
             return
         if self._turns[0] is turn:
@@ -141,13 +141,13 @@ class Turns:
             turn.cancel()
             sending.cancel()
 
-    async def _ended(self, turn: _Turn, sending: asyncio.Task[PromptResult]) -> PromptResult:
+    async def _result(self, turn: _Turn, sending: asyncio.Task[PromptResult]) -> PromptResult:
         try:
             return await sending
         except RequestError as error:
             if not turn.was_cancelled():
                 raise
-            _log.debug("an agent failed when it was asked to stop: %s", error)
+            _log.debug("an agent failed after a cancel: %s", error)
             return CANCELLED
         except asyncio.CancelledError:
             if not turn.was_cancelled() or not sending.cancelled():

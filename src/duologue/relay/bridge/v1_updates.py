@@ -1,4 +1,4 @@
-"""Updates of an agent in the words of an editor that knows neither upserts nor the agent's own terminals."""
+"""Convert updates for a client of version 1, which knows neither upserts nor agent terminals."""
 
 from __future__ import annotations
 
@@ -30,72 +30,72 @@ from duologue.relay.bridge.terminal_text import TerminalsAsText
 
 __all__ = ["UpdateDowngrader"]
 
-AS_AT_FIRST: dict[str, Any] = {"title": "", "kind": "other", "status": "pending", "content": [], "locations": []}
-"""What a part of a tool call is after it was cleared, for editors to whom null means that nothing changed."""
+INITIAL_VALUES: dict[str, Any] = {"title": "", "kind": "other", "status": "pending", "content": [], "locations": []}
+"""Values of cleared parts of a tool call, for clients to which null means that nothing changed."""
 
 
 class UpdateDowngrader:
-    """One session, told plainly.
+    """Convert the updates of one session to version 1.
 
     Args:
         session_id: The session.
-        editor: To whom.
-        plainer: Knows what was told.
-        screens: Shows the commands of the agent.
-        losses: Where to say what cannot be told.
+        client: The client.
+        downgrader: Converts upserts, and knows what was sent.
+        terminals: Shows the agent's terminals as text.
+        losses: Reports what cannot be converted.
     """
 
     def __init__(
         self,
         session_id: str,
-        editor: ClientProxy,
-        plainer: V1Downgrader,
-        screens: TerminalsAsText,
+        client: ClientProxy,
+        downgrader: V1Downgrader,
+        terminals: TerminalsAsText,
         losses: LossReporter,
     ) -> None:
         self._session_id = session_id
-        self._editor = editor
-        self._plainer = plainer
-        self._screens = screens
+        self._client = client
+        self._downgrader = downgrader
+        self._terminals = terminals
         self._losses = losses
 
-    async def tell(self, update: Update) -> list[Update]:
-        """The same in plainer words."""
-        if type(update) is MessageChunk:  # most of what an agent ever says takes the short way
-            return self._plainer.convert(update)
+    async def convert(self, update: Update) -> list[Update]:
+        """Return the updates of version 1 for an update."""
+        if type(update) is MessageChunk:  # the fast path for most updates
+            return self._downgrader.convert(update)
         kind = self._lost(update)
         if kind is not None:
-            await self._losses.tell(kind, self._editor, self._session_id)
-        told = [await self.adapt(plain) for plain in self._plainer.convert(update)]
+            await self._losses.report(kind, self._client, self._session_id)
+        converted = [await self.adapt(plain) for plain in self._downgrader.convert(update)]
         if isinstance(update, MessageUpdate):
-            await self._miss_message(update, told)
-        if told and isinstance(update.meta, dict) and told[0].meta is UNSET:
-            told[0] = structs.replace(told[0], meta=update.meta)
-        return told
+            await self._report_changed_message(update, converted)
+        if converted and isinstance(update.meta, dict) and converted[0].meta is UNSET:
+            converted[0] = structs.replace(converted[0], meta=update.meta)
+        return converted
 
     async def adapt(self, update: Update) -> Update:
-        """One update without what the editor has no words for."""
+        """Return an update without what version 1 does not know."""
         match update:
             case ToolCallUpdate():
-                return await self._fit_tool_call(update)
-            case PlanRemovedUpdate() if not self._editor.features.named_plans:
-                rest = next(iter(self._plainer.sent.plans.values()), None)
+                return await self._adapt_tool_call(update)
+            case PlanRemovedUpdate() if not self._client.features.named_plans:
+                rest = next(iter(self._downgrader.sent.plans.values()), None)
                 return PlanUpdate(entries=[] if rest is None else rest.entries)
             case _:
                 return update
 
-    async def _fit_tool_call(self, update: ToolCallUpdate) -> ToolCallUpdate:
-        fields = {name: first for name, first in AS_AT_FIRST.items() if getattr(update, name) is None}
+    async def _adapt_tool_call(self, update: ToolCallUpdate) -> ToolCallUpdate:
+        fields = {name: first for name, first in INITIAL_VALUES.items() if getattr(update, name) is None}
         if update.raw_input is None or update.raw_output is None or update.name is None:
-            await self._losses.tell("cleared", self._editor, self._session_id)
+            await self._losses.report("cleared", self._client, self._session_id)
         if isinstance(update.content, list) and any(isinstance(part, TerminalPart) for part in update.content):
-            fields["content"] = self._screens.as_text(update.tool_call_id, update.content)
-            await self._losses.tell("terminals")
+            fields["content"] = self._terminals.as_text(update.tool_call_id, update.content)
+            await self._losses.report("terminals")
         return structs.replace(update, **fields) if fields else update
 
     def _lost(self, update: Update) -> str | None:
-        """The kind of what gets lost, if this does."""
-        features: ClientCapabilities = self._editor.features
+        """Return the kind of loss, if the client cannot show this update."""
+        features: ClientCapabilities = self._client.features
         match update:
             case NoticeUpdate() if not features.notices:
                 return "notices"
@@ -110,10 +110,10 @@ class UpdateDowngrader:
             case _:
                 return None
 
-    async def _miss_message(self, change: MessageUpdate, told: list[Update]) -> None:
-        """A message that was told cannot be taken back."""
-        ids = [getattr(chunk, "message_id", None) for chunk in told]
+    async def _report_changed_message(self, change: MessageUpdate, converted: list[Update]) -> None:
+        """Report a message that the agent replaced or withdrew, which version 1 cannot."""
+        ids = [getattr(chunk, "message_id", None) for chunk in converted]
         if ids and ids[0] != change.message_id:
-            await self._losses.tell("replaced", self._editor, self._session_id)
+            await self._losses.report("replaced", self._client, self._session_id)
         elif change.content is not UNSET and not change.content and change.role != "user":
-            await self._losses.tell("withdrawn", self._editor, self._session_id)
+            await self._losses.report("withdrawn", self._client, self._session_id)

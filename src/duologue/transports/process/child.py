@@ -1,10 +1,10 @@
-"""A child process and all its descendants: started, watched, stopped, and never forgotten.
+"""Start, watch and stop a child process with all its descendants.
 
-start    guard first, then the child in a session and group of its own; it inherits descriptors 0, 1 and 2 only
+start    the guard first, then the child in its own session and group; it inherits descriptors 0, 1 and 2 only
 watch    its end is known from its exit status, never from the end of its output
 stop     close its input, wait, SIGTERM, wait, SIGKILL; each to its group and to every descendant outside the group
-reap     last of all: until then its pid and its group cannot mean anybody else
-vanish   if we are killed the guard ends them; if we leave without stopping them an exit hook does
+reap     last of all: until then its pid and its group cannot be reused
+crash    if this process is killed the guard ends them; if it exits without stopping them an exit hook does
 
 """
 
@@ -36,7 +36,7 @@ __all__ = ["Child", "ShutdownTimeouts"]
 
 POLL_SECONDS = 0.01
 EXEC_SECONDS = 0.002
-"""In the middle of an exec a process shows no environment: two empty scans this far apart mean that nobody is left."""
+"""During an exec a process shows no environment: two empty scans this far apart mean that none is left."""
 
 KILL_ROUNDS = 8
 """Scans for descendants while killing; a process that forks as it dies is caught by the next one."""
@@ -46,11 +46,11 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class ShutdownTimeouts:
-    """How patient stopping a child is, in seconds.
+    """How long each step of stopping a child may take, in seconds.
 
     Attributes:
-        after_close: For it to leave by itself once its input is closed.
-        after_terminate: For it to leave once it was asked with SIGTERM.
+        after_close: For it to exit by itself after its input was closed.
+        after_terminate: For it to exit after SIGTERM.
         after_kill: For the kernel to end what was killed.
     """
 
@@ -67,13 +67,13 @@ class Child:
         stdin: Descriptor that becomes its standard input. The caller keeps it and closes it. Same for the next two.
         stdout: Descriptor for its standard output.
         stderr: Descriptor for its standard error.
-        env: Its whole environment, to which the mark of its owner is added.
-        cwd: Its working directory; ours if not given.
-        ladder: How patient `stop()` is.
+        env: Its whole environment, to which the marker of its owner is added.
+        cwd: Its working directory; by default that of this process.
+        timeouts: How long `stop()` waits at each step.
         on_exit: Called once when it ends.
 
     Attributes:
-        escaped: What outlived even the end of the ladder; filled by `stop()`.
+        escaped: Processes that survived SIGKILL; filled by `stop()`.
 
     Raises:
         StartError: It could not be started; nothing is left behind.
@@ -88,14 +88,14 @@ class Child:
         stderr: int,
         env: Mapping[str, str],
         cwd: str | Path | None = None,
-        ladder: ShutdownTimeouts | None = None,
+        timeouts: ShutdownTimeouts | None = None,
         on_exit: Callable[[], None] | None = None,
     ) -> None:
         self.command = list(command)
         self.escaped: list[Process] = []
-        self._ladder = ladder or ShutdownTimeouts()
+        self._timeouts = timeouts or ShutdownTimeouts()
         self._token = secrets.token_hex(16)
-        self._family: set[Process] = set()
+        self._descendants: set[Process] = set()
         self._owner_pid = os.getpid()
         self._is_reaped = False
         env = owned_by(self._token, env)
@@ -131,49 +131,49 @@ class Child:
         return self._watch.status
 
     async def exit(self) -> int:
-        """Wait until it ends; returns its `returncode`."""
+        """Wait until it ends; return its `returncode`."""
         return await self._watch.exit()
 
     async def stop(self, close_input: Callable[[], None]) -> None:
-        """Go down the ladder until nothing of it is left. Cancelled, it kills at once what is still there."""
-        # A forked copy of us inherits this object, but not the child.
+        """End it and its descendants, with more force at each step; if cancelled, kill them at once."""
+        # A forked copy of this process inherits this object, but not the child.
         if self._is_reaped or os.getpid() != self._owner_pid:
             return
         try:
-            self._family.update(tree.descendants(self.pid))
+            self._descendants.update(tree.descendants(self.pid))
             close_input()
-            await self._watch.exit_within(self._ladder.after_close)
-            if not await self._stays_over():
-                self._ask_to_leave()
-                await self._over_within(self._ladder.after_terminate)
+            await self._watch.exit_within(self._timeouts.after_close)
+            if not await self._stays_ended():
+                self._terminate()
+                await self._wait_until_ended(self._timeouts.after_terminate)
                 for _ in range(KILL_ROUNDS):
-                    if await self._stays_over():
+                    if await self._stays_ended():
                         break
                     self._kill()
-                    await self._over_within(self._ladder.after_kill / KILL_ROUNDS)
-            self._let_go()
+                    await self._wait_until_ended(self._timeouts.after_kill / KILL_ROUNDS)
+            self._reap()
             await self._guard.release()
         finally:
             self.kill_now()
 
     def kill_now(self) -> None:
-        """End it and its descendants without an event loop and without patience."""
+        """Kill it and its descendants at once, without an event loop."""
         if os.getpid() != self._owner_pid:
             return
         if not self._is_reaped:
             for _ in range(KILL_ROUNDS):
                 self._kill()
-                if self._watch.wait_now(self._ladder.after_kill / KILL_ROUNDS) and self._is_over():
+                if self._watch.wait_now(self._timeouts.after_kill / KILL_ROUNDS) and self._has_ended():
                     time.sleep(EXEC_SECONDS)
-                    if self._is_over():
+                    if self._has_ended():
                         break
-            self._let_go()
+            self._reap()
         self._guard.release_now()
 
-    def _let_go(self) -> None:
-        """Reap it, after one last signal to a group that can only be ours, for members that no scan can see."""
+    def _reap(self) -> None:
+        """Reap it, after a last signal to its group for members that no scan can see."""
         self._kill()
-        self.escaped = sorted(self._family)
+        self.escaped = sorted(self._descendants)
         if self.escaped:
             log.warning("%s: still alive after SIGKILL: %s", self.command[0], [process.pid for process in self.escaped])
         self._watch.close()
@@ -182,32 +182,32 @@ class Child:
         self._is_reaped = True
         _running.discard(self)
 
-    def _is_over(self) -> bool:
-        """Whether nobody of it lives: neither itself, nor whom we knew before, nor whoever carries its mark."""
-        self._family.update(tree.find_by_marker(self._token))
-        self._family = {process for process in self._family if tree.is_alive(process)}
-        return self._watch.status is not None and not self._family
+    def _has_ended(self) -> bool:
+        """Return whether it, its known descendants and all processes with its marker have ended."""
+        self._descendants.update(tree.find_by_marker(self._token))
+        self._descendants = {process for process in self._descendants if tree.is_alive(process)}
+        return self._watch.status is not None and not self._descendants
 
-    async def _stays_over(self) -> bool:
-        if not self._is_over():
+    async def _stays_ended(self) -> bool:
+        if not self._has_ended():
             return False
         await asyncio.sleep(EXEC_SECONDS)
-        return self._is_over()
+        return self._has_ended()
 
-    async def _over_within(self, seconds: float) -> None:
-        """Wait until everybody known is gone, or time is up."""
+    async def _wait_until_ended(self, seconds: float) -> None:
+        """Wait until all known processes have ended, or time is up."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._watch.exit()
-                # Nobody tells us of the end of processes that are not our own children.
-                while any(map(tree.is_alive, self._family)):  # noqa: ASYNC110
+                # The end of processes that are not direct children is not reported.
+                while any(map(tree.is_alive, self._descendants)):  # noqa: ASYNC110
                     await asyncio.sleep(POLL_SECONDS)
 
-    def _ask_to_leave(self) -> None:
-        # On Windows the end of its input was the only way to ask.
+    def _terminate(self) -> None:
+        # On Windows closing its input was the only request to exit.
         if sys.platform != "win32":
             self._signal(signal.SIGTERM)
-            # Whoever is stopped would sleep through it.
+            # A stopped process would not handle SIGTERM.
             self._signal(signal.SIGCONT)
 
     def _kill(self) -> None:
@@ -217,34 +217,34 @@ class Child:
             self._signal(signal.SIGKILL)
 
     def _signal(self, signum: signal.Signals) -> None:
-        """Signal its group, and everybody of it who is known."""
+        """Signal its group and all known descendants."""
         if not self._is_reaped:
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.pid, signum)
-        for process in self._family:
+        for process in self._descendants:
             tree.send_signal(process, signum)
 
 
 _running: set[Child] = set()
 
-FAREWELL_SECONDS = 1.0
-"""For all forgotten children together to leave by themselves as the program ends."""
+EXIT_SECONDS = 1.0
+"""For all children that were never stopped to exit by themselves as the program ends."""
 
 
-def _end_the_forgotten() -> None:
-    """Whoever was never stopped ends with us."""
-    forgotten = [child for child in _running if child._owner_pid == os.getpid()]
-    if not forgotten:
+def _end_running() -> None:
+    """End the children that were never stopped."""
+    running = [child for child in _running if child._owner_pid == os.getpid()]
+    if not running:
         return
-    names = ", ".join(f"{child.command[0]} (pid {child.pid})" for child in forgotten)
+    names = ", ".join(f"{child.command[0]} (pid {child.pid})" for child in running)
     with suppress(OSError, ValueError, AttributeError):
         sys.stderr.write(f"duologue: never closed, ended with the program: {names}\n")
-    for child in forgotten:
-        child._ask_to_leave()
-    for child in forgotten:
-        child._watch.wait_now(FAREWELL_SECONDS / len(forgotten))
-    for child in forgotten:
+    for child in running:
+        child._terminate()
+    for child in running:
+        child._watch.wait_now(EXIT_SECONDS / len(running))
+    for child in running:
         child.kill_now()
 
 
-atexit.register(_end_the_forgotten)
+atexit.register(_end_running)

@@ -1,4 +1,4 @@
-"""From a command line to a program, and from a failed start to an error that says what to do next."""
+"""Split a command, and explain why a program could not be started."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ __all__ = ["explain_failure", "split_command"]
 
 
 def split_command(command: str | Sequence[str]) -> list[str]:
-    """The program and its arguments. A string is split as a shell would, but no shell runs.
+    """Return the program and its arguments. A string is split as a shell would, but no shell runs.
 
     Raises:
-        CommandNotFound: There is nothing to run.
+        CommandNotFound: The command is empty.
         StartError: The string cannot be split.
     """
     try:
@@ -33,17 +33,17 @@ def split_command(command: str | Sequence[str]) -> list[str]:
 def explain_failure(
     command: Sequence[str], env: Mapping[str, str], cwd: str | Path | None, error: OSError | ValueError
 ) -> StartError:
-    """The error to raise for a program that could not be started."""
+    """Return the error for a program that could not be started."""
     program = command[0]
     if cwd is not None and not Path(cwd).is_dir():
         return StartError(f"cannot start {program!r}: the working directory {str(cwd)!r} does not exist")
     if isinstance(error, FileNotFoundError):
         return _not_found(program, env, cwd)
     if isinstance(error, PermissionError):
-        return CommandNotFound(f"{program!r} may not be run: make it executable (chmod +x), or check its directory")
+        return CommandNotFound(f"{program!r} cannot be run: make it executable (chmod +x), or check its directory")
     if isinstance(error, OSError) and error.errno == errno.ENOEXEC:
         return StartError(
-            f"{program!r} is no program for this machine: built for another kind of processor, or a script "
+            f"{program!r} is not a program for this machine: it was built for another processor, or it is a script "
             "without a first line such as #!/bin/sh"
         )
     if isinstance(error, OSError) and error.errno == errno.EAGAIN:
@@ -57,10 +57,10 @@ def _not_found(program: str, env: Mapping[str, str], cwd: str | Path | None) -> 
         if where.exists():
             return CommandNotFound(f"{program!r} exists, but the interpreter its first line names does not")
         return CommandNotFound(f"no such file: {program!r}; check the path")
-    places = os.get_exec_path(env)
-    if found := shutil.which(program, path=os.pathsep.join(places)):
+    directories = os.get_exec_path(env)
+    if found := shutil.which(program, path=os.pathsep.join(directories)):
         return CommandNotFound(f"{found!r} exists, but the interpreter its first line names does not")
-    missing = f"no command {program!r} in the {len(places)} directories of PATH"
+    missing = f"no command {program!r} in the {len(directories)} directories of PATH"
     if " " in program:
-        return CommandNotFound(f"{missing}; its arguments belong into `args`, or into a list: {program.split()}")
+        return CommandNotFound(f"{missing}; pass its arguments as `args`, or in a list: {program.split()}")
     return CommandNotFound(f"{missing}; install it, or give its full path")

@@ -1,4 +1,4 @@
-"""What a child process finds in its environment: a policy, never an accident."""
+"""The environment variables that child processes inherit."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from collections.abc import Mapping
 __all__ = ["inherited", "owned_by", "safe"]
 
 OWNER = "DUOLOGUE_OWNER"
-"""Marks a child and all its descendants, so that they can be found wherever they hide. A child's child keeps both."""
+"""Marks a child and all its descendants, so that they can be found. A child's child has the markers of both."""
 
 SAFE_NAMES = frozenset(
     {"PATH", "HOME", "USER", "LOGNAME", "SHELL", "TERM", "LANG", "LANGUAGE", "TZ", "TMPDIR"}
-    # What programs on Windows need to run at all, and where they may keep their files.
+    # What programs on Windows need to run, and where they store files.
     | {"SYSTEMROOT", "SYSTEMDRIVE", "WINDIR", "COMSPEC", "PATHEXT", "TEMP", "TMP", "USERNAME", "USERPROFILE"}
     | {"HOMEDRIVE", "HOMEPATH", "APPDATA", "LOCALAPPDATA", "PROGRAMDATA", "PROGRAMFILES", "PROGRAMFILES(X86)"}
 )
@@ -20,12 +20,12 @@ SAFE_PREFIX = "LC_"
 
 
 def inherited(extra: Mapping[str, str] | None = None) -> dict[str, str]:
-    """All of our own environment and `extra`: for agents, which find their keys and settings there."""
+    """Return the whole environment of this process and `extra`: for agents, which find keys and settings there."""
     return {**os.environ, **(extra or {})}
 
 
 def safe(extra: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Only what any program needs to run, and `extra`: for terminals and MCP servers, which get no keys by accident."""
+    """Return what every program needs and `extra`: for terminals and MCP servers, which should get no keys."""
     plain = {
         name: value
         for name, value in os.environ.items()
@@ -35,6 +35,6 @@ def safe(extra: Mapping[str, str] | None = None) -> dict[str, str]:
 
 
 def owned_by(token: str, env: Mapping[str, str]) -> dict[str, str]:
-    """The same environment, marked with one more owner."""
+    """Return a copy of `env` with one more owner marked."""
     owners = [owner for owner in (env.get(OWNER), token) if owner]
     return {**env, OWNER: ":".join(owners)}

@@ -1,4 +1,4 @@
-"""Learns that a child has ended without reaping it, so that its pid and its group stay ours until we let go."""
+"""Notice the end of a child without reaping it, so that its pid and its group are not reused."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from duologue.transports.process.process_tree import open_pidfd
 __all__ = ["ExitWatch"]
 
 UNKNOWN_STATUS = 255
-"""What asyncio says, too, when another part of the program took the child's status."""
+"""As in asyncio, if another part of the program has reaped the child."""
 
 
 class ExitWatch:
-    """Watches one child until it is closed.
+    """Watch one child until `close`.
 
     Where the system has no pidfd, a thread waits and reaps the child as it ends.
 
     Attributes:
-        status: None while it runs; then its exit code, or minus the number of the signal that ended it.
+        status: `None` while it runs; then its exit code, or minus the number of the signal that ended it.
     """
 
     def __init__(self, process: subprocess.Popen[bytes], on_exit: Callable[[], None] | None = None) -> None:
@@ -53,20 +53,20 @@ class ExitWatch:
         self.close()
 
     async def exit(self) -> int:
-        """Wait for the end; returns the status."""
+        """Wait for the end; return the status."""
         while self.status is None:
             await self._exited.wait()
         return self.status
 
     async def exit_within(self, seconds: float) -> bool:
-        """Whether it ended in time."""
+        """Wait up to `seconds`; return whether it ended."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self.exit()
         return self.status is not None
 
     def wait_now(self, seconds: float) -> bool:
-        """The same without the event loop."""
+        """Wait up to `seconds` without the event loop; return whether it ended."""
         if self.status is None and self._pidfd is not None:
             poll = select.poll()
             poll.register(self._pidfd, select.POLLIN)
@@ -80,7 +80,7 @@ class ExitWatch:
     def close(self) -> None:
         """Stop watching; the child is not touched."""
         if self._pidfd is not None:
-            # The loop may be closed already, when a forgotten child is ended as the program ends.
+            # The loop may be closed already, if the child is ended as the program exits.
             with suppress(RuntimeError, ValueError):
                 self._loop.remove_reader(self._pidfd)
             os.close(self._pidfd)
@@ -104,7 +104,7 @@ class ExitWatch:
 
 
 def _peek(pid: int) -> int:
-    """The status of a child that has ended, left in place for whoever reaps it."""
+    """Return the status of a child that has ended, without reaping it."""
     try:
         result = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
     except ChildProcessError:

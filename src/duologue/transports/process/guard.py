@@ -1,11 +1,11 @@
-"""A tiny process beside our children that ends them when we vanish without a word.
+"""A small helper process that ends the child processes when this process is killed or crashes.
 
-It holds the read end of a pipe whose write end only we hold. While we live it sleeps. When we are done we dismiss it.
-If the pipe closes without a dismissal, we were killed or crashed: it terminates the groups it was told of and every
-process that carries our token, waits up to a second, and kills what is left.
+It has the read end of a pipe whose write end only this process has. While this process lives, it sleeps. When it is no
+longer needed, it is released. If the pipe closes without that, it terminates the groups that it watches and every
+process with the marker, waits up to a second, and kills what is left.
 
 It is a shell script because a shell starts in a millisecond, needs a megabyte and is on every POSIX system. It runs in
-a session of its own, so that what hits our terminal or our group does not hit it. Its own environment is empty, so that
+its own session, so that signals to this process's terminal or group do not reach it. Its environment is empty, so that
 it never finds itself.
 """
 
@@ -25,7 +25,7 @@ __all__ = ["Guard"]
 
 SHELL = "/bin/sh"
 LEAVE_SECONDS = 1.0
-"""It leaves in a millisecond; one that does not is stopped or broken, and is killed."""
+"""It exits in a millisecond; one that does not is stopped or broken, and is killed."""
 
 SCRIPT = r"""
 trap '' HUP INT TERM
@@ -38,7 +38,7 @@ while read -r word group started; do
     esac
 done
 
-# A group is ours while its leader is the one we know, or has ended: its number stays taken as long as members live.
+# A group is the right one while its leader is the known one or has ended: its id is not reused while members live.
 is_ours() {
     read -r stat 2>/dev/null <"/proc/$1/stat" || return 0
     started=$2
@@ -46,7 +46,7 @@ is_ours() {
     [ "$started" = 0 ] || [ "$started" = "${20}" ]
 }
 
-# Succeeds if there was anyone to signal.
+# Succeeds if there was a process to signal.
 signal_all() {
     status=1
     for entry in $groups; do
@@ -60,8 +60,8 @@ signal_all() {
     return $status
 }
 
-# Everybody is gone when two looks in a row find nobody: in the middle of an exec a process shows no environment. If we
-# were never told of a group, our owner died while starting a child, which may show up only now.
+# All have ended when two scans in a row find none: during an exec a process shows no environment. Without any group,
+# the owner died while it started a child, which may appear only now.
 look_again() {
     if signal_all "$1"; then misses=0; else misses=$((misses + 1)); fi
     [ $misses -lt 2 ] || [ -z "$groups" ] || exit 0
@@ -85,7 +85,7 @@ log = logging.getLogger(__name__)
 
 
 class Guard:
-    """Ends the children it watches if we vanish. Start it before the first of them."""
+    """End the watched children if this process is killed. Start it before the first of them."""
 
     def __init__(self, token: str) -> None:
         self._process: subprocess.Popen[bytes] | None = None
@@ -104,31 +104,31 @@ class Guard:
             )
         except FileNotFoundError:
             os.close(self._pipe)
-            log.warning("no %s here: children are not ended if this process is killed", SHELL)
+            log.warning("%s does not exist: child processes are not ended if this process is killed", SHELL)
         except BaseException:
             os.close(self._pipe)
             raise
         finally:
             os.close(read_end)
         if self._process is not None:
-            _on_duty.add(self)
+            _running.add(self)
 
     def watch(self, leader: Process) -> None:
-        """Watch over the process group this process leads."""
-        self._tell(f"watch {leader.pid} {leader.started}\n")
+        """Watch the process group that this process leads."""
+        self._write(f"watch {leader.pid} {leader.started}\n")
 
     async def release(self) -> None:
-        """Send it away; when this returns it has left."""
+        """Stop the guard, and wait until it has exited."""
         if self._process is not None:
-            self._send_away()
+            self._stop()
             with ExitWatch(self._process) as watch:
                 await watch.exit_within(LEAVE_SECONDS)
             self._reap()
 
     def release_now(self) -> None:
-        """The same without an event loop."""
+        """Stop the guard without an event loop."""
         if self._process is not None:
-            self._send_away()
+            self._stop()
             with suppress(subprocess.TimeoutExpired):
                 self._process.wait(LEAVE_SECONDS)
             self._reap()
@@ -139,13 +139,13 @@ class Guard:
             self._process.wait()
             self._process = None
 
-    def _send_away(self) -> None:
-        if self in _on_duty:
-            _on_duty.discard(self)
-            self._tell("leave\n")
+    def _stop(self) -> None:
+        if self in _running:
+            _running.discard(self)
+            self._write("leave\n")
             os.close(self._pipe)
 
-    def _tell(self, line: str) -> None:
+    def _write(self, line: str) -> None:
         if self._process is not None:
             with suppress(BrokenPipeError):
                 os.write(self._pipe, line.encode())
@@ -155,15 +155,15 @@ class Guard:
         self._process = None
 
 
-_on_duty: WeakSet[Guard] = WeakSet()
+_running: WeakSet[Guard] = WeakSet()
 
 
-def _forget_guards_of_the_parent() -> None:
-    """A forked copy of us must not hold the pipe: the guard would think that we still live."""
-    for guard in list(_on_duty):
-        _on_duty.discard(guard)
+def _close_pipes_after_fork() -> None:
+    """Close the pipes in a forked copy: the guards would not notice the end of this process."""
+    for guard in list(_running):
+        _running.discard(guard)
         guard._forget()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_guards_of_the_parent)
+    os.register_at_fork(after_in_child=_close_pipes_after_fork)

@@ -1,7 +1,7 @@
-"""Finds processes by descent or by the mark in their environment, and signals them without ever hitting a stranger.
+"""Find processes by descent or by the marker in their environment, and signal them without hitting any other.
 
-A pid alone names nobody: the kernel reuses it. A process here is its pid *and* its start time, checked again under a
-pidfd before each signal. Linux only; elsewhere nothing is found, and the process group is all there is.
+A pid alone is not enough: the kernel reuses it. A process here is its pid *and* its start time, checked again under a
+pidfd before each signal. Linux only; elsewhere nothing is found, and only the process group is signalled.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ __all__ = [
 ]
 
 SCAN_LIMIT = 256
-"""Processes returned by one scan; who has more to end scans again."""
+"""Processes returned by one scan; if there are more, scan again."""
 
 
 class Process(NamedTuple):
-    """One process of this machine, for as long as the machine runs."""
+    """One process, identified until the machine restarts."""
 
     pid: int
     started: int
@@ -37,9 +37,9 @@ class Process(NamedTuple):
 
 
 def identify(pid: int) -> Process | None:
-    """The process that has this pid now, or None if it has ended, even if nobody has asked for its status yet."""
+    """Return the process that has this pid now, or `None` if it has ended, even if it was not reaped yet."""
     stat = _read(pid, "stat")
-    # The name stands in parentheses and may hold anything, even a parenthesis.
+    # The name is in parentheses and may contain anything, even a parenthesis.
     fields = stat[stat.rfind(b")") + 2 :].split()
     if len(fields) < 20 or fields[0] in (b"Z", b"X", b"x"):
         return None
@@ -47,12 +47,12 @@ def identify(pid: int) -> Process | None:
 
 
 def is_alive(process: Process) -> bool:
-    """Whether it still runs."""
+    """Return whether the process still runs."""
     return identify(process.pid) == process
 
 
 def descendants(pid: int, limit: int = SCAN_LIMIT) -> list[Process]:
-    """Children, their children and so on, of a process that still runs; children of the dead belong to nobody."""
+    """Return all descendants of a running process; those whose parent has ended are not found."""
     found: list[Process] = []
     parents = [pid]
     while parents and len(found) < limit:
@@ -64,11 +64,11 @@ def descendants(pid: int, limit: int = SCAN_LIMIT) -> list[Process]:
 
 
 def find_by_marker(token: str, limit: int = SCAN_LIMIT) -> list[Process]:
-    """Every process whose environment holds the token, in whatever session or group it hides."""
+    """Return every process whose environment contains the token, in any session or group."""
     wanted = token.encode()
     found: list[Process] = []
     for pid in _pids():
-        # Looked at again once it is identified: the pid may have been reused in between.
+        # Checked again once it is identified: the pid may have been reused in between.
         if wanted in _read(pid, "environ") and (process := identify(pid)) and wanted in _read(pid, "environ"):
             found.append(process)
             if len(found) == limit:
@@ -79,7 +79,7 @@ def find_by_marker(token: str, limit: int = SCAN_LIMIT) -> list[Process]:
 def send_signal(process: Process, signum: signal.Signals) -> None:
     """Signal exactly this process; if it has ended, do nothing."""
     with suppress(OSError):
-        # From here on the descriptor means one process; the check says that it is the right one.
+        # The descriptor stays with one process; the check ensures that it is the right one.
         pidfd = open_pidfd(process.pid)
         try:
             if not is_alive(process):
@@ -94,10 +94,10 @@ def send_signal(process: Process, signum: signal.Signals) -> None:
 
 
 def open_pidfd(pid: int) -> int | None:
-    """A descriptor that means this process and no other, or None where there is no such thing.
+    """Return a descriptor of exactly this process, or `None` where pidfds do not exist.
 
     Raises:
-        OSError: No such process, or no more descriptors.
+        OSError: No such process, or too many open descriptors.
     """
     if not hasattr(os, "pidfd_open"):
         return None

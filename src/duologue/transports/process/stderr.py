@@ -1,4 +1,4 @@
-"""The last words of a child: its stderr, always drained, kept up to a bound, shown harmless."""
+"""Read the stderr of a child process; keep its end, and sanitize it for display."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from duologue.sanitize import escape_bytes
 __all__ = ["TAIL_BYTES", "StderrTail"]
 
 TAIL_BYTES = 64 * 1024
-"""Enough for the longest traceback, little enough to keep one per child."""
+"""Enough for the longest traceback."""
 
 log = logging.getLogger(__name__)
 
 
 class StderrTail(asyncio.Protocol):
-    """Drains a child's stderr and keeps the end of it.
+    """Read a child's stderr and keep the end of it.
 
     Args:
-        on_data: Called with each piece as it comes, raw. If it fails it is reported once and not called again.
+        on_data: Called with each piece of raw data. If it fails, that is logged once and it is not called again.
         limit: Bytes to keep.
     """
 
@@ -35,7 +35,7 @@ class StderrTail(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self._tail += data
-        # Cut in large steps: one move of the tail per `limit` bytes.
+        # Cut in large steps: one copy of the tail per `limit` bytes.
         if len(self._tail) > 2 * self._limit:
             del self._tail[: -self._limit]
         if self._on_data is not None:

@@ -1,4 +1,4 @@
-"""A child process as a connection: how a client runs an agent and talks to it over its stdin and stdout."""
+"""Frames over the stdin and stdout of a child process: how a client runs an agent."""
 
 from __future__ import annotations
 
@@ -25,27 +25,27 @@ from duologue.transports.stdio.thread_io import ThreadReader
 __all__ = ["ProcessTransport"]
 
 EXIT_AFTER_END_SECONDS = 0.5
-"""A process that ends closes its stdout a moment before its status is known; one that does not is another matter."""
+"""A process that exits closes its stdout a moment before its status is known."""
 
 
 class ProcessTransport(LineStreamTransport):
     """Frames to and from a child process, which runs from entering this transport to leaving it.
 
-    Its whole tree of processes ends with it, whatever happens to us: see `docs/topics/processes.md`.
+    Its whole tree of processes ends with it, even if this process is killed: see `docs/topics/processes.md`.
 
     Args:
         command: Program and arguments; a string is split like a shell would, but no shell runs.
-        cwd: Its working directory; ours if not given.
-        env: Variables to set on top of what it inherits.
-        inherit_env: Whether it inherits all of our environment, or only the few variables any program needs.
-        on_stderr: Called with each piece of its stderr as it comes; the end of it is kept in any case.
+        cwd: Its working directory; by default that of this process.
+        env: Variables to set in addition to what it inherits.
+        inherit_env: Whether it inherits the whole environment, or only the few variables that every program needs.
+        on_stderr: Called with each piece of its stderr; the end of it is kept in any case.
         max_stderr_bytes: How much of the end of its stderr is kept.
-        ladder: How patient leaving is.
+        timeouts: How long stopping it may take.
         max_message_bytes: Longest frame that is received whole.
         max_queued_bytes: Output that may wait; four times as much ends the connection with `OutputLimitExceeded`.
 
     Raises:
-        CommandNotFound: On entering: no such command, or it may not be run.
+        CommandNotFound: On entering: no such command, or it cannot be run.
         StartError: On entering: it could not be started for another reason.
     """
 
@@ -58,7 +58,7 @@ class ProcessTransport(LineStreamTransport):
         inherit_env: bool = True,
         on_stderr: Callable[[bytes], None] | None = None,
         max_stderr_bytes: int = TAIL_BYTES,
-        ladder: ShutdownTimeouts | None = None,
+        timeouts: ShutdownTimeouts | None = None,
         max_message_bytes: int = MAX_MESSAGE_BYTES,
         max_queued_bytes: int = MAX_QUEUED_BYTES,
     ) -> None:
@@ -66,7 +66,7 @@ class ProcessTransport(LineStreamTransport):
         self._command = command
         self._cwd = cwd
         self._env = environment.inherited(env) if inherit_env else environment.safe(env)
-        self._ladder = ladder
+        self._timeouts = timeouts
         self._tail = StderrTail(on_stderr, max_stderr_bytes)
         self._stderr: asyncio.ReadTransport | None = None
         self._child: Child | None = None
@@ -93,7 +93,7 @@ class ProcessTransport(LineStreamTransport):
         return self
 
     def _start(self) -> tuple[Child, list[int]]:
-        """The child, and our ends of its stdin, stdout and stderr."""
+        """Start the child; return it and the parent's ends of its stdin, stdout and stderr."""
         command = split_command(self._command)
         theirs: list[int] = []
         ours: list[int] = []
@@ -111,7 +111,7 @@ class ProcessTransport(LineStreamTransport):
                 stderr=stderr,
                 env=self._env,
                 cwd=self._cwd,
-                ladder=self._ladder,
+                timeouts=self._timeouts,
                 on_exit=self._child_exited,
             )
         except BaseException as error:
@@ -127,26 +127,26 @@ class ProcessTransport(LineStreamTransport):
 
     @property
     def pid(self) -> int | None:
-        """The process id, once it was started."""
+        """The process id, after it was started."""
         return self._child.pid if self._child is not None else None
 
     @property
     def returncode(self) -> int | None:
-        """None while it runs; then its exit code, or minus the number of the signal that ended it."""
+        """`None` while it runs; then its exit code, or minus the number of the signal that ended it."""
         return self._child.returncode if self._child is not None else None
 
     @property
     def stderr_tail(self) -> str:
-        """The last of what it wrote to stderr, with everything escaped that could harm a terminal."""
+        """The end of its stderr, with all terminal control characters escaped."""
         return str(self._tail)
 
     @property
     def escaped(self) -> list[Process]:
-        """Processes of its tree that outlived the end of the ladder, known after `aclose()`."""
+        """Processes of its tree that survived SIGKILL, known after `aclose()`."""
         return self._child.escaped if self._child is not None else []
 
     async def exited(self) -> int:
-        """Wait until the process ends; returns its `returncode`."""
+        """Wait until the process ends; return its `returncode`."""
         if self._child is None:
             raise StartError("this transport was not entered yet")
         return await self._child.exit()
@@ -156,7 +156,7 @@ class ProcessTransport(LineStreamTransport):
             return
         self._is_closed = True
         self._end(None)
-        # What it says from now on is read and dropped, or it might wait for a reader instead of leaving.
+        # Further output is read and dropped, or the process might wait for a reader instead of exiting.
         self._resume()
         try:
             if self._child is not None:
@@ -170,7 +170,7 @@ class ProcessTransport(LineStreamTransport):
             await self._tail.gone.wait()
 
     def _input_ended(self, error: Exception | None = None) -> None:
-        """Its stdout ended; its exit status says why, if it comes soon."""
+        """Wait a moment for the exit status, which says why its stdout ended."""
         if self._is_ended:
             return
         if self.returncode is None:
@@ -183,11 +183,11 @@ class ProcessTransport(LineStreamTransport):
         self._end(ConnectionLost("the agent closed its stdout but keeps running"))
 
     def _child_exited(self) -> None:
-        """Its exit is the end, even if a grandchild keeps its pipes open: what is in them now is all it said."""
+        """End the connection, after what its pipes contain now; a grandchild may keep them open."""
         if self._stderr is None or self._reader is None:
-            return  # It ended while its pipes were being opened; `__aenter__` comes back here.
+            return  # It ended while its pipes were being opened; `__aenter__` calls this again.
         if isinstance(self._reader, ThreadReader) and not self._reader.is_closing():
-            # A thread reads on until the end of the stream, which calls here again, or until time is up.
+            # A thread reads until the end of the stream, which calls this again, or until time is up.
             asyncio.get_running_loop().call_later(EXIT_AFTER_END_SECONDS, self._conclude)
             return
         self._tail.data_received(read_rest(self._stderr))

@@ -111,7 +111,7 @@ def read_control(frame: bytes) -> tuple[str, ControlMessage] | None:
 
 
 class ResumeGrant(Struct, rename="camel", frozen=True, kw_only=True):
-    """What the server grants: the id of the connection, and how long and how much it buffers for the client."""
+    """The grant of the server: the id of the connection, and how long and how much it buffers for the client."""
 
     version: int
     connection_id: str

@@ -1,4 +1,4 @@
-"""What the built-in web server can do beyond ASGI: drop a connection, and write many messages at once."""
+"""Extensions of ASGI by the built-in web server: drop a connection, and write many messages at once."""
 
 from __future__ import annotations
 

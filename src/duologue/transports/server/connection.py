@@ -20,7 +20,7 @@ __all__ = ["ServerConnection"]
 
 
 class ServerConnection(BufferedTransport):
-    """What all remote connections share: receiving, counting and ending.
+    """The base of remote connections: receiving, counting and ending.
 
     Args:
         id: How the client names it; it cannot be guessed.
@@ -67,7 +67,7 @@ class ServerConnection(BufferedTransport):
     def is_over(self) -> bool:
         return self._is_ended
 
-    # --- what the agent uses
+    # --- used by the agent
 
     def _on_read(self, unread: int) -> None:
         self._frames_read.set()
@@ -113,7 +113,7 @@ class ServerConnection(BufferedTransport):
         self.end(self.close_code, is_gone=False)
         self.wake()
 
-    # --- what the handlers of WebSocket and HTTP use
+    # --- used by the handlers of WebSocket and HTTP
 
     def deliver(self, frame: bytes, envelope: Envelope | None) -> None:
         """Pass a frame of the client to the agent, or reject it."""
@@ -188,13 +188,13 @@ class ServerConnection(BufferedTransport):
             self._grace = None
 
     def is_idle(self, now: float) -> bool:
-        """Whether the idle limit is exceeded; a connection with a running request is never idle."""
+        """Return whether the idle limit is exceeded; a connection with a running request is never idle."""
         seconds = self.limits.idle_seconds
         return seconds is not None and not self.running and now - self.last_active > seconds
 
     @property
     def resume_grant(self) -> ResumeGrant:
-        """What a client must know to resume this connection."""
+        """The grant with which a client can resume this connection."""
         limits = self.limits
         return ResumeGrant(
             version=VERSION,
@@ -203,7 +203,7 @@ class ServerConnection(BufferedTransport):
             grace_seconds=limits.grace_seconds,
         )
 
-    # --- what differs
+    # --- implemented for WebSocket and HTTP
 
     @abstractmethod
     def send_initialize_response(self, frame: bytes) -> None:

@@ -21,7 +21,7 @@ __all__ = ["Limits"]
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """What one server, one connection and one message may use.
+    """The limits of one server, one connection and one message.
 
     Attributes:
         message_bytes: Longest message in either direction: a large file fits, as on stdio.

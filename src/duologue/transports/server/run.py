@@ -59,7 +59,7 @@ def new_token() -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class ServerAddress:
-    """Where to listen, and what protects it.
+    """The address to listen on, and its protection.
 
     Attributes:
         host: An address or a name of this machine.

@@ -104,7 +104,7 @@ class WebSocketServerConnection(ServerConnection):
         elif self.received.is_owed and now - self._unacknowledged_since > self.limits.acknowledge_seconds:
             self._acknowledge(handler)
 
-    # --- what the socket's handler uses
+    # --- used by the handler of the socket
 
     def attach(self, handler: WebSocketHandler) -> None:
         """Let this socket carry the connection from now on."""
@@ -249,7 +249,7 @@ class WebSocketHandler:
                 await self._close(PROTOCOL_ERROR, "the first message must be initialize")
                 return None
             if not self._connections.can_open:
-                await self._close(TRY_LATER, "no more connections")
+                await self._close(TRY_LATER, "too many connections")
                 return None
             return await self._open(id, frame)
         return None

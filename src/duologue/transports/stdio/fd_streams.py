@@ -1,4 +1,4 @@
-"""Opens a descriptor in the way its kind needs: the event loop for pipes and sockets, a thread for all else."""
+"""Open a file descriptor as its kind requires: in the event loop for pipes and sockets, in a thread otherwise."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ from duologue.transports.stdio.thread_io import ThreadReader, ThreadWriter
 __all__ = ["enlarge_pipe", "is_same_socket", "open_duplex", "open_reader", "open_writer", "read_rest"]
 
 READ_SIZE = 64 * 1024
-"""What a pipe holds on Linux. asyncio asks for four times as much, and glibc maps and unmaps a buffer of that size for
-every single read, which takes longer than all else in a small answer."""
+"""The size of a pipe on Linux. asyncio reads four times as much, and glibc maps and unmaps a buffer of that size for
+every single read, which takes longer than everything else in a small response."""
 
 PIPE_SIZE = 256 * 1024
-"""Room for a pipe that carries much: four times fewer switches between the two processes than Linux's default. A user
-may have 64 MiB of such room in all pipes together, so not more."""
+"""Capacity of a busy pipe: four times fewer switches between the two processes than with Linux's default. A user may
+have 64 MiB in all pipes together, so not more."""
 
 
 def enlarge_pipe(fd: int) -> None:
-    """Give the pipe behind `fd` more room, where that can be had."""
+    """Enlarge the pipe behind `fd`, if the system allows it."""
     if sys.platform == "linux":
         with suppress(OSError):
             fcntl.fcntl(fd, fcntl.F_SETPIPE_SZ, PIPE_SIZE)
 
 
 async def open_reader(fd: int, protocol: asyncio.Protocol) -> asyncio.ReadTransport:
-    """Read `fd`, which now belongs to the returned transport, and tell `protocol`."""
+    """Read `fd`, which now belongs to the returned transport, and pass the data to `protocol`."""
     if _is_pipe(fd):
         transport, _ = await asyncio.get_running_loop().connect_read_pipe(lambda: protocol, os.fdopen(fd, "rb", 0))
-        with suppress(AttributeError):  # event loops other than asyncio's own have no such thing
+        with suppress(AttributeError):  # only in asyncio's own event loops
             transport.max_size = READ_SIZE  # type: ignore[attr-defined]
         return transport
     if _is_stream_socket(fd):
@@ -46,7 +46,7 @@ async def open_reader(fd: int, protocol: asyncio.Protocol) -> asyncio.ReadTransp
 
 
 async def open_writer(fd: int, protocol: asyncio.Protocol) -> asyncio.WriteTransport:
-    """Write to `fd`, which now belongs to the returned transport, and tell `protocol` how it goes."""
+    """Write to `fd`, which now belongs to the returned transport, and report its state to `protocol`."""
     if _is_pipe(fd):
         transport, _ = await asyncio.get_running_loop().connect_write_pipe(lambda: protocol, os.fdopen(fd, "wb", 0))
         return transport
@@ -62,7 +62,7 @@ async def open_duplex(fd: int, protocol: asyncio.Protocol) -> asyncio.Transport:
 
 
 def read_rest(reader: asyncio.ReadTransport) -> bytes:
-    """What a pipe holds at this moment, and no more, whoever still writes into it; at most its size in the kernel."""
+    """Return what a pipe contains at this moment, even if another process still writes to it."""
     pipe = reader.get_extra_info("pipe")
     if pipe is None or reader.is_closing():
         return b""
@@ -72,7 +72,7 @@ def read_rest(reader: asyncio.ReadTransport) -> bytes:
 
 
 def is_same_socket(one: int, other: int) -> bool:
-    """Whether two descriptors are one stream socket, as under inetd, socat or systemd."""
+    """Return whether two descriptors are one stream socket, as under inetd, socat or systemd."""
     return _is_stream_socket(one) and os.path.samestat(os.fstat(one), os.fstat(other))
 
 

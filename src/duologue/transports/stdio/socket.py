@@ -1,4 +1,4 @@
-"""A connected stream socket as a connection, one frame per line."""
+"""Frames over a connected stream socket, one per line."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from duologue.transports.stdio.line_stream import InputAndOutput, LineStreamTran
 __all__ = ["OUTPUT_STALL_SECONDS", "SocketTransport"]
 
 OUTPUT_STALL_SECONDS = 60.0
-"""A peer across a network that reads nothing for a minute is gone, whatever the network says."""
+"""A peer across a network that reads nothing for this long is gone."""
 
 
 class SocketTransport(LineStreamTransport):
-    """Frames over a connected stream socket, which belongs to this transport from now on."""
+    """Frames over a connected stream socket, which now belongs to this transport."""
 
     def __init__(
         self,

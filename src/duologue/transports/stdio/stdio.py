@@ -1,7 +1,8 @@
-"""This process's own stdin and stdout as a connection: how an agent meets the client that started it.
+"""Frames over this process's own stdin and stdout: how an agent talks to the client that started it.
 
-While it is open nothing else can reach the wire. Descriptor 1 and `sys.stdout` lead to stderr, so a stray `print` or a
-child's output is seen but never mistaken for a message; descriptor 0 is empty, so `input()` or a child eats no message.
+While the transport is open nothing else reaches the wire. Descriptor 1 and `sys.stdout` lead to stderr, so a stray
+`print` or a child's output is never mistaken for a message; descriptor 0 is empty, so that neither `input()` nor a
+child consumes a message.
 """
 
 from __future__ import annotations
@@ -25,59 +26,59 @@ HINT = (
 
 
 class StdioTransport(LineStreamTransport):
-    """Frames on stdin and stdout, whatever they are: pipes, sockets, files, a terminal or nothing."""
+    """Frames over stdin and stdout, whether they are pipes, sockets, files, a terminal or closed."""
 
     def __init__(self, *, max_message_bytes: int = MAX_MESSAGE_BYTES, max_queued_bytes: int = MAX_QUEUED_BYTES) -> None:
-        # No limit on how long output may stall: a person may think for an hour.
+        # Output may stall without limit: a person may debug the other process for an hour.
         super().__init__(max_message_bytes=max_message_bytes, max_queued_bytes=max_queued_bytes)
-        self._detour: StdioRedirect | None = None
-        self._is_shown = False
-        """Frames go to a terminal: their text could act on it."""
+        self._redirect: StdioRedirect | None = None
+        self._is_terminal = False
+        """Frames go to a terminal, which could interpret their text."""
 
     async def __aenter__(self) -> Self:
-        self._detour = detour = StdioRedirect()
-        self._is_shown = os.isatty(detour.wire_out)
-        if os.isatty(detour.wire_in) or self._is_shown:
+        self._redirect = redirect = StdioRedirect()
+        self._is_terminal = os.isatty(redirect.wire_out)
+        if os.isatty(redirect.wire_in) or self._is_terminal:
             with suppress(AttributeError, OSError):
                 sys.stderr.write(HINT)
         try:
-            if is_same_socket(detour.wire_in, detour.wire_out):
-                os.close(detour.wire_in)
-                both = await open_duplex(detour.wire_out, InputAndOutput(self))
+            if is_same_socket(redirect.wire_in, redirect.wire_out):
+                os.close(redirect.wire_in)
+                both = await open_duplex(redirect.wire_out, InputAndOutput(self))
                 self._attach(both, both)
             else:
-                reader = await open_reader(detour.wire_in, self._input)
-                self._attach(reader, await open_writer(detour.wire_out, self._output))
+                reader = await open_reader(redirect.wire_in, self._input)
+                self._attach(reader, await open_writer(redirect.wire_out, self._output))
         except BaseException:
-            detour.end()
+            redirect.end()
             raise
         return self
 
     def send(self, frame: bytes) -> None:
-        super().send(to_ascii(frame) if self._is_shown else frame)
+        super().send(to_ascii(frame) if self._is_terminal else frame)
 
     async def aclose(self) -> None:
         try:
             await super().aclose()
         finally:
-            if self._detour is not None:
-                self._detour.end()
-                self._detour = None
+            if self._redirect is not None:
+                self._redirect.end()
+                self._redirect = None
 
 
 class StdioRedirect:
-    """Keeps descriptors 0 and 1 for the wire alone, and everybody else away from them, until `end()`.
+    """Reserve stdin and stdout for the wire, and redirect all other users of them, until `end()`.
 
     Attributes:
-        wire_in: The real stdin; it belongs to whoever reads it.
-        wire_out: The real stdout; it belongs to whoever writes it.
+        wire_in: The real stdin; the caller closes it.
+        wire_out: The real stdout; the caller closes it.
     """
 
     def __init__(self) -> None:
-        # A standard stream that was closed before we came is None, and its descriptor may mean anything by now.
+        # A standard stream that was closed earlier is None, and its descriptor may have been reused.
         streams = enumerate((sys.__stdin__, sys.__stdout__))
         self._saved = {fd: os.dup(fd) for fd, stream in streams if stream is not None}
-        # On Windows threads read and write, and nobody changes this.
+        # On Windows threads read and write, so the blocking mode stays.
         self._was_blocking = {} if sys.platform == "win32" else {fd: os.get_blocking(fd) for fd in self._saved}
         self.wire_in, self.wire_out = self._wire(0), self._wire(1)
         if 0 in self._saved:
@@ -85,7 +86,7 @@ class StdioRedirect:
         if 1 in self._saved:
             _point(1, os.open(os.devnull, os.O_WRONLY) if sys.__stderr__ is None else os.dup(2))
         self._stdout: TextIO | None = sys.stdout
-        # What was printed before but not flushed must not reach the wire either: it leaves now that the way is changed.
+        # Text printed earlier and not flushed must not reach the wire either: it goes to the new target.
         _flush(self._stdout)
         sys.stdout = sys.stderr
 
@@ -93,7 +94,7 @@ class StdioRedirect:
         return os.dup(fd) if fd in self._saved else os.open(os.devnull, os.O_RDWR)
 
     def end(self) -> None:
-        """Give stdin and stdout back as they were."""
+        """Restore stdin and stdout."""
         if sys.stdout is sys.stderr and self._stdout is not None:
             sys.stdout = self._stdout
         _flush(self._stdout)
@@ -105,7 +106,7 @@ class StdioRedirect:
 
 
 def _point(fd: int, target: int) -> None:
-    """Make `fd` mean what `target` means, for our children too, and give up `target`."""
+    """Make `fd` a copy of `target`, for child processes too, and close `target`."""
     os.dup2(target, fd)
     os.close(target)
 

@@ -1,7 +1,7 @@
-"""Descriptors the event loop cannot watch (regular files, terminals, pipes on Windows), read and written by threads.
+"""Read and write descriptors in threads that the event loop cannot watch: regular files, terminals, Windows pipes.
 
-Both classes look like asyncio's own transports, so whoever uses them need not know. The threads are daemons: one that
-hangs in a read on Windows, or in a write to a stopped terminal, never keeps the program alive.
+Both classes have the interface of asyncio's own transports. The threads are daemons: one that blocks in a read on
+Windows, or in a write to a stopped terminal, never keeps the program alive.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ CHUNK = 64 * 1024
 
 
 class ThreadReader(asyncio.ReadTransport):
-    """Reads a descriptor in a thread, one chunk at a time: the next is read when the last was taken."""
+    """Read a descriptor in a thread; each chunk is read after the previous one was processed."""
 
     def __init__(self, fd: int, protocol: asyncio.Protocol) -> None:
         super().__init__()
@@ -53,7 +53,7 @@ class ThreadReader(asyncio.ReadTransport):
             self._may_read.set()
             os.close(self._wake_write)
             if sys.platform == "win32":
-                # Nothing wakes a blocking read there; the thread is left behind with its descriptor.
+                # Nothing wakes a blocking read there; the thread and its descriptor stay.
                 self._loop.call_soon(self._protocol.connection_lost, None)
 
     def _run(self) -> None:
@@ -67,7 +67,7 @@ class ThreadReader(asyncio.ReadTransport):
         except OSError as failure:
             error = failure
         except RuntimeError:
-            return  # The event loop is closed: nobody is left to tell.
+            return  # The event loop is closed.
         finally:
             os.close(self._fd)
             os.close(self._wake_read)
@@ -76,7 +76,7 @@ class ThreadReader(asyncio.ReadTransport):
 
     def _wait_for_input(self) -> bool:
         self._may_read.wait()
-        # Taken back before anything else is looked at: whatever `close` says from here on is heard the next time.
+        # Cleared before anything else is checked, so that a later `close` is noticed the next time.
         self._may_read.clear()
         if sys.platform != "win32" and not self._is_closing:
             poll = select.poll()
@@ -101,7 +101,7 @@ class ThreadReader(asyncio.ReadTransport):
 
 
 class ThreadWriter(asyncio.WriteTransport):
-    """Writes to a descriptor in a thread; what waits is counted and bounded by the same calls as asyncio's own."""
+    """Write to a descriptor in a thread, with the flow control of asyncio's own transports."""
 
     def __init__(self, fd: int, protocol: asyncio.BaseProtocol) -> None:
         super().__init__()
@@ -147,7 +147,7 @@ class ThreadWriter(asyncio.WriteTransport):
             self._waiting.clear()
             self._is_closing = True
             self._changed.notify()
-        # The thread may hang in a write that nobody reads; whoever aborts does not wait for it.
+        # The thread may block in a write that no process reads; do not wait for it.
         self._loop.call_soon(self._end, None)
 
     def _run(self) -> None:
@@ -162,7 +162,7 @@ class ThreadWriter(asyncio.WriteTransport):
         except OSError as failure:
             error = failure
         except RuntimeError:
-            return  # The event loop is closed: nobody is left to tell.
+            return  # The event loop is closed.
         finally:
             os.close(self._fd)
         with suppress(RuntimeError):
