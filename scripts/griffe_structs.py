@@ -1,0 +1,65 @@
+"""Show the fields of msgspec structs in the API reference: an extension of griffe, which mkdocs.yml names.
+
+griffe reads source without running it and knows the constructors of dataclasses only. For each class that derives from
+`msgspec.Struct` this adds a constructor with the fields of the class and of its bases.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import griffe
+
+
+class StructFields(griffe.Extension):
+    """Add `__init__` to every struct of a package once all of it is loaded."""
+
+    def on_package(self, *, pkg: griffe.Module, **kwargs: Any) -> None:
+        """Add the constructors."""
+        for found in list(_classes(pkg)):
+            if _is_struct(found) and "__init__" not in found.members:
+                constructor = griffe.Function("__init__", parameters=griffe.Parameters(*_fields(found)), parent=found)
+                found.set_member("__init__", constructor)
+
+
+def _classes(owner: griffe.Module | griffe.Class) -> Any:
+    for member in owner.members.values():
+        if member.is_alias:
+            continue
+        if isinstance(member, griffe.Class):
+            yield member
+            yield from _classes(member)
+        elif isinstance(member, griffe.Module):
+            yield from _classes(member)
+
+
+def _is_struct(found: griffe.Class) -> bool:
+    named = [getattr(base, "canonical_path", str(base)) for base in found.bases]
+    return "msgspec.Struct" in named or any(_is_struct(base) for base in _bases(found))
+
+
+def _bases(found: griffe.Class) -> list[griffe.Class]:
+    return [base for base in found.resolved_bases if isinstance(base, griffe.Class)]
+
+
+def _fields(found: griffe.Class) -> list[griffe.Parameter]:
+    """Return the fields as keyword parameters, those of the bases first, required ones before the others."""
+    fields: dict[str, griffe.Parameter] = {}
+    for owner in [*reversed(found.mro()), found]:
+        for member in owner.members.values():
+            if _is_field(member):
+                fields[member.name] = griffe.Parameter(
+                    member.name,
+                    annotation=member.annotation,
+                    kind=griffe.ParameterKind.keyword_only,
+                    default=member.value,
+                    docstring=member.docstring,
+                )
+    itself = griffe.Parameter("self", kind=griffe.ParameterKind.positional_or_keyword)
+    return [itself, *sorted(fields.values(), key=lambda field: field.default is not None)]
+
+
+def _is_field(member: griffe.Object | griffe.Alias) -> bool:
+    if not isinstance(member, griffe.Attribute) or member.annotation is None or "property" in member.labels:
+        return False
+    return "class-attribute" not in member.labels or "instance-attribute" in member.labels
