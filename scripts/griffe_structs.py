@@ -6,7 +6,7 @@ griffe reads source without running it and knows the constructors of dataclasses
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeGuard
 
 import griffe
 
@@ -59,7 +59,7 @@ def _fields(found: griffe.Class) -> list[griffe.Parameter]:
     return [itself, *sorted(fields.values(), key=lambda field: field.default is not None)]
 
 
-def _is_field(member: griffe.Object | griffe.Alias) -> bool:
+def _is_field(member: griffe.Object | griffe.Alias) -> TypeGuard[griffe.Attribute]:
     if not isinstance(member, griffe.Attribute) or member.annotation is None or "property" in member.labels:
         return False
     return "class-attribute" not in member.labels or "instance-attribute" in member.labels
