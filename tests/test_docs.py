@@ -111,5 +111,39 @@ def test_every_target_that_the_documentation_names_exists() -> None:
     assert {(target, page) for target, page in named if target not in targets} == set()
 
 
+def test_every_path_that_contributing_names_exists() -> None:
+    named = re.findall(
+        r"`([\w./-]+/(?:[\w.-]+\.\w+)?|[\w/]+\.(?:py|md))`", (ROOT / "CONTRIBUTING.md").read_text("utf-8")
+    )
+    roots = [ROOT, ROOT / "src" / "duologue", *(ROOT / "src" / "duologue").iterdir(), ROOT / "tests" / "interop"]
+
+    assert len(named) > 40
+    assert [path for path in named if not any((root / path).exists() for root in roots)] == []
+
+
+def test_every_package_is_on_the_map_of_contributing() -> None:
+    packages = {path.parent.name for path in (ROOT / "src" / "duologue").glob("*/__init__.py")}
+    rows = re.findall(r"^\| `(\w+)` \|", (ROOT / "CONTRIBUTING.md").read_text("utf-8"), re.MULTILINE)
+
+    assert sorted(rows) == sorted(packages)
+
+
+def test_the_agent_of_the_readme_answers(tmp_path: Path) -> None:
+    [program] = [block for block in _python_blocks(ROOT / "README.md") if "duologue.run(" in block]
+    (tmp_path / "agent.py").write_text(program)
+    duologue = Path(sys.executable).parent / "duologue"
+    command = [duologue, "run", "hello", "--", sys.executable, tmp_path / "agent.py"]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, cwd=tmp_path)
+
+    assert (ended.returncode, ended.stdout) == (0, "You said: hello")
+
+
+def test_the_image_of_the_readme_shows_a_whole_tour() -> None:
+    image = (ROOT / "docs" / "images" / "tour.svg").read_text("utf-8")
+
+    assert all(word in image for word in ("duologue", "Write", "Edit", "execute", "tools"))
+    assert re.findall(r"(?:href|src|url)[=(]\W*http", image) == []
+
+
 def test_the_lock_file_names_no_index() -> None:
     assert "://" not in (ROOT / "requirements-dev.lock").read_text("utf-8")
