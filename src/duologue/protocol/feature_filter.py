@@ -60,7 +60,7 @@ FEATURES: dict[str, tuple[str, ...]] = {
     "usage": ("PromptResponse.usage", "WorkState.usage", "WorkStateUpdate.usage"),
 }
 """The names of the features, and the parts of the protocol that belong to each: methods, classes, and fields of
-classes. A part that is stable in the version that is spoken is never left out."""
+classes. A part that is stable in the version in use is never left out."""
 
 EVERYTHING = frozenset(FEATURES)
 
@@ -84,7 +84,7 @@ class FeatureFilter:
     """Leaves out what is unstable and not switched on, in one version of the protocol.
 
     Args:
-        version: The version that is spoken.
+        version: The version in use.
         switched: The names of the features that are switched on.
         switch: What switches a feature on, for error messages: `connect` or `Agent`.
     """

@@ -12,10 +12,9 @@ from typing import Any, ClassVar, TypeAlias
 
 from duologue.conversation.session_setup import SessionParams
 from duologue.conversation.settings import ConfigOption
-from duologue.conversation.updates import CommandsUpdate
 from duologue.errors import ConnectionLost, MethodNotFound
 from duologue.protocol.feature_filter import FeatureFilter
-from duologue.protocol.interfaces import AgentHandler, ClientProxy
+from duologue.protocol.interfaces import AgentHandler
 from duologue.protocol.meta import request_context, with_meta
 from duologue.protocol.shared.client_proxy import auth_status_to_wire
 from duologue.protocol.shared.fields import convert_fields
@@ -49,9 +48,6 @@ class AgentMethods(ABC):
     """The package of this version's shapes. Those used here have the same fields in every version."""
     settings: ClassVar[Any]
     """The module that converts config options."""
-
-    _client: ClientProxy
-    """Set by `_initialize`, before which no other request is handled."""
 
     def __init__(self, agent: AgentHandler, handlers: Handlers, feature_filter: FeatureFilter) -> None:
         self._agent = agent
@@ -156,13 +152,13 @@ class AgentMethods(ABC):
             fields: The fields that this answer has and others have not.
         """
 
-    def _announce(self, context: Context, session_id: str, commands: CommandsUpdate | None = None) -> None:
-        """Tell the agent that the client knows the session, after `commands`, once the answer was sent."""
+    def _announce(self, context: Context, session_id: str, before: Callable[[], Awaitable[None]] | None = None) -> None:
+        """Tell the agent that the client knows the session, once the answer was sent and `before` has run."""
 
         async def announce() -> None:
             with suppress(ConnectionLost):
-                if commands is not None:
-                    await self._client.update(session_id, commands)
+                if before is not None:
+                    await before()
                 await self._agent.session_announced(session_id)
 
         context.after_response(announce)

@@ -7,12 +7,13 @@ advertised in that version.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 import msgspec
 
 from duologue.protocol.values import AgentCapabilities, ClientCapabilities
-from duologue.schema.base import JsonObject, Model
+from duologue.schema.base import JsonObject, JsonValue, Model
+from duologue.schema.lenient_errors import is_object
 
 __all__ = ["capabilities_from_wire", "capabilities_to_wire"]
 
@@ -78,7 +79,7 @@ _TABLES: dict[type[AgentCapabilities | ClientCapabilities], tuple[_Capability, .
 
 
 def capabilities_to_wire(capabilities: AgentCapabilities | ClientCapabilities, target: type[M], version: int) -> M:
-    """Build the capabilities object of one version; what it has no words for is left out."""
+    """Build the capabilities object of one version; what it cannot advertise is left out."""
     tree: JsonObject = {} if capabilities.meta is None else {"_meta": capabilities.meta}
     for row in _TABLES[type(capabilities)]:
         if row[version] and getattr(capabilities, row.name):
@@ -100,9 +101,10 @@ def capabilities_from_wire(wire: Model, target: type[C], version: int) -> C:
     )
 
 
-def _is_advertised(tree: Any, cell: str) -> bool:
+def _is_advertised(tree: JsonObject, cell: str) -> bool:
+    found: JsonValue = tree
     for name in cell.partition("=")[0].split("."):
-        tree = tree.get(name)
-        if not isinstance(tree, dict):
-            return tree is True
+        found = found.get(name)
+        if not is_object(found):
+            return found is True
     return True

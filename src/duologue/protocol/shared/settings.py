@@ -54,7 +54,8 @@ class ConfigOptionConverter:
         values: list[Option] = []
         groups: list[OptionGroup] = []
         is_select = isinstance(option, self._schema.SessionConfigSelect)
-        for item in option.options if is_select else []:
+        items: list[Any] = option.options if is_select else []
+        for item in items:
             if isinstance(item, self._schema.SessionConfigSelectGroup):
                 members = [convert_fields(member, Option) for member in item.options]
                 groups.append(OptionGroup(getattr(item, self._group_field), item.name, members, item.meta))

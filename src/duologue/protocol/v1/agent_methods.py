@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, ClassVar
 
 from duologue.conversation.session_setup import SessionParams, UnknownMcpServer
@@ -109,8 +110,9 @@ class V1AgentMethods(AgentMethods):
 
     def _opened(self, context: Context, name: str, opened: SessionOpened, **fields: Any) -> Any:
         """Build the answer with fields absent rather than empty; commands follow it in an update."""
-        commands = CommandsUpdate(commands=opened.commands) if opened.commands else None
-        self._announce(context, opened.session_id, commands)
+        commands = CommandsUpdate(commands=opened.commands)
+        send_commands = partial(self._client.update, opened.session_id, commands) if opened.commands else None
+        self._announce(context, opened.session_id, send_commands)
         if opened.models is not None:
             fields["models"] = settings.models_to_wire(opened.models)
         response = getattr(v1 if opened.models is None else legacy, name)

@@ -159,7 +159,7 @@ def _rarer_from_wire(update: v2.SessionUpdate) -> u.Update:
             return convert_fields(update, u.InfoUpdate)
         case v2.UsageUpdate():
             return _usage_from_wire(update)
-        case Other(tag="state_update") if isinstance(update.get("state"), str):  # unknown, and not idle
+        case Other() if update.tag == "state_update" and isinstance(update.get("state"), str):  # unknown, not idle
             return u.StateUpdate(state=update["state"], other=dict(update))
         case _:
             return _common.from_wire(update)
