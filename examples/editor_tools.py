@@ -1,4 +1,4 @@
-"""A client that lends functions of its own to an agent: they reach it as an MCP server, whatever way it takes."""
+"""A client that offers its own functions to an agent, as an MCP server."""
 
 import asyncio
 import sys
@@ -14,12 +14,12 @@ TABS = {"main.py": "def main(): ...", "notes.md": "Remember the milk."}
 
 
 async def open_tabs(order: Literal["name", "newest"] = "newest", limit: int = 10) -> list[str]:
-    """The files that are open in the editor."""
+    """List the files that are open in the editor."""
     return (sorted(TABS) if order == "name" else list(TABS))[:limit]
 
 
 def unsaved_text(tab: str) -> str:
-    """What stands in a tab, saved or not."""
+    """Return the text of a tab, saved or not."""
     return TABS[tab]  # it may block: a plain function runs in a thread
 
 
@@ -27,7 +27,7 @@ async def main(place: Path) -> None:
     yes = Permissions(other="allow")  # this agent asks before it calls a tool
     async with connect([*AGENT, "--sessions", str(place)], tools=[open_tabs, unsaved_text], permissions=yes) as agent:
         async with agent.new_session(place) as session:
-            # An agent with a model calls them by itself. The built-in one is told to.
+            # An agent with a model calls them by itself; the built-in one needs a command.
             print(await session.ask("/mcp"))
             print(await session.ask('/mcp editor open_tabs {"order": "name"}'))
             print(await session.ask('/mcp editor unsaved_text {"tab": "notes.md"}'))

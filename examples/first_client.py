@@ -1,4 +1,4 @@
-"""A client that shows what an agent does as it happens, and lets it write only where it may."""
+"""A client that shows what an agent does as it happens, and decides what it may do."""
 
 import asyncio
 import sys
@@ -13,7 +13,7 @@ AGENT = [sys.executable, "-m", "duologue.cli.main", "agent"]  # or "gemini --acp
 
 
 async def ask_user(question: PermissionRequest) -> None:
-    """Here a person would be asked. This one says yes, once."""
+    """Allow it once; a real client would ask the user."""
     print(f"    may it? {'; '.join(question.acts)}: yes")
     question.allow()
 

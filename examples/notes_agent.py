@@ -1,4 +1,4 @@
-"""An agent with a bit of everything: settings, a plan, tools, permission, files, commands, an extension, a store."""
+"""An agent that uses most features: settings, plan, tools, permission, files, commands, an extension, a store."""
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from duologue import Agent, Settings, Turn, choice, toggle
 
 
-class Knobs(Settings):  # modes and config options from one typed declaration
+class NotesSettings(Settings):  # modes and config options from one typed declaration
     mode = choice("ask", "write", category="mode")
     deep = toggle(False, name="Deep search")
 
@@ -21,19 +21,18 @@ class Stats:
     notes: int
 
 
-agent = Agent(
-    "notes", version="1.0", title="Notes", settings=Knobs
-)  # capabilities follow from what is registered below
+# Capabilities follow from what is registered below.
+agent = Agent("notes", version="1.0", title="Notes", settings=NotesSettings)
 
 
 async def my_model(notes: str, tests: str, question: str) -> AsyncIterator[str]:
-    """Stands for a model: it knows how long the notes are."""
+    """Stand in for a model: count the words of the notes."""
     yield f"You have {len(notes.split())} words of notes. "
     yield f"You asked: {question}"
 
 
 @agent.on_prompt  # return = end_turn; cancelled = "cancelled", never an error
-async def answer(turn: Turn[Knobs]) -> None:
+async def answer(turn: Turn[NotesSettings]) -> None:
     await turn.plan("Read the notes", "Answer")
     notes = turn.cwd / "notes.md"
     async with turn.tool("Read notes.md", kind="read") as read:  # leaving = completed, raising = failed
@@ -41,16 +40,18 @@ async def answer(turn: Turn[Knobs]) -> None:
         await read.show(text)
     if turn.settings.mode == "write":
         async with turn.tool("Write notes.md", kind="edit") as edit:
-            if await edit.request_permission():  # asks the user about *this*; a remembered answer asks nobody
+            if await edit.request_permission():  # asks the user, unless a remembered answer covers it
                 await turn.files.write(notes, text + turn.text)
-    tests = await turn.run("echo", "all tests passed", timeout=60)  # the editor's terminal, or our own
+    tests = await turn.run(
+        "echo", "all tests passed", timeout=60
+    )  # in the editor's terminal, or as a process of the agent
     async for piece in my_model(text, tests.output, turn.text):
         await turn.say(piece)  # waits when the editor is slow
     await turn.report_usage(used=1200, size=200_000)
 
 
 @agent.command("clear", "Forget everything")  # advertised after the session is open; dispatched on "/clear"
-async def clear(turn: Turn[Knobs], argument: str) -> None:
+async def clear(turn: Turn[NotesSettings], argument: str) -> None:
     await turn.files.write("notes.md", "")
 
 

@@ -1,4 +1,4 @@
-"""An agent that asks the user to fill in a form, and to log in on a page of somebody else."""
+"""An agent that asks the user to fill in a form, and to log in on another site's page."""
 
 from dataclasses import dataclass, field
 from typing import Literal
@@ -10,7 +10,7 @@ agent = Agent("release", version="1.0", settings=Settings)
 
 @dataclass
 class Release:
-    """What to release, and how."""
+    """A release: its version, channel and notes."""
 
     version: str = field(metadata={"title": "Version", "pattern": r"\d+\.\d+\.\d+"})
     channel: Literal["stable", "beta"] = "stable"
@@ -31,10 +31,10 @@ async def answer(turn: Turn[Settings]) -> None:
 
 
 async def log_in_to_announce(turn: Turn[Settings]) -> None:
-    # Secrets never travel through a form: the user gives them to the page, and the page tells our server.
+    # Secrets never travel through a form: the user enters them on the page, which informs our server.
     question = turn.session.new_id("login")
     if await turn.elicit_url("Log in to announce it", "https://example.com/login", elicitation_id=question):
-        # wait for the server to hear from the page
+        # here, wait until the page has informed the server
         await turn.session.editor.complete_elicitation(question)
         await turn.say("Announced.")
 

@@ -1,4 +1,4 @@
-"""An agent that builds on what was said before, also after it was restarted."""
+"""An agent that builds on earlier prompts, also after a restart."""
 
 from collections.abc import AsyncIterator
 
@@ -11,7 +11,7 @@ agent.persist_sessions("~/.local/share/remembering")  # load, list, resume, clos
 
 @agent.on_open
 async def opened(session: Session[Settings]) -> None:
-    session.state.setdefault("prompts", 0)  # plain JSON, kept with the session; already there if it was kept
+    session.state.setdefault("prompts", 0)  # plain JSON, saved with the session
 
 
 @agent.on_prompt
@@ -20,14 +20,14 @@ async def answer(turn: Turn[Settings]) -> str | None:
     if turn.session.title is None:
         await turn.set_title(turn.text[:40])  # shown in lists; a title the user gave is never replaced
     if "secret" in turn.text:
-        return "refusal"  # a refused turn is told again on load, but no later turn builds on it
-    said = [message async for message in messages(turn)][:-1]  # the last of it is this prompt
+        return "refusal"  # a refused turn is replayed on load, but no later turn builds on it
+    said = [message async for message in messages(turn)][:-1]  # the last one is this prompt
     await turn.say(f"Prompt {turn.session.state['prompts']}. Before it we said: {said}")
     return None
 
 
 async def messages(turn: Turn[Settings]) -> AsyncIterator[str]:
-    """What a model would be given: who said what, oldest first."""
+    """Yield the messages for a model, oldest first."""
     async for update in turn.session.history():
         if isinstance(update, MessageChunk) and update.role != "thought":
             yield f"{update.role}: {text_of([update.content])}"

@@ -22,9 +22,9 @@ async def main(url: str) -> None:
                     if isinstance(event, Text):
                         print(event.text, end="", flush=True)
             print("ended:", turn.stop_reason)
-    except ConnectError as error:  # nobody there, or a refusal
+    except ConnectError as error:  # no server there, or it rejects the client
         sys.exit(f"no agent: {error}")
-    except ResumeFailed:  # away for too long: connect anew and load the session
+    except ResumeFailed:  # away for too long: connect again and load the session
         sys.exit("the server has given us up; `agent.load(session.id, …)` on a new connection goes on from here")
     except ConnectionLost as error:
         sys.exit(f"lost: {error}")

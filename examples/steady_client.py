@@ -1,4 +1,4 @@
-"""A client that logs in where an agent wants it, and goes on where an agent has crashed."""
+"""A client that logs in when the agent requires it, and continues after the agent has crashed."""
 
 import asyncio
 import sys
@@ -12,7 +12,7 @@ AGENT = [sys.executable, "-m", "duologue.cli.main", "agent", "--login"]  # or an
 
 
 def choose(methods: list[AuthMethod]) -> AuthMethod:
-    """Here a person would be asked. This one takes the first way there is."""
+    """Choose the first method; a real client would ask the user."""
     print(f"logging in: {methods[0].name}")
     return methods[0]
 
@@ -22,7 +22,7 @@ async def main(place: str) -> None:
         [*AGENT, "--sessions", place],
         login=choose,
         restart=Restart(limit=3, within=60),
-        stall_timeout=60,  # a turn without a sign of life is told after a minute, and given up after two
+        stall_timeout=60,  # a turn without activity is reported after a minute, cancelled after two
     ) as agent:
         async with agent.new_session(place) as session:
             print(await session.ask("/echo before"))

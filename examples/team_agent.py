@@ -1,4 +1,4 @@
-"""An agent for a team: each member has a token, and sessions that nobody else sees.
+"""An agent for a team: each member has a token, and separate sessions.
 
 uvicorn team_agent:app --port 8765 --ws-per-message-deflate false --no-proxy-headers
 """
@@ -17,7 +17,7 @@ async def answer(turn: Turn[Settings]) -> None:
     await turn.say(f"Hello! You said: {turn.text}")
 
 
-# What is stored of a token is its hash, so that nobody who reads this file can use it. A real team asks a database.
+# Only the hash of a token is stored, so that a reader of this file cannot use it. A real team uses a database.
 MEMBERS = {
     hashlib.sha256(b"a-long-random-token-for-ann").hexdigest(): "ann",
     hashlib.sha256(b"a-long-random-token-for-bob").hexdigest(): "bob",
