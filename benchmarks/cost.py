@@ -1,4 +1,4 @@
-"""What one update, one request and one turn of the public API cost, counted instead of timed.
+"""The cost of one update, one request and one turn of the public API, counted instead of timed.
 
 Counts do not depend on how busy a machine is: `tests/performance` holds them against a budget. Each is taken for some
 and for twice as many, and the difference is divided, so that what happens once does not count.
@@ -22,7 +22,7 @@ from benchmarks.peers import ROOT
 PACKAGE = str(ROOT / "src" / "duologue")
 BENCHMARKS = str(ROOT / "benchmarks")
 COUNTS = {"update": 256, "request": 2 * IN_FLIGHT, "round trip": 64, "prompt": 16, "permission": 16}
-"""How many of each are counted; twice as many are subtracted from."""
+"""How many of each are counted; the difference to twice as many is what is reported."""
 
 SETTLING_TURNS = 20
 INLINE_NAMES = {"<genexpr>", "<listcomp>", "<setcomp>", "<dictcomp>"}
@@ -33,7 +33,7 @@ FOREIGN, OWN, UNCOUNTED = range(3)
 
 @dataclass(frozen=True)
 class Cost:
-    """What one of something costs on average.
+    """The average cost of one of something.
 
     Attributes:
         agent: Calls of Python functions on the agent's side, the standard library's included.

@@ -1,7 +1,7 @@
-"""What is measured, and what is aimed at.
+"""The measures and their targets.
 
-Each function takes the peers and a number of rounds and returns the rows of the table it fills. CPU time is the judge
-wherever it can be: on a shared machine it moves far less than the clock on the wall.
+Each function takes the peers and a number of rounds and returns the rows of the table it fills. CPU time is used
+where possible: on a shared machine it varies far less than wall-clock time.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ LARGE_LIMIT = 64 * 1024 * 1024
 MEGABYTE = 1_000_000
 
 Cells: TypeAlias = Mapping[str, float]
-"""A value per peer; who has none failed or does not take part."""
+"""A value per peer; a peer without one failed or does not take part."""
 
 Peers: TypeAlias = Mapping[str, Peer]
 
 
 @dataclass(frozen=True)
 class Aim:
-    """What was aimed at, and what came of it."""
+    """A target, and whether it was reached."""
 
     wanted: str
     reached: str
@@ -48,7 +48,7 @@ class Row:
 
 
 def imports(peers: Peers, rounds: int) -> list[Row]:
-    """From the start of an interpreter to its end, with what an agent needs imported in between."""
+    """Measure an interpreter from start to end that imports what an agent needs."""
     got = interleave([peer for peer in peers.values() if peer.imports], rounds + 2, start_up, "imports")
     cpu = cells(got, "cpu", 1000)
     return [
@@ -59,7 +59,7 @@ def imports(peers: Peers, rounds: int) -> list[Row]:
 
 
 def codec(peers: Peers, rounds: int) -> list[Row]:
-    """Single messages: bytes to typed and checked objects, objects to bytes, and bytes passed on."""
+    """Measure single messages: decoding to checked objects, encoding, and forwarding."""
     python = [peer for peer in peers.values() if peer.name in (OURS, OFFICIAL, OFFICIAL_NEXT)]
     cases: dict[str, tuple[str, float]] = {
         "read mix": ("read and check a message of the mix, CPU", 5),
@@ -79,7 +79,7 @@ def codec(peers: Peers, rounds: int) -> list[Row]:
 
 
 def stream(peers: Peers, rounds: int) -> list[Row]:
-    """One long turn, and the same number of updates spread over a hundred sessions."""
+    """Measure one long turn, and the same number of updates in a hundred sessions."""
 
     def sample(peer: Peer) -> Sample:
         one = converse(peer, "stream", UPDATES)
@@ -108,7 +108,7 @@ def stream(peers: Peers, rounds: int) -> list[Row]:
 
 
 def requests(peers: Peers, rounds: int) -> list[Row]:
-    """Small requests and their answers, 64 at a time."""
+    """Measure small requests and their responses, 64 at a time."""
     playing = players(peers, "in_flight")
     got = interleave(playing, rounds, lambda peer: converse(peer, "in_flight", REQUESTS), "64 in flight")
     cpu = cells(got, "cpu", 1e6 / REQUESTS)
@@ -124,7 +124,7 @@ def requests(peers: Peers, rounds: int) -> list[Row]:
 
 
 def round_trips(peers: Peers, rounds: int) -> list[Row]:
-    """Small requests one after the other: what the event loop costs, mostly."""
+    """Measure small requests one after the other: mostly the cost of the event loop."""
     playing = players(peers, "sequential")
     got = interleave(playing, rounds, lambda peer: converse(peer, "sequential", ROUND_TRIPS), "round trips")
     wall, cpu = cells(got, "seconds", 1e6 / ROUND_TRIPS), cells(got, "cpu", 1e6 / ROUND_TRIPS)
@@ -144,7 +144,7 @@ def round_trips(peers: Peers, rounds: int) -> list[Row]:
 
 
 def spawn(peers: Peers, rounds: int) -> list[Row]:
-    """A client that starts an agent and opens a session."""
+    """Measure a client that starts an agent and opens a session."""
     got = interleave(players(peers, "spawn"), rounds + 2, lambda peer: converse(peer, "spawn", 0), "first session")
     wall = cells(got, "first_session", 1000)
     aims = (*better(wall, {OFFICIAL: 6, TYPESCRIPT: 2}), *public_to_bare(wall, 1.15))
@@ -152,7 +152,7 @@ def spawn(peers: Peers, rounds: int) -> list[Row]:
 
 
 def slow(peers: Peers, rounds: int) -> list[Row]:
-    """A client that finds no time for the first second and a half of a flood."""
+    """Measure a client that is busy for the first second and a half of a flood."""
     playing = players(peers, "slow")
     got = interleave(playing, min(rounds, 3), lambda peer: converse(peer, "slow", FLOOD_UPDATES), "slow client")
     growth = cells(got, "client_growth", 1 / MEGABYTE)
@@ -162,7 +162,7 @@ def slow(peers: Peers, rounds: int) -> list[Row]:
 
 
 def large(peers: Peers, rounds: int) -> list[Row]:
-    """One message of many megabytes there and back, where the limit was raised to allow it."""
+    """Measure one message of many megabytes there and back, with a limit that allows it."""
     limit = {"BENCH_MAX_MESSAGE_BYTES": str(LARGE_LIMIT)}
     rows: list[Row] = []
     seconds: dict[int, float] = {}
@@ -186,7 +186,7 @@ def large(peers: Peers, rounds: int) -> list[Row]:
 
 
 def versions(peers: Peers, rounds: int) -> list[Row]:
-    """The same agent and the same client over version 1 and over version 2."""
+    """Measure the same agent and the same client over version 1 and over version 2."""
     public = peers[OURS_PUBLIC]
     spoken = [replace(public, name=f"version {n}", env={**public.env, "BENCH_VERSION": str(n)}) for n in (1, 2)]
     plays = {"stream": UPDATES, "sessions": UPDATES, "sequential": ROUND_TRIPS}
@@ -221,7 +221,7 @@ MEASURES: dict[str, Callable[[Peers, int], list[Row]]] = {
 
 
 def better(cells: Cells, factors: Mapping[str, float], ours: str = OURS) -> tuple[Aim, ...]:
-    """Ours is to need so many times less than each of these."""
+    """Return the targets to need this many times less than each of these."""
     aims: list[Aim] = []
     for name, factor in factors.items():
         if name in cells and ours in cells:
@@ -231,39 +231,39 @@ def better(cells: Cells, factors: Mapping[str, float], ours: str = OURS) -> tupl
 
 
 def near(cells: Cells, ours: str, other: str, factor: float) -> tuple[Aim, ...]:
-    """Ours is to need at most so many times what another one needs, where that one is here."""
+    """Return the target to need at most this many times what another peer needs, if that takes part."""
     if ours not in cells or other not in cells:
         return ()
     return (within(cells[ours], cells[other], factor, f"of {other}", who(ours)),)
 
 
 def public_to_bare(cells: Cells, factor: float) -> tuple[Aim, ...]:
-    """The public API is to need at most so many times what a bare connection needs that sends the same frames."""
+    """Return the target of the public API relative to a bare connection that sends the same frames."""
     if OURS_PUBLIC not in cells or OURS_SAME not in cells:
         return ()
     return (within(cells[OURS_PUBLIC], cells[OURS_SAME], factor, "of the same frames", who(OURS_PUBLIC)),)
 
 
 def who(ours: str) -> str:
-    """How an aim begins that is not the bare connection's."""
+    """Return the prefix of a target that is not that of the bare connection."""
     return "public API " if ours == OURS_PUBLIC else ""
 
 
 def within(value: float, other: float, factor: float, of_what: str, whose: str = "") -> Aim:
-    """Ours is to need at most so many times more."""
+    """Return the target to need at most this many times as much."""
     return Aim(f"{whose}within {factor:g}x {of_what}", f"{value / other:.2f}x", value <= factor * other)
 
 
 def at_most(value: float, limit: float, unit: str, whose: str = "") -> Aim:
-    """Ours is not to be over a fixed number."""
+    """Return the target to stay below a fixed number."""
     return Aim(f"{whose}at most {limit:g} {unit}", f"{value:.0f} {unit}", value <= limit)
 
 
 def players(peers: Peers, *scenarios: str) -> Sequence[Peer]:
-    """Those who can play all of these."""
+    """Return the peers that can play all of these scenarios."""
     return [peer for peer in peers.values() if peer.can_play(*scenarios)]
 
 
 def cells(got: Mapping[str, Sample], figure: str, scale: float = 1.0) -> dict[str, float]:
-    """One figure of each peer that has it."""
+    """Return one figure of each peer that has it."""
     return {name: sample[figure] * scale for name, sample in got.items() if figure in sample}

@@ -16,7 +16,7 @@ WIRE = os.environ.get("BENCH_WIRE")
 
 @contextmanager
 def server(command: Sequence[str]) -> Generator[tuple[int, str]]:
-    """Start an agent that listens; its process id and its address."""
+    """Start an agent that listens; return its process id and its URL."""
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         try:

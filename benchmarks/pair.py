@@ -1,4 +1,4 @@
-"""An agent and a client of the public API in this process, whose calls can be told apart by side.
+"""An agent and a client of the public API in this process, whose calls can be attributed to either side.
 
 Each side runs in a context of its own, which its tasks and the callbacks of its pipes inherit: `SIDE` says whose call a
 call is. What the event loop itself does belongs to neither.
@@ -30,7 +30,7 @@ IN_FLIGHT = 64
 LONGEST_SECONDS = 60
 
 Action = Callable[[ClientSession, int], Awaitable[None]]
-"""Do something so many times."""
+"""Does something this many times."""
 
 
 class Modes(Settings):
@@ -96,7 +96,7 @@ async def connected(agent: Agent[Modes], wire: str) -> AsyncGenerator[ClientSess
 
 
 async def updates(session: ClientSession, count: int) -> None:
-    """One turn with so many chunks of text."""
+    """Run one turn with this many chunks of text."""
     seen = 0
     async with session.prompt(f"stream {count}") as turn:
         async for _ in turn:
@@ -105,24 +105,24 @@ async def updates(session: ClientSession, count: int) -> None:
 
 
 async def prompts(session: ClientSession, count: int) -> None:
-    """So many turns without any update, one after the other."""
+    """Run this many turns without any update, one after the other."""
     for _ in range(count):
         await session.prompt("nothing")
 
 
 async def permissions(session: ClientSession, count: int) -> None:
-    """One turn with so many tool calls that ask for permission."""
+    """Run one turn with this many tool calls that request permission."""
     await session.prompt(f"permission {count}")
 
 
 async def round_trips(session: ClientSession, count: int) -> None:
-    """So many small requests, one after the other."""
+    """Send this many small requests, one after the other."""
     for _ in range(count):
         await session.set_mode("ask")
 
 
 async def requests(session: ClientSession, count: int) -> None:
-    """So many small requests, 64 at a time."""
+    """Send this many small requests, 64 at a time."""
     for _ in range(count // IN_FLIGHT):
         await asyncio.gather(*(session.set_mode("ask") for _ in range(IN_FLIGHT)))
 

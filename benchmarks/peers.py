@@ -1,4 +1,4 @@
-"""Who takes part, and the environments they run in: each gets one of its own with nothing else in it."""
+"""The peers that are compared, and their environments: each has one of its own with nothing else in it."""
 
 from __future__ import annotations
 
@@ -32,39 +32,39 @@ COMPILED_SCENARIOS = frozenset({"spawn", "stream", "sequential", "in_flight"})
 
 @dataclass(frozen=True)
 class Peer:
-    """One library, or none: how its programs are started."""
+    """How the programs of one library, or of none, are started."""
 
     name: str
     runtime: str
     """The interpreter's path."""
     prefix: str
-    """How the names of its programs begin; nothing for one program that is told which part it plays."""
+    """The prefix of its programs; empty for one program that gets its role as an argument."""
     suffix: str = ".py"
     env: Mapping[str, str] = field(default_factory=dict[str, str])
     imports: str = ""
     """A program that imports what an agent needs and ends."""
     scenarios: frozenset[str] | None = None
-    """What its client can play; everything if not said."""
+    """The scenarios that its client can play; all if not set."""
 
     def can_play(self, *scenarios: str) -> bool:
         """Tell whether it takes part in these scenarios."""
         return self.scenarios is None or self.scenarios.issuperset(scenarios)
 
     def program(self, role: str) -> list[str]:
-        """The command of its `agent`, `client` or `codec`."""
+        """Return the command of its `agent`, `client` or `codec`."""
         if not self.prefix:
             return [self.runtime, role]
         return [self.runtime, str(PROGRAMS / f"{self.prefix}_{role}{self.suffix}")]
 
     @property
     def importing(self) -> list[str]:
-        """The command that does nothing but import."""
+        """Return the command that only imports."""
         is_node = self.suffix == ".mjs"
         return [self.runtime, *(["--input-type=module", "-e"] if is_node else ["-c"]), self.imports]
 
 
 def prepare() -> tuple[dict[str, Peer], dict[str, str]]:
-    """Everybody who can take part, and why the others cannot."""
+    """Return the peers that can take part, and why the others cannot."""
     ours = python_environment("duologue", f"msgspec=={version('msgspec')}")
     sources = {"PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'src'}"}
     connection = "import duologue.runtime.connection, duologue.schema.v1, duologue.transports.stdio.stdio"
@@ -97,7 +97,7 @@ def prepare() -> tuple[dict[str, Peer], dict[str, str]]:
 
 
 TEXTS = {"BENCH_TEXTS": json.dumps({"chunkTexts": CHUNK_TEXTS, "floodText": text(2000)})}
-"""For programs that cannot import them."""
+"""Constants for programs that cannot import them."""
 
 
 def _compiled(name: str, program: str, **env: str) -> Peer:
@@ -112,5 +112,5 @@ def _typescript() -> Peer:
 
 
 def say(what: str) -> None:
-    """Progress, for whoever waits."""
+    """Print progress to stderr."""
     print(f"bench: {what}", file=sys.stderr, flush=True)

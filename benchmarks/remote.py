@@ -1,4 +1,4 @@
-"""What is measured over the network, on loopback: both wires, connections that rest, and one that does not read."""
+"""Measures over the network, on loopback: WebSocket and HTTP, idle connections, and a client that does not read."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ OF_OURS = ("msgspec", "websockets", "uvicorn", "starlette", "h11", "httpx2")
 
 
 def network(peers: Mapping[str, Peer], rounds: int) -> list[Row]:
-    """A long turn and small requests over WebSocket and over HTTP/1.1."""
+    """Measure a long turn and small requests over WebSocket and over HTTP/1.1."""
     players = _over_network(peers)
     rows: list[Row] = []
     for wire, name in WIRES.items():
@@ -72,7 +72,7 @@ def network(peers: Mapping[str, Peer], rounds: int) -> list[Row]:
 
 
 def sockets(peers: Mapping[str, Peer], rounds: int) -> list[Row]:
-    """What WebSockets cost a server that rest, and what one costs whose client does not read."""
+    """Measure what idle WebSockets cost a server, and one whose client does not read."""
     players = [peer for peer in _over_network(peers) if peer.name != OURS_SAME]
     resting = interleave(players, 1, partial(_visit, what=("idle", str(IDLE_CONNECTIONS))), "idle")
     each = cells(resting, "each", 1 / KIBIBYTE)
@@ -90,7 +90,7 @@ REMOTE_MEASURES: dict[str, Callable[[Mapping[str, Peer], int], list[Row]]] = {"n
 
 
 def better_than_all(values: Cells, factor: float) -> tuple[Aim, ...]:
-    """Ours is to need so many times less than the best of the others."""
+    """Return the target to need this many times less than the best of the others."""
     others = {name: value for name, value in values.items() if name not in OURS_ALL}
     if not others:
         return ()
@@ -100,7 +100,7 @@ def better_than_all(values: Cells, factor: float) -> tuple[Aim, ...]:
 
 
 def _over_network(peers: Mapping[str, Peer]) -> list[Peer]:
-    """Those that have ways over the network, in environments that have what those need."""
+    """Return the peers that support the network, in environments with what that needs."""
     ours = python_environment("duologue-remote", *(f"{name}=={version(name)}" for name in OF_OURS))
     official = foreign.official_python_remote(foreign.OFFICIAL_NEXT)
     runtimes = {**dict.fromkeys(OURS_ALL, ours), OFFICIAL_NEXT: official, TYPESCRIPT: shutil.which("node") or ""}

@@ -1,4 +1,4 @@
-"""The tables, for a terminal and for the pages that keep them."""
+"""The tables, for a terminal and for pages of the documentation."""
 
 from __future__ import annotations
 
@@ -42,15 +42,15 @@ over HTTP/1.1 with event streams. This page is one such run, written by
 
 @dataclass(frozen=True)
 class Page:
-    """One page of the documentation, but for its table.
+    """One page of the documentation, without its table.
 
     Attributes:
-        name: What it is called, and the notes that end it.
-        introduction: How it begins.
+        name: The name of the page, and of the notes at its end.
+        opening: The text at its beginning.
     """
 
     name: str
-    introduction: str
+    opening: str
 
 
 PIPES = Page("benchmarks", OVER_PIPES)
@@ -58,7 +58,7 @@ NETWORK = Page("benchmarks-network", OVER_NETWORK)
 
 
 def table(rows: Sequence[Row], peers: Iterable[str], absent: Mapping[str, str]) -> str:
-    """Markdown, padded so that it reads well as it is."""
+    """Return Markdown, padded so that its source is readable."""
     columns = [name for name in (*peers, *absent) if name in absent or any(name in row.cells for row in rows)]
     lines = [["what", *columns, "aim", "reached", ""]]
     for row in rows:
@@ -90,17 +90,17 @@ def _cell(row: Row, name: str, absent: Mapping[str, str]) -> str:
 
 
 def write(page: Page, rows: Sequence[Row], peers: Mapping[str, Peer], absent: Mapping[str, str], rounds: int) -> Path:
-    """Keep this run as a page of the documentation."""
+    """Write this run as a page of the documentation."""
     missing = "".join(f"\n{name} did not take part: {reason}.\n" for name, reason in absent.items())
     notes = (NOTES / f"{page.name}-notes.md").read_text()
-    parts = [page.introduction, f"{machine(peers, rounds)}\n", table(rows, peers, absent), missing, notes]
+    parts = [page.opening, f"{machine(peers, rounds)}\n", table(rows, peers, absent), missing, notes]
     path = PAGES / f"{page.name}.md"
     path.write_text("\n".join(part for part in parts if part))
     return path
 
 
 def machine(peers: Mapping[str, Peer], rounds: int) -> str:
-    """Where and with what it was measured."""
+    """Describe the machine and the software of the run."""
     facts = [
         f"{datetime.now(UTC):%Y-%m-%d}",
         f"{os.cpu_count()} x {_processor()}",

@@ -1,6 +1,6 @@
-"""Runs the programs, everybody in turn, and takes medians.
+"""Runs the programs of all peers in turns, and takes medians.
 
-The order is turned by one in each round, so that nobody always runs behind the same neighbour.
+The order is rotated in each round, so that no peer always runs after the same one.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ Sample: TypeAlias = dict[str, float]
 
 
 class RunFailed(Exception):
-    """A program did not do what it was asked to."""
+    """A program failed."""
 
 
 def interleave(peers: Sequence[Peer], rounds: int, sample: Callable[[Peer], Sample], label: str) -> dict[str, Sample]:
-    """The median of each figure for each peer; one that fails has none."""
+    """Run the peers in turns; return the median of each figure for each peer that did not fail."""
     taken: dict[str, list[Sample]] = {peer.name: [] for peer in peers}
     for number in range(rounds):
         say(f"{label}, round {number + 1} of {rounds}")
@@ -48,7 +48,7 @@ def _medians(samples: list[Sample]) -> Sample:
 
 
 def converse(peer: Peer, scenario: str, count: int, env: Mapping[str, str] | None = None) -> Sample:
-    """Its client and its agent play one scenario.
+    """Let its client and its agent play one scenario.
 
     Raises:
         RunFailed: They did not finish it.
@@ -61,7 +61,7 @@ def converse(peer: Peer, scenario: str, count: int, env: Mapping[str, str] | Non
 
 
 def start_up(peer: Peer) -> Sample:
-    """What importing costs, from the start of the interpreter to its end."""
+    """Measure an interpreter that only imports, from start to end."""
     env = {**ENVIRONMENT, **peer.env}
     began = time.perf_counter()
     process = subprocess.Popen(peer.importing, cwd=ROOT, env=env, stdout=subprocess.DEVNULL)
@@ -104,7 +104,7 @@ def codecs(peers: Sequence[Peer]) -> Generator[Callable[[str, Peer], Sample]]:
 
 
 def run_program(command: list[str], env: Mapping[str, str], seconds: float = LONGEST_RUN_SECONDS) -> str:
-    """What a program prints, if that is a JSON object.
+    """Run a program; return the JSON object it prints.
 
     Raises:
         RunFailed: It printed something else, or did not end.

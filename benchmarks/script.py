@@ -1,4 +1,4 @@
-"""What every Python client does, whatever library it is written with. Standard library only.
+"""The part that all Python clients share, whatever library they use. Standard library only.
 
 A client is called as `CLIENT SCENARIO COUNT -- AGENT…` and prints one JSON object. It counts only if each update was
 handled: `play` fails otherwise. The clients in other languages do the same by themselves.
@@ -20,30 +20,30 @@ IN_FLIGHT = 64
 SESSIONS = 100
 SLOW_SECONDS = 1.5
 VERSION = int(os.environ.get("BENCH_VERSION", "0")) or None
-"""Of the protocol, that the two ends speak; an agent that may choose speaks both."""
+"""The protocol version of both ends; an agent that can choose supports both."""
 IS_SAME = bool(os.environ.get("BENCH_SAME_FRAMES"))
 """A bare connection sends what the public API sends: ids of messages, and modes as config options."""
 MAX_MESSAGE_BYTES = int(os.environ.get("BENCH_MAX_MESSAGE_BYTES", "0")) or None
-"""The limit to ask each library for, where its own would be too low."""
+"""The message limit to set in each library, where its default would be too low."""
 
 
 @dataclass
 class Seen:
-    """What the client's handler of updates has seen."""
+    """Counts of the client's update handler."""
 
     updates: int = 0
     characters: int = 0
     is_busy: bool = False
-    """In the scenario of a slow client: a handler has to await `time_found` before it does anything."""
+    """Whether this is the scenario of a slow client: its handler awaits `time_found` first."""
     _busy_until: float = 0.0
 
     def count(self, content: str) -> None:
-        """One chunk was handled."""
+        """Count one handled chunk."""
         self.updates += 1
         self.characters += len(content)
 
     async def time_found(self) -> None:
-        """A while after the first update came; nothing is handled before."""
+        """Wait for a while after the first update; nothing is handled before."""
         now = time.monotonic()
         self._busy_until = self._busy_until or now + SLOW_SECONDS
         if self._busy_until > now:
@@ -52,7 +52,7 @@ class Seen:
 
 @dataclass
 class Side:
-    """A client that is connected to an agent, in the words of its library."""
+    """A client of some library that is connected to an agent."""
 
     initialize: Callable[[], Awaitable[object]]
     new_session: Callable[[], Awaitable[str]]
@@ -65,7 +65,7 @@ class Side:
 
 
 def arguments() -> tuple[str, int, list[str]]:
-    """Scenario, count and the agent's command."""
+    """Return the scenario, the count and the agent's command."""
     scenario, count, _, *command = sys.argv[1:]
     return scenario, int(count), command
 
@@ -94,7 +94,7 @@ async def play(side: Side) -> None:
 
 
 async def _spawn(side: Side, session: str, count: int) -> None:
-    """The first session is all there is to it."""
+    """Open one session and do nothing else."""
 
 
 async def _stream(side: Side, session: str, count: int) -> None:
@@ -139,7 +139,7 @@ async def _in_flight(side: Side, session: str, count: int) -> None:
 
 
 async def _until_seen(side: Side, count: int) -> None:
-    """Where the answer may overtake the updates before it, the turn is over when all of them were handled."""
+    """Wait until all updates of the turn were handled, for libraries in which the response may overtake them."""
     async with asyncio.timeout(60):
         while side.seen.updates < count:  # noqa: ASYNC110  # the handler is what is measured: no event in it
             await asyncio.sleep(0.001)

@@ -1,4 +1,4 @@
-"""A client of WebSockets that costs nothing itself, to see what many of them, or one that does not read, cost a server.
+"""A minimal WebSocket client, to measure what many of them, or one that does not read, cost a server.
 
 Blocking sockets and a few lines of RFC 6455: no library's own cost is in the figures. Standard library only.
 """
@@ -23,7 +23,7 @@ STALL_MEGABYTES = 256
 ROUND_TRIPS = 300
 SETTLE_SECONDS = 1.0
 MASK = b"\0\0\0\0"
-"""A mask that changes nothing is a mask all the same."""
+"""A mask of zeros: valid, and changes nothing."""
 
 
 class WebSocket:
@@ -57,13 +57,13 @@ class WebSocket:
         self._socket.close()
 
     def send(self, method: str, params: Mapping[str, Any], id: int) -> None:
-        """A request."""
+        """Send a request."""
         body = json.dumps({"jsonrpc": "2.0", "id": id, "method": method, "params": params}).encode()
         size = bytes([0x80 | len(body)]) if len(body) < 126 else b"\xfe" + len(body).to_bytes(2, "big")
         self._socket.sendall(b"\x81" + size + MASK + body)
 
     def ask(self, method: str, params: Mapping[str, Any], id: int) -> dict[str, Any]:
-        """A request, and its answer."""
+        """Send a request; return its response."""
         self.send(method, params, id)
         while True:
             message: dict[str, Any] = json.loads(self._frame() or b"{}")
@@ -71,7 +71,7 @@ class WebSocket:
                 return message
 
     def _frame(self) -> bytes:
-        """The next text; nothing for a ping, which is not answered in such a short life."""
+        """Return the next text; empty for a ping, which such a short connection need not answer."""
         kind, size = self._read(2)
         if size > 125:
             size = int.from_bytes(self._read(2 if size == 126 else 8), "big")
@@ -92,18 +92,18 @@ class WebSocket:
 
 
 def initialized(url: str) -> WebSocket:
-    """A client that has introduced itself."""
+    """Connect a client and initialize it."""
     made = WebSocket(url)
     made.ask("initialize", {"protocolVersion": 1, "clientCapabilities": {}}, 0)
     return made
 
 
 def idle(command: Sequence[str], count: int) -> dict[str, float]:
-    """What so many connections cost a server when all of them rest."""
+    """Measure what this many idle connections cost a server."""
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     with server(command) as (pid, url), ExitStack() as stack:
-        for _ in range(50):  # whatever is made once is made now
+        for _ in range(50):  # warm up: what is created only once is created now
             stack.enter_context(initialized(url))
         before = resident_bytes(pid)
         for _ in range(count):
@@ -113,7 +113,7 @@ def idle(command: Sequence[str], count: int) -> dict[str, float]:
 
 
 def stalled(command: Sequence[str]) -> dict[str, float]:
-    """What a client that does not read costs a server that has much to tell it, and what it costs another client."""
+    """Measure what a client that does not read costs a server that sends much, and what it costs another client."""
     with server(command) as (pid, url), initialized(url) as good, initialized(url) as bad:
         session = good.ask("session/new", {"cwd": "/tmp", "mcpServers": []}, 1)["result"]["sessionId"]
         alone = _round_trip(good, session)
@@ -127,7 +127,7 @@ def stalled(command: Sequence[str]) -> dict[str, float]:
 
 
 def _round_trip(client: WebSocket, session: str) -> float:
-    """The median."""
+    """Return the median."""
     seconds: list[float] = []
     for number in range(ROUND_TRIPS):
         began = time.perf_counter()
@@ -137,7 +137,7 @@ def _round_trip(client: WebSocket, session: str) -> float:
 
 
 def main() -> None:
-    """Called as `python -m benchmarks.sockets (idle COUNT | stalled) -- AGENT…` with the agent's environment."""
+    """Run as `python -m benchmarks.sockets (idle COUNT | stalled) -- AGENT…` with the agent's environment."""
     import sys
 
     what, *rest = sys.argv[1:]

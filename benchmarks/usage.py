@@ -1,4 +1,4 @@
-"""What a process has used, from Linux's `/proc`. Standard library only."""
+"""CPU time and memory of a process, from Linux's `/proc`. Standard library only."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ PROC = Path("/proc")
 
 
 def cpu_seconds(pid: int | str) -> float:
-    """CPU time of all threads in steps of a nanosecond; `stat` counts in steps of ten milliseconds."""
+    """Return the CPU time of all threads, in nanoseconds; `stat` counts in steps of ten milliseconds."""
     threads = (PROC / str(pid) / "task").iterdir()
     return sum(int((thread / "schedstat").read_text().split()[0]) for thread in threads) / 1e9
 
 
 def resident_bytes(pid: int | str) -> int:
-    """Memory it holds now."""
+    """Return the resident memory."""
     return _status(pid, "VmRSS")
 
 
 def peak_bytes(pid: int | str) -> int:
-    """The most memory it ever held, or has held since `forget_peak`."""
+    """Return the peak of the resident memory, ever or since `forget_peak`."""
     return _status(pid, "VmHWM")
 
 
 def forget_peak() -> None:
-    """From here on `peak_bytes` of this process speaks of now and later."""
+    """Reset the peak of this process that `peak_bytes` returns."""
     (PROC / "self" / "clear_refs").write_text("5")
 
 

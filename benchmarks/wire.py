@@ -1,4 +1,4 @@
-"""What travels in the benchmarks: chunk texts and a mix of messages like one busy turn. Standard library only."""
+"""The messages of the benchmarks: chunk texts, and a mix like one busy turn. Standard library only."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _ASCII_PROSE = _PROSE.replace("ï", "i").replace("—", "-")
 
 
 def text(length: int, start: int = 0) -> str:
-    """Prose of this many characters with quotes, a line end and letters beyond ASCII, like what models write."""
+    """Return prose of this length with quotes, a line end and letters beyond ASCII, as models write it."""
     return (_PROSE * (length // len(_PROSE) + 2))[start : start + length]
 
 
@@ -26,24 +26,24 @@ CHUNK_TEXTS = [text(20 + 12 * i, 11 * i) if i % 2 else (_ASCII_PROSE * 2)[11 * i
 
 
 def compact(message: Any) -> bytes:
-    """A message as any of the libraries would write it."""
+    """Return a message as any of the libraries would write it."""
     return json.dumps(message, separators=(",", ":"), ensure_ascii=False).encode()
 
 
 def chunk(content: str, session: str = SESSION) -> dict[str, Any]:
-    """One piece of an agent's answer."""
+    """Return one chunk of an agent's message."""
     return _update(
         {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": content}}, session=session
     )
 
 
 def mixed_messages() -> list[dict[str, Any]]:
-    """The messages of a busy turn, each as often as it would come: nine of ten are chunks."""
+    """Return the messages of a busy turn in realistic proportions: nine of ten are chunks."""
     return [message for times, message in _turn() for _ in range(times)]
 
 
 def chunk_messages() -> list[dict[str, Any]]:
-    """Chunks alone."""
+    """Return chunks only."""
     return [chunk(content) for content in CHUNK_TEXTS * 12]
 
 

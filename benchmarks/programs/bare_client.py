@@ -1,4 +1,4 @@
-"""The least a client on asyncio can do: send a request's bytes and wait for as many to come back."""
+"""The least a client on asyncio can do: send the bytes of a request and wait until as many are returned."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ async def main() -> None:
         return session
 
     async def prompt(session: str, text: str) -> None:
-        raise NotImplementedError("there is nobody here who could answer")
+        raise NotImplementedError("this agent only echoes")
 
     await play(Side(ask, ask, ask, prompt, child.pid, started, Seen()))
     output.close()

@@ -34,7 +34,7 @@ shortcut.refresh()
 
 
 def read(frame: bytes) -> Any:
-    """As a connection does: in one pass what is plainly a notification, in two what is not."""
+    """Decode as a connection does: notifications in one pass, everything else in two."""
     if frame.startswith(PLAIN_NOTIFICATION):
         whole = shortcut.decode(frame)
         if (len(frame) <= SHALLOW_BYTES and frame.isascii()) or is_well_formed(frame):

@@ -1,4 +1,4 @@
-"""How duologue's agents listen: the server that `agent.serve()` runs, with a door that is open."""
+"""The server of duologue's agents, without authentication."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from duologue.transports.server.run import ServerAddress, run
 
 
 def listen(agent: Servable) -> None:
-    """Serve until told to stop; prints the port."""
+    """Serve until terminated; print the port."""
     limits = Limits()
     app = ServerApp(lambda _: agent, AccessControl(None, limits), limits)
     asyncio.run(run(app, ServerAddress(), lambda port: print(port, flush=True)))

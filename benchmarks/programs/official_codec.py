@@ -41,7 +41,7 @@ def build_and_write(text: str) -> bytes:
 
 
 def forward(frame: bytes) -> bytes:
-    """Its connections hand over models and take models; there is no way around them."""
+    """Forward as models: connections of the SDK receive and send models only."""
     message = json.loads(frame)
     model = MODELS[message["method"]].model_validate(message["params"])
     return write((message["method"], model))

@@ -1,4 +1,4 @@
-"""How duologue's clients reach the agent: they start it, and talk on its pipes or where it listens."""
+"""The transport of duologue's clients to the agent, which they start: its pipes, or the URL where it listens."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from duologue.transports.process.transport import ProcessTransport
 
 @asynccontextmanager
 async def agent_process() -> AsyncGenerator[tuple[Transport, Callable[[], int]]]:
-    """A transport to it, and its process id once that is entered."""
+    """Return a transport to the agent; its process id is set once the transport is entered."""
     _, _, command = arguments()
     if WIRE:
         from duologue.transports.remote.factory import RemoteFactory

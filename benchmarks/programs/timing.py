@@ -1,4 +1,4 @@
-"""A process that times what it is asked to, so that two environments can be measured in turns. Standard library only.
+"""A process that times functions on request, so that two environments can be measured in turns. Standard library only.
 
 It reads a name per line and answers with the microseconds one item took.
 """

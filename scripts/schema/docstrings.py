@@ -1,4 +1,4 @@
-"""What a generated class says of itself: the facts of the schema, in our words."""
+"""Docstrings of the generated classes, made from facts of the schema."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MOST_USES = 3
 
 
 class Docstrings:
-    """Docstrings of one schema; `stable` tells what is not yet in the stable one."""
+    """Docstrings of one schema; what is not in `stable` is marked as unstable."""
 
     def __init__(self, schema: Schema, stable: Schema) -> None:
         self.schema = schema
@@ -41,7 +41,7 @@ class Docstrings:
         self.uses = _uses(schema)
 
     def of(self, structure: Structure) -> str:
-        """The docstring of a class, quotes included."""
+        """Return the docstring of a class, including its quotes."""
         text = " ".join(self._sentences(structure))
         wrapped = textwrap.wrap(f'"""{text}', WIDTH)
         return "\n".join(wrapped) + ('"""' if len(wrapped) == 1 else '\n"""')
@@ -63,13 +63,13 @@ class Docstrings:
 
 
 def _roles(shape: Shape) -> Iterator[tuple[str, str]]:
-    """What unions say about their members."""
+    """Yield the members of a union, each with a sentence about its role."""
     match shape:
         case TaggedUnion(name, tag, members, other):
             for value, member in members.items():
                 yield member, f"The `{name}` whose `{tag}` is `{value}`."
             if other is not None:
-                yield other, f"What an unknown `{name}` must have."
+                yield other, f"Fields that an unknown `{name}` must have."
         case HalfTagged(name, tag, members, absent):
             for value, member in members.items():
                 yield member, f"The `{name}` whose `{tag}` is `{value}`."
@@ -78,9 +78,9 @@ def _roles(shape: Shape) -> Iterator[tuple[str, str]]:
             for key, member in members.items():
                 yield member, f"An item of `{name}` with `{key}`." if lists else f"The `{name}` with `{key}`."
         case Merged(name, structure):
-            yield structure, f"Any known `{name}`; a field tells which."
+            yield structure, f"Any known `{name}`; a field says which."
         case OpenObject(name, structure):
-            yield structure, f"What a `{name}` must have; it is kept with all else it has."
+            yield structure, f"Fields that a `{name}` must have; other fields are kept."
         case Alias(name, Named(target)):
             yield target, f"Also called `{name}`."
         case Structure(name, parent=str(parent)):
@@ -90,7 +90,7 @@ def _roles(shape: Shape) -> Iterator[tuple[str, str]]:
 
 
 def _uses(schema: Schema) -> dict[str, list[str]]:
-    """Which fields hold a class, directly or in a list."""
+    """Return the fields that contain each class, directly or in a list."""
     uses: dict[str, list[str]] = defaultdict(list)
     for shape in schema.shapes.values():
         if isinstance(shape, Structure) and shape.parent is None:

@@ -1,4 +1,4 @@
-"""What the schemas do not say, or say only in prose. Everything here is checked against the schemas when it is used."""
+"""Facts that the schemas do not contain, or only in prose. They are checked against the schemas when they are used."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MEMBERS: Final = {
 
 UNTAGGED_NAMES: Final = {"ToolCallUpdate": "PermissionToolCall"}
 """Definitions used both as a member of a tagged union and alone: the class without the tag needs another name, or one
-would be written where the other is due."""
+would be encoded where the other is expected."""
 
 MERGED: Final = {"StateUpdate": "WorkState"}
 """Unions turned into one class. A v2 session update carries two tags (`sessionUpdate` and `state`); msgspec has one."""
@@ -37,8 +37,8 @@ UNKNOWN_TAGS: Final = {
     "AuthMethod": ("AuthMethodAgent", None),
     "SetSessionConfigOptionRequest": ("SetSessionConfigOptionId", None),
 }
-"""Half-tagged unions of v1 that read an unknown tag as the member without one; `command` tells a stdio server from
-a kind of server not yet invented."""
+"""Half-tagged unions of v1 that decode an unknown tag as the member without one; `command` distinguishes a stdio server
+from an unknown kind of server."""
 
 ALL = "*"
 PATCHES: Final = {

@@ -1,8 +1,8 @@
-"""JSON schema -> shapes.
+"""Parser of the official JSON schemas: makes the shapes that the renderer turns into Python.
 
 The official schemas use a small part of JSON Schema in a regular way: objects, string enumerations, and unions of
-objects written as `anyOf` or `oneOf` with one constant property per member. What does not fit is an error here, not a
-guess: a new construct of the schema is to be looked at by a person.
+objects written as `anyOf` or `oneOf` with one constant property per member. Anything else is an error, not a guess: a
+new construct of the schema needs a decision by a maintainer.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ ENVELOPE = re.compile(r"(Agent|Client|Proxy)(Request|Response|Notification)")
 
 
 class SchemaParser:
-    """Reads one schema file; `parse` returns what it says."""
+    """Parser of one schema file."""
 
     def __init__(self, version: str, document: Json) -> None:
         self.definitions: dict[str, Json] = document["$defs"]
@@ -50,7 +50,7 @@ class SchemaParser:
         """Definitions referred to outside of unions."""
 
     def parse(self) -> Schema:
-        """Everything the file says."""
+        """Return all shapes and methods of the file."""
         self.schema.envelopes = [name for name in self.definitions if ENVELOPE.fullmatch(name)]
         ours = {name: body for name, body in self.definitions.items() if not ENVELOPE.fullmatch(name)}
         for name, body in ours.items():
@@ -64,7 +64,7 @@ class SchemaParser:
         self.schema.calls = calls(self.definitions)
         return self.schema
 
-    # --- who uses whom
+    # --- uses of definitions
 
     def _note_uses(self, name: str, body: Json) -> None:
         union = _is_union_of_objects(name, body)
@@ -99,7 +99,7 @@ class SchemaParser:
                 self._root(name, Alias(name, type_of(body)))
 
     def _values(self, name: str, members: list[Json], *, closed: bool) -> Alias | Enumeration | Untagged:
-        """A union of scalars, of constants, or of arrays."""
+        """Add a union of scalars, of constants, or of arrays."""
         constants = tuple(member["const"] for member in members if "const" in member)
         if constants and isinstance(constants[0], str):
             if len(members) == 1:
@@ -121,7 +121,7 @@ class SchemaParser:
         return Alias(name, Either(tuple(type_of(member) for member in members)))
 
     def _structure(self, name: str, fields: tuple[Field, ...]) -> None:
-        """The class or classes of a definition, by the places that use it."""
+        """Add the class or classes of a definition, depending on where it is used."""
         uses = self.tagged[name]
         if not uses:
             self._root(name, Structure(name, name, fields))
@@ -168,7 +168,7 @@ class SchemaParser:
             self._root(name, TaggedUnion(name, tag_field, names, check, open=other is not None))
 
     def _member(self, union: str, body: Json, member: Json, tag: tuple[str, str] | None) -> str:
-        """The class of one member; made here when the union adds fields to it or no definition stands behind it."""
+        """Return the class of one member; add it if the union adds fields to it or it has no definition."""
         own = bool(body.get("properties"))
         definition = reference(member) if "allOf" in member else None
         if definition and not own:
@@ -187,7 +187,7 @@ class SchemaParser:
         return name
 
     def _joined(self, fields: tuple[Field, ...], definition: str) -> tuple[tuple[Field, ...], Scope]:
-        """Fields of a union plus those of a member's definition; a choice of scopes becomes optional fields."""
+        """Return the fields of a union and of a member's definition; a choice of scopes becomes optional fields."""
         body = self.definitions[definition]
         joined = (*fields, *self._fields(definition, body))
         if not _members(body):
@@ -205,7 +205,7 @@ class SchemaParser:
         return tuple(found)
 
     def _other(self, name: str, body: Json, other: Json, tag: str) -> str | None:
-        """What an unknown member must have all the same."""
+        """Return the structure that an unknown member must match, if there is one."""
         fields = (*self._fields(name, body), *(f for f in self._fields(name, other) if f.wire != tag))
         scope: Scope = ""
         if _members(other):
@@ -218,7 +218,7 @@ class SchemaParser:
         return check
 
     def _merged(self, name: str, body: Json) -> None:
-        """One structure for a union: the tag becomes a field, the fields of all members become optional."""
+        """Add one structure for a union: the tag becomes a field, the fields of all members become optional."""
         structure = facts.MERGED[name]
         values: list[str] = []
         found: dict[str, Field] = {}
@@ -245,7 +245,7 @@ class SchemaParser:
             )
 
     def _absorbed(self, union: str, definition: str) -> Iterator[Field]:
-        """The fields of a member and, where that is a union by a field of its own, those of its members."""
+        """Return the fields of a member and, if that is a union itself, those of its members."""
         body = self.definitions[definition]
         constants = [constant for member in _members(body) if (constant := _constant(member))]
         for field in self._fields(definition, body):
@@ -259,14 +259,14 @@ class SchemaParser:
                 self.schema.absorbed[reference(member)] = union
                 yield from self._fields(reference(member), self.definitions[reference(member)])
 
-    # --- odds and ends
+    # --- helpers
 
     def _fields(self, name: str, body: Json) -> tuple[Field, ...]:
         patches = self.patches.get(name, set[str]())
         return fields_of(body, {w for w in body.get("properties", {}) if w in patches or facts.ALL in patches})
 
     def _telling_fields(self, names: list[str]) -> list[str]:
-        """For each of these objects, the first required field that no other has."""
+        """Return, for each of these objects, the first required field that no other has."""
         required = [[f.wire for f in self._fields_of_shape(name) if f.required] for name in names]
         return [
             next(w for w in own if not any(w in others for others in required if others is not own)) for own in required
@@ -300,7 +300,7 @@ def _is_union_of_objects(name: str, body: Json) -> bool:
 
 
 def _is_member_definition(body: Json) -> bool:
-    """True for an object whose own members only add fields to it (a scope, a stop reason)."""
+    """Return True for an object whose members only add fields to it (a scope, a stop reason)."""
     members = _members(body)
     own = body.get("properties", {})
     return bool(own) and (
@@ -326,7 +326,7 @@ def _is_other(member: Json) -> bool:
 
 
 def _ordered(fields: tuple[Field, ...]) -> tuple[Field, ...]:
-    """Required first, `_meta` last: how a class is read, and how it is written."""
+    """Sort fields: required first, `_meta` last, which is also the order in which they are encoded."""
     return tuple(sorted(fields, key=lambda f: (f.wire == "_meta", not f.required)))
 
 

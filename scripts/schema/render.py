@@ -1,4 +1,4 @@
-"""Shapes -> Python text: the generated files of one version."""
+"""Renderer of `models.py`: turns the shapes of one version into Python."""
 
 from __future__ import annotations
 
@@ -55,17 +55,17 @@ SCALARS: dict[Type, str] = {
 
 
 def python_name(wire: str) -> str:
-    """How a field is called in Python; `duologue.schema.base.wire_name` is the way back."""
+    """Return the Python name of a field; `duologue.schema.base.wire_name` is the inverse."""
     name = "meta" if wire == "_meta" else re.sub(r"(?<!^)(?=[A-Z])", "_", wire).lower()
     return f"{name}_" if keyword.iskeyword(name) else name
 
 
 SECRETS = {"EnvVariable", "HttpHeader"}
-"""Their values are keys and tokens more often than not."""
+"""Classes whose values are usually keys and tokens."""
 
 
 class ModelsRenderer:
-    """Writes `models.py` of one version."""
+    """Renderer of `models.py` of one version."""
 
     def __init__(self, schema: Schema, stable: Schema) -> None:
         self.schema = schema
@@ -74,7 +74,7 @@ class ModelsRenderer:
         self.docstrings = Docstrings(schema, stable)
 
     def render(self) -> str:
-        """The whole file."""
+        """Return the whole file."""
         structures = [shape for shape in self.shapes if isinstance(shape, Structure)]
         parts = [
             self._scalars(),
@@ -96,7 +96,7 @@ class ModelsRenderer:
         )
         choices = sorted(set(re.findall(r"\((TaggedUnion|KeyedUnion|KeyedListUnion|OpenUnion)\)", body)))
         lines = [
-            f'"""The shapes of protocol version {self.schema.version[1:]}, unstable parts included."""',
+            f'"""The classes of protocol version {self.schema.version[1:]}, including unstable ones."""',
             "",
             "from __future__ import annotations",
             "",
@@ -291,7 +291,7 @@ def _by_key(shape: Untagged) -> Iterator[str]:
 
 
 def _checks(structure: Structure) -> Iterator[str]:
-    """What `__post_init__` must see to."""
+    """Yield the statements of `__post_init__`."""
     big = [python_name(f.wire) for f in structure.fields if f.type == Integer(0, 2**64 - 1)]
     if big:
         yield f"check_uint64({', '.join(f'self.{name}' for name in big)})"
@@ -302,7 +302,7 @@ def _checks(structure: Structure) -> Iterator[str]:
 
 
 def _in_order_of_need(structures: Iterable[Structure]) -> Iterator[Structure]:
-    """Parents and classes used as defaults come first; otherwise the order of the schema stays."""
+    """Sort parents and classes used as defaults to the front; otherwise keep the order of the schema."""
     by_name = {structure.name: structure for structure in structures}
     done: set[str] = set()
 
@@ -320,5 +320,5 @@ def _in_order_of_need(structures: Iterable[Structure]) -> Iterator[Structure]:
 
 
 def quoted(text: str) -> str:
-    """A Python string literal."""
+    """Return a Python string literal."""
     return f'"{text}"'

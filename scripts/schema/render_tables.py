@@ -1,4 +1,4 @@
-"""Shapes -> Python text: the constants of the methods, the table of what is stable, and the package's front."""
+"""Renderers of `methods.py`, `stable.py` and `__init__.py` of one version."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from scripts.schema.shapes import (
 
 
 def render_methods(schema: Schema, stable: Schema) -> str:
-    """The whole of `methods.py`."""
+    """Return the text of `methods.py`."""
     stable_calls = {(call.name, call.constant) for call in stable.calls}
     types = sorted({name for call in schema.calls for name in (call.params, call.result) if name})
     names = sorted(["METHODS", "NOTIFICATIONS", *(call.constant for call in schema.calls)])
     lines = [
-        f'"""The methods and notifications of protocol version {schema.version[1:]}, unstable ones included."""',
+        f'"""The methods and notifications of protocol version {schema.version[1:]}, including unstable ones."""',
         "from __future__ import annotations",
         "from typing import Any, cast",
         "from duologue.schema.base import Method, Notification",
@@ -58,7 +58,7 @@ def _constant(schema: Schema, call: Call, stable: bool) -> str:
 
 
 def _as_type(schema: Schema, name: str) -> str:
-    """A class as it is; a union is a type to msgspec, but not to a type checker."""
+    """Return the expression for a class; a union is a type for msgspec, but not for a type checker."""
     shape = schema.shapes[name]
     if isinstance(shape, Alias) and isinstance(shape.type, Named):
         shape = schema.shapes[shape.type.name]
@@ -71,7 +71,7 @@ def _table(name: str, of: str, calls: Iterable[Call]) -> str:
 
 
 def render_stable(stable: Schema) -> str:
-    """The whole of `stable.py`."""
+    """Return the text of `stable.py`."""
     shapes = stable.shapes.values()
     fields = {s.name: [f.wire for f in s.fields] for s in shapes if isinstance(s, Structure)}
     members = {s.name: list(s.members) for s in shapes if isinstance(s, TaggedUnion | HalfTagged)}
@@ -80,7 +80,7 @@ def render_stable(stable: Schema) -> str:
             members[shape.name] = list(_discriminator_values(stable.shapes[shape.structure]))
     values = {s.name: list(s.values) for s in shapes if isinstance(s, Enumeration)}
     lines = [
-        f'"""What is stable in protocol version {stable.version[1:]}."""',
+        f'"""The stable parts of protocol version {stable.version[1:]}."""',
         "from __future__ import annotations",
         "from duologue.schema.stability import Stability",
         '__all__ = ["STABLE"]',
@@ -115,12 +115,12 @@ def _set(names: Iterable[str]) -> str:
 
 
 def render_front(schema: Schema) -> str:
-    """The whole of `__init__.py`."""
+    """Return the text of `__init__.py`."""
     number = schema.version[1:]
     return f'''"""Protocol version {number} as generated from the official schema: classes, unions and method constants.
 
-What a version means, or how it is turned into another, does not belong here.
-`dialects` and everything above may import it.
+The meaning of messages, and their conversion between versions, do not belong here.
+`protocol` and everything above may import it.
 """
 
 from __future__ import annotations

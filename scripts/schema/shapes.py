@@ -1,4 +1,4 @@
-"""What a schema says, as plain data: the meeting point of the parser, the renderer and the tests' strategies."""
+"""The content of a schema as plain data, shared by the parser, the renderers and the tests."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Text:
 
 @dataclass(frozen=True)
 class Integer:
-    """An integer with both ends included."""
+    """An integer between two bounds, both inclusive."""
 
     low: int
     high: int
@@ -23,7 +23,7 @@ class Integer:
 
 @dataclass(frozen=True)
 class Number:
-    """Any JSON number, perhaps between two ends."""
+    """Any JSON number, perhaps between two bounds."""
 
     low: float | None = None
     high: float | None = None
@@ -41,7 +41,7 @@ class Null:
 
 @dataclass(frozen=True)
 class Anything:
-    """Any JSON, null included."""
+    """Any JSON, including null."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ class MapOf:
 
 @dataclass(frozen=True)
 class Either:
-    """One of several types that JSON itself tells apart."""
+    """One of several types that differ in their JSON type."""
 
     types: tuple[Type, ...]
 
@@ -95,8 +95,8 @@ class Field:
     """A property of an object.
 
     Attributes:
-        mark: Letters `E`, `S`, `N`: how a reader forgives.
-        patch: Absent and null differ: absent keeps, null clears.
+        mark: Letters `E`, `S`, `N`: how a decoder tolerates invalid values.
+        patch: Whether absent and null differ: absent keeps the value, null clears it.
         default: The schema's own default, or None.
     """
 
@@ -119,7 +119,7 @@ class Alias:
 
 @dataclass(frozen=True)
 class Enumeration:
-    """Strings with a meaning; others may come."""
+    """Known strings; unknown ones are allowed."""
 
     name: str
     values: tuple[str, ...]
@@ -135,9 +135,9 @@ class Structure:
 
     Attributes:
         definition: The definition of the schema it comes from.
-        tag: The discriminator it carries, as name and value.
-        parent: The structure it is the same as, but for the tag.
-        scope: `any` or `one` of a session and a request must be named.
+        tag: The discriminator, as name and value.
+        parent: The structure that has the same fields without the tag.
+        scope: Whether `any` or exactly `one` of a session and a request must be set.
         discriminator: A field whose unknown values make the whole object unknown.
     """
 
@@ -152,12 +152,12 @@ class Structure:
 
 @dataclass(frozen=True)
 class TaggedUnion:
-    """Objects told apart by a tag.
+    """Objects discriminated by a tag.
 
     Attributes:
         members: Tag value to structure.
-        other: The structure an unknown member must fit, if any.
-        open: The schema itself allows unknown members.
+        other: The structure that an unknown member must match, if any.
+        open: Whether the schema itself allows unknown members.
     """
 
     name: str
@@ -182,7 +182,7 @@ class HalfTagged:
 
 @dataclass(frozen=True)
 class Untagged:
-    """Objects told apart by the fields they have, or (`lists`) arrays of such objects."""
+    """Objects discriminated by the fields they have, or (`lists`) arrays of such objects."""
 
     name: str
     members: dict[str, str]
@@ -192,7 +192,7 @@ class Untagged:
 
 @dataclass(frozen=True)
 class Merged:
-    """A union of objects that became one structure with the tag as a field; unknown tags are kept aside."""
+    """A union of objects that became one structure with the tag as a field; unknown tags become `Other`."""
 
     name: str
     structure: str
@@ -226,9 +226,9 @@ class Schema:
 
     Attributes:
         shapes: Every shape by name.
-        roots: The definitions of the file, and the shape that stands for each.
+        roots: The definitions of the file, and the shape of each.
         absorbed: Definitions without a shape of their own, and the shape that contains them.
-        envelopes: Definitions of JSON-RPC messages, which are none of our business.
+        envelopes: Definitions of JSON-RPC messages, which are not generated.
     """
 
     version: str

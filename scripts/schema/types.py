@@ -1,4 +1,4 @@
-"""The smaller pieces of a schema: references, scalar types, the fields of an object, the list of methods."""
+"""The smaller parts of a schema: references, scalar types, the fields of an object, the list of methods."""
 
 from __future__ import annotations
 
@@ -34,19 +34,19 @@ CONSTANT_NAMES = {"$/cancel_request": "CANCEL_REQUEST"}
 
 
 def is_reference(node: Json) -> bool:
-    """Is this nothing but a reference, perhaps with a title?"""
+    """Return True if the node is only a reference, perhaps with a title."""
     return "$ref" in node or ("allOf" in node and "properties" not in node)
 
 
 def reference(node: Json) -> str:
-    """The name of the definition this points at."""
+    """Return the name of the definition that the node refers to."""
     if "allOf" in node:
         [node] = node["allOf"]
     return str(node["$ref"]).removeprefix("#/$defs/")
 
 
 def type_of(node: Json) -> Type:
-    """The type of a property, item or scalar definition; that it may be null is the field's affair."""
+    """Return the type of a property, item or scalar definition; whether it may be null is part of the field."""
     if is_reference(node):
         return Named(reference(node))
     if "anyOf" in node:
@@ -79,7 +79,7 @@ def type_of(node: Json) -> Type:
 
 
 def fields_of(body: Json, patches: set[str]) -> tuple[Field, ...]:
-    """The properties of an object: required first, `_meta` last."""
+    """Return the properties of an object: required first, `_meta` last."""
     required = set(body.get("required", ()))
     fields = [
         Field(
@@ -94,7 +94,7 @@ def fields_of(body: Json, patches: set[str]) -> tuple[Field, ...]:
         for wire, node in body.get("properties", {}).items()
     ]
     if any(field.wire == "_meta" and field.mark != "E" for field in fields):
-        raise ValueError("readers forgive a bad _meta everywhere")
+        raise ValueError("a bad _meta must be tolerated everywhere (x-deserialize-default-on-error)")
     return tuple(sorted(fields, key=lambda field: (field.wire == "_meta", not field.required)))
 
 
@@ -104,14 +104,14 @@ def _is_nullable(node: Json) -> bool:
 
 
 def admits_null(type_: Type, definitions: dict[str, Json]) -> bool:
-    """Is null a value of this type, rather than its absence?"""
+    """Return True if null is a value of this type, rather than its absence."""
     if isinstance(type_, Named):
         return any(member.get("type") == "null" for member in definitions[type_.name].get("anyOf", ()))
     return isinstance(type_, Null)
 
 
 def calls(definitions: dict[str, Json]) -> list[Call]:
-    """Every method and notification, from the marks on their parameters and results."""
+    """Return every method and notification, from the marks on their parameters and results."""
     by_method: dict[str, dict[str, str]] = {}
     sides: dict[tuple[str, str], str] = {}
     for name, body in definitions.items():

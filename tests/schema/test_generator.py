@@ -70,7 +70,11 @@ def altered(path: list[str], value: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("path", "value", "problem"),
     [
-        (["TextContent", "properties", "_meta", "x-deserialize-default-on-error"], False, "bad _meta"),
+        (
+            ["TextContent", "properties", "_meta", "x-deserialize-default-on-error"],
+            False,
+            "bad _meta must be tolerated",
+        ),
         (["RunningStateUpdate", "required"], ["_meta"], "can not be merged"),
         (["TextContent", "properties", "text"], {"type": "tuple"}, "unknown type"),
     ],
