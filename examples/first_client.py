@@ -14,7 +14,7 @@ AGENT = [sys.executable, "-m", "duologue.cli.main", "agent"]  # or "gemini --acp
 
 async def ask_user(question: PermissionRequest) -> None:
     """Allow it once; a real client would ask the user."""
-    print(f"    may it? {'; '.join(question.acts)}: yes")
+    print(f"    may it? {'; '.join(question.action_lines)}: yes")
     question.allow()
 
 

@@ -65,12 +65,12 @@ BANNED = {
     r"(take|takes|took|taken|taking) up( again)?": "resume",
     r"sign of life": "activity",
     r"by the book": "as the specification requires",
-    r"patience": "retry policy, timeout",
+    r"(?<!-)patience": "retry policy, timeout",
     r"riddles?": "",
     r"any more(?! than)|no more(?! than)": "no longer",
     r"for ever": "forever",
     r"beside": "next to, in addition to",
-    r"where (it|that) was wished for|wish(es|ed)?": "requested, wanted",
+    r"where (it|that) was wished for|(?<!tclsh )wish(es|ed)?": "requested, wanted",
     r"pictures?|sounds": "image, audio",
 }
 PATTERNS = [(re.compile(rf"\b(?:{words})\b", re.IGNORECASE), remedy) for words, remedy in BANNED.items()]

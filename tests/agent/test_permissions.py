@@ -9,11 +9,10 @@ from typing import Any
 
 import pytest
 
-from duologue.agent.permissions import PERMISSION_SECONDS
 from duologue.agent.settings import Settings
 from duologue.agent.turn import Turn
 from duologue.conversation.updates import FileChange
-from duologue.protocol.values import PermissionOption
+from duologue.protocol.values import PERMISSION_SECONDS, PermissionOption
 from duologue.runtime.handlers import Context
 from duologue.schema import v1
 from duologue.store.memory import MemoryStore

@@ -71,7 +71,7 @@ async def test_an_answer_that_does_not_fit_its_form_is_not_sent(
         heard, _ = await answer_to({"mode": "form", "requestedSchema": FORM}, answer, tmp_path)
 
     assert heard["result"] == {"action": "cancel"}
-    assert "does not fit its form" in caplog.text
+    assert "does not match its form" in caplog.text
 
 
 @pytest.mark.rule(130)
@@ -144,7 +144,7 @@ async def test_a_timeout_of_the_one_who_is_asked_is_an_error_of_theirs(tmp_path:
         ({"type": "string", "enum": ["a", "b"]}, "a", "c", "one of: a, b"),
         ({"type": "string", "oneOf": [{"const": "a", "title": "A"}]}, "a", "A", "one of: a"),
         ({"type": "string", "format": "email"}, "a@b", "a b@c", "an e-mail address, please"),
-        ({"type": "string", "format": "uri"}, "https://h", "h", "an address such as https://example.com, please"),
+        ({"type": "string", "format": "uri"}, "https://h", "h", "a URL such as https://example.com, please"),
         ({"type": "string", "format": "date"}, "2026-01-31", "31.1.", "a date such as 2026-01-31, please"),
         (
             *({"type": "string", "format": "date-time"}, "2026-01-31T12:00:00Z", "noon"),
@@ -172,4 +172,4 @@ def test_a_pattern_of_an_agent_is_never_tried() -> None:
 
 def test_what_the_user_said_wins_over_a_default() -> None:
     assert completed(FORM, {"age": 3}) == {"age": 3}
-    assert validation_error(FORM, {"age": 3}) == "name: this is needed"
+    assert validation_error(FORM, {"age": 3}) == "name: required"

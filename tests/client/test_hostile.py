@@ -24,7 +24,7 @@ pytestmark = pytest.mark.timeout(60)
 
 async def user(asked: PermissionRequest) -> bool:
     """Says yes to two things when asked for them, and to nothing else; looks at what is done, never at the title."""
-    kinds = {effect.kind for effect in asked.effects}
+    kinds = {action.kind for action in asked.actions}
     wants_file = kinds == {"edit"} and [Path(path).name for path in asked.paths] == ["granted.txt"]
     wants_make = kinds == {"execute"} and asked.command == "make test"
     return asked.method == "session/request_permission" and not asked.notes and (wants_file or wants_make)

@@ -58,7 +58,7 @@ async def test_an_option_that_was_not_offered_cannot_be_chosen() -> None:
     asked = question(options=[option("allow_once", "a"), option("weird", "w"), option("allow_once", "twice")] * 2)
 
     for option_id in ("b", "twice", "a"):
-        with pytest.raises(ValueError, match="no such option"):
+        with pytest.raises(ValueError, match="none of `options`"):
             asked.choose(option_id)
     assert asked.is_open
 
@@ -73,7 +73,7 @@ async def test_only_the_first_answer_counts() -> None:
     assert not asked.allow()
     assert not asked.choose("allow_always")
     assert not asked.cancel()
-    assert (await asked.answered()).outcome == "reject"
+    assert (await asked.decided()).outcome == "reject"
 
 
 async def test_always_takes_what_is_offered_and_never_more_than_was_said() -> None:
@@ -123,8 +123,8 @@ async def test_a_question_says_what_a_person_should_know(tmp_path: Path) -> None
     await permissions.decide(question(tmp_path, kind="read", paths=["/etc/passwd"]))
 
     notes = ["; ".join(asked.notes) for asked in user.asked]
-    assert "holds secrets" in notes[0]
-    assert "act on what stands in this file" in notes[1]
+    assert "suggests secrets" in notes[0]
+    assert "act on the content of this file" in notes[1]
     assert "sets GIT_PAGER=x; runs in /" in notes[2]
     assert "outside the directories" in notes[3]
 
@@ -132,9 +132,9 @@ async def test_a_question_says_what_a_person_should_know(tmp_path: Path) -> None
 @pytest.mark.fault("PRM-18")
 def test_every_effect_is_named_once_and_what_is_not_known_only_where_nothing_is() -> None:
     both = question(kind="delete", paths=["/a", "/b", "/a"], changes=["/c"], command="rm -rf /")
-    assert both.acts == ["execute: rm -rf /", "delete: /a", "delete: /b", "edit: /c"]
-    assert question(kind="other", command="make").acts == ["execute: make"]
-    assert question(kind="fetch", paths=["https://example.com"]).acts == ["fetch: https://example.com"]
-    assert question(kind="delete", command="ls").acts == ["execute: ls", "delete: what it is done to is not named"]
-    assert question(kind="think").acts == ["think: neither file nor command is named"]
-    assert question(kind="read", paths=["/a/.env"]).acts == ["read: /a/.env"]
+    assert both.action_lines == ["execute: rm -rf /", "delete: /a", "delete: /b", "edit: /c"]
+    assert question(kind="other", command="make").action_lines == ["execute: make"]
+    assert question(kind="fetch", paths=["https://example.com"]).action_lines == ["fetch: https://example.com"]
+    assert question(kind="delete", command="ls").action_lines == ["execute: ls", "delete: no file or command is named"]
+    assert question(kind="think").action_lines == ["think: no file or command is named"]
+    assert question(kind="read", paths=["/a/.env"]).action_lines == ["read: /a/.env"]

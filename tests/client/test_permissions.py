@@ -295,7 +295,7 @@ async def test_reading_what_looks_secret_needs_its_own_word_and_is_written_down(
     assert await reads(Permissions(on_request=says_yes()), tmp_path, tmp_path / place)
     assert not await reads(Permissions(secrets="reject", on_request=says_yes()), tmp_path, tmp_path / place)
     assert [(each["decision"], each["by"], each["rule"]) for each in records] == [
-        ("reject", "nobody to ask", "secrets: *")
+        ("reject", "no user to ask", "secrets: *")
     ]
     assert "hunter2" not in json.dumps(records)
 

@@ -86,9 +86,9 @@ async def test_a_user_interface_that_goes_away_has_said_no() -> None:
     permissions = Permissions()
     first, second = question(), question()
 
-    with permissions.questions() as questions:
+    with permissions.requests() as requests:
         waiting = [asyncio.ensure_future(permissions.decide(each)) for each in (first, second)]
-        assert await anext(questions) is first
+        assert await anext(requests) is first
     assert [await each for each in waiting] == ["reject_once", "reject_once"]
     assert await permissions.decide(question()) == "reject_once"
 
@@ -98,7 +98,7 @@ async def test_a_user_interface_whose_loop_has_died_is_gone() -> None:
     permissions = Permissions()
 
     async def listen_and_die() -> None:
-        permissions.questions().__enter__()
+        permissions.requests().__enter__()
 
     await asyncio.to_thread(asyncio.run, listen_and_die())
     assert await permissions.decide(question()) == "reject_once"
@@ -113,7 +113,7 @@ async def test_a_judgement_that_fails_is_a_refusal(tmp_path: Path, caplog: pytes
     permissions = Permissions.allow_everything(rules=[Broken({})])
     assert await permissions.decide(question(tmp_path, paths=[tmp_path / "a"])) == "reject_once"
     assert not await writes(permissions, tmp_path, tmp_path / "a")
-    assert "a decision failed" in caplog.text
+    assert "the permission policy failed" in caplog.text
 
 
 async def test_questions_are_answered_by_another_thread_with_its_own_loop() -> None:
@@ -121,9 +121,9 @@ async def test_questions_are_answered_by_another_thread_with_its_own_loop() -> N
     is_listening = threading.Event()
 
     async def listen() -> None:
-        with permissions.questions() as questions:
+        with permissions.requests() as requests:
             is_listening.set()
-            async for asked in questions:
+            async for asked in requests:
                 asked.allow()
                 if asked.title == "last":
                     return
@@ -140,7 +140,7 @@ async def test_questions_are_answered_by_another_thread_with_its_own_loop() -> N
 async def test_a_question_is_a_value_that_any_thread_answers_later() -> None:
     async def hand_over(asked: PermissionRequest) -> None:
         threading.Thread(target=asked.allow).start()
-        await asked.answered()
+        await asked.decided()
 
     assert await Permissions(on_request=hand_over).decide(question()) == "allow_once"
 
@@ -152,7 +152,7 @@ async def test_a_function_may_return_its_answer(yes: object, no: object) -> None
     assert await Permissions(on_request=User(lambda asked: no)).decide(question()) == "reject_once"
 
 
-# --- many questions
+# --- many requests
 
 
 @pytest.mark.fault("PRM-11")
@@ -190,9 +190,9 @@ async def test_a_key_held_down_approves_nothing() -> None:
     assert counted == [False, False, True, False]
 
     permissions = Permissions(accept_delay=3600)
-    with permissions.questions() as questions:
+    with permissions.requests() as requests:
         deciding = asyncio.ensure_future(permissions.decide(question()))
-        asked = await anext(questions)
+        asked = await anext(requests)
         assert not asked.allow()
         assert asked.reject()
         assert await deciding == "reject_once"

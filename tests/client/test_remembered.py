@@ -243,7 +243,7 @@ async def test_a_rule_that_was_offered_can_be_remembered(tmp_path: Path) -> None
     assert await runs(permissions, tmp_path, "git", "log", "-1", place=str(tmp_path / "deeper"))
     assert len(user.asked) == 4
 
-    with pytest.raises(ValueError, match="no such rule"):
+    with pytest.raises(ValueError, match="none of `offered_rules`"):
         question(command="git log").allow(rule="*")
 
 

@@ -67,17 +67,17 @@ async def test_of_several_files_the_strictest_word_counts(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("[permissions]\nnothing = 'allow'", "no kind or setting 'nothing'"),
-        ("[permissions]\nread = 'yes'", "'yes' is none of allow, ask, reject"),
-        ("[permissions]\nread = 1", "1 is none of allow, ask, reject"),
-        ("[permissions]\ntimeout = 'long'", "timeout: 'long' is no value for it"),
-        ("[permissions]\ntimeout = true", "timeout: True is no value for it"),
+        ("[permissions]\nnothing = 'allow'", "unknown kind or setting 'nothing'"),
+        ("[permissions]\nread = 'yes'", "expected allow, ask or reject, not 'yes'"),
+        ("[permissions]\nread = 1", "expected allow, ask or reject, not 1"),
+        ("[permissions]\ntimeout = 'long'", "timeout: 'long' has the wrong type"),
+        ("[permissions]\ntimeout = true", "timeout: True has the wrong type"),
         (
             "[permissions.execute]\n'python *' = 'allow'",
-            "line 2: execute: 'python \\*' allows arguments that are not known",
+            "line 2: execute: 'python \\*' would allow any arguments",
         ),
         ("[permissions.execute]\n'a; b' = 'allow'", "one simple command"),
-        ("permissions = 1", "no table"),
+        ("permissions = 1", "must be a table"),
         ("[permissions", "rules.toml"),
     ],
 )
@@ -115,9 +115,9 @@ allow\"\"\"
 
     told = str(refused.value).splitlines()
     assert [line.partition(": ")[0] for line in told] == [f"{file}, line {number}" for number in (6, 7, 13, 16, 19)]
-    assert "'git rebase *' allows arguments that are not known to be harmless" in told[2]
-    assert "write each command with all its arguments as a rule of its own, or one of 'git blame *', " in told[2]
-    assert told[3].endswith("as a rule of its own")
+    assert "'git rebase *' would allow any arguments" in told[2]
+    assert "write a rule for each command with all its arguments, or one of 'git blame *', " in told[2]
+    assert told[3].endswith("with all its arguments")
 
 
 def test_a_file_that_is_not_there_is_an_error() -> None:
@@ -189,11 +189,11 @@ async def test_rules_that_change_are_reported_and_not_obeyed(tmp_path: Path, cap
     rules_file(file, '[permissions]\nedit = "allow"  # by the agent\n')
     for _ in range(2):
         assert not await writes(permissions, project, project / "a")
-    assert caplog.text.count("were changed") == 1
+    assert caplog.text.count("have changed") == 1
     assert [each["event"] for each in records if "event" in each] == ["rules changed"]
     file.unlink()
     assert not await writes(permissions, project, project / "a")
-    assert caplog.text.count("were changed") == 2
+    assert caplog.text.count("have changed") == 2
 
 
 # --- the log
@@ -232,4 +232,4 @@ async def test_what_cannot_be_written_down_is_not_allowed(tmp_path: Path, caplog
     assert (
         await Permissions(edit="allow", audit=full).decide(question(tmp_path, paths=[tmp_path / "a"])) == "reject_once"
     )
-    assert "could not be written down" in caplog.text
+    assert "could not be written to the audit log" in caplog.text

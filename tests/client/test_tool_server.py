@@ -217,6 +217,6 @@ async def test_the_command_of_a_server_is_named_by_its_whole_path(
 async def test_a_server_whose_command_is_not_there_is_refused_by_name(tmp_path: Path) -> None:
     scripted = ScriptedAgent()
     async with asyncio.timeout(5), connect(scripted) as agent:
-        with pytest.raises(InvalidParams, match="the MCP server 'mine': there is no command 'no-such-server' here"):
+        with pytest.raises(InvalidParams, match="the MCP server 'mine': no such command: 'no-such-server'"):
             await _named(agent, scripted, tmp_path, "no-such-server")
     assert scripted.calls("session/new") == []

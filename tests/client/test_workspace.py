@@ -260,7 +260,7 @@ async def test_protected_places_need_to_be_asked_for(project: Path, place: str) 
     (project / ".git").mkdir()
     (project / "link").symlink_to(".git")
 
-    with pytest.raises(InvalidRequest, match="a permission of its own"):
+    with pytest.raises(InvalidRequest, match="needs explicit permission"):
         await workspace.write("s", str(project / place), "x")
     assert not (project / place).exists()
     await workspace.write("s", str(project / place), "x", even_protected=True)
@@ -411,7 +411,7 @@ async def test_texts_that_are_read_at_once_take_no_more_than_they_are_allowed(pr
     (project / "b").write_text("x" * 10)
 
     async def answer() -> None:
-        texts.append(await workspace.read("s", str(project / "b"), allowance=allowance))
+        texts.append(await workspace.read("s", str(project / "b"), budget=allowance))
         read.release()
         await may_end.wait()
 
@@ -419,7 +419,7 @@ async def test_texts_that_are_read_at_once_take_no_more_than_they_are_allowed(pr
         tasks = [group.create_task(answer()) for _ in range(5)]
         for _ in range(2):
             await read.acquire()
-        large = group.create_task(workspace.read("s", str(project / "a"), allowance=allowance))
+        large = group.create_task(workspace.read("s", str(project / "a"), budget=allowance))
         await asyncio.wait({large}, timeout=0.05)
         assert len(texts) == 2
         assert not large.done()

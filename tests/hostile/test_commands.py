@@ -82,7 +82,7 @@ ATTACKS = {
     "a search without the repository": "git grep --no-index canary",
     "a search through what is not in the repository": "git grep --untracked canary",
     "names from a file": "wc --files0-from={outside}/names",
-    "a file of the repository that holds secrets": "git show HEAD:.env",
+    "a file of the repository that suggests secrets": "git show HEAD:.env",
 }
 
 
@@ -249,7 +249,7 @@ def test_no_rule_that_would_allow_an_attack_can_be_written(line: str) -> None:
     for size in range(1, len(words)):
         rule = " ".join([*words[:size], "*"])
         if rule not in EVERY_RULE:
-            with pytest.raises(ValueError, match=r"not known to be harmless|one simple command"):
+            with pytest.raises(ValueError, match=r"would allow any arguments|one simple command"):
                 Rules({"execute": {rule: "allow"}})
 
 

@@ -85,7 +85,7 @@ def test_a_safe_command_does_not_hide_another_kind_of_effect(tmp_path: Path) -> 
         person.type("\n")
         person.until("answer 0: no")
 
-        assert "effects (2):\n    execute: ls\n    delete: what it is done to is not named\n" in shown
+        assert "effects (2):\n    execute: ls\n    delete: no file or command is named\n" in shown
 
 
 def test_what_is_only_in_the_content_or_the_input_is_shown(tmp_path: Path) -> None:
@@ -96,7 +96,7 @@ def test_what_is_only_in_the_content_or_the_input_is_shown(tmp_path: Path) -> No
         person.type("1\n")
         person.until("answer 0: once")
 
-        assert "effects (1):\n    execute: neither file nor command is named\n" in shown
+        assert "effects (1):\n    execute: no file or command is named\n" in shown
         assert '    | input: {"target":"production"}\n    | rm -rf /\n    | really\n' in shown
 
 

@@ -133,7 +133,11 @@ async def test_a_call_that_shows_something_else_is_asked_about_again(tmp_path: P
     asked = await asked_about(tmp_path, first, first, second)
 
     assert len(asked) == 2
-    assert (asked[0].acts, asked[0].details, asked[0].title) != (asked[1].acts, asked[1].details, asked[1].title)
+    assert (asked[0].action_lines, asked[0].details, asked[0].title) != (
+        asked[1].action_lines,
+        asked[1].details,
+        asked[1].title,
+    )
 
 
 DIFF: Json = {"type": "diff", "path": "/a", "oldText": "x", "newText": "y"}

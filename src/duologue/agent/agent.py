@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar, Unp
 
 from duologue.agent.client_connection import ClientConnection
 from duologue.agent.hosting.stdio import read_command_line, serve_stdio
-from duologue.agent.permissions import PERMISSION_SECONDS
 from duologue.agent.prompt_queue import CANCEL_SECONDS
 from duologue.agent.providers import Providers
 from duologue.agent.session import Session
@@ -30,7 +29,7 @@ from duologue.errors import ResourceNotFound, StartError, StoreError
 from duologue.protocol.feature_filter import Unstable, enabled_features
 from duologue.protocol.meta import RequestMeta
 from duologue.protocol.negotiation import VersionNegotiator, check_versions
-from duologue.protocol.values import AuthMethod, AuthStatus, Provider
+from duologue.protocol.values import PERMISSION_SECONDS, AuthMethod, AuthStatus, Provider
 from duologue.runtime.connection import Connection, FrameObserver
 from duologue.runtime.handlers import Context, Handlers
 from duologue.schema.base import Method, Notification

@@ -10,17 +10,7 @@ from duologue.conversation.content import JsonObject
 from duologue.conversation.updates import UNSET, FileChange, ToolCallUpdate
 from duologue.protocol.values import PermissionOption
 
-__all__ = ["DEFAULT_OPTIONS", "PERMISSION_SECONDS", "RememberedAnswers", "_PendingPermission"]
-
-PERMISSION_SECONDS = 600.0
-"""How long a question waits for its answer: a meeting, not a night."""
-
-DEFAULT_OPTIONS = [
-    PermissionOption(option_id="allow_once", name="Allow once", kind="allow_once"),
-    PermissionOption(option_id="allow_always", name="Always allow", kind="allow_always"),
-    PermissionOption(option_id="reject_once", name="Reject", kind="reject_once"),
-    PermissionOption(option_id="reject_always", name="Always reject", kind="reject_always"),
-]
+__all__ = ["RememberedAnswers", "_PendingPermission"]
 
 
 class _PendingPermission:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 import msgspec
 
-from duologue.agent.permissions import DEFAULT_OPTIONS, _PendingPermission
+from duologue.agent.permissions import _PendingPermission
 from duologue.agent.stop_reasons import ToolCancelled
 from duologue.conversation.content import Content, JsonObject, as_content
 from duologue.conversation.updates import (
@@ -24,7 +24,7 @@ from duologue.conversation.updates import (
     UnknownPart,
 )
 from duologue.conversation.work_state import FINAL_STATUSES
-from duologue.protocol.values import PermissionOption
+from duologue.protocol.values import PERMISSION_OPTIONS, PermissionOption
 
 if TYPE_CHECKING:
     from duologue.agent.turn import Turn
@@ -208,7 +208,9 @@ class ToolCallHandle:
         """Like `allow()`, but says which option was chosen, if any, and leaves the status as it is."""
         # All there is to know about it: for some clients the question is the first they hear of the tool call.
         about = msgspec.structs.replace(self._known, is_new=False)
-        return await self._turn.ask_permission(_PendingPermission(about, remember_as, meta), options or DEFAULT_OPTIONS)
+        return await self._turn.ask_permission(
+            _PendingPermission(about, remember_as, meta), options or list(PERMISSION_OPTIONS)
+        )
 
     @property
     def _content(self) -> list[ToolContent]:

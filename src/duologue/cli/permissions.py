@@ -31,7 +31,7 @@ class CountingPermissions(Permissions):
         """Decide a request, and report a denial; a request cancelled with its turn is not one."""
         chosen = await super().decide(request)
         option = next((each for each in request.options if each.option_id == chosen), None)
-        if option is None and not request.is_open and request.future.result().by == "cancelled":
+        if option is None and request.decision is not None and request.decision.by == "cancelled":
             return chosen
         if option is None or not option.kind.startswith("allow"):
             self.on_denied(f"{request.title} ({request.tool.kind})")

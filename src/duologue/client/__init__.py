@@ -1,4 +1,4 @@
-"""For people who write editors and tools: reaching an agent, its sessions and turns, and what it may do to us.
+"""The client side: connecting to an agent, its sessions and turns, and what it may do on this machine.
 
-Wire shapes and versions do not belong here, and nothing of the agent's side does. Programs and the config import it.
+Wire formats and versions do not belong here, and nothing of the agent side does. Programs and `config` import it.
 """

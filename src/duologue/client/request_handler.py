@@ -71,7 +71,7 @@ class ClientRequestHandler:
         self.lost_updates = 0
         self.activity = ActivityTracker()
         self.offered = OfferedServers()
-        self._answers = ByteBudget()
+        self._budget = ByteBudget()
         self._elicitations = Elicitations(on_elicit)
         self._on_elicitation_complete = on_elicitation_complete
         self._on_login_status = on_login_status
@@ -95,7 +95,7 @@ class ClientRequestHandler:
     def on_initialized(self, info: Implementation | None) -> None:
         """Adapt to the quirks of a known agent, before any session is opened."""
         if self.workspace is not None:
-            self.workspace.suit(quirks_of(info))
+            self.workspace.adapt_to(quirks_of(info))
 
     # --- sessions
 
@@ -189,7 +189,7 @@ class ClientRequestHandler:
         with self.activity.suspended(session_id):
             await self.permissions.check_read(session_id, cwd, path, resolved=resolved, roots=roots)
         return await self.workspace.read(
-            session_id, path, line=line, limit=limit, resolved=resolved, allowance=self._answers
+            session_id, path, line=line, limit=limit, resolved=resolved, budget=self._budget
         )
 
     async def write_file(self, session_id: str, path: str, text: str) -> None:

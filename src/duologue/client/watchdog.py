@@ -24,7 +24,7 @@ __all__ = ["ActivityTracker", "Watchdog"]
 
 
 class ActivityTracker:
-    """When each session was last active, and whether its agent waits for this client."""
+    """Times of last activity of each session; an agent that waits for this client counts as active."""
 
     def __init__(self) -> None:
         self._last: dict[str, float] = {}

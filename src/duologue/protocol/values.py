@@ -11,6 +11,8 @@ from duologue.conversation.updates import AvailableCommand
 from duologue.conversation.work_state import TerminalExit, TokenUsage
 
 __all__ = [
+    "PERMISSION_OPTIONS",
+    "PERMISSION_SECONDS",
     "Account",
     "AgentCapabilities",
     "AuthMethod",
@@ -156,6 +158,18 @@ class PermissionOption(Struct, frozen=True, kw_only=True):
     name: str
     kind: str
     meta: JsonObject | None = None
+
+
+PERMISSION_OPTIONS = (
+    PermissionOption(option_id="allow_once", name="Allow once", kind="allow_once"),
+    PermissionOption(option_id="allow_always", name="Always allow", kind="allow_always"),
+    PermissionOption(option_id="reject_once", name="Reject", kind="reject_once"),
+    PermissionOption(option_id="reject_always", name="Always reject", kind="reject_always"),
+)
+"""Options of a permission request whose author gives none."""
+
+PERMISSION_SECONDS = 600.0
+"""Time for a user to decide a permission request, after which it is rejected."""
 
 
 class TerminalOutputResult(Struct, frozen=True, kw_only=True):

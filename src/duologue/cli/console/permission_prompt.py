@@ -117,7 +117,7 @@ def _remember(request: PermissionRequest, scope: Scope, rule: str | None = None)
 
 def describe_request(request: PermissionRequest, width: int = WIDTH) -> list[str]:
     """Describe a request line by line: the agent's title, every effect, shown content, and notes."""
-    acts, details, remainder = request.acts, request.details, request.remainder
+    acts, details, remainder = request.action_lines, request.details, request.extra
     lines = ["", *wrapped("The agent asks to: ", request.title or escape_line(request.tool.kind), width)]
     lines += [f"  effects ({len(acts)}):", *(line for act in acts for line in wrapped("    ", act, width))]
     if details:

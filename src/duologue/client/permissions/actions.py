@@ -1,7 +1,7 @@
-"""What an agent wants to do, taken apart: each effect is one kind of act on one file, or one command.
+"""Actions: what an agent wants to do, one kind of action on one file, or one command.
 
-A tool call says what it is about in several places (its kind, its locations, its changes, its input), all of them the
-agent's own words. Every one counts, so that a call that calls itself reading but shows a change is a change too.
+A tool call describes itself in several places (its kind, its locations, its changes, its input), all written by the
+agent. Every one counts, so that a call of kind `read` that shows a change is a change too.
 """
 
 from __future__ import annotations
@@ -26,35 +26,35 @@ __all__ = [
     "Action",
     "ActionContext",
     "CommandInvocation",
-    "acts_on_files",
-    "command_effect",
-    "effects_of_tool",
+    "actions_of_tool",
+    "command_action",
+    "file_actions",
     "has_locations",
-    "path_effects",
+    "path_actions",
 ]
 
 KINDS = (
     *("read", "edit", "delete", "move", "search", "execute", "think", "fetch", "switch_mode", "other"),
-    # Not kinds of the protocol: what a file is, beside what is done to it.
+    # Not kinds of the protocol: properties of the file, in addition to the action on it.
     *("secrets", "protected"),
 )
 MOST_PATHS = 256
-"""Files of one tool call that are judged and shown; what it does to others counts as not known."""
+"""Files of one tool call that are checked and shown; actions on further ones count as unknown."""
 CHANGING = frozenset({"edit", "delete", "move"})
 READING = frozenset({"read", "search"})
 
-_DISPLAY_VARIABLES = """
+_DISPLAY_NAMES = """
 CI COLUMNS LINES NO_COLOR FORCE_COLOR CLICOLOR CLICOLOR_FORCE TERM COLORTERM LANG LANGUAGE TZ NODE_ENV
 PYTHONUNBUFFERED PYTHONDONTWRITEBYTECODE RUST_BACKTRACE DEBIAN_FRONTEND GIT_TERMINAL_PROMPT
 """
-HARMLESS_VARIABLES = frozenset(_DISPLAY_VARIABLES.split())
-"""Variables that change how a program looks and not what it does, as long as their values name no files."""
-HARMLESS_VALUE = re.compile(r"(?!.*\.\.)[^/:][^\0]*|", re.DOTALL)
+DISPLAY_VARIABLES = frozenset(_DISPLAY_NAMES.split())
+"""Variables that change what a program displays and not what it does, as long as their values name no files."""
+DISPLAY_VALUE = re.compile(r"(?!.*\.\.)[^/:][^\0]*|", re.DOTALL)
 
 
 @dataclass(frozen=True)
 class ActionContext:
-    """Where an act takes place: the session, its directory, and all directories it may work in, without links."""
+    """Context of an action: the session, its directory, and all directories it may work in, without links."""
 
     session_id: str
     cwd: str
@@ -62,43 +62,43 @@ class ActionContext:
 
     @classmethod
     def of(cls, session_id: str, cwd: str, roots: Sequence[str] = ()) -> ActionContext:
-        """The scene of a session; where it may work is its own directory unless more is said."""
+        """Return the context of a session; without further roots it may work in its own directory."""
         here = os.path.realpath(cwd)
         return cls(session_id, here, tuple(dict.fromkeys([here, *map(os.path.realpath, roots)])))
 
-    def beneath(self, path: str) -> str | None:
-        """The rest of a path that lies in one of the directories, the innermost of several; None for any other."""
-        rests = [rest for root in self.roots if (rest := _rest(path, root)) is not None]
+    def relative_path(self, path: str) -> str | None:
+        """Return a path relative to the innermost root that contains it; `None` if there is none."""
+        rests = [rest for root in self.roots if (rest := _relative_path(path, root)) is not None]
         return min(rests, key=len, default=None)
 
 
 @dataclass(frozen=True)
 class CommandInvocation:
-    """A command as it is judged and remembered.
+    """A command, as rules and remembered decisions see it.
 
     Attributes:
-        line: As a person reads it, all of it.
-        words: The program and its arguments; empty if the line is more than one simple command.
-        place: The directory it runs in.
+        line: The complete command line.
+        words: Program and arguments; empty if the line is more than one simple command.
+        cwd: Directory it runs in.
         env: Variables set for it, as far as they may change what it does.
     """
 
     line: str
     words: tuple[str, ...]
-    place: str
+    cwd: str
     env: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True)
 class Action:
-    """One kind of act on one thing.
+    """One kind of action on one file, or one command.
 
     Attributes:
         kind: One of `KINDS`.
-        path: The file, without links; None if it is not known.
-        spelling: The path as it was written, made absolute if it is one.
+        path: The file, without links; `None` if it is not known.
+        spelling: The path as it was written, made absolute.
         command: The command.
-        subject: What stands for a thing that has neither: a digest of all that the call shows.
+        subject: For an action without file and command, a digest of the tool call.
     """
 
     kind: str
@@ -108,13 +108,13 @@ class Action:
     subject: str = ""
 
 
-def path_effects(kind: str, path: str, scene: ActionContext, *, resolved: str | None = None) -> list[Action]:
-    """The effects of an act on a file: of its own kind, and those that the file itself brings."""
-    written = absolute(path, scene.cwd)
+def path_actions(kind: str, path: str, context: ActionContext, *, resolved: str | None = None) -> list[Action]:
+    """Return the actions on a file: the given kind, and `secrets` or `protected` if the file is such a one."""
+    written = absolute(path, context.cwd)
     if written is None:
         return [Action(kind, spelling=path, subject=path)]
     spelling, real = os.path.normpath(written), resolved or os.path.realpath(written)
-    names = [_named_in(scene, each) for each in (spelling, real)]
+    names = [_name_in(context, each) for each in (spelling, real)]
     kinds = [kind]
     if kind in READING and any(map(is_secret_path, names)):
         kinds.append("secrets")
@@ -123,73 +123,73 @@ def path_effects(kind: str, path: str, scene: ActionContext, *, resolved: str | 
     return [Action(each, real, spelling) for each in kinds]
 
 
-def command_effect(argv: Sequence[str], place: str, env: Mapping[str, str] | None = None) -> Action:
-    """The effect of running this in a directory, whose path holds no links.
+def command_action(argv: Sequence[str], cwd: str, env: Mapping[str, str] | None = None) -> Action:
+    """Return the action of running a command in a directory, whose path has no links.
 
-    A shell that is given one simple command is that command.
+    A shell that is given one simple command counts as that command.
     """
     line = shell_line(argv)
     words = list(argv) if line is None else split(line)
-    variables = tuple(sorted(each for each in (env or {}).items() if not _is_harmless(*each)))
+    variables = tuple(sorted(each for each in (env or {}).items() if not _is_display_only(*each)))
     shown = join(words) if words is not None else line or ""
-    return Action("execute", command=CommandInvocation(shown, tuple(words or ()), place, variables))
+    return Action("execute", command=CommandInvocation(shown, tuple(words or ()), cwd, variables))
 
 
-def effects_of_tool(tool: ToolCall, scene: ActionContext) -> list[Action]:
-    """Everything that a tool call says it will do, each effect once; never none."""
+def actions_of_tool(tool: ToolCall, context: ActionContext) -> list[Action]:
+    """Return everything that a tool call announces, each action once, and at least one."""
     given = read_input(tool)
     kind = tool.kind if tool.kind in KINDS[:-2] else "other"
-    place = absolute(given.place or ".", scene.cwd)
-    where = "" if place is None else os.path.realpath(place)
-    found = [command_effect(argv, where, given.env) for argv in given.commands]
-    acts = acts_on_files(tool)
-    for done, path in acts[:MOST_PATHS]:
-        found += path_effects(done, path, scene)
-    if len(acts) > MOST_PATHS or kind not in [effect.kind for effect in found]:
+    directory = absolute(given.cwd or ".", context.cwd)
+    cwd = "" if directory is None else os.path.realpath(directory)
+    found = [command_action(argv, cwd, given.env) for argv in given.commands]
+    file_acts = file_actions(tool)
+    for done, path in file_acts[:MOST_PATHS]:
+        found += path_actions(done, path, context)
+    if len(file_acts) > MOST_PATHS or kind not in [action.kind for action in found]:
         found.append(Action(kind, subject=_digest(tool)))
-    if tool.is_truncated and kind == "other":  # what it said of its kind may have been dropped, so it may be any
+    if tool.is_truncated and kind == "other":  # its kind may have been dropped, so it may be any
         found += [Action(each, subject=_digest(tool)) for each in KINDS[:-2]]
     return list(dict.fromkeys(found))
 
 
-def acts_on_files(tool: ToolCall) -> list[tuple[str, str]]:
-    """What is done to which file, as far as a tool call names them: all of them, as they were written."""
+def file_actions(tool: ToolCall) -> list[tuple[str, str]]:
+    """Return kind and path of each action on a file that a tool call names, as they are written."""
     given = read_input(tool)
-    acts: list[tuple[str, str]] = []
+    file_acts: list[tuple[str, str]] = []
     if has_locations(tool, given):
         kind = tool.kind if tool.kind in KINDS[:-2] else "other"
-        acts += [(kind, path) for path in (*(location.path for location in tool.locations), *given.paths)]
+        file_acts += [(kind, path) for path in (*(location.path for location in tool.locations), *given.paths)]
     for change in tool.changes:
         done = change.kind if change.kind in CHANGING else "edit"
-        acts += [(done, path) for path in (change.path, change.old_path) if path is not None]
-    return list(dict.fromkeys(acts))
+        file_acts += [(done, path) for path in (change.path, change.old_path) if path is not None]
+    return list(dict.fromkeys(file_acts))
 
 
 def has_locations(tool: ToolCall, given: ToolInput) -> bool:
-    """Whether the locations of a tool call are what it acts on; those of a command are not."""
+    """Return True if the locations of a tool call are files it acts on; those of a command are not."""
     return tool.kind in PATH_KINDS or not given.commands
 
 
-def _is_harmless(variable: str, value: str) -> bool:
-    # A value that is a path makes programs load translations or time zones from there; `Europe/Berlin` is none.
-    is_plain = HARMLESS_VALUE.fullmatch(value) is not None and ("/" not in value or variable == "TZ")
-    return is_plain and (variable in HARMLESS_VARIABLES or variable.startswith("LC_"))
+def _is_display_only(variable: str, value: str) -> bool:
+    # A value that is a path makes programs load translations or time zones from there; `Europe/Berlin` is not a path.
+    is_plain = DISPLAY_VALUE.fullmatch(value) is not None and ("/" not in value or variable == "TZ")
+    return is_plain and (variable in DISPLAY_VARIABLES or variable.startswith("LC_"))
 
 
 def _digest(tool: ToolCall) -> str:
-    """Stands for all that a tool call shows."""
+    """Return a digest of everything that a tool call shows."""
     given = None if tool.raw_input is msgspec.UNSET else tool.raw_input
     shown = [tool.kind, tool.name, tool.title, given, tool.content, tool.locations]
     return hashlib.sha256(msgspec.json.encode(shown, order="deterministic")).hexdigest()
 
 
-def _named_in(scene: ActionContext, path: str) -> str:
-    """What counts as the name of a file: a project may itself stand in a directory with a telling name."""
-    rest = scene.beneath(path)
+def _name_in(context: ActionContext, path: str) -> str:
+    """Return the part of a path that counts as its name: the project's own directory may be called `.github`."""
+    rest = context.relative_path(path)
     return path if rest is None else rest
 
 
-def _rest(path: str, root: str) -> str | None:
+def _relative_path(path: str, root: str) -> str | None:
     root = root.rstrip("/")
     if path == root or not root:
         return path[len(root) :].lstrip("/")

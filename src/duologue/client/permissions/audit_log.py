@@ -1,4 +1,4 @@
-"""The log of every decision: who wanted what, what was said, by which rule; no contents, no titles, no secrets."""
+"""The audit log: a record of every decision with its action and rule, without contents, titles or secrets."""
 
 from __future__ import annotations
 
@@ -23,35 +23,35 @@ class AuditLog:
     """Writes one line of JSON for each decision, to a file or to a function.
 
     Args:
-        target: A path, a function that takes each record, or None for no log.
+        target: A path, a function that is called with each record, or `None` for no log.
     """
 
     def __init__(self, target: str | Path | Callable[[dict[str, Any]], None] | None) -> None:
         self.file = PrivateFile(target) if isinstance(target, str | Path) else None
-        self._tell = target if callable(target) else None
+        self._write = target if callable(target) else None
 
-    def record(self, *, effects: Sequence[Action] = (), **facts: Any) -> bool:
-        """Write it down; False if that failed, and then nothing may be allowed on its account."""
+    def record(self, *, actions: Sequence[Action] = (), **facts: Any) -> bool:
+        """Write a record; return False if that failed, so that the decision must not allow anything."""
         now = dt.datetime.now(dt.UTC).isoformat(timespec="milliseconds")
-        record: dict[str, Any] = {"time": now, **facts, "effects": [_written(effect) for effect in effects]}
+        record: dict[str, Any] = {"time": now, **facts, "effects": [_to_json(action) for action in actions]}
         try:
-            if self._tell is not None:
-                self._tell(record)
+            if self._write is not None:
+                self._write(record)
             if self.file is not None:
                 self.file.append(msgspec.json.encode(record).decode("utf-8"))
         except Exception:
-            _log.exception("a decision could not be written down, and is a refusal therefore")
+            _log.exception("a decision could not be written to the audit log, so the request is rejected")
             return False
         return True
 
 
-def _written(effect: Action) -> dict[str, Any]:
-    written: dict[str, Any] = {"kind": effect.kind}
-    if effect.path is not None:
-        written["path"] = effect.path
-    if effect.command is not None:
-        written["command"] = redact(effect.command.line)
-        written["cwd"] = effect.command.place
-        if effect.command.env:
-            written["env"] = [name for name, _ in effect.command.env]
-    return written
+def _to_json(action: Action) -> dict[str, Any]:
+    fields: dict[str, Any] = {"kind": action.kind}
+    if action.path is not None:
+        fields["path"] = action.path
+    if action.command is not None:
+        fields["command"] = redact(action.command.line)
+        fields["cwd"] = action.command.cwd
+        if action.command.env:
+            fields["env"] = [name for name, _ in action.command.env]
+    return fields

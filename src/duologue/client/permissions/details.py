@@ -1,7 +1,7 @@
-"""What a tool call shows beyond its effects: text, input and places that no file and no command stands for.
+"""Details of a tool call in addition to its actions: text, input and locations that are neither a file nor a command.
 
-A user sees it with the question, and a remembered answer covers it: the same effects with another remainder are asked
-about again.
+The user sees them with the request, and a remembered decision covers them: the same actions with other details are
+asked about again.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from duologue.client.permissions.actions import MOST_PATHS, acts_on_files, has_locations
+from duologue.client.permissions.actions import MOST_PATHS, file_actions, has_locations
 from duologue.client.permissions.tool_input import read_input
 from duologue.conversation.content import Content, Resource, ResourceLink, TextContent
 from duologue.conversation.items import ToolCall
@@ -22,19 +22,19 @@ from duologue.sanitize import escape_line
 __all__ = ["ToolCallDetails", "details_of"]
 
 MOST_CHARACTERS = 65_536
-"""Text that is shown with one question; what is longer is cut, and cannot be allowed by a user who was not shown it."""
+"""Text that is shown with one request; a request with more cannot be allowed by a user who has not seen all of it."""
 
 
 @dataclass(frozen=True)
 class ToolCallDetails:
-    """The rest of a tool call.
+    """Details of a tool call that its actions do not show.
 
     Attributes:
-        lines: It as a user reads it, without anything that acts on a terminal.
-        digest: Stands for all of it; empty if there is nothing.
-        hidden_characters: How much of the text is not in `lines`.
-        hidden_files: How many files the tool call names beyond those that are judged.
-        has_media: Whether there is content that a line of text cannot show.
+        lines: The details as a user reads them, without control characters.
+        digest: Digest of all of them; empty if there are none.
+        hidden_characters: Number of characters that are not in `lines`.
+        hidden_files: Number of files that the tool call names beyond those that are checked.
+        has_media: There is content that a line of text cannot show.
     """
 
     lines: tuple[str, ...] = ()
@@ -45,7 +45,7 @@ class ToolCallDetails:
 
 
 def details_of(tool: ToolCall) -> ToolCallDetails:
-    """Collect what the effects of a tool call leave out."""
+    """Collect the details of a tool call that its actions do not show."""
     given = read_input(tool)
     locations = [] if has_locations(tool, given) else tool.locations
     parts = [part for part in tool.content if not isinstance(part, FileChange) or part.other is not None]
@@ -58,7 +58,7 @@ def details_of(tool: ToolCall) -> ToolCallDetails:
         lines=tuple(_lines(texts)),
         digest=hashlib.sha256(_json(rest).encode()).hexdigest() if texts else "",
         hidden_characters=max(0, sum(map(len, texts)) - MOST_CHARACTERS),
-        hidden_files=max(0, len(acts_on_files(tool)) - MOST_PATHS),
+        hidden_files=max(0, len(file_actions(tool)) - MOST_PATHS),
         has_media=any(isinstance(part, ContentPart) and not _is_text(part.content) for part in parts),
     )
 
@@ -72,7 +72,7 @@ def _text_of(part: ToolContent) -> str:
         case ContentPart(content=ResourceLink(uri=uri, name=name)):
             return f"{name}: {uri}"
         case ContentPart(content=content):
-            return f"({type(content).__name__}, which cannot be shown here)"
+            return f"({type(content).__name__}, which cannot be shown as text)"
         case _:
             return _json(part)
 
@@ -82,7 +82,7 @@ def _is_text(content: Content) -> bool:
 
 
 def _lines(texts: Iterable[str]) -> Iterator[str]:
-    """As much of the texts as can be shown, line by line."""
+    """Yield the texts line by line, up to the limit."""
     left = MOST_CHARACTERS
     for text in texts:
         yield from (escape_line(line, None) for line in text[:left].split("\n") if line)

@@ -1,12 +1,13 @@
-"""What a rule is about: files by a glob, commands by their words.
+"""Patterns of rules: globs for files, words for commands.
 
-A pattern that allows is read narrowly, one that asks or rejects is read widely, so that each errs on the safe side:
+A pattern that allows is matched strictly, one that asks or rejects is matched loosely, so that each errs on the safe
+side:
 
             allow                                       ask, reject
-    files   exactly what the glob says, case included   also beneath it, in any case; a bare name at any depth;
+    files   exactly the glob, case included             also below it, in any case; a bare name at any depth;
                                                         also where links in the fixed beginning of the glob lead
     words   exactly these, or with ` *` a command of    these words in this order anywhere, the program in any
-            `reviewed_commands` and harmless arguments  directory and by any link; arguments follow or not
+            `reviewed_commands` with listed arguments   directory and by any link; arguments follow or not
 """
 
 from __future__ import annotations
@@ -44,66 +45,66 @@ _RUNNING_WORDS = """
 mergetool submodule
 """
 RUNNING_WORDS = frozenset(_RUNNING_WORDS.split())
-"""Words after which other programs run what follows, or something that can be changed beforehand."""
+"""Arguments after which programs run what follows, or something that can be changed beforehand."""
 
 WORDS_IN_A_LINE = re.compile(r"[\w./+@%:,-]+")
 
 
 class PathPattern:
-    """A glob: `*` and `?` stay within a name, `**` crosses directories; relative to the session's directory."""
+    """A glob, relative to the session's directory: `*` and `?` match within a name, `**` crosses directories."""
 
     def __init__(self, text: str) -> None:
         if not text.strip() or "\0" in text:
-            raise ValueError("a rule for files names a file")
+            raise ValueError("a rule for files needs a pattern")
         self.text = text
         self._glob = str(Path(text).expanduser()) if text.startswith("~") else text.removeprefix("./")
 
     @cached_property
-    def _exact(self) -> re.Pattern[str]:
-        return re.compile(_translated(self._glob))
+    def _strict(self) -> re.Pattern[str]:
+        return re.compile(_glob_to_regex(self._glob))
 
     @cached_property
-    def _wide(self) -> re.Pattern[str]:
+    def _loose(self) -> re.Pattern[str]:
         glob = casefold_path(self._glob.rstrip("/").removesuffix("/**") or "/")
         anywhere = "" if "/" in glob else "(.*/)?"
-        return re.compile(f"{anywhere}{_translated(glob)}(/.*)?")
+        return re.compile(f"{anywhere}{_glob_to_regex(glob)}(/.*)?")
 
-    def matches_strictly(self, path: str, scene: ActionContext) -> bool:
-        """Whether a rule that allows is about this file."""
-        is_there = self._glob.startswith("/") or path.startswith(_folder(scene.cwd))
-        return is_there and self._exact.fullmatch(self._seen_from(path, scene.cwd)) is not None
+    def matches_strictly(self, path: str, context: ActionContext) -> bool:
+        """Return True if a rule that allows covers this file."""
+        is_anchored = self._glob.startswith("/") or path.startswith(_folder(context.cwd))
+        return is_anchored and self._strict.fullmatch(self._relative_to(path, context.cwd)) is not None
 
-    def may_match(self, path: str, scene: ActionContext) -> bool:
-        """Whether a rule that asks or rejects may be about this file."""
-        seen = {self._seen_from(path, root) for root in (scene.cwd, *scene.roots)}
-        if any(self._wide.fullmatch(casefold_path(each)) for each in seen):
+    def may_match(self, path: str, context: ActionContext) -> bool:
+        """Return True if a rule that asks or rejects may cover this file."""
+        seen = {self._relative_to(path, root) for root in (context.cwd, *context.roots)}
+        if any(self._loose.fullmatch(casefold_path(each)) for each in seen):
             return True
-        return any(real.fullmatch(casefold_path(path)) for real in self._behind_links(scene))
+        return any(real.fullmatch(casefold_path(path)) for real in self._behind_links(context))
 
-    def _behind_links(self, scene: ActionContext) -> Iterator[re.Pattern[str]]:
-        """Yield what the pattern means where the links in its fixed beginning lead at this moment."""
+    def _behind_links(self, context: ActionContext) -> Iterator[re.Pattern[str]]:
+        """Yield the patterns of where the links in the glob's fixed beginning lead now."""
         glob = self._glob.rstrip("/").removesuffix("/**") or "/"
         fixed = re.match(r"([^*?]*(/|$))?", glob)
         start = fixed.group() if fixed else ""
-        for root in dict.fromkeys([scene.cwd, *scene.roots]):
+        for root in dict.fromkeys([context.cwd, *context.roots]):
             written = Path(root, start)
             real = os.path.realpath(written)
             if start and real != str(written):
                 rest = glob[len(start) :]
                 beneath = (
-                    re.escape(casefold_path(_folder(real))) + _translated(casefold_path(rest))
+                    re.escape(casefold_path(_folder(real))) + _glob_to_regex(casefold_path(rest))
                     if rest
                     else re.escape(casefold_path(real))
                 )
                 yield re.compile(f"{beneath}(/.*)?")
 
-    def _seen_from(self, path: str, root: str) -> str:
-        """The path as the glob is written: from the top, or from a directory as long as it lies there."""
+    def _relative_to(self, path: str, root: str) -> str:
+        """Return the path in the form of the glob: absolute, or relative to the directory if it is inside."""
         return path if self._glob.startswith("/") else path.removeprefix(_folder(root))
 
 
 class CommandPattern:
-    """The words of a command. ` *` at the end of one that allows stands for arguments that are known to be harmless."""
+    """Words of a command; ` *` at the end of one that allows stands for arguments listed in `reviewed_commands`."""
 
     def __init__(self, text: str, *, allows: bool) -> None:
         self.text = text
@@ -111,7 +112,7 @@ class CommandPattern:
         self.takes_arguments = bool(star) and not rest.strip()
         words = split(body if allows else " ".join(word for word in text.split() if word != "*"))
         if words is None or (star and rest.strip() and allows):
-            raise ValueError(f"a rule is one simple command, and perhaps ` *` at its end, not {text!r}")
+            raise ValueError(f"expected one simple command, optionally with ` *` at its end, not {text!r}")
         self.words = tuple(words)
         if allows and self.takes_arguments and self._reviewed is None:
             raise ValueError(_not_reviewed(text, self.words))
@@ -122,7 +123,7 @@ class CommandPattern:
         return entry if entry is not None and entry.words == self.words else None
 
     def matches_strictly(self, command: CommandInvocation) -> bool:
-        """Whether a rule that allows is about this command."""
+        """Return True if a rule that allows covers this command."""
         if command.env:
             return False
         if not self.takes_arguments:
@@ -130,19 +131,19 @@ class CommandPattern:
         entry, size = self._reviewed, len(self.words)
         if entry is None or command.words[:size] != self.words:
             return False
-        return entry.accepts(command.words[size:], command.place)
+        return entry.accepts(command.words[size:], command.cwd)
 
     def may_match(self, command: CommandInvocation) -> bool:
-        """Whether a rule that asks or rejects may be about this command."""
-        said = command.words or WORDS_IN_A_LINE.findall(command.line)
-        return self._occurs_in(said) or self._occurs_in([_linked_program(command), *said[1:]])
+        """Return True if a rule that asks or rejects may cover this command."""
+        words = command.words or WORDS_IN_A_LINE.findall(command.line)
+        return self._occurs_in(words) or self._occurs_in([_linked_program(command), *words[1:]])
 
     def is_hidden_in(self, command: CommandInvocation) -> bool:
-        """Whether the words of this rule stand inside an argument, where another program may find and run them."""
+        """Return True if the words of this rule are inside an argument, where another program may run them."""
         return self._occurs_in(WORDS_IN_A_LINE.findall(" ".join(command.words)))
 
-    def _occurs_in(self, said: Iterable[str]) -> bool:
-        following = iter(said)
+    def _occurs_in(self, words: Iterable[str]) -> bool:
+        following = iter(words)
         return all(any(_is_word(wanted, word) for word in following) for wanted in self.words)
 
 
@@ -150,11 +151,11 @@ Pattern: TypeAlias = PathPattern | CommandPattern
 
 
 def runs_anything(words: Sequence[str]) -> bool:
-    """Whether this is known to run what its arguments or files say: a reason to ask, never one to allow."""
+    """Return True if a command is known to run what its arguments or files say: a reason to ask, never to allow."""
     program, *rest = words
     if program_of(program) in LAUNCHERS or any(word in RUNNING_WORDS for word in rest):
         return True
-    # What stands directly after a program with commands of its own decides what the rest means: `git -c …`.
+    # An option directly after a program with subcommands may change what the rest means: `git -c …`.
     return program_of(program) in {
         "git",
         "hg",
@@ -171,7 +172,7 @@ def runs_anything(words: Sequence[str]) -> bool:
 
 
 def offered_patterns(command: CommandInvocation) -> list[str]:
-    """Rules that a person may be offered to allow this and its like from now on: the narrowest first."""
+    """Return rules that a user may be offered to allow this command and similar ones, the narrowest first."""
     if not command.words or command.env:
         return []
     exact = join(command.words)
@@ -185,22 +186,20 @@ def offered_patterns(command: CommandInvocation) -> list[str]:
 
 
 def named_files(command: CommandInvocation) -> list[str]:
-    """Return the files that a reviewed command is given, from the top; nothing is known of other commands."""
+    """Return the absolute paths of the files that a reviewed command is given; nothing is known of other commands."""
     entry = reviewed(command.words)
     if entry is None:
         return []
-    return [
-        str(Path(command.place, each)) for each in entry.files(command.words[len(entry.words) :]) if "\0" not in each
-    ]
+    return [str(Path(command.cwd, each)) for each in entry.files(command.words[len(entry.words) :]) if "\0" not in each]
 
 
 def _not_reviewed(text: str, words: Sequence[str]) -> str:
-    """Say why ` *` is refused here, and what to write instead."""
+    """Explain why ` *` is rejected for a command, and what to write instead."""
     alike = [f"'{entry.name} *'" for entry in REVIEWED if entry.words[0] == program_of(words[0])]
     others = f", or one of {', '.join(alike)}" if alike else ""
     return (
-        f"{text!r} allows arguments that are not known to be harmless: they may run any program or write any file; "
-        f"write each command with all its arguments as a rule of its own{others}"
+        f"{text!r} would allow any arguments, which may run any program or write any file; "
+        f"write a rule for each command with all its arguments{others}"
     )
 
 
@@ -213,15 +212,15 @@ def _is_word(wanted: str, word: str) -> bool:
 
 
 def _linked_program(command: CommandInvocation) -> str:
-    """Return the file that a program given with its directory really is."""
+    """Return the real path of a program that is given with its directory."""
     program = command.words[0] if command.words else ""
     if "/" not in program or "\0" in program or len(program) > MOST_CHARACTERS:
         return program
-    return os.path.realpath(Path(command.place, program))
+    return os.path.realpath(Path(command.cwd, program))
 
 
-def _translated(glob: str) -> str:
-    """The glob as a regular expression; only stars and question marks mean anything."""
+def _glob_to_regex(glob: str) -> str:
+    """Translate a glob; only stars and question marks have a special meaning."""
     parts = re.split(r"(\*\*/|\*\*|\*|\?)", glob)
-    signs = {"**/": "(.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
-    return "(?s:" + "".join(signs.get(part, re.escape(part)) for part in parts) + ")"
+    regexes = {"**/": "(.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
+    return "(?s:" + "".join(regexes.get(part, re.escape(part)) for part in parts) + ")"

@@ -1,8 +1,8 @@
-"""Who may do what: rules first, then remembered answers, then the user. Whatever goes wrong is a refusal.
+"""The permission policy: rules first, then remembered decisions, then the user. Every failure is a rejection.
 
-The same judgement meets an agent that asks (`session/request_permission`) and one that just acts through us (files,
-commands). A yes to a tool call covers the one act it announced: the file it named, the command it showed, in the same
-turn, once. Anything else is a question of its own.
+The policy decides the requests of an agent that asks (`session/request_permission`) and of one that acts without asking
+(files, commands). Allowing a tool call covers the one action it announced: the file it named or the command it showed,
+once, in the same turn. Any other action is a request of its own.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
-from duologue.client.permissions.actions import CHANGING, KINDS, Action, ActionContext, command_effect, path_effects
+from duologue.client.permissions.actions import CHANGING, KINDS, Action, ActionContext, command_action, path_actions
 from duologue.client.permissions.audit_log import AuditLog
 from duologue.client.permissions.command_line import argv_of
 from duologue.client.permissions.patterns import named_files
-from duologue.client.permissions.prompter import Handler, PermissionPrompter, PermissionRequestStream, refusal
+from duologue.client.permissions.prompter import Handler, PermissionPrompter, PermissionRequestStream, rejection
 from duologue.client.permissions.remembered import RememberedDecisions, TurnGrants
 from duologue.client.permissions.request import PermissionDecision, PermissionRequest
 from duologue.client.permissions.rules import Rule, Rules, Verdict, evaluate, strictest
@@ -27,53 +27,50 @@ from duologue.conversation.items import ToolCall
 from duologue.conversation.updates import Location
 from duologue.errors import InvalidRequest
 from duologue.private_files import PrivateFile
-from duologue.protocol.values import PermissionOption
+from duologue.protocol.values import PERMISSION_OPTIONS, PERMISSION_SECONDS
 from duologue.recording.redaction import redact
 
 __all__ = ["PermissionRequest", "Permissions"]
 
-TIMEOUT = 600.0
-"""Seconds until a question without an answer is a refusal."""
-MAX_OPEN = 100
-"""Open questions of one session; more than anybody answers one by one."""
-
-OUR_OPTIONS = [
-    PermissionOption(option_id="allow_once", name="Allow", kind="allow_once"),
-    PermissionOption(option_id="allow_always", name="Allow always", kind="allow_always"),
-    PermissionOption(option_id="reject_once", name="Reject", kind="reject_once"),
-    PermissionOption(option_id="reject_always", name="Reject always", kind="reject_always"),
-]
-"""What can be said about an act that nobody asked for."""
+MAX_PENDING = 100
+"""Pending requests of one session: more than a user decides one by one."""
 
 _log = logging.getLogger("duologue.client")
 
 
 class Permissions:
-    """Rules, answers and whom to ask; for one agent or, by `for_agent`, for several.
+    """Policy for what an agent may do: rules, remembered decisions, and a user to ask.
 
-    Each kind of act has a word, `"allow"`, `"ask"` or `"reject"`, or a table of patterns with a word each, where `"*"`
-    is for all others. A plain `"allow"` of files is about those inside the session's directories. What is not given
-    is `"ask"`, except reading, which is `"allow"`. Nobody to ask means no.
+    A rule is `"allow"`, `"ask"` or `"reject"`, or a table of patterns with one of these each, in which `"*"` is for all
+    others. `"allow"` for files covers those inside the session's directories. Without a rule, reading is allowed and
+    everything else is asked about. If there is no user to ask, the request is rejected.
 
     Args:
-        read, edit, delete, move, search: Patterns are globs of files, relative to the session's directory.
-        execute: Patterns are commands; ` *` at the end of one that allows stands for arguments that are known to be
-            harmless, and is accepted for the commands of `duologue.client.permissions.reviewed_commands` only.
-        think, fetch, switch_mode, other: Other kinds of tool calls.
-        secrets: Reading files whose names say that they hold secrets, beside what `read` says.
-        protected: Changing files that other programs act on (hooks, settings, start files), beside what `edit` says.
-        on_request: Is awaited with each `PermissionRequest`.
-        timeout: Seconds until a question without an answer is refused.
-        audit: A file, or a function, that gets a record of every decision.
-        memory: A file for answers that are remembered for a project.
-        dry_run: Ask nobody and allow nothing; the audit says what would have been.
-        max_pending: Most open questions of one session; those beyond are refused.
-        max_concurrent: How many questions `on_request` gets at the same time.
-        accept_delay: Seconds after a question was shown in which a yes does not count, against keys held down.
-        rules: More sets of rules; of several the strictest counts.
+        read: Rule for reading files; patterns are globs, relative to the session's directory.
+        edit: Rule for writing files; patterns as for `read`.
+        delete: Rule for deleting files; patterns as for `read`.
+        move: Rule for moving files; patterns as for `read`.
+        search: Rule for searching files; patterns as for `read`.
+        execute: Rule for commands; patterns are commands. ` *` at the end of an allowed one stands for arguments, and
+            is accepted for the commands of `duologue.client.permissions.reviewed_commands` only.
+        fetch: Rule for fetching from the network.
+        think: Rule for tool calls that only reason.
+        switch_mode: Rule for switching the session's mode.
+        other: Rule for tool calls of any other kind.
+        secrets: Rule for reading files whose names suggest secrets, in addition to `read`.
+        protected: Rule for changing files that other programs act on (hooks, settings), in addition to `edit`.
+        on_request: Called with each `PermissionRequest` that the user has to decide.
+        timeout: Seconds until a request without a decision is rejected.
+        audit: File, or function, that receives a record of every decision.
+        memory: File for decisions that are remembered for a project.
+        dry_run: Reject everything without asking; the audit log shows what the rules would have decided.
+        max_pending: Largest number of pending requests of one session; further ones are rejected.
+        max_concurrent: Number of requests that `on_request` receives at the same time.
+        accept_delay: Seconds after a request was shown in which allowing it has no effect, against keys held down.
+        rules: Further sets of rules; the strictest outcome of all sets counts.
 
     Raises:
-        ValueError: A rule that is none, or a file that is not ours alone.
+        ValueError: A rule is not valid, or other users can read or write one of the files.
     """
 
     def __init__(
@@ -92,11 +89,11 @@ class Permissions:
         secrets: Rule | None = None,
         protected: Rule | None = None,
         on_request: Handler | None = None,
-        timeout: float = TIMEOUT,
+        timeout: float = PERMISSION_SECONDS,
         audit: str | Path | Callable[[dict[str, Any]], None] | None = None,
         memory: str | Path | None = None,
         dry_run: bool = False,
-        max_pending: int = MAX_OPEN,
+        max_pending: int = MAX_PENDING,
         max_concurrent: int = 1,
         accept_delay: float = 0.0,
         rules: Sequence[Rules] = (),
@@ -116,29 +113,29 @@ class Permissions:
             "protected": protected,
         }
         self._rules = [Rules({kind: rule for kind, rule in given.items() if rule is not None}), *rules]
-        self._asking = PermissionPrompter(
-            on_request, timeout=timeout, at_once=max_concurrent, accept_delay=accept_delay
+        self._prompter = PermissionPrompter(
+            on_request, timeout=timeout, max_concurrent=max_concurrent, accept_delay=accept_delay
         )
         self._memory = RememberedDecisions(None if memory is None else PrivateFile(memory))
         self._audit = AuditLog(audit)
         self._is_dry_run = dry_run
-        self._max_open = max_pending
+        self._max_pending = max_pending
         self._agent = ""
         self._turns: dict[str, TurnGrants] = {}
-        self._open: dict[str, set[PermissionRequest]] = {}
+        self._pending: dict[str, set[PermissionRequest]] = {}
 
     @classmethod
     def from_file(cls, *paths: str | Path, defaults: Mapping[str, Any] | None = None, **options: Any) -> Self:
-        """The rules of one or more files; of several the strictest counts.
+        """Make a policy from one or more files of rules; the strictest outcome of all files counts.
 
         Args:
             paths: The files.
-            defaults: Settings for what the files leave open.
-            options: Further arguments of `Permissions`; they win over the settings of the files.
+            defaults: Arguments of `Permissions` for what the files do not set.
+            options: Arguments of `Permissions` that override the files.
 
         Raises:
-            ValueError: A file is not ours alone, or says something that is no rule.
-            FileNotFoundError: There is none.
+            ValueError: Other users can read or write a file, or it has a rule that is not valid.
+            FileNotFoundError: A file does not exist.
         """
         read = [read_rules(path) for path in paths]
         settings = {name: value for _, found in reversed(read) for name, value in found.items()}
@@ -147,54 +144,58 @@ class Permissions:
 
     @classmethod
     def allow_everything(cls, **options: Any) -> Self:
-        """Yes to all of it, wherever it is and whatever it may break; other rules among `options` still count."""
+        """Make a policy that allows everything everywhere, except for what `rules` in `options` reject or ask about."""
         everything: dict[str, Rule] = dict.fromkeys(KINDS, "allow")
         return cls(rules=[Rules(everything, is_bounded=False), *options.pop("rules", ())], **options)
 
     def for_agent(self, name: str) -> Self:
-        """The same rules and the same user for one agent more; what is said to one does not count for another."""
+        """Return the same policy for one more agent: rules and user are shared, decisions are not."""
         other = copy.copy(self)
-        other._agent = redact(name)  # a command line, perhaps with a key in it, and this is written down
-        other._turns, other._open = {}, {}
+        other._agent = redact(name)  # a command line, perhaps with a key in it, that goes into the audit log
+        other._turns, other._pending = {}, {}
         return other
 
     # --- for user interfaces
 
-    def questions(self) -> PermissionRequestStream:
-        """The questions from now on, unless `on_request` gets them: `with permissions.questions() as questions: …`."""
-        return self._asking.listen()
+    def requests(self) -> PermissionRequestStream:
+        """Stream the requests from now on, unless `on_request` receives them.
+
+        with permissions.requests() as requests:
+            async for request in requests: ...
+        """
+        return self._prompter.listen()
 
     def reject_all(self) -> None:
-        """Say no to every question that is open."""
-        self._asking.reject_all()
+        """Reject every pending request."""
+        self._prompter.reject_all()
 
     # --- for the client
 
-    async def decide(self, question: PermissionRequest) -> str | None:
-        """The id of the option to answer an agent with; `None` is "cancelled"."""
-        turn = self._turn(question.session_id)
-        answer = await self._answer(question, turn)
-        if answer.is_allowed:
-            turn.grant(question.effects)
-        return None if answer.option is None else answer.option.option_id
+    async def decide(self, request: PermissionRequest) -> str | None:
+        """Decide a request and return the id of the option to answer the agent with; `None` is "cancelled"."""
+        turn = self._turn(request.session_id)
+        decision = await self._decide(request, turn)
+        if decision.is_allowed:
+            turn.grant(request.actions)
+        return None if decision.option is None else decision.option.option_id
 
     def cancel(self, session_id: str) -> None:
-        """The turn is over: its open questions are cancelled, and what was said in it no longer counts."""
+        """Cancel the pending requests of a turn that is over, and drop what was allowed in it."""
         turn = self._turns.pop(session_id, None)
         if turn is not None:
             turn.is_over = True
-        for question in self._open.pop(session_id, set()):
-            question.resolve(PermissionDecision(None, "cancelled"))
+        for request in self._pending.pop(session_id, set()):
+            request.resolve(PermissionDecision(None, "cancelled"))
 
     def forget_session(self, session_id: str) -> None:
-        """The session is over: nothing that was said in it counts any more."""
+        """Drop all decisions of a closed session."""
         self.cancel(session_id)
         self._memory.forget_session(self._agent, session_id)
 
     async def check_read(
         self, session_id: str, cwd: str, path: str, *, resolved: str | None = None, roots: Sequence[str] = ()
     ) -> None:
-        """Raise unless this file may be read; `resolved` is where the path really leads.
+        """Check that a file may be read; `resolved` is the path without links.
 
         Raises:
             InvalidRequest: It may not.
@@ -204,7 +205,7 @@ class Permissions:
     async def check_write(
         self, session_id: str, cwd: str, path: str, *, resolved: str | None = None, roots: Sequence[str] = ()
     ) -> None:
-        """Raise unless this file may be written; `resolved` is where the path really leads.
+        """Check that a file may be written; `resolved` is the path without links.
 
         Raises:
             InvalidRequest: It may not.
@@ -216,140 +217,140 @@ class Permissions:
         session_id: str,
         cwd: str,
         argv: Sequence[str],
-        place: str,
+        directory: str,
         *,
         env: Mapping[str, str] | None = None,
         roots: Sequence[str] = (),
     ) -> None:
-        """Raise unless this may be run in `place`, which is the real path of a directory that is open.
+        """Check that a command may run in `directory`, the real path of a directory that is open.
 
         Raises:
             InvalidRequest: It may not.
         """
-        effect = command_effect(argv_of(argv[0], argv[1:]), place, env)
-        title = effect.command.line if effect.command is not None else ""
+        action = command_action(argv_of(argv[0], argv[1:]), directory, env)
+        title = action.command.line if action.command is not None else ""
         tool = ToolCall(tool_call_id="", title=title, kind="execute")
-        await self._check(tool, [effect], "terminal/create", session_id, cwd, roots)
+        await self._check(tool, [action], "terminal/create", session_id, cwd, roots)
 
-    # --- how it is decided
+    # --- deciding
 
     async def _check_path(
         self, kind: str, method: str, session_id: str, cwd: str, path: str, resolved: str | None, roots: Sequence[str]
     ) -> None:
-        scene = ActionContext.of(session_id, cwd, roots)
-        effects = path_effects(kind, path, scene, resolved=resolved)
+        context = ActionContext.of(session_id, cwd, roots)
+        actions = path_actions(kind, path, context, resolved=resolved)
         tool = ToolCall(tool_call_id="", title=f"{kind} {path}", kind=kind, locations=[Location(path)])
-        await self._check(tool, effects, method, session_id, cwd, roots)
+        await self._check(tool, actions, method, session_id, cwd, roots)
 
     async def _check(
-        self, tool: ToolCall, effects: list[Action], method: str, session_id: str, cwd: str, roots: Sequence[str]
+        self, tool: ToolCall, actions: list[Action], method: str, session_id: str, cwd: str, roots: Sequence[str]
     ) -> None:
-        question = PermissionRequest(
+        request = PermissionRequest(
             session_id=session_id,
             cwd=cwd,
             tool=tool,
-            options=OUR_OPTIONS,
+            options=list(PERMISSION_OPTIONS),
             roots=roots,
             method=method,
-            given_effects=effects,
+            given_actions=actions,
         )
-        answer = await self._answer(question, self._turn(session_id))
-        if not answer.is_allowed:
+        decision = await self._decide(request, self._turn(session_id))
+        if not decision.is_allowed:
             raise InvalidRequest("not permitted by the client's rules")
 
-    async def _answer(self, question: PermissionRequest, turn: TurnGrants) -> PermissionDecision:
-        """Decide, write it down, and remember it. Nothing is allowed that could not be written down."""
-        ruling, effects = Verdict("reject", "error"), list[Action]()
+    async def _decide(self, request: PermissionRequest, turn: TurnGrants) -> PermissionDecision:
+        """Decide, record and remember. An action whose decision cannot be recorded is not allowed."""
+        verdict, actions = Verdict("reject", "error"), list[Action]()
         try:
-            effects = question.effects
+            actions = request.actions
             self._report_changes()
-            ruling = self._judge(question, turn)
-            answer = await self._settled(question, ruling)
+            verdict = self._evaluate(request, turn)
+            decision = await self._apply_verdict(request, verdict)
             if turn.is_over:
-                answer = PermissionDecision(None, "cancelled")
+                decision = PermissionDecision(None, "cancelled")
         except asyncio.CancelledError:
-            self._write_down(question, effects, ruling, PermissionDecision(None, "cancelled"))
+            self._record(request, actions, verdict, PermissionDecision(None, "cancelled"))
             raise
         except Exception:
-            _log.exception("a decision failed, which is a refusal")
-            answer = refusal(question, "error")
-        if not self._write_down(question, effects, ruling, answer) and answer.is_allowed:
-            return refusal(question, "not written down")
-        if answer.by == "user" and answer.outcome == "reject":
-            turn.refuse(effects)
-        self._remember(answer, question, turn)
-        return answer
+            _log.exception("the permission policy failed, so the request is rejected")
+            decision = rejection(request, "error")
+        if not self._record(request, actions, verdict, decision) and decision.is_allowed:
+            return rejection(request, "not written down")
+        if decision.by == "user" and decision.outcome == "reject":
+            turn.refuse(actions)
+        self._remember(decision, request, turn)
+        return decision
 
-    def _write_down(
-        self, question: PermissionRequest, effects: list[Action], ruling: Verdict, answer: PermissionDecision
+    def _record(
+        self, request: PermissionRequest, actions: list[Action], verdict: Verdict, decision: PermissionDecision
     ) -> bool:
         return self._audit.record(
-            effects=effects,
+            actions=actions,
             agent=self._agent,
-            session=question.session_id,
-            tool_call=question.tool.tool_call_id,
-            method=question.method,
-            rule=ruling.rule,
-            said=ruling.word,
-            decision=answer.outcome,
-            by=answer.by,
+            session=request.session_id,
+            tool_call=request.tool.tool_call_id,
+            method=request.method,
+            rule=verdict.rule,
+            said=verdict.outcome,
+            decision=decision.outcome,
+            by=decision.by,
         )
 
-    def _judge(self, question: PermissionRequest, turn: TurnGrants) -> Verdict:
-        """The strictest word about all effects, after what was said before."""
-        judged = [(effect, self._judge_effect(effect, question, turn)) for effect in question.effects]
-        worst = strictest(ruling for _, ruling in judged)
-        if worst.word != "ask" or question.method == "session/request_permission" or self._is_dry_run:
-            return worst
-        unsettled = [effect for effect, ruling in judged if ruling.word == "ask"]
-        # Whoever was told no and does it all the same is not asked about again.
-        if turn.is_refused(unsettled):
+    def _evaluate(self, request: PermissionRequest, turn: TurnGrants) -> Verdict:
+        """Return the strictest verdict on all actions of a request, after earlier decisions."""
+        evaluated = [(action, self._evaluate_action(action, request, turn)) for action in request.actions]
+        result = strictest(verdict for _, verdict in evaluated)
+        if result.outcome != "ask" or request.method == "session/request_permission" or self._is_dry_run:
+            return result
+        unanswered = [action for action, verdict in evaluated if verdict.outcome == "ask"]
+        # The user is not asked about an action that was rejected in this turn and is tried all the same.
+        if turn.is_refused(unanswered):
             return Verdict("reject", "refused")
-        return Verdict("allow", "granted") if turn.consume(unsettled) else worst
+        return Verdict("allow", "granted") if turn.consume(unanswered) else result
 
-    def _judge_effect(self, effect: Action, question: PermissionRequest, turn: TurnGrants) -> Verdict:
-        if effect.kind in CHANGING and effect.path is not None and self._is_own_file(effect.path):
+    def _evaluate_action(self, action: Action, request: PermissionRequest, turn: TurnGrants) -> Verdict:
+        if action.kind in CHANGING and action.path is not None and self._is_own_file(action.path):
             return Verdict("reject", "the client's own files")
-        ruling = evaluate(self._rules, effect, question.scene)
-        said = self._memory.recall(effect, question, self._agent, turn)
-        if ruling.word != "reject" and (said == "reject" or (said == "allow" and ruling.word == "ask")):
-            ruling = Verdict(said, "remembered")
-        if ruling.word == "allow" and self._reads_rejected(effect, question.scene):
-            return Verdict("ask", f"{ruling.rule}, but reading a file that it names is rejected")
-        return ruling
+        verdict = evaluate(self._rules, action, request.context)
+        before = self._memory.recall(action, request, self._agent, turn)
+        if verdict.outcome != "reject" and (before == "reject" or (before == "allow" and verdict.outcome == "ask")):
+            verdict = Verdict(before, "remembered")
+        if verdict.outcome == "allow" and self._reads_rejected_file(action, request.context):
+            return Verdict("ask", f"{verdict.rule}, but reading a file that it names is rejected")
+        return verdict
 
-    def _reads_rejected(self, effect: Action, scene: ActionContext) -> bool:
-        """Whether a command that may take arguments names a file that the rules for reading reject."""
-        if effect.command is None:
+    def _reads_rejected_file(self, action: Action, context: ActionContext) -> bool:
+        """Return True if a command that may take arguments names a file that the rules for reading reject."""
+        if action.command is None:
             return False
-        effects = [each for path in named_files(effect.command) for each in path_effects("read", path, scene)]
-        return any(evaluate(self._rules, each, scene).word == "reject" for each in effects)
+        actions = [each for path in named_files(action.command) for each in path_actions("read", path, context)]
+        return any(evaluate(self._rules, each, context).outcome == "reject" for each in actions)
 
-    async def _settled(self, question: PermissionRequest, ruling: Verdict) -> PermissionDecision:
+    async def _apply_verdict(self, request: PermissionRequest, verdict: Verdict) -> PermissionDecision:
         if self._is_dry_run:
-            return refusal(question, "dry run")
-        if ruling.word == "reject":
-            return refusal(question, "rule")
-        if ruling.word == "allow" and (option := question.option_of_kind("allow_once")) is not None:
+            return rejection(request, "dry run")
+        if verdict.outcome == "reject":
+            return rejection(request, "rule")
+        if verdict.outcome == "allow" and (option := request.option_of_kind("allow_once")) is not None:
             return PermissionDecision(option, "rule")
-        # Allowed, but only for ever: what the agent remembers is no longer judged here, so a person has to say it.
-        return await self._ask(question)
+        # The agent offers only "always": later actions would not reach this policy, so the user has to decide.
+        return await self._ask(request)
 
-    async def _ask(self, question: PermissionRequest) -> PermissionDecision:
-        own = self._open.setdefault(question.session_id, set())
-        if len(own) >= self._max_open:
-            return refusal(question, "too many questions")
-        own.add(question)
+    async def _ask(self, request: PermissionRequest) -> PermissionDecision:
+        pending = self._pending.setdefault(request.session_id, set())
+        if len(pending) >= self._max_pending:
+            return rejection(request, "too many questions")
+        pending.add(request)
         try:
-            return await self._asking.ask(question)
+            return await self._prompter.ask(request)
         finally:
-            own.discard(question)
+            pending.discard(request)
 
-    def _remember(self, answer: PermissionDecision, question: PermissionRequest, turn: TurnGrants) -> None:
+    def _remember(self, decision: PermissionDecision, request: PermissionRequest, turn: TurnGrants) -> None:
         try:
-            self._memory.remember(answer, question, self._agent, turn)
+            self._memory.remember(decision, request, self._agent, turn)
         except (OSError, ValueError):
-            _log.exception("an answer could not be remembered")
+            _log.exception("a decision could not be remembered")
 
     def _turn(self, session_id: str) -> TurnGrants:
         return self._turns.setdefault(session_id, TurnGrants())
@@ -361,5 +362,8 @@ class Permissions:
     def _report_changes(self) -> None:
         for rules in self._rules:
             if rules.file is not None and rules.notice_change():
-                _log.warning("the rules in %s were changed; those that were read at the start hold", rules.file.path)
+                _log.warning(
+                    "the rules in %s have changed; the rules read at the start stay in force until a restart",
+                    rules.file.path,
+                )
                 self._audit.record(event="rules changed", file=str(rules.file.path))

@@ -1,7 +1,7 @@
-"""Asking the user: by a function, or through a stream of questions that a user interface reads.
+"""Asking the user: by a function, or through a stream of requests that a user interface reads.
 
-Whatever goes wrong is a refusal: nobody to ask, an exception, an answer that is none, a user interface that has gone,
-too many questions at once, or no answer in time.
+Every failure is a rejection: no user to ask, an exception, an invalid result, a user interface that was closed, too
+many requests at once, or no decision in time.
 """
 
 from __future__ import annotations
@@ -15,98 +15,98 @@ from duologue.client.permissions.request import REJECTING, PermissionDecision, P
 from duologue.protocol.values import PermissionOption
 from duologue.runtime.tasks import TaskScope
 
-__all__ = ["Handler", "PermissionPrompter", "PermissionRequestStream", "refusal"]
+__all__ = ["Handler", "PermissionPrompter", "PermissionRequestStream", "rejection"]
 
 Handler: TypeAlias = Callable[[PermissionRequest], Awaitable[object]]
-"""Answers a question: with `True`, `False`, `"allow"`, `"reject"`, one of its options, or by one of its methods."""
+"""Decides a request: returns `True`, `False`, `"allow"`, `"reject"` or an option, or calls a method of the request."""
 
-STUCK_SECONDS = 1.0
-"""For a function that is no longer needed to notice that."""
+CANCEL_SECONDS = 1.0
+"""Time for a function whose result is no longer needed to end."""
 
 _log = logging.getLogger("duologue.client")
 
 
-def refusal(question: PermissionRequest, by: str) -> PermissionDecision:
-    """A no in the agent's own words; a cancelled question if it offers none."""
-    return PermissionDecision(question.option_of_kind(*REJECTING), by)
+def rejection(request: PermissionRequest, by: str) -> PermissionDecision:
+    """Return a rejection by an option that the agent offers; a cancelled request if it offers none."""
+    return PermissionDecision(request.option_of_kind(*REJECTING), by)
 
 
 class PermissionPrompter:
-    """Whom to ask, and how long to wait.
+    """Asks the user, with a timeout.
 
     Args:
-        on_request: Is awaited with each question.
-        timeout: Seconds until a question without an answer is refused.
-        at_once: How many questions `on_request` gets at the same time; the others wait in line.
-        accept_delay: Seconds after a question was shown in which a yes does not count.
+        on_request: Called with each request.
+        timeout: Seconds until a request without a decision is rejected.
+        max_concurrent: Number of requests that `on_request` receives at the same time.
+        accept_delay: Seconds after a request was shown in which allowing it has no effect.
     """
 
-    def __init__(self, on_request: Handler | None, *, timeout: float, at_once: int, accept_delay: float) -> None:
-        self._on_ask = on_request
+    def __init__(self, on_request: Handler | None, *, timeout: float, max_concurrent: int, accept_delay: float) -> None:
+        self._on_request = on_request
         self._timeout = timeout
-        self._turnstile = asyncio.Semaphore(at_once)
-        self._arm_after = accept_delay
-        self._open: set[PermissionRequest] = set()
+        self._semaphore = asyncio.Semaphore(max_concurrent)
+        self._accept_delay = accept_delay
+        self._pending: set[PermissionRequest] = set()
         self._streams: list[PermissionRequestStream] = []
 
-    async def ask(self, question: PermissionRequest) -> PermissionDecision:
-        """The answer of the user, or a refusal. If the wait is cancelled, so is the question."""
-        handling = TaskScope()
-        self._open.add(question)
+    async def ask(self, request: PermissionRequest) -> PermissionDecision:
+        """Return the user's decision, or a rejection. If this wait is cancelled, so is the request."""
+        tasks = TaskScope()
+        self._pending.add(request)
         try:
-            if self._on_ask is not None:
-                handling.start(self._handle(question, self._on_ask))
-            elif not any(stream.offer(question) for stream in self._streams):
-                question.resolve(refusal(question, "nobody to ask"))
-            await asyncio.wait([asyncio.wrap_future(question.future)], timeout=self._timeout)
-            question.resolve(refusal(question, "no answer in time"))
+            if self._on_request is not None:
+                tasks.start(self._handle(request, self._on_request))
+            elif not any(stream.offer(request) for stream in self._streams):
+                request.resolve(rejection(request, "no user to ask"))
+            await asyncio.wait([asyncio.wrap_future(request._future)], timeout=self._timeout)
+            request.resolve(rejection(request, "no answer in time"))
         finally:
-            question.resolve(PermissionDecision(None, "cancelled"))
-            self._open.discard(question)
-            await handling.cancel(STUCK_SECONDS)
-        return question.future.result()
+            request.resolve(PermissionDecision(None, "cancelled"))
+            self._pending.discard(request)
+            await tasks.cancel(CANCEL_SECONDS)
+        return request._future.result()
 
     def reject_all(self) -> None:
-        """Say no to everything that is open."""
-        for question in list(self._open):
-            question.reject()
+        """Reject every pending request."""
+        for request in list(self._pending):
+            request.reject()
 
     def listen(self) -> PermissionRequestStream:
-        """The questions from now on."""
-        return PermissionRequestStream(self._streams, self._arm_after)
+        """Return a stream of the requests from now on."""
+        return PermissionRequestStream(self._streams, self._accept_delay)
 
-    async def _handle(self, question: PermissionRequest, on_request: Handler) -> None:
+    async def _handle(self, request: PermissionRequest, on_request: Handler) -> None:
         try:
-            async with self._turnstile:
-                if question.is_open:
-                    question.enable_after(self._arm_after)
-                    _take(question, await on_request(question))
+            async with self._semaphore:
+                if request.is_open:
+                    request.enable_after(self._accept_delay)
+                    _apply(request, await on_request(request))
         except Exception:
-            _log.exception("asking the user failed, which is a refusal")
+            _log.exception("the function that decides permission requests failed, so the request is rejected")
         finally:
-            question.resolve(refusal(question, "no answer"))
+            request.resolve(rejection(request, "no answer"))
 
 
-def _take(question: PermissionRequest, said: object) -> None:
-    """What the function returned, if it says anything; it may have answered by a method of the question."""
-    if said is True or (isinstance(said, str) and said == "allow"):
-        question.allow()
-    elif said is False or (isinstance(said, str) and said == "reject"):
-        question.reject()
-    elif isinstance(said, PermissionOption) and said in question.options:
-        question.choose(said.option_id)
+def _apply(request: PermissionRequest, result: object) -> None:
+    """Apply what the function returned; it may also have decided by a method of the request."""
+    if result is True or (isinstance(result, str) and result == "allow"):
+        request.allow()
+    elif result is False or (isinstance(result, str) and result == "reject"):
+        request.reject()
+    elif isinstance(result, PermissionOption) and result in request.options:
+        request.choose(result.option_id)
 
 
 class PermissionRequestStream:
-    """Questions as they come, for a user interface: `with permissions.questions() as questions: async for …`.
+    """Requests for a user interface: `with permissions.requests() as requests: async for request in requests: …`.
 
-    Leaving the block says no to those that were taken and not answered: nobody would see them any more.
+    Leaving the block rejects the requests that were taken and not decided, because they are no longer shown.
     """
 
     def __init__(self, streams: list[PermissionRequestStream], accept_delay: float) -> None:
         self._streams = streams
-        self._arm_after = accept_delay
-        self._given: set[PermissionRequest] = set()
+        self._accept_delay = accept_delay
+        self._taken: set[PermissionRequest] = set()
 
     def __enter__(self) -> Self:
         self._loop = asyncio.get_running_loop()
@@ -116,16 +116,16 @@ class PermissionRequestStream:
 
     def __exit__(self, *error: object) -> None:
         self._streams.remove(self)
-        for question in self._given:
-            question.resolve(refusal(question, "the user interface is gone"))
+        for request in self._taken:
+            request.resolve(rejection(request, "the user interface is gone"))
 
-    def offer(self, question: PermissionRequest) -> bool:
-        """Show a question here; False if nobody is here any more."""
+    def offer(self, request: PermissionRequest) -> bool:
+        """Queue a request here; return False if the event loop of the reader is closed."""
         try:
-            self._loop.call_soon_threadsafe(self._queue.put_nowait, question)
+            self._loop.call_soon_threadsafe(self._queue.put_nowait, request)
         except RuntimeError:
             return False
-        self._given = {each for each in self._given if each.is_open} | {question}
+        self._taken = {each for each in self._taken if each.is_open} | {request}
         return True
 
     def __aiter__(self) -> Self:
@@ -133,7 +133,7 @@ class PermissionRequestStream:
 
     async def __anext__(self) -> PermissionRequest:
         while True:
-            question = await self._queue.get()
-            if question.is_open:
-                question.enable_after(self._arm_after)
-                return question
+            request = await self._queue.get()
+            if request.is_open:
+                request.enable_after(self._accept_delay)
+                return request

@@ -1,10 +1,10 @@
-"""Answers that are remembered: for exactly what they were given, so long as was said, and for nobody else.
+"""Remembered decisions: for exactly what was shown, in the given scope, and for one agent.
 
-    turn      until the turn ends              in this process
+    turn      until the end of the turn        in this process
     session   until the session is closed      in this process
-    project   in this directory                in a file, if there is one, or as long as this object lives
+    project   in this directory                in a file, or without one while this object lives
 
-A yes to a tool call is also good for the one act that the call announced, in the same turn: see `Turn.spend`.
+Allowing a tool call also covers the one action that the call announced, in the same turn: see `TurnGrants.consume`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _log = logging.getLogger("duologue.client")
 
 
 class _Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One remembered word; what it is about is exactly one effect, or commands that fit a rule."""
+    """One remembered decision, on one action or on commands that match a rule; the fields are those of the file."""
 
     word: Literal["allow", "reject"]
     agent: str
@@ -39,36 +39,36 @@ class _Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     env: dict[str, str] = {}
     subject: str = ""
     shown: str = ""
-    """A digest of what the tool call showed beyond its effects: a yes does not cover another, a no does."""
+    """Digest of the tool call's details: an allowing decision covers only the same ones, a rejection covers all."""
     rule: str | None = None
     until: float | None = None
 
-    def fits(self, effect: Action, shown: str, agent: str, scene: ActionContext) -> bool:
-        if (self.agent, self.cwd, self.kind) != (agent, scene.cwd, effect.kind):
+    def fits(self, action: Action, shown: str, agent: str, context: ActionContext) -> bool:
+        if (self.agent, self.cwd, self.kind) != (agent, context.cwd, action.kind):
             return False
         if (self.until is not None and time.time() >= self.until) or (self.word == "allow" and self.shown != shown):
             return False
         if self.rule is not None:
-            command = effect.command
-            return command is not None and command.place == self.place and self._allows(command)
-        return _thing(effect) == (self.path, self.line, self.place, self.env, self.subject)
+            command = action.command
+            return command is not None and command.cwd == self.place and self._matches_rule(command)
+        return _identity(action) == (self.path, self.line, self.place, self.env, self.subject)
 
-    def _allows(self, command: CommandInvocation) -> bool:
+    def _matches_rule(self, command: CommandInvocation) -> bool:
         try:
             return CommandPattern(self.rule or "", allows=True).matches_strictly(command)
         except ValueError:
             return False
 
 
-def _thing(effect: Action) -> tuple[str | None, str | None, str | None, dict[str, str], str]:
-    command = effect.command
+def _identity(action: Action) -> tuple[str | None, str | None, str | None, dict[str, str], str]:
+    command = action.command
     if command is None:
-        return effect.path, None, None, {}, effect.subject
-    return effect.path, command.line, command.place, dict(command.env), effect.subject
+        return action.path, None, None, {}, action.subject
+    return action.path, command.line, command.cwd, dict(command.env), action.subject
 
 
 class TurnGrants:
-    """What was said in one turn. It ends when the turn does, and whatever waits for it finds out."""
+    """Decisions of one turn; `is_over` is set at its end."""
 
     def __init__(self) -> None:
         self.is_over = False
@@ -76,23 +76,23 @@ class TurnGrants:
         self._granted: list[set[Action]] = []
         self._refused: set[Action] = set()
 
-    def grant(self, effects: Iterable[Action]) -> None:
-        """The user said yes to a tool call that would do this."""
-        granted = set(effects)
+    def grant(self, actions: Iterable[Action]) -> None:
+        """Remember that the user allowed a tool call with these actions."""
+        granted = set(actions)
         self._granted.append(granted)
         self._refused -= granted
 
-    def refuse(self, effects: Iterable[Action]) -> None:
-        """The user said no to this."""
-        self._refused.update(effects)
+    def refuse(self, actions: Iterable[Action]) -> None:
+        """Remember that the user rejected these actions."""
+        self._refused.update(actions)
 
-    def is_refused(self, effects: Iterable[Action]) -> bool:
-        """Whether the user said no to any of this, and nothing else since."""
-        return not self._refused.isdisjoint(effects)
+    def is_refused(self, actions: Iterable[Action]) -> bool:
+        """Return True if the user has rejected any of these actions and not allowed it since."""
+        return not self._refused.isdisjoint(actions)
 
-    def consume(self, effects: Iterable[Action]) -> bool:
-        """Whether a yes covers all of this; it does so once."""
-        wanted = set(effects)
+    def consume(self, actions: Iterable[Action]) -> bool:
+        """Return True if an allowed tool call covers all of these actions; each one does so once."""
+        wanted = set(actions)
         for granted in self._granted:
             if wanted <= granted:
                 granted -= wanted
@@ -101,10 +101,10 @@ class TurnGrants:
 
 
 class RememberedDecisions:
-    """Remembered answers of all sessions, and those that outlive them.
+    """Remembered decisions of all sessions, and those that outlive them.
 
     Args:
-        file: Where answers for a project are kept; without one they end with this object.
+        file: File for decisions of scope `project`; without one they end with this object.
     """
 
     def __init__(self, file: PrivateFile | None = None) -> None:
@@ -113,82 +113,84 @@ class RememberedDecisions:
         self._state = None if file is None else file.state()
         self._projects: list[_Entry] = [] if file is None else list(_read(file))
 
-    def remember(self, answer: PermissionDecision, question: PermissionRequest, agent: str, turn: TurnGrants) -> None:
-        """Keep an answer about what a question has shown, if it is to be kept.
+    def remember(self, decision: PermissionDecision, request: PermissionRequest, agent: str, turn: TurnGrants) -> None:
+        """Store a decision if it has a scope and covers exactly what was shown.
 
         Raises:
             OSError, ValueError: It could not be written.
         """
-        if answer.scope is None or answer.outcome not in ("allow", "reject"):
+        if decision.scope is None or decision.outcome not in ("allow", "reject"):
             return
-        if answer.is_allowed and not question.can_be_remembered:
-            _log.info("an answer counts once: what was shown is not specific, or not all of it was shown")
+        if decision.is_allowed and not request.can_be_remembered:
+            _log.info("a decision counts once: the request was not specific, or not shown in full")
             return
-        scene = question.scene
-        for effect in question.effects:
-            entry = _entry(answer, effect, question.remainder.digest, agent, scene)
-            if answer.scope == "turn":
+        context = request.context
+        for action in request.actions:
+            entry = _entry(decision, action, request.extra.digest, agent, context)
+            if decision.scope == "turn":
                 turn.entries.append(entry)
-            elif answer.scope == "session":
-                self._sessions.setdefault((agent, scene.session_id), []).append(entry)
+            elif decision.scope == "session":
+                self._sessions.setdefault((agent, context.session_id), []).append(entry)
             else:
                 if entry.word == "reject":
-                    self._projects.append(entry)  # holds here even if it cannot be written
+                    self._projects.append(entry)  # counts here even if it cannot be written
                 if self.file is not None:
                     self.file.append(msgspec.json.encode(entry).decode("utf-8"))
                 if entry.word == "allow":
                     self._projects.append(entry)
 
     def recall(
-        self, effect: Action, question: PermissionRequest, agent: str, turn: TurnGrants
+        self, action: Action, request: PermissionRequest, agent: str, turn: TurnGrants
     ) -> Literal["allow", "reject"] | None:
-        """What was said about exactly this effect of a question; of several answers a rejection counts."""
+        """Return the decision on exactly this action of a request; of several decisions a rejection counts."""
         self._read_new_rejections()
-        known = [*turn.entries, *self._sessions.get((agent, question.session_id), ()), *self._projects]
-        shown, scene = question.remainder.digest, question.scene
-        words = {entry.word for entry in known if entry.fits(effect, shown, agent, scene)}
+        entries = [*turn.entries, *self._sessions.get((agent, request.session_id), ()), *self._projects]
+        shown, context = request.extra.digest, request.context
+        words = {entry.word for entry in entries if entry.fits(action, shown, agent, context)}
         return "reject" if "reject" in words else "allow" if words else None
 
     def _read_new_rejections(self) -> None:
-        """Take over what another process has rejected since; what it has allowed counts from the next start."""
+        """Read what another process has rejected since; what it has allowed counts from the next start."""
         if self.file is None or (state := self.file.state()) == self._state:
             return
         self._state = state
         try:
             rejected = [entry for entry in _read(self.file) if entry.word == "reject"]
         except (OSError, ValueError):
-            _log.exception("remembered answers can no longer be read; those read before count")
+            _log.exception("the file of remembered decisions can no longer be read; those read before stay in force")
         else:
             self._projects += [entry for entry in rejected if entry not in self._projects]
 
     def forget_session(self, agent: str, session_id: str) -> None:
-        """The session is closed."""
+        """Forget the decisions of a closed session."""
         self._sessions.pop((agent, session_id), None)
 
 
-def _entry(answer: PermissionDecision, effect: Action, shown: str, agent: str, scene: ActionContext) -> _Entry:
-    path, line, place, env, subject = _thing(effect)
-    until = None if answer.seconds is None else time.time() + answer.seconds
-    word: Literal["allow", "reject"] = "allow" if answer.is_allowed else "reject"
+def _entry(decision: PermissionDecision, action: Action, shown: str, agent: str, context: ActionContext) -> _Entry:
+    path, line, place, env, subject = _identity(action)
+    until = None if decision.seconds is None else time.time() + decision.seconds
+    word: Literal["allow", "reject"] = "allow" if decision.is_allowed else "reject"
     return _Entry(
         word=word,
         agent=agent,
-        cwd=scene.cwd,
-        kind=effect.kind,
+        cwd=context.cwd,
+        kind=action.kind,
         path=path,
-        line=None if answer.rule is not None else line,
+        line=None if decision.rule is not None else line,
         place=place,
         env=env,
         subject=subject,
         shown=shown,
-        rule=answer.rule,
+        rule=decision.rule,
         until=until,
     )
 
 
 def _read(file: PrivateFile) -> Iterable[_Entry]:
-    for line in filter(None, file.read().split("\n")):  # JSON leaves U+2028 and its like as they are
+    for line in filter(
+        None, file.read().split("\n")
+    ):  # `splitlines` would also split at U+2028, which JSON does not escape
         try:
             yield msgspec.json.decode(line, type=_Entry)
         except msgspec.MsgspecError:
-            _log.warning("a remembered answer cannot be read and is not used: %s", file.path)
+            _log.warning("a remembered decision cannot be read and is ignored: %s", file.path)

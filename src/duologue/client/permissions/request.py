@@ -1,7 +1,7 @@
-"""A question to the user: a value that any thread may answer, once, now or later.
+"""A permission request to the user: a value that any thread may decide, once, now or later.
 
-Answers name a kind of option, never its place, its name or its id: `allow()` is the option of kind `allow_once`. An
-answer that the agent offers no option for is no yes: a refusal without such an option cancels the question.
+Decisions name the kind of an option, not its position, name or id: `allow()` is the option of kind `allow_once`. A
+rejection for which the agent offers no option cancels the request.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal, TypeAlias
 
-from duologue.client.permissions.actions import Action, ActionContext, effects_of_tool
+from duologue.client.permissions.actions import Action, ActionContext, actions_of_tool
 from duologue.client.permissions.details import ToolCallDetails, details_of
 from duologue.client.permissions.patterns import offered_patterns
 from duologue.conversation.items import ToolCall
@@ -25,27 +25,27 @@ from duologue.sanitize import escape_line
 __all__ = ["REJECTING", "PermissionDecision", "PermissionRequest", "Scope"]
 
 Scope: TypeAlias = Literal["turn", "session", "project"]
-"""How long an answer is remembered: until the turn ends, until the session does, or wherever the directory is used."""
+"""How long a decision is remembered: until the end of the turn, of the session, or for the session's directory."""
 
 ALLOWING = ("allow_once", "allow_always")
 REJECTING = ("reject_once", "reject_always")
 
 NOTES = {
-    "protected": "other programs act on what stands in this file",
-    "secrets": "the name of this file says that it holds secrets",
+    "protected": "other programs act on the content of this file",
+    "secrets": "the name of this file suggests secrets",
 }
 
 
 @dataclass(frozen=True)
 class PermissionDecision:
-    """What somebody said.
+    """The decision on a permission request.
 
     Attributes:
-        option: The chosen option; None if the question was cancelled.
-        by: Who or what said so.
-        scope: How long it is remembered; None for this once.
-        seconds: When it is forgotten at the latest; None for never.
-        rule: A pattern for commands to remember instead of this very one.
+        option: The chosen option; `None` if the request was cancelled.
+        by: What decided: `user`, `rule`, or a reason such as `no answer in time`.
+        scope: How long it is remembered; `None`: not at all.
+        seconds: Time after which it is forgotten at the latest; `None`: never.
+        rule: Pattern for commands to remember instead of this one command.
     """
 
     option: PermissionOption | None
@@ -60,7 +60,7 @@ class PermissionDecision:
 
     @property
     def outcome(self) -> str:
-        """`allow`, `reject`, `cancelled`, or `other` for an option of a kind nobody knows."""
+        """`allow`, `reject`, `cancelled`, or `other` for an option of an unknown kind."""
         if self.option is None:
             return "cancelled"
         return "allow" if self.is_allowed else "reject" if self.option.kind in REJECTING else "other"
@@ -68,16 +68,17 @@ class PermissionDecision:
 
 @dataclass(eq=False, kw_only=True)
 class PermissionRequest:
-    """May the agent do this? The first answer counts; each answering method returns whether it was that one.
+    """A request to decide. The first decision counts; each deciding method returns False if there was one already.
 
     Attributes:
-        session_id: Whose turn it is.
-        cwd: The directory of the session.
-        tool: What the agent says it wants to do. Its words are its own: show `title`, `command` and `paths` instead.
-        options: The answers that the agent offers.
-        raw: The request as it came; empty if nobody asked and an act itself is in question.
+        session_id: Id of the session.
+        cwd: Working directory of the session.
+        tool: The tool call as the agent describes it. To a user, show `title`, `command` and `paths` instead.
+        options: Options that the agent offers.
+        raw: The request as it was received; empty if the agent acted without asking.
         roots: All directories of the session.
-        method: The method of the protocol that brought it up.
+        method: Protocol method of the request or action.
+        given_actions: The actions, if they are known without the tool call.
     """
 
     session_id: str
@@ -87,113 +88,116 @@ class PermissionRequest:
     raw: bytes = b""
     roots: Sequence[str] = ()
     method: str = "session/request_permission"
-    given_effects: Sequence[Action] | None = field(default=None, repr=False)
-    future: Future[PermissionDecision] = field(default_factory=Future[PermissionDecision], init=False, repr=False)
-    _armed_at: float = field(default=0.0, init=False, repr=False)
+    given_actions: Sequence[Action] | None = field(default=None, repr=False)
+    _future: Future[PermissionDecision] = field(default_factory=Future[PermissionDecision], init=False, repr=False)
+    _accepts_from: float = field(default=0.0, init=False, repr=False)
 
     # --- what it is about
 
     @cached_property
-    def scene(self) -> ActionContext:
-        """Where it would happen."""
+    def context(self) -> ActionContext:
+        """Session and directories in which the actions take place."""
         return ActionContext.of(self.session_id, self.cwd, self.roots)
 
     @cached_property
-    def effects(self) -> list[Action]:
-        """All that would be done, one by one."""
-        return effects_of_tool(self.tool, self.scene) if self.given_effects is None else list(self.given_effects)
+    def actions(self) -> list[Action]:
+        """Everything that would be done, one by one."""
+        return actions_of_tool(self.tool, self.context) if self.given_actions is None else list(self.given_actions)
 
     @cached_property
-    def remainder(self) -> ToolCallDetails:
-        """What the tool call shows beyond its effects."""
-        return details_of(self.tool) if self.given_effects is None else ToolCallDetails()
+    def extra(self) -> ToolCallDetails:
+        """Details of the tool call in addition to its actions."""
+        return details_of(self.tool) if self.given_actions is None else ToolCallDetails()
 
     @property
-    def acts(self) -> list[str]:
-        """Each effect in a line of its own, in full: a yes is about these, and a remembered yes about these alone."""
-        effects = [effect for effect in self.effects if effect.kind not in NOTES]
-        named = {effect.kind for effect in effects if _named(effect) is not None}
+    def action_lines(self) -> list[str]:
+        """Each action in a line of its own, in full: a decision, also a remembered one, covers exactly these."""
+        actions = [action for action in self.actions if action.kind not in NOTES]
+        named = {action.kind for action in actions if _target_of(action) is not None}
         if not named:
-            return [f"{effect.kind}: neither file nor command is named" for effect in effects]
-        # `other` beside something that is named says no more than that.
-        shown = [effect for effect in effects if _named(effect) is not None or effect.kind not in {*named, "other"}]
+            return [f"{action.kind}: no file or command is named" for action in actions]
+        # `other` next to a named action adds nothing.
+        shown = [action for action in actions if _target_of(action) is not None or action.kind not in {*named, "other"}]
         return list(dict.fromkeys(map(_line, shown)))
 
     @property
     def details(self) -> list[str]:
-        """What the agent shows that no line of `acts` stands for: input, text, places. A remembered yes covers it."""
-        return list(self.remainder.lines)
+        """Input, text and locations that no line of `action_lines` shows; a remembered decision covers them too."""
+        return list(self.extra.lines)
 
     @property
     def is_shown_whole(self) -> bool:
-        """Whether `acts` and `details` are all there is; if not, a user has not seen what a yes would allow."""
-        return not self.remainder.hidden_files and not self.remainder.hidden_characters
+        """True if `action_lines` and `details` show everything; otherwise the user cannot see what would be allowed."""
+        return not self.extra.hidden_files and not self.extra.hidden_characters
 
     @property
     def can_be_remembered(self) -> bool:
-        """Whether enough was shown to know it again: a file, a command, or what the agent sent with it; all of it."""
-        is_specific = bool(self.remainder.digest) or any(
-            each.path or each.command or each.spelling for each in self.effects
+        """True if a file, a command or other input was shown in full, so that the same request can be recognized."""
+        is_specific = bool(self.extra.digest) or any(
+            each.path or each.command or each.spelling for each in self.actions
         )
-        return is_specific and self.is_shown_whole and not self.remainder.has_media
+        return is_specific and self.is_shown_whole and not self.extra.has_media
 
     @property
     def title(self) -> str:
-        """What the agent calls it: one line, cut, with nothing in it that acts on a terminal."""
+        """The agent's title: one line, shortened, without control characters."""
         return escape_line(self.tool.title)
 
     @property
     def command(self) -> str | None:
-        """The commands that would run, in full, whatever the title says."""
-        lines = [effect.command.line for effect in self.effects if effect.command is not None]
+        """Commands that would run, in full, whatever the title says."""
+        lines = [action.command.line for action in self.actions if action.command is not None]
         return escape_line("; ".join(lines), most=None) if lines else None
 
     @property
     def paths(self) -> list[str]:
-        """The files it is about, where they really are."""
+        """Real paths of the files that are acted on."""
         return list(
-            dict.fromkeys(escape_line(effect.path, most=None) for effect in self.effects if effect.path is not None)
+            dict.fromkeys(escape_line(action.path, most=None) for action in self.actions if action.path is not None)
         )
 
     @property
     def notes(self) -> list[str]:
-        """What a person should know before answering."""
+        """Warnings for the user, such as files outside the session's directories."""
         notes = [
-            f"{escape_line(each.path or '', None)}: {NOTES[each.kind]}" for each in self.effects if each.kind in NOTES
+            f"{escape_line(each.path or '', None)}: {NOTES[each.kind]}" for each in self.actions if each.kind in NOTES
         ]
-        for effect in self.effects:
-            if effect.command is not None:
+        for action in self.actions:
+            if action.command is not None:
                 notes += [
-                    f"sets {escape_line(name, None)}={escape_line(value, None)}" for name, value in effect.command.env
+                    f"sets {escape_line(name, None)}={escape_line(value, None)}" for name, value in action.command.env
                 ]
-                if self.scene.cwd != effect.command.place:
-                    notes.append(
-                        f"runs in {escape_line(effect.command.place, None) or 'a directory that is not known'}"
-                    )
-            elif effect.path is not None and self.scene.beneath(effect.path) is None:
-                notes.append(f"{escape_line(effect.path, None)}: outside the directories of the session")
+                if self.context.cwd != action.command.cwd:
+                    notes.append(f"runs in {escape_line(action.command.cwd, None) or 'a directory that is not known'}")
+            elif action.path is not None and self.context.relative_path(action.path) is None:
+                notes.append(f"{escape_line(action.path, None)}: outside the directories of the session")
         return list(dict.fromkeys(notes))
 
     @property
     def offered_rules(self) -> list[str]:
-        """Patterns that may be remembered with `allow(rule=…)`, the narrowest first."""
-        if self.remainder.digest:
-            return []  # a rule is about the command alone
-        commands = [effect.command for effect in self.effects if effect.command is not None]
-        return offered_patterns(commands[0]) if len(commands) == len(self.effects) == 1 else []
+        """Patterns that can be remembered with `allow(rule=…)`, the narrowest first."""
+        if self.extra.digest:
+            return []  # a rule covers the command alone
+        commands = [action.command for action in self.actions if action.command is not None]
+        return offered_patterns(commands[0]) if len(commands) == len(self.actions) == 1 else []
 
     @cached_property
     def usable_options(self) -> list[PermissionOption]:
-        """Options that an answer can name: those whose id is theirs alone."""
+        """Options whose id is unique, so that the response can name them."""
         ids = Counter(option.option_id for option in self.options)
         return [option for option in self.options if ids[option.option_id] == 1]
 
-    # --- answering
+    # --- deciding
+
+    @property
+    def decision(self) -> PermissionDecision | None:
+        """The decision, or `None` while the request is open."""
+        return self._future.result() if self._future.done() else None
 
     @property
     def is_open(self) -> bool:
-        """Whether an answer still counts."""
-        return not self.future.done()
+        """True while there is no decision."""
+        return not self._future.done()
 
     def allow(
         self,
@@ -203,78 +207,78 @@ class PermissionRequest:
         seconds: float | None = None,
         rule: str | None = None,
     ) -> bool:
-        """Yes, to exactly this.
+        """Allow exactly this.
 
         Args:
-            always: Tell the agent to ask no more, if it offers that, and remember it for the session.
-            remember: Do not ask the user about exactly this again in this scope. It counts once where
-                `can_be_remembered` is false.
-            seconds: Forget it after this time at the latest.
-            rule: Remember this one of `offered_rules` instead of the very command.
+            always: Choose the agent's option "always", if it offers one, and remember the decision for the session.
+            remember: Decide the same request without asking in this scope; only once if `can_be_remembered` is false.
+            seconds: Forget the decision after this time at the latest.
+            rule: Remember this one of `offered_rules` instead of the one command.
 
         Raises:
-            ValueError: The agent offers no such answer, or the rule was not offered.
+            ValueError: The agent offers no such option, or the rule is not in `offered_rules`.
         """
         if rule is not None and rule not in self.offered_rules:
-            raise ValueError("no such rule was offered")
+            raise ValueError("this rule is none of `offered_rules`")
         option = self.option_of_kind(*reversed(ALLOWING)) if always else self.option_of_kind("allow_once")
         if option is None:
-            raise ValueError("the agent offers no such answer; choose one of its options")
+            raise ValueError("the agent offers no such option; choose one of `options`")
         scope = remember or ("session" if always or rule is not None else None)
         return self.resolve(PermissionDecision(option, "user", scope, seconds, rule))
 
     def reject(self, *, always: bool = False, remember: Scope | None = None, seconds: float | None = None) -> bool:
-        """No. If the agent offers no such answer, the question is cancelled, which is no yes either."""
+        """Reject. If the agent offers no such option, the request is cancelled."""
         option = self.option_of_kind(*(reversed(REJECTING) if always else REJECTING))
         return self.resolve(PermissionDecision(option, "user", remember or ("session" if always else None), seconds))
 
     def choose(self, option_id: str) -> bool:
-        """The agent's own option with this id.
+        """Choose the option with this id.
 
         Raises:
-            ValueError: No such option was offered, or several have this id and nobody knows which is meant.
+            ValueError: The agent offers no such option, or several of this id.
         """
         for option in self.usable_options:
             if option.option_id == option_id:
                 return self.resolve(
                     PermissionDecision(option, "user", "session" if option.kind.endswith("_always") else None)
                 )
-        raise ValueError("no such option was offered")
+        raise ValueError("this id is none of `options`, or several options have it")
 
     def cancel(self) -> bool:
-        """Neither yes nor no: the question is dropped."""
+        """Drop the request: answer the agent with "cancelled"."""
         return self.resolve(PermissionDecision(None, "user"))
 
-    async def answered(self) -> PermissionDecision:
-        """The answer, once there is one."""
-        await asyncio.wait([asyncio.wrap_future(self.future)])
-        return self.future.result()
+    async def decided(self) -> PermissionDecision:
+        """Wait for the decision."""
+        await asyncio.wait([asyncio.wrap_future(self._future)])
+        return self._future.result()
 
-    # --- for those who ask it
+    # --- for the prompter
 
     def enable_after(self, seconds: float) -> None:
-        """From now on a yes counts only after this time: a key that is still held down answers nothing."""
-        self._armed_at = time.monotonic() + seconds
+        """Ignore decisions to allow for some seconds: a key that is still held down decides nothing."""
+        self._accepts_from = time.monotonic() + seconds
 
     def option_of_kind(self, *kinds: str) -> PermissionOption | None:
-        """The first option of the first kind that is offered."""
+        """Return the first option of the first of these kinds that the agent offers."""
         return next((option for kind in kinds for option in self.usable_options if option.kind == kind), None)
 
-    def resolve(self, answer: PermissionDecision) -> bool:
-        """Take this for the answer, if there is none yet."""
-        if answer.by == "user" and answer.outcome not in ("reject", "cancelled") and time.monotonic() < self._armed_at:
+    def resolve(self, decision: PermissionDecision) -> bool:
+        """Set the decision; return False if there is one already, or if allowing is not enabled yet."""
+        is_early = time.monotonic() < self._accepts_from
+        if is_early and decision.by == "user" and decision.outcome not in ("reject", "cancelled"):
             return False
         try:
-            self.future.set_result(answer)
+            self._future.set_result(decision)
         except InvalidStateError:
             return False
         return True
 
 
-def _named(effect: Action) -> str | None:
-    return effect.path or effect.spelling if effect.command is None else effect.command.line
+def _target_of(action: Action) -> str | None:
+    return action.path or action.spelling if action.command is None else action.command.line
 
 
-def _line(effect: Action) -> str:
-    named = _named(effect)
-    return f"{effect.kind}: {'what it is done to is not named' if named is None else escape_line(named, None)}"
+def _line(action: Action) -> str:
+    named = _target_of(action)
+    return f"{action.kind}: {'no file or command is named' if named is None else escape_line(named, None)}"

@@ -1,13 +1,13 @@
-"""List the commands that a rule ending in ` *` may allow, with every option and operand that such a rule covers.
+"""Commands that a rule ending in ` *` may allow, with every option and operand that such a rule covers.
 
 Programs have too many ways to run another program, to write a file, or to read one elsewhere, for a list of those ways
-to be complete: options may be abbreviated (`--upload-pa=`), bundled (`-nO/evil`) and glued to their values. This table
-is the other way round. An option passes only as it is written here, in full; whatever is not here does not pass.
+to be complete: options may be abbreviated (`--upload-pa=`), bundled (`-nO/evil`) and glued to their values. So this
+table lists what is accepted: an option passes only as it is written here, in full.
 
-What is listed runs no program, writes no file (git may bring its index up to date), and names no file outside the
-directory that the command runs in, nor one whose name says that it holds secrets. Short options that differ between
-the GNU and BSD versions of a program in whether they take a value are left out. What git does because of its settings
-(`.git/config`, the user's own) is not a matter of the arguments; those files are protected from agents.
+What is listed runs no program, writes no file (git may update its index), and names no file outside the directory that
+the command runs in, nor one whose name suggests secrets. Short options that differ between the GNU and BSD versions of
+a program in whether they take a value are left out. What git does because of its settings (`.git/config`, the user's
+own) does not depend on the arguments; those files are protected from agents.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from duologue.client.permissions.sensitive_paths import is_secret_path
 __all__ = ["REVIEWED", "Kind", "ReviewedCommand", "reviewed"]
 
 Kind: TypeAlias = Literal["number", "word", "text", "format", "path"]
-"""What a value or an operand may be. A path may also be a revision of git without a colon."""
+"""Kind of a value or an operand. A path may also be a revision of git without a colon."""
 
 FORMS: dict[Kind, re.Pattern[str]] = {
     "number": re.compile(r"\+?[0-9]{1,9}(,\+?[0-9]{1,9})?"),
@@ -36,23 +36,23 @@ FORMS: dict[Kind, re.Pattern[str]] = {
 }
 
 MOST_ARGUMENTS = 256
-"""More than a person reads; each operand costs a look at the file system."""
+"""More than a user reads; each operand costs an access to the file system."""
 NUMBERED = re.compile(r"-[0-9]{1,9}")
-"""`-5`, where the table has `-NUMBER`."""
+"""`-5`, for which the table has `-NUMBER`."""
 
 
 @dataclass(frozen=True)
 class ReviewedCommand:
-    """One program, or one subcommand of a program, and the arguments that are known to be harmless.
+    """One program, or one subcommand of a program, and the arguments that are accepted.
 
     Attributes:
-        name: The words that a rule names before ` *`.
+        name: Words of a rule before ` *`.
         flags: Options without a value, exactly as they are written.
-        values: Options with a value, and what it may be. A long one takes it after `=`, a short one glued to it; only
-            a number may also follow as a word of its own.
-        operands: What the operands may be, in their order; the last is for all that follow. Empty: there are none.
-        is_bundled: Whether `-la` means `-l -a`.
-        left_out: What the program can do that is not listed, and why; to be read before an option is added.
+        values: Options with a value, and its kind. A long one takes it after `=`, a short one glued to it; only a
+            number may also follow as a word of its own.
+        operands: Kinds of the operands, in order; the last one is for all that follow. Empty: there are none.
+        is_bundled: `-la` means `-l -a`.
+        left_out: What the program can do that is not listed, and why; read it before you add an option.
     """
 
     name: str
@@ -66,17 +66,17 @@ class ReviewedCommand:
     def __post_init__(self) -> None:
         object.__setattr__(self, "words", tuple(self.name.split()))
 
-    def accepts(self, arguments: Sequence[str], place: str) -> bool:
-        """Whether these arguments are harmless in this directory, whose path holds no links."""
+    def accepts(self, arguments: Sequence[str], cwd: str) -> bool:
+        """Return True if these arguments are listed and name only files in `cwd`, whose path has no links."""
         operands = self._operands(arguments)
-        return operands is not None and all(_is_harmless(kind, word, place) for kind, word in operands)
+        return operands is not None and all(_is_accepted(kind, word, cwd) for kind, word in operands)
 
     def files(self, arguments: Sequence[str]) -> list[str]:
-        """Return the operands that name files, as they are written; nothing if the arguments are not on the list."""
+        """Return the operands that name files, as they are written; nothing if the arguments are not listed."""
         return [word for kind, word in self._operands(arguments) or () if kind == "path"]
 
     def _operands(self, arguments: Sequence[str]) -> list[tuple[Kind, str]] | None:
-        """Return the operands and what each has to be; None if an option, or the number of operands, is not listed."""
+        """Return the operands with their kinds; `None` if an option, or the number of operands, is not listed."""
         if len(arguments) > MOST_ARGUMENTS:
             return None
         words, operands = iter(arguments), list[str]()
@@ -89,22 +89,22 @@ class ReviewedCommand:
                 return None
         if operands and not self.operands:
             return None
-        return [(self.operands[min(at, len(self.operands) - 1)], word) for at, word in enumerate(operands)]
+        return [(self.operands[min(position, len(self.operands) - 1)], word) for position, word in enumerate(operands)]
 
     def _has_option(self, word: str, following: Iterator[str]) -> bool:
         if word in self.flags - {"-NUMBER"} or (NUMBERED.fullmatch(word) and "-NUMBER" in self.flags):
             return True
         if word.startswith("--"):
-            name, sign, value = word.partition("=")
+            name, equals, value = word.partition("=")
             kind = self.values.get(name)
-            return bool(sign) and kind is not None and FORMS[kind].fullmatch(value) is not None
+            return bool(equals) and kind is not None and FORMS[kind].fullmatch(value) is not None
         return self._has_letters(word[1:], following)
 
     def _has_letters(self, letters: str, following: Iterator[str]) -> bool:
-        for at, letter in enumerate(letters, start=1):
+        for position, letter in enumerate(letters, start=1):
             kind = self.values.get(f"-{letter}")
             if kind is not None:
-                value = letters[at:] or (next(following, "") if kind == "number" else "")
+                value = letters[position:] or (next(following, "") if kind == "number" else "")
                 return bool(value) and FORMS[kind].fullmatch(value) is not None
             if not self.is_bundled or f"-{letter}" not in self.flags:
                 return False
@@ -112,27 +112,27 @@ class ReviewedCommand:
 
 
 def reviewed(words: Sequence[str]) -> ReviewedCommand | None:
-    """Return the entry that these words begin with; None if there is none."""
+    """Return the entry that these words begin with; `None` if there is none."""
     return next((entry for entry in REVIEWED if entry.words == tuple(words[: len(entry.words)])), None)
 
 
-def _is_harmless(kind: Kind, word: str, place: str) -> bool:
+def _is_accepted(kind: Kind, word: str, cwd: str) -> bool:
     if FORMS[kind].fullmatch(word) is None:
         return False
-    return kind != "path" or _is_inside(word, place)
+    return kind != "path" or _is_inside(word, cwd)
 
 
-def _is_inside(path: str, place: str) -> bool:
-    """Whether a path stays in the directory, as it is written and where it leads, and names nothing secret."""
-    if not place:
+def _is_inside(path: str, cwd: str) -> bool:
+    """Return True if a path stays in the directory, as written and without links, and its name suggests no secrets."""
+    if not cwd:
         return False
-    written = os.path.join(place, path)  # noqa: PTH118 -- a Path would drop what is looked for
-    root = place.rstrip("/") + "/"
+    written = os.path.join(cwd, path)  # noqa: PTH118 -- a Path would drop what is looked for
+    root = cwd.rstrip("/") + "/"
     try:
-        leads_to = os.path.realpath(written)
+        resolved = os.path.realpath(written)
     except ValueError:  # not a path that this system can have
         return False
-    for found in (os.path.normpath(written), leads_to):
+    for found in (os.path.normpath(written), resolved):
         if not f"{found}/".startswith(root) or is_secret_path(found[len(root) :]):
             return False
     return True
@@ -144,10 +144,10 @@ def _is_inside(path: str, place: str) -> bool:
 def _entry(
     name: str, flags: str, values: str, operands: str, left_out: str, *, is_bundled: bool = True
 ) -> ReviewedCommand:
-    """Read one entry; values are written as `--name=kind`."""
-    taken = cast("dict[str, Kind]", dict(each.split("=") for each in values.split()))
-    given = cast("tuple[Kind, ...]", tuple(operands.split()))
-    return ReviewedCommand(name, frozenset(flags.split()), taken, given, left_out, is_bundled)
+    """Parse one entry; values are written as `--name=kind`."""
+    value_kinds = cast("dict[str, Kind]", dict(each.split("=") for each in values.split()))
+    operand_kinds = cast("tuple[Kind, ...]", tuple(operands.split()))
+    return ReviewedCommand(name, frozenset(flags.split()), value_kinds, operand_kinds, left_out, is_bundled)
 
 
 _DIFF_FLAGS = """

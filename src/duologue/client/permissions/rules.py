@@ -1,8 +1,9 @@
-"""Rules: what is allowed, asked about or rejected, whatever order they are written in.
+"""Rules: which actions are allowed, asked about or rejected, independent of the order they are written in.
 
-For each kind of act there is a word, or a table of patterns with a word each. Of all patterns that match, the strictest
-counts: reject before ask, ask before allow. `*` is what holds where none matches. Several sets of rules (files) are
-judged each by itself, and again the strictest word counts; a set that says nothing about a kind has no say in it.
+For each kind of action there is an outcome, or a table of patterns with an outcome each. Of all patterns that match,
+the strictest outcome counts: reject before ask, ask before allow. `*` is for actions that match no pattern. Each set of
+rules (each file) is evaluated by itself, and again the strictest outcome counts; a set without a rule for a kind has no
+influence on it.
 """
 
 from __future__ import annotations
@@ -16,113 +17,113 @@ from duologue.client.permissions.actions import KINDS, Action, ActionContext, Co
 from duologue.client.permissions.patterns import CommandPattern, PathPattern, Pattern, runs_anything
 from duologue.private_files import PrivateFile
 
-__all__ = ["DEFAULTS", "Rule", "Rules", "Verdict", "Word", "evaluate", "strictest"]
+__all__ = ["DEFAULTS", "Outcome", "Rule", "Rules", "Verdict", "evaluate", "strictest"]
 
-Word: TypeAlias = Literal["allow", "ask", "reject"]
-Rule: TypeAlias = Word | Mapping[str, Word]
+Outcome: TypeAlias = Literal["allow", "ask", "reject"]
+Rule: TypeAlias = Outcome | Mapping[str, Outcome]
 
-STRICTNESS: dict[Word, int] = {"allow": 0, "ask": 1, "reject": 2}
-DEFAULTS: dict[str, Word] = {"read": "allow"}
-"""Nothing but reading, and that only inside the session's directories; everything else is asked about."""
+STRICTNESS: dict[Outcome, int] = {"allow": 0, "ask": 1, "reject": 2}
+DEFAULTS: dict[str, Outcome] = {"read": "allow"}
+"""Only reading is allowed, inside the session's directories; everything else is asked about."""
 
 NEEDS_A_FILE = frozenset({"read", "edit", "delete", "move"})
-"""A plain `allow` of these is about files inside the session's directories: without a file nobody knows."""
+"""Kinds whose plain `allow` covers files inside the session's directories, so that the file must be known."""
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """A word, and the rule that said it."""
+    """An outcome, and the rule that led to it."""
 
-    word: Word
+    outcome: Outcome
     rule: str
 
 
 @dataclass(frozen=True)
 class _Table:
-    """The rules for one kind."""
+    """The rules for one kind of action."""
 
     kind: str
-    default: Word
-    patterns: tuple[tuple[Pattern, Word], ...]
+    default: Outcome
+    patterns: tuple[tuple[Pattern, Outcome], ...]
     is_bounded: bool
 
-    def evaluate(self, effect: Action, scene: ActionContext) -> Verdict:
+    def evaluate(self, action: Action, context: ActionContext) -> Verdict:
         matching = [
-            Verdict(word, f"{self.kind}: {pattern.text}")
-            for pattern, word in self.patterns
-            if _matches(pattern, word, effect, scene)
+            Verdict(outcome, f"{self.kind}: {pattern.text}")
+            for pattern, outcome in self.patterns
+            if _matches(pattern, outcome, action, context)
         ]
         if matching:
             return strictest(matching)
-        if self.default == "allow" and not self._covers(effect, scene):
-            return Verdict("ask", f"{self.kind}: beyond what is allowed")
+        if self.default == "allow" and not self._covers(action, context):
+            return Verdict("ask", f"{self.kind}: not covered by `allow`")
         return Verdict(self.default, f"{self.kind}: *")
 
-    def _covers(self, effect: Action, scene: ActionContext) -> bool:
-        """Whether a general `allow` is meant for this too."""
+    def _covers(self, action: Action, context: ActionContext) -> bool:
+        """Return True if a plain `allow` covers this action."""
         if not self.is_bounded:
             return True
-        if effect.path is not None:
-            return _is_inside(effect, scene)
+        if action.path is not None:
+            return _is_inside(action, context)
         if self.kind in NEEDS_A_FILE:
             return False
-        is_plain = all(word == "allow" for _, word in self.patterns)
-        if effect.command is None:
+        is_plain = all(outcome == "allow" for _, outcome in self.patterns)
+        if action.command is None:
             return is_plain
-        return is_plain or self._is_known(effect.command)
+        return is_plain or self._is_known(action.command)
 
     def _is_known(self, command: CommandInvocation) -> bool:
-        """Whether a command can be read, and is not known to run others that another rule may forbid."""
+        """Return True if a command is understood, and not known to run others that another rule may reject."""
         if not command.words or command.env or runs_anything(command.words):
             return False
         return not any(
-            isinstance(pattern, CommandPattern) and word != "allow" and pattern.is_hidden_in(command)
-            for pattern, word in self.patterns
+            isinstance(pattern, CommandPattern) and outcome != "allow" and pattern.is_hidden_in(command)
+            for pattern, outcome in self.patterns
         )
 
 
 class Rules:
-    """One set of rules, as a program or a file gives them.
+    """One set of rules, from a program or a file.
 
     Args:
-        rules: A word, or a table of patterns, for each kind it has a say in.
-        file: Where they stand. A file inside a session's own directories, where its agent works, allows nothing.
-        is_bounded: Whether a general `allow` is about files inside the session's directories only.
+        rules: An outcome, or a table of patterns, for each kind.
+        file: File that they come from. Rules inside a session's directories, where its agent works, allow nothing.
+        is_bounded: Let a plain `allow` cover only files inside the session's directories.
 
     Raises:
-        ValueError: An unknown kind, a word that is none, or a pattern that is none or allows more than it says.
+        ValueError: A kind or an outcome is unknown, or a pattern is not valid or allows more than it shows.
     """
 
     def __init__(self, rules: Mapping[str, Rule], file: PrivateFile | None = None, *, is_bounded: bool = True) -> None:
         unknown = sorted(set(rules) - set(KINDS))
         if unknown:
-            raise ValueError(f"there is no kind {unknown[0]!r}; the kinds are {', '.join(KINDS)}")
+            raise ValueError(f"unknown kind {unknown[0]!r}; the kinds are {', '.join(KINDS)}")
         self._tables = {kind: _table(kind, rule, is_bounded) for kind, rule in rules.items()}
         self.file = file
         self._state = None if file is None else file.state()
 
-    def evaluate(self, effect: Action, scene: ActionContext) -> Verdict | None:
-        """What this set says; None if it says nothing about the kind."""
-        table = self._tables.get(effect.kind)
+    def evaluate(self, action: Action, context: ActionContext) -> Verdict | None:
+        """Return the verdict of this set; `None` if it has no rule for the kind."""
+        table = self._tables.get(action.kind)
         if table is None:
             return None
-        ruling = table.evaluate(effect, scene)
-        if ruling.word == "allow" and self.file is not None and any(map(self.file.is_beneath, scene.roots)):
-            return Verdict("ask", f"{effect.kind}: rules inside the session's directories allow nothing")
-        return ruling
+        verdict = table.evaluate(action, context)
+        if verdict.outcome == "allow" and self.file is not None and any(map(self.file.is_beneath, context.roots)):
+            return Verdict("ask", f"{action.kind}: rules inside the session's directories allow nothing")
+        return verdict
 
     def notice_change(self) -> bool:
-        """Whether the file is another than it was when this was last asked. These rules stay what they were."""
+        """Return True if the file has changed since the last call. The rules in memory stay as they were."""
         if self.file is None or (state := self.file.state()) == self._state:
             return False
         self._state = state
         return True
 
 
-def evaluate(sets: Iterable[Rules], effect: Action, scene: ActionContext) -> Verdict:
-    """The strictest word of all sets; the defaults where none has a say."""
-    said = [ruling for rules in sets if (ruling := rules.evaluate(effect, scene)) is not None]
-    return strictest(said) if said else evaluate([_defaults()], effect, scene)
+def evaluate(sets: Iterable[Rules], action: Action, context: ActionContext) -> Verdict:
+    """Return the strictest verdict of all sets, or that of the defaults if no set has a rule for the kind."""
+    verdicts = [verdict for rules in sets if (verdict := rules.evaluate(action, context)) is not None]
+    return strictest(verdicts) if verdicts else evaluate([_defaults()], action, context)
 
 
 @cache
@@ -130,46 +131,48 @@ def _defaults() -> Rules:
     return Rules({kind: DEFAULTS.get(kind, "ask") for kind in KINDS})
 
 
-def strictest(rulings: Iterable[Verdict]) -> Verdict:
-    """The one that lets through the least."""
-    return max(rulings, key=lambda ruling: STRICTNESS[ruling.word])
+def strictest(verdicts: Iterable[Verdict]) -> Verdict:
+    """Return the verdict that permits least."""
+    return max(verdicts, key=lambda verdict: STRICTNESS[verdict.outcome])
 
 
 def _table(kind: str, rule: Rule, is_bounded: bool) -> _Table:
-    words: dict[str, Word] = {"*": rule} if isinstance(rule, str) else dict(rule)
-    for word in words.values():
-        if word not in get_args(Word):
-            raise ValueError(f"{kind}: {word!r} is none of allow, ask, reject")
-    default = words.pop("*", DEFAULTS.get(kind, "ask"))
-    patterns: list[tuple[Pattern, Word]] = [(_pattern(kind, text, word), word) for text, word in words.items()]
+    outcomes: dict[str, Outcome] = {"*": rule} if isinstance(rule, str) else dict(rule)
+    for outcome in outcomes.values():
+        if outcome not in get_args(Outcome):
+            raise ValueError(f"{kind}: expected allow, ask or reject, not {outcome!r}")
+    default = outcomes.pop("*", DEFAULTS.get(kind, "ask"))
+    patterns: list[tuple[Pattern, Outcome]] = [
+        (_pattern(kind, text, outcome), outcome) for text, outcome in outcomes.items()
+    ]
     return _Table(kind, default, tuple(patterns), is_bounded)
 
 
-def _pattern(kind: str, text: str, word: Word) -> Pattern:
+def _pattern(kind: str, text: str, outcome: Outcome) -> Pattern:
     try:
-        return CommandPattern(text, allows=word == "allow") if kind == "execute" else PathPattern(text)
+        return CommandPattern(text, allows=outcome == "allow") if kind == "execute" else PathPattern(text)
     except ValueError as error:
         raise ValueError(f"{kind}: {error}") from error
 
 
-def _matches(pattern: Pattern, word: Word, effect: Action, scene: ActionContext) -> bool:
+def _matches(pattern: Pattern, outcome: Outcome, action: Action, context: ActionContext) -> bool:
     if isinstance(pattern, CommandPattern):
-        if effect.command is None:
+        if action.command is None:
             return False
         # Programs obey files of the directory they run in, and in a deeper one the agent may have put them there.
-        is_home = effect.command.place in scene.roots
+        is_home = action.command.cwd in context.roots
         return (
-            is_home and pattern.matches_strictly(effect.command)
-            if word == "allow"
-            else pattern.may_match(effect.command)
+            is_home and pattern.matches_strictly(action.command)
+            if outcome == "allow"
+            else pattern.may_match(action.command)
         )
-    if effect.path is None:
+    if action.path is None:
         return False
-    if word == "allow":
-        # A link to elsewhere does not become part of the place it stands in.
-        return pattern.matches_strictly(effect.path, scene)
-    return any(pattern.may_match(path, scene) for path in {effect.path, effect.spelling or effect.path})
+    if outcome == "allow":
+        # A link to another directory does not become part of the directory that it is in.
+        return pattern.matches_strictly(action.path, context)
+    return any(pattern.may_match(path, context) for path in {action.path, action.spelling or action.path})
 
 
-def _is_inside(effect: Action, scene: ActionContext) -> bool:
-    return effect.path is not None and scene.beneath(effect.path) is not None
+def _is_inside(action: Action, context: ActionContext) -> bool:
+    return action.path is not None and context.relative_path(action.path) is not None

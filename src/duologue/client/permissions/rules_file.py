@@ -1,4 +1,4 @@
-"""Rules in a file: the table `[permissions]` of a TOML file, with the same words as `Permissions(...)`.
+"""Rules in a file: the table `[permissions]` of a TOML file, with the names of `Permissions(...)`.
 
     [permissions]
     read = "allow"
@@ -10,7 +10,7 @@
     "git log *" = "allow"
     "*" = "ask"
 
-Other tables of the file belong to others. The file is ours alone: mode 0600, outside of what agents work in.
+Other tables of the file are ignored. The file must be private: mode 0600, outside the directories of agents.
 """
 
 from __future__ import annotations
@@ -36,26 +36,26 @@ SETTINGS: dict[str, type | tuple[type, ...]] = {
     "max_concurrent": int,
     "accept_delay": (int, float),
 }
-"""What stands beside the kinds, and of which type it is."""
+"""Keys in addition to the kinds, and the type of each value."""
 
 
 def read_rules(path: str | Path) -> tuple[Rules, dict[str, Any]]:
-    """The rules of a file, and its settings.
+    """Return the rules of a file and its settings.
 
     Raises:
-        ValueError: It is not ours alone, no TOML, or says something that is no rule; the message names the file, and
-            every line that is refused.
-        FileNotFoundError: There is none.
+        ValueError: Other users can read or write the file, it is not TOML, or it has rules that are not valid; the
+            message names the file and each of these lines.
+        FileNotFoundError: The file does not exist.
     """
     file = PrivateFile(path)
     if not file.path.exists():
-        raise FileNotFoundError(f"there is no file with rules: {file.path}")
+        raise FileNotFoundError(f"no such file of rules: {file.path}")
     try:
         text = file.read()
         table = _table(text)
     except ValueError as error:
-        said = str(error)
-        raise ValueError(said if str(file.path) in said else f"{file.path}: {said}") from error
+        message = str(error)
+        raise ValueError(message if str(file.path) in message else f"{file.path}: {message}") from error
     complaints = [f"{file.path}, line {line}: {complaint}" for line, complaint in _complaints(text)]
     if complaints:
         raise ValueError("\n".join(complaints))
@@ -65,18 +65,18 @@ def read_rules(path: str | Path) -> tuple[Rules, dict[str, Any]]:
 def _table(text: str) -> dict[str, Any]:
     table: object = tomllib.loads(text).get("permissions", {})
     if not isinstance(table, dict):
-        raise ValueError("`permissions` is no table")
+        raise ValueError("`permissions` must be a table")
     return cast("dict[str, Any]", table)
 
 
 def _complaints(text: str) -> Iterator[tuple[int, str]]:
-    """Yield why each rule or setting that is none is refused, with the number of its line."""
+    """Yield the line number and the error of each rule or setting that is not valid."""
     lines = text.split("\n")
     for item in _items(_table(text)):
         try:
             _parsed(dict([item]))
         except ValueError as error:
-            # TOML's reader names no lines: it is the first one without which this is not there.
+            # The TOML parser reports no line numbers: it is the first line without which this item is missing.
             missing = bisect_left(range(len(lines)), 1, key=lambda size: item in _items(_longest(lines[:size])))
             yield missing, str(error)
 
@@ -93,7 +93,7 @@ def _items(table: dict[str, Any]) -> list[tuple[str, object]]:
 
 
 def _longest(lines: list[str]) -> dict[str, Any]:
-    """Return the table of as many of these lines as can be read: a value may end in a later one."""
+    """Return the table of as many of these lines as can be parsed: a value may end in a later one."""
     for size in range(len(lines), 0, -1):
         try:
             return _table("\n".join(lines[:size]))
@@ -107,15 +107,15 @@ def _parsed(table: dict[str, Any], file: PrivateFile | None = None) -> tuple[Rul
     settings = {name: value for name, value in table.items() if name in SETTINGS}
     for name, value in settings.items():
         if not isinstance(value, SETTINGS[name]) or (isinstance(value, bool) and SETTINGS[name] is not bool):
-            raise ValueError(f"{name}: {value!r} is no value for it")
+            raise ValueError(f"{name}: {value!r} has the wrong type")
     return Rules(rules, file), settings
 
 
 def _rule(kind: str, value: object) -> Rule:
     if kind not in KINDS:
-        raise ValueError(f"there is no kind or setting {kind!r}; the kinds are {', '.join(KINDS)}")
+        raise ValueError(f"unknown kind or setting {kind!r}; the kinds are {', '.join(KINDS)}")
     words = list(cast("dict[str, object]", value).values()) if isinstance(value, dict) else [value]
     for word in words:
         if not isinstance(word, str):
-            raise ValueError(f"{kind}: {word!r} is none of allow, ask, reject")
+            raise ValueError(f"{kind}: expected allow, ask or reject, not {word!r}")
     return cast("Rule", value)

@@ -1,7 +1,6 @@
-"""Places that need a word of their own: files that other programs obey, and files that hold secrets.
+"""Sensitive paths: files that other programs act on, and files that contain secrets.
 
-Both are known by their names, at any depth, however the case of the letters is written. The lists err on the side of
-asking once too often.
+Both are recognized by their names, at any depth and in any case. The lists err on the side of asking too often.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ agents.md agents.*.md agent.md claude.md claude.*.md gemini.md qwen.md warp.md c
 .agents/ .agent/ .claude/ .cursor/ .gemini/ .codex/ .continue/ .goose/ .kiro/ .qwen/ .opencode/ .windsurf/ .duologue/
 .codeium/ .cline/ .roo/ .kilocode/ .augment/ .amazonq/ .junie/ .trae/ .amp/ .factory/ .crush/ .openhands/
 .copilot/ .aider* .mcp.json mcp.json .mcp/ .claude.json opencode.json opencode.jsonc crush.json .crush.json
-# What runs when somebody merely enters a directory, opens a terminal or logs in.
+# What runs when a user merely enters a directory, opens a terminal or logs in.
 .envrc .direnvrc mise.toml .mise.toml mise.*.toml .mise.*.toml .mise/ .tool-versions .asdfrc
 .profile .inputrc .login .xprofile .xinitrc .xsession .xsessionrc .pam_environment .forward .screenrc .tmux.conf
 .bashrc .bash_profile .bash_login .bash_logout .bash_aliases .zshrc .zshenv .zprofile .zlogin .zlogout .oh-my-zsh/
@@ -55,16 +54,16 @@ id_rsa* id_dsa* id_ecdsa* id_ed25519* *.pem *.key *.ppk *.p12 *.pfx *.jks *.keys
 *_secret*.json *-secret*.json token token.* tokens.* *_token *_token.* *-token.* service-account*.json
 cookies.sqlite key4.db logins.json
 """
-HARMLESS = re.compile(r"\.env\.(example|sample|template|dist)")
-"""Made to be read by everybody."""
+TEMPLATES = re.compile(r"\.env\.(example|sample|template|dist)")
+"""Templates without secrets, made to be shared."""
 
 
 def _names(listed: str) -> re.Pattern[str]:
-    """What a list means: a name that ends with a slash is a directory, with all that is in it."""
+    """Compile a list; a name that ends with a slash is a directory with everything in it."""
     patterns = [name.casefold() for line in listed.splitlines() if not line.startswith("#") for name in line.split()]
     folders = [pattern.removesuffix("/") for pattern in patterns if pattern.endswith("/")]
     files = [pattern for pattern in patterns if not pattern.endswith("/")]
-    # In place of a directory there may be a file that says where it is, as `.git` is in a worktree.
+    # Instead of a directory there may be a file with its location, as `.git` is in a worktree.
     return re.compile("|".join(translate(name) for name in [*files, *folders, *(f"{name}/*" for name in folders)]))
 
 
@@ -72,19 +71,19 @@ _PROTECTED, _CONFIDENTIAL = _names(PROTECTED), _names(CONFIDENTIAL)
 
 
 def casefold_path(path: str) -> str:
-    """A path as the most forgiving file system compares it: without case, invisible signs and ways to compose."""
-    seen = [sign for sign in unicodedata.normalize("NFKC", path) if unicodedata.category(sign) != "Cf"]
-    return "".join(seen).casefold()
+    """Normalize a path as the most tolerant file system compares it: case, invisible characters, composition."""
+    visible = [each for each in unicodedata.normalize("NFKC", path) if unicodedata.category(each) != "Cf"]
+    return "".join(visible).casefold()
 
 
 def is_protected(path: str) -> bool:
-    """Whether other programs act on what stands in this file."""
+    """Return True if other programs act on the content of this file."""
     return _is_named(path, _PROTECTED)
 
 
 def is_secret_path(path: str) -> bool:
-    """Whether the name of this file says that it holds keys, tokens or passwords."""
-    return _is_named(path, _CONFIDENTIAL) and not HARMLESS.fullmatch(casefold_path(path).rpartition("/")[2])
+    """Return True if the name of this file suggests keys, tokens or passwords."""
+    return _is_named(path, _CONFIDENTIAL) and not TEMPLATES.fullmatch(casefold_path(path).rpartition("/")[2])
 
 
 def _is_named(path: str, names: re.Pattern[str]) -> bool:

@@ -1,7 +1,7 @@
-"""The raw input of a tool call as far as it is understood: commands, their directory and variables, and files.
+"""The raw input of a tool call, as far as it is understood: commands with directory and variables, and files.
 
-Every agent has its own names for these. What is not understood stays visible as `rest`, so that nothing is judged or
-remembered as if it were not there.
+Every agent has its own names for these. What is not understood stays visible as `rest`, so that it is shown and
+remembered too.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from duologue.conversation.items import ToolCall
 __all__ = ["PATH_KINDS", "ToolInput", "absolute", "read_input"]
 
 MOST_CHARACTERS = 4096
-"""The longest path there can be."""
+"""The longest possible path."""
 PATH_KINDS = frozenset({"read", "edit", "delete", "move", "search"})
 
 COMMAND_KEYS = ("command", "cmd", "script", "commandLine", "command_line")
 ARGUMENT_KEYS = ("args", "arguments")
-PLACE_KEYS = ("cwd", "workdir", "working_directory", "workingDirectory")
+CWD_KEYS = ("cwd", "workdir", "working_directory", "workingDirectory")
 PATH_KEYS = (
     *("path", "file_path", "filePath", "abs_path", "absolute_path", "absolutePath", "filename", "fileName"),
     *("notebook_path", "target_file", "targetFile", "old_path", "new_path", "source", "destination"),
 )
-"""How agents call these in the input of their tools."""
+"""Names of these in the input of tools of published agents."""
 
 DESCRIBING_KEYS = frozenset({"description", "explanation", "timeout", "timeout_ms", "timeoutMs"})
-"""Why something is done and how long it may take, but not what."""
+"""Keys for why something is done and how long it may take, but not what."""
 TEXT_KEYS = frozenset(
     {
         *("content", "contents", "text", "file_text", "insert_text", "old_text", "new_text", "oldText", "newText"),
@@ -41,44 +41,44 @@ TEXT_KEYS = frozenset(
         *("line", "limit", "offset"),
     }
 )
-"""The text of a file, or a part of it: covered by an answer about that file."""
+"""Keys for the text of a file, or a part of it: covered by a decision on that file."""
 
 
 @dataclass(frozen=True)
 class ToolInput:
-    """What the input says.
+    """The parts of a raw input.
 
     Attributes:
-        commands: The program and the arguments of each command.
-        place: The directory the commands run in, as it was written; None for the session's own.
+        commands: Program and arguments of each command.
+        cwd: Directory of the commands, as it was written; `None`: the session's own.
         env: Variables that are set for them.
         paths: Files, as they were written.
-        rest: All that is not understood; None if that is nothing.
+        rest: Everything that is not understood; `None` if there is nothing.
     """
 
     commands: list[list[str]] = field(default_factory=list[list[str]])
-    place: str | None = None
+    cwd: str | None = None
     env: Mapping[str, str] = field(default_factory=dict[str, str])
     paths: list[str] = field(default_factory=list[str])
     rest: Any = None
 
 
 def read_input(tool: ToolCall) -> ToolInput:
-    """Take the input of a tool call apart."""
-    said: object = tool.raw_input
-    if not isinstance(said, dict):
-        return ToolInput(rest=None if said is msgspec.UNSET else said)
-    rest = {key: value for key, value in cast("dict[str, Any]", said).items() if value not in (None, "", [], {})}
+    """Parse the raw input of a tool call."""
+    raw: object = tool.raw_input
+    if not isinstance(raw, dict):
+        return ToolInput(rest=None if raw is msgspec.UNSET else raw)
+    rest = {key: value for key, value in cast("dict[str, Any]", raw).items() if value not in (None, "", [], {})}
     for key in DESCRIBING_KEYS:
         rest.pop(key, None)
     arguments = _first(rest, ARGUMENT_KEYS)
     found = {key: argv for key in COMMAND_KEYS if (argv := _argv(rest.get(key), arguments)) is not None}
-    place, env = _first(rest, PLACE_KEYS), rest.get("env")
+    cwd, env = _first(rest, CWD_KEYS), rest.get("env")
     understood = set(found)
     if found:
         understood |= {key for key in (_key(rest, ARGUMENT_KEYS), "env") if key is not None}
-        if isinstance(place, str) and absolute(place, "/") is not None:
-            understood.add(_key(rest, PLACE_KEYS) or "")
+        if isinstance(cwd, str) and absolute(cwd, "/") is not None:
+            understood.add(_key(rest, CWD_KEYS) or "")
         if not _is_environment(env):
             understood.discard("env")
     paths: dict[str, str] = {}
@@ -88,7 +88,7 @@ def read_input(tool: ToolCall) -> ToolInput:
         understood |= {key for key in TEXT_KEYS if not isinstance(rest.get(key), dict | list)}
     return ToolInput(
         commands=list(found.values()),
-        place=place if isinstance(place, str) else None,
+        cwd=cwd if isinstance(cwd, str) else None,
         env=env if _is_environment(env) else {},
         paths=list(paths.values()),
         rest={key: value for key, value in rest.items() if key not in understood and key not in paths} or None,
@@ -96,7 +96,7 @@ def read_input(tool: ToolCall) -> ToolInput:
 
 
 def absolute(path: str, cwd: str) -> str | None:
-    """The path from the top; None for what is no path, or may be understood as another."""
+    """Return the absolute path; `None` for a text that is not a path, or may be understood as another one."""
     if not path or "\0" in path or "://" in path or len(path) > MOST_CHARACTERS:
         return None
     try:
@@ -107,7 +107,7 @@ def absolute(path: str, cwd: str) -> str | None:
 
 
 def _argv(command: object, arguments: object) -> list[str] | None:
-    """The program and its arguments. Arguments that are no list are part of the line."""
+    """Return program and arguments; arguments that are not a list are part of the command line."""
     if _is_texts(command) and command:
         return [*command, *(arguments if _is_texts(arguments) else _texts_of(arguments))]
     if not isinstance(command, str) or not command.strip():

@@ -1,6 +1,6 @@
-"""Questions of an agent to the user that are more than a yes or no, from when they are put to when they are answered.
+"""Elicitation: forms and URLs of an agent for the user, until they are answered.
 
-They die with their turn, as questions of permission do; and what does not fit the form is not sent.
+They are cancelled at the end of their turn. A reply that does not match the form is not sent.
 """
 
 from __future__ import annotations
@@ -27,38 +27,38 @@ CANCELLED = ElicitationAnswer(action="cancel")
 
 
 class Elicitations:
-    """Puts questions to whoever answers them.
+    """Passes elicitations to the user's handler.
 
     Args:
-        ask: Answers them; without it none can be put.
+        handler: Called with each elicitation; `None`: elicitation is not offered.
     """
 
-    def __init__(self, ask: ElicitationHandler | None) -> None:
-        self._ask = ask
-        self._open: dict[str | None, set[asyncio.Timeout]] = {}
+    def __init__(self, handler: ElicitationHandler | None) -> None:
+        self._handler = handler
+        self._pending: dict[str | None, set[asyncio.Timeout]] = {}
 
     @property
     def can_ask(self) -> bool:
-        """There is somebody to ask."""
-        return self._ask is not None
+        """True if there is a handler."""
+        return self._handler is not None
 
-    async def ask(self, question: Elicitation) -> ElicitationAnswer:
-        """The user's answer, or that there was none before the end of the turn.
+    async def ask(self, elicitation: Elicitation) -> ElicitationAnswer:
+        """Return the user's reply, or `cancel` if the turn ends first.
 
         Raises:
-            MethodNotFound: There is nobody to ask.
-            InvalidParams: The URL is none that a user can be shown with its host.
+            MethodNotFound: There is no handler.
+            InvalidParams: The URL has no host that can be shown to the user.
         """
-        if self._ask is None:
-            raise MethodNotFound("this client asks its user nothing")
-        if question.url is not None:
-            _check_url(question.url)
+        if self._handler is None:
+            raise MethodNotFound("this client does not support elicitation")
+        if elicitation.url is not None:
+            _check_url(elicitation.url)
         scope = asyncio.timeout(None)
-        waiting = self._open.setdefault(question.session_id, set())
+        waiting = self._pending.setdefault(elicitation.session_id, set())
         try:
             async with scope:
                 waiting.add(scope)
-                return _checked(question, await self._ask(question))
+                return _validated(elicitation, await self._handler(elicitation))
         except TimeoutError:
             if not scope.expired():
                 raise
@@ -66,11 +66,11 @@ class Elicitations:
         finally:
             waiting.discard(scope)
             if not waiting:
-                self._open.pop(question.session_id, None)
+                self._pending.pop(elicitation.session_id, None)
 
     def cancel(self, session_id: str) -> None:
-        """Nobody waits for the answers of this session any more."""
-        for scope in self._open.get(session_id, ()):
+        """Cancel the pending elicitations of a session."""
+        for scope in self._pending.get(session_id, ()):
             scope.reschedule(asyncio.get_running_loop().time())
 
 
@@ -81,12 +81,12 @@ def _check_url(url: str) -> None:
         raise InvalidParams(f"url: {error}") from error
 
 
-def _checked(question: Elicitation, answer: ElicitationAnswer) -> ElicitationAnswer:
-    if answer.action != "accept" or question.schema is None:
-        return answer
-    content = completed(question.schema, answer.content or {})
-    wrong = validation_error(question.schema, content)
-    if wrong is not None:
-        _log.warning("an answer that does not fit its form was not sent: %s", wrong)
+def _validated(elicitation: Elicitation, reply: ElicitationAnswer) -> ElicitationAnswer:
+    if reply.action != "accept" or elicitation.schema is None:
+        return reply
+    content = completed(elicitation.schema, reply.content or {})
+    error = validation_error(elicitation.schema, content)
+    if error is not None:
+        _log.warning("a reply that does not match its form was not sent: %s", error)
         return CANCELLED
-    return structs.replace(answer, content=content)
+    return structs.replace(reply, content=content)

@@ -1,7 +1,7 @@
-"""Forms of agents: what a user filled in, completed by the defaults, and whether it fits.
+"""Validation of elicitation forms: what the user filled in, completed by the defaults.
 
-A `pattern` is shown and not tried: a regular expression of an agent could keep this process busy for ever, and the
-agent looks at the answer itself.
+A `pattern` is not checked: a regular expression of an agent could block this process, and the agent validates the reply
+itself.
 """
 
 from __future__ import annotations
@@ -19,46 +19,46 @@ __all__ = ["choices_of", "completed", "field_error", "validation_error"]
 
 
 def completed(form: JsonObject, content: JsonObject) -> JsonObject:
-    """What was filled in, with the defaults of the fields that were left out."""
+    """Return what was filled in, with the defaults of missing fields."""
     defaults = {name: field["default"] for name, field in _fields(form).items() if field.get("default") is not None}
     return {**defaults, **content}
 
 
 def validation_error(form: JsonObject, content: JsonObject) -> str | None:
-    """What is wrong with an answer to a form, and where; None if it fits."""
+    """Return the name of the first invalid field and what is wrong; `None` if the content is valid."""
     fields = _fields(form)
     required: list[str] = form.get("required") or []
     for name in required:
         if name not in content:
-            return f"{name}: this is needed"
+            return f"{name}: required"
     for name, value in content.items():
-        wrong = field_error(fields[name], value) if name in fields else "there is no such field"
+        wrong = field_error(fields[name], value) if name in fields else "no such field"
         if wrong is not None:
             return f"{name}: {wrong}"
     return None
 
 
 def field_error(field: JsonObject, value: Any) -> str | None:
-    """What is wrong with a value for this field; None if it fits, or if nobody here knows such fields."""
+    """Return what is wrong with the value of a field; `None` if it is valid, or the type of field is unknown."""
     match field.get("type"):
         case "boolean":
             return None if isinstance(value, bool) else "yes or no?"
         case "integer":
             is_whole = isinstance(value, int) and not isinstance(value, bool)
-            return _out_of_range(field, value) if is_whole else "a whole number, please"
+            return _range_error(field, value) if is_whole else "a whole number, please"
         case "number":
             is_number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-            return _out_of_range(field, value) if is_number else "a number, please"
+            return _range_error(field, value) if is_number else "a number, please"
         case "array":
-            return _misfit_list(field, value)
+            return _list_error(field, value)
         case "string":
-            return _misfit_text(field, value)
+            return _text_error(field, value)
         case _:
             return None
 
 
 def choices_of(field: JsonObject) -> list[str]:
-    """The values a field can have; empty if it can have any."""
+    """Return the values that a field can have; empty if it can have any."""
     of_items: JsonObject = field.get("items") or {}
     for where in (field, of_items):
         if where.get("enum"):
@@ -74,14 +74,14 @@ def _fields(form: JsonObject) -> dict[str, JsonObject]:
     return fields
 
 
-def _out_of_range(field: JsonObject, value: float) -> str | None:
+def _range_error(field: JsonObject, value: float) -> str | None:
     least, most = field.get("minimum"), field.get("maximum")
     if least is not None and value < least:
         return f"at least {least}, please"
     return f"at most {most}, please" if most is not None and value > most else None
 
 
-def _misfit_list(field: JsonObject, value: Any) -> str | None:
+def _list_error(field: JsonObject, value: Any) -> str | None:
     if not isinstance(value, list):
         return "a list, please"
     chosen: list[Any] = value  # pyright: ignore[reportUnknownVariableType]
@@ -95,7 +95,7 @@ def _misfit_list(field: JsonObject, value: Any) -> str | None:
     return f"{wrong[0]} is none of: {', '.join(choices)}" if wrong else None
 
 
-def _misfit_text(field: JsonObject, value: Any) -> str | None:
+def _text_error(field: JsonObject, value: Any) -> str | None:
     if not isinstance(value, str):
         return "a text, please"
     choices = choices_of(field)
@@ -106,27 +106,27 @@ def _misfit_text(field: JsonObject, value: Any) -> str | None:
         return f"at least {least} characters, please"
     if most is not None and len(value) > most:
         return f"at most {most} characters, please"
-    wanted, reads = _FORMATS.get(field.get("format") or "", ("", str))
+    wanted, parse = _FORMATS.get(field.get("format") or "", ("", str))
     with suppress(ValueError):
-        reads(value)
+        parse(value)
         return None
     return f"{wanted}, please"
 
 
 def _read_email(text: str) -> None:
     name, _, host = text.rpartition("@")
-    if not name or not host or any(sign.isspace() for sign in text):
+    if not name or not host or any(character.isspace() for character in text):
         raise ValueError(text)
 
 
-def _read_address(text: str) -> None:
+def _read_url(text: str) -> None:
     if not urlsplit(text).scheme:
         raise ValueError(text)
 
 
 _FORMATS: dict[str, tuple[str, Callable[[str], object]]] = {
     "email": ("an e-mail address", _read_email),
-    "uri": ("an address such as https://example.com", _read_address),
+    "uri": ("a URL such as https://example.com", _read_url),
     "date": ("a date such as 2026-01-31", date.fromisoformat),
     "date-time": ("a date and time such as 2026-01-31T12:00:00Z", datetime.fromisoformat),
 }

@@ -1,9 +1,9 @@
-"""The commands an agent runs through us: real processes that belong to a session and end with it.
+"""Terminals: commands that an agent runs through the client, as processes that end with their session.
 
-create     a process of its own group, without a shell unless the command is a line that needs one
+create     a process in its own group, without a shell unless the command is a line that needs one
 output     the newest bytes, cut at a character, at any time
-kill       ends it; the terminal still answers
-release    ends it and forgets the id; what it printed can still be shown
+kill       ends the command; its output can still be read
+release    ends the command and forgets the id; the user interface can still show its output
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from duologue.protocol.values import TerminalExit, TerminalOutputResult
 __all__ = ["Terminals"]
 
 MAX_PER_SESSION = 32
-"""More than any agent has a use for at once."""
+"""More terminals than any agent uses at once."""
 HARD_CAP = 64 * 1024 * 1024
-"""Bytes of output kept of one command, whatever an agent asks for."""
+"""Bytes of output kept of one command, whatever an agent requests."""
 SHOWN_CHARACTERS = 4 * 1024 * 1024
 """Output of released terminals that is kept for display, all together."""
 MOST_SHOWN = 256
@@ -46,7 +46,7 @@ DIVERTING = re.compile(
     r"JAVA_TOOL_OPTIONS|_JAVA_OPTIONS|DUOLOGUE_.*",
     re.IGNORECASE,
 )
-"""Variables that make another program run than the one that was named, or more than it."""
+"""Variables that make another program run than the one that was named, or in addition to it."""
 
 Watcher = Callable[[str], None]
 Check = Callable[[str], Awaitable[None]]
@@ -56,7 +56,7 @@ _log = logging.getLogger("duologue.client")
 
 @dataclass(eq=False)
 class _Terminal:
-    """One command, who watches it, and the reader of its characters."""
+    """One command, its watchers, and the decoder of its output."""
 
     command: RunningCommand | None = None
     watchers: list[Watcher] = field(default_factory=list[Watcher])
@@ -64,20 +64,20 @@ class _Terminal:
         default_factory=lambda: codecs.getincrementaldecoder("utf-8")("replace"), repr=False
     )
 
-    def printed(self, data: bytes) -> None:
+    def on_output(self, data: bytes) -> None:
         text = self.decoder.decode(data)
         for watcher in self.watchers if text else ():
             try:
                 watcher(text)
             except Exception:
                 self.unwatch(watcher)
-                _log.exception("a watcher of a terminal failed; it is not told any more")
+                _log.exception("a function given to Terminals.watch() failed and is no longer called")
 
     def unwatch(self, watcher: Watcher) -> None:
         self.watchers = [each for each in self.watchers if each is not watcher]
 
     def output(self) -> TerminalOutputResult:
-        assert self.command is not None, "found by its id only once it runs"
+        assert self.command is not None, "a terminal has an id only once its command runs"
         text, truncated = self.command.output()
         ended = self.command.exit
         status = None if ended is None else TerminalExit(exit_code=ended.exit_code, signal=ended.signal)
@@ -86,26 +86,26 @@ class _Terminal:
 
 @dataclass(eq=False)
 class _Session:
-    """The terminals of one session; those that are being started while it closes notice that."""
+    """Terminals of one session; `is_closed` stops those that are being started."""
 
     terminals: dict[str, _Terminal] = field(default_factory=dict[str, _Terminal])
     is_closed: bool = False
 
 
 class Terminals:
-    """Runs commands for agents, each session's apart from every other's.
+    """Runs commands for agents, separately for each session.
 
     Args:
-        max_per_session: Terminals that are not released yet.
-        env: Variables for every command, beside the few that any program needs.
+        max_per_session: Largest number of terminals of one session that are not released.
+        env: Variables for every command, in addition to the few that any program needs.
         allow_env: Variables an agent may set although they can make another program run: `PATH`, `LD_PRELOAD`, ….
-        pty: Whether commands write to a terminal of 80 by 24 rather than to a pipe.
-        shell: What runs a line that is more than one simple command; None to refuse those.
-        output_limit: Bytes of output to keep where an agent does not say.
-        hard_cap: Most bytes to keep, whatever it says.
+        pty: Run commands in a pseudo-terminal of 80 by 24 instead of writing to a pipe.
+        shell: Shell for a line that is more than one simple command; `None` to reject such lines.
+        output_limit: Bytes of output to keep if the agent sets no limit.
+        hard_cap: Largest number of bytes to keep, whatever limit the agent sets.
         shown: Characters of output of released terminals kept for display, all together.
         grace: Seconds between asking a command to end and killing it.
-        max_processes: Processes one command may have at once.
+        max_processes: Largest number of processes of one command.
     """
 
     def __init__(
@@ -137,9 +137,9 @@ class Terminals:
         self._released: OrderedDict[str, TerminalOutputResult] = OrderedDict()
 
     def for_agent(self) -> Self:
-        """The same for one agent more, with sessions of its own: agents choose the ids, and may choose the same.
+        """Return the same terminals for one more agent, with sessions of its own: two agents may use the same ids.
 
-        User interfaces find the terminals of all of them here.
+        User interfaces find the terminals of all agents here.
         """
         other = copy.copy(self)
         other._sessions = {}
@@ -162,17 +162,17 @@ class Terminals:
         """Start a command and return the id of its terminal at once.
 
         Args:
-            session_id: Whose command it is; nobody else can use the id.
-            command: A program, or without `args` perhaps a whole line (see `shell.argv_of`).
-            args: Its arguments, passed as they are.
-            env: Variables for it.
-            cwd: Where it runs, inside one of `roots`.
-            roots: The directories of the session.
+            session_id: Session of the command; no other one can use the id.
+            command: A program, or without `args` possibly a whole line (see `command_line.argv_of`).
+            args: Arguments, passed unchanged.
+            env: Variables of the command.
+            cwd: Working directory, inside one of `roots`.
+            roots: Directories of the session.
             limit: Bytes of output to keep.
-            check: Awaited with the directory once it is open; an exception keeps the command from starting.
+            check: Called with the directory once it is open; an exception prevents the start.
 
         Raises:
-            InvalidParams: It cannot be started, or not there, or not with these variables.
+            InvalidParams: The command, its directory or its variables are not valid or not permitted.
             InvalidRequest: The session has too many terminals.
         """
         argv = self._argv(command, args)
@@ -183,11 +183,11 @@ class Terminals:
         terminal_id = new_id()
         terminal = session.terminals[terminal_id] = _Terminal()
         try:
-            with open_directory(cwd, roots) as place:
+            with open_directory(cwd, roots) as directory:
                 if check is not None:
-                    await check(place.path)
+                    await check(directory.path)
                 _check_open(session)
-                terminal.command = started = await self._start(argv, env, place, limit, terminal)
+                terminal.command = started = await self._start(argv, env, directory, limit, terminal)
         except BaseException:
             session.terminals.pop(terminal_id, None)
             raise
@@ -198,20 +198,20 @@ class Terminals:
         return terminal_id
 
     def output(self, session_id: str, terminal_id: str) -> TerminalOutputResult:
-        """What it has printed so far, and how it ended if it has."""
+        """Return the output so far, and the exit status if the command has ended."""
         return self._find(session_id, terminal_id)[0].output()
 
     async def wait(self, session_id: str, terminal_id: str) -> TerminalExit:
-        """How it ended, once it has; a release meanwhile ends the wait with that end."""
+        """Wait for the exit status; a release ends the command and the wait."""
         ended = await self._find(session_id, terminal_id)[1].wait()
         return TerminalExit(exit_code=ended.exit_code, signal=ended.signal)
 
     async def kill(self, session_id: str, terminal_id: str) -> None:
-        """End the command and all it started; the terminal still answers."""
+        """End the command and everything it started; its output can still be read."""
         await self._find(session_id, terminal_id)[1].kill()
 
     async def release(self, session_id: str, terminal_id: str) -> None:
-        """End the command and all it started, and forget the id."""
+        """End the command and everything it started, and forget the id."""
         terminal, _ = self._find(session_id, terminal_id)
         del self._sessions[session_id].terminals[terminal_id]
         await self._end(terminal_id, terminal)
@@ -219,10 +219,10 @@ class Terminals:
     # --- for user interfaces
 
     def watch(self, terminal_id: str, watcher: Watcher) -> Callable[[], None]:
-        """Be told what a running command prints, as text; call what is returned to stop.
+        """Call a function with the text that a running command prints; call the returned function to stop.
 
         Raises:
-            ResourceNotFound: No such terminal; agents may show ids that nobody made.
+            ResourceNotFound: There is no such terminal; agents may show ids that do not exist.
         """
         terminal = self._running.get(terminal_id)
         if terminal is None:
@@ -231,7 +231,7 @@ class Terminals:
         return partial(terminal.unwatch, watcher)
 
     def shown(self, terminal_id: str) -> TerminalOutputResult | None:
-        """What a terminal of any session has printed, also after its release; None if that is not known.
+        """Return the output of a terminal of any session, also after its release; `None` if it is not known.
 
         Escape codes are kept; `duologue.sanitize.strip_terminal_controls` removes those that act on a terminal.
         """
@@ -239,15 +239,15 @@ class Terminals:
         return self._released.get(terminal_id) if terminal is None else terminal.output()
 
     def has_running(self, session_id: str) -> bool:
-        """Whether a command of this session is running."""
+        """Return True while a command of this session runs."""
         session = self._sessions.get(session_id)
         terminals = () if session is None else session.terminals.values()
         return any(each.command is not None and each.command.exit is None for each in terminals)
 
-    # --- the end
+    # --- closing
 
     async def close_session(self, session_id: str) -> None:
-        """End everything that runs for a session."""
+        """End all commands of a session."""
         session = self._sessions.pop(session_id, None)
         if session is None:
             return
@@ -256,7 +256,7 @@ class Terminals:
         await asyncio.gather(*(self._end(id, terminal) for id, terminal in running))
 
     async def aclose(self) -> None:
-        """End everything."""
+        """End all commands."""
         await asyncio.gather(*(self.close_session(session_id) for session_id in list(self._sessions)))
 
     async def _end(self, terminal_id: str, terminal: _Terminal) -> None:
@@ -265,9 +265,9 @@ class Terminals:
             await terminal.command.release()
         finally:
             self._running.pop(terminal_id, None)
-            self._keep(terminal_id, terminal.output())
+            self._store_released(terminal_id, terminal.output())
 
-    def _keep(self, terminal_id: str, output: TerminalOutputResult) -> None:
+    def _store_released(self, terminal_id: str, output: TerminalOutputResult) -> None:
         if len(output.output) > self._most_shown:
             output = TerminalOutputResult(output=output.output[-self._most_shown :], truncated=True, exit=output.exit)
         self._released[terminal_id] = output
@@ -281,11 +281,11 @@ class Terminals:
         self,
         argv: list[str],
         env: Mapping[str, str],
-        place: WorkingDirectory,
+        directory: WorkingDirectory,
         limit: int | None,
         terminal: _Terminal,
     ) -> RunningCommand:
-        cwd = place.start_path()
+        cwd = directory.start_path()
         try:
             return await RunningCommand.start(
                 argv,
@@ -293,25 +293,27 @@ class Terminals:
                 env={**_search_path(), **self._env, **env},
                 output_limit=min(self._hard_cap, self._output_limit if limit is None else max(0, limit)),
                 pty=self._pty,
-                on_output=terminal.printed,
+                on_output=terminal.on_output,
                 grace=self._grace,
                 max_processes=self._max_processes,
             )
         except StartError as error:
-            raise InvalidParams(str(error).replace(cwd, place.path)) from error
+            raise InvalidParams(str(error).replace(cwd, directory.path)) from error
 
     def _argv(self, command: str, args: Sequence[str]) -> list[str]:
         if self._shell is not None:
             return argv_of(command, args, self._shell)
         argv = argv_of(command, args, "")
         if not argv[0] and command.strip():
-            raise InvalidParams("the command is a line for a shell, and there is none here: give a program and args")
+            raise InvalidParams(
+                "the command is a line for a shell, which this client does not offer; send a program and args"
+            )
         return argv
 
     def _check_env(self, env: Mapping[str, str]) -> None:
         diverting = sorted(name for name in env if DIVERTING.fullmatch(name) and name not in self._allow_env)
         if diverting:
-            raise InvalidParams(f"env: {diverting[0]} may make another program run, and is not set for an agent")
+            raise InvalidParams(f"env: {diverting[0]} can make another program run, so an agent may not set it")
 
     def _find(self, session_id: str, terminal_id: str) -> tuple[_Terminal, RunningCommand]:
         session = self._sessions.get(session_id)
@@ -322,9 +324,9 @@ class Terminals:
 
 
 def _search_path() -> dict[str, str]:
-    """Where programs are looked for: never in the directory a command runs in, where an agent may have put one."""
-    places = os.environ.get("PATH", os.defpath).split(os.pathsep)
-    return {"PATH": os.pathsep.join(place for place in places if Path(place).is_absolute())}
+    """Return a `PATH` without relative directories: an agent may have put a program where the command runs."""
+    directories = os.environ.get("PATH", os.defpath).split(os.pathsep)
+    return {"PATH": os.pathsep.join(each for each in directories if Path(each).is_absolute())}
 
 
 def _check_open(session: _Session) -> None:
@@ -333,5 +335,5 @@ def _check_open(session: _Session) -> None:
 
 
 def new_id() -> str:
-    """An id that nobody can guess."""
+    """Return an id that cannot be guessed."""
     return f"term_{secrets.token_urlsafe(16)}"

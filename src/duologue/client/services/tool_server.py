@@ -1,10 +1,10 @@
-"""Tools that an agent gets from us: functions of this program, and the MCP servers of the user's configuration.
+"""Tools that the client offers to an agent: Python functions, and the user's MCP servers.
 
-Functions reach each session as one more MCP server, in the best way its agent takes:
+Functions are offered to each session as one more MCP server, in the best way that its agent supports:
 
-    over ACP    agents that carry MCP on the connection itself; nothing is opened for it
-    HTTP        agents that take addresses: one on loopback, with a token
-    stdio       all others: a command that leads back into this process
+    over ACP    agents that support MCP on the ACP connection itself
+    HTTP        agents that connect to URLs: one on loopback, with a token
+    stdio       all others: a command that connects back to this process
 """
 
 from __future__ import annotations
@@ -32,20 +32,20 @@ Tools: TypeAlias = Iterable[Callable[..., Any]] | ToolServer
 """Functions that agents may call; as a `ToolServer`, with a name and instructions."""
 
 NAME = "editor"
-"""How agents know the server where nobody gives it a name."""
+"""Default name of the MCP server."""
 
 END_SECONDS = 5.0
-"""For calls that are being answered when the connection ends."""
+"""Time for running calls to end when the connection ends."""
 
 _log = logging.getLogger("duologue.client")
 
 
 def as_tool_server(tools: Tools) -> ToolServer | None:
-    """The functions as a server; none if there are none.
+    """Return the functions as a server; `None` if there are none.
 
     Raises:
         TypeError: A function cannot be a tool; see `duologue.mcp.tool_server.function_tool`.
-        ValueError: Two functions have one name.
+        ValueError: Two functions have the same name.
     """
     if isinstance(tools, ToolServer):
         return tools
@@ -55,20 +55,20 @@ def as_tool_server(tools: Tools) -> ToolServer | None:
 
 @asynccontextmanager
 async def offered_tool_server(
-    tools: ToolServer, features: AgentCapabilities, offered: OfferedServers, is_near: bool = True
+    tools: ToolServer, capabilities: AgentCapabilities, offered: OfferedServers, is_near: bool = True
 ) -> AsyncGenerator[McpServer]:
-    """Serve the tools in the best way an agent takes; yields how they are named to it.
+    """Serve the tools in the best way that an agent supports, and yield the server to name in its sessions.
 
     Args:
         tools: The functions.
-        features: What the agent can do.
-        offered: What is reached over its connection.
-        is_near: Whether the agent is on this machine.
+        capabilities: Capabilities of the agent.
+        offered: Servers that the agent reaches over its ACP connection.
+        is_near: The agent runs on this machine.
 
     Raises:
-        StartError: They cannot be served in that way here.
+        StartError: The agent supports none of these ways, or this machine does not.
     """
-    if features.mcp_acp:
+    if capabilities.mcp_acp:
         named = offered.offer(tools)
         try:
             yield named
@@ -76,14 +76,12 @@ async def offered_tool_server(
             offered.withdraw(named)
         return
     if not is_near:
-        raise StartError(
-            "tools can be lent to an agent on another machine over ACP only, and this one does not take it"
-        )
+        raise StartError("tools for an agent on another machine need MCP over ACP, which this agent does not support")
     ready: asyncio.Future[McpServer] = asyncio.get_running_loop().create_future()
     leave = asyncio.Event()
     tasks = TaskScope()
-    # In a task of its own: what fails in the program around us must not reach it wrapped in a group.
-    serving = tasks.start(_serve(tools, features, ready, leave))
+    # In a task of its own, so that an exception of the caller is not wrapped in an exception group.
+    serving = tasks.start(_serve(tools, capabilities, ready, leave))
     try:
         yield await ready
     finally:
@@ -93,45 +91,45 @@ async def offered_tool_server(
 
 
 async def _serve(
-    tools: ToolServer, features: AgentCapabilities, ready: asyncio.Future[McpServer], leave: asyncio.Event
+    tools: ToolServer, capabilities: AgentCapabilities, ready: asyncio.Future[McpServer], leave: asyncio.Event
 ) -> None:
     try:
-        async with _way(tools, features) as server:
+        async with _open_server(tools, capabilities) as server:
             if not ready.done():
                 ready.set_result(server)
             await leave.wait()
     except Exception as error:
         if ready.done():
-            _log.exception("the tools of this program are not served any more")
+            _log.exception("the server of `connect(tools=…)` failed; the agent can no longer call the tools")
         else:
             ready.set_exception(error)
 
 
-def _way(tools: ToolServer, features: AgentCapabilities) -> AbstractAsyncContextManager[McpServer]:
-    if not features.mcp_http and not features.mcp_stdio:
-        raise StartError("tools cannot be lent to this agent: it says that it takes no MCP servers")
+def _open_server(tools: ToolServer, capabilities: AgentCapabilities) -> AbstractAsyncContextManager[McpServer]:
+    if not capabilities.mcp_http and not capabilities.mcp_stdio:
+        raise StartError("tools cannot be offered to this agent: it supports no MCP servers")
     try:
         from duologue.mcp.tool_server.transports import serve_http, serve_stdio
     except ImportError as error:
         raise StartError(f"tools for this agent need the official MCP SDK, install duologue[mcp]: {error}") from error
-    if features.mcp_http:
+    if capabilities.mcp_http:
         return serve_http(tools)
     if not hasattr(socket, "AF_UNIX"):
-        raise StartError("this agent takes MCP servers as commands only, and tools cannot be lent that way here")
+        raise StartError("this agent supports MCP servers only as commands, which needs Unix sockets on this machine")
     return serve_stdio(tools)
 
 
 def with_absolute_command(server: StdioMcpServer) -> StdioMcpServer:
-    """The server with the command's whole path, as found on our PATH; the agent's may be another.
+    """Return the server with the absolute path of its command, found on our PATH, which may differ from the agent's.
 
-    A path that is absolute already is the agent's business: it may run on another machine.
+    An absolute path is left as it is: the agent may run on another machine.
 
     Raises:
-        InvalidParams: There is no such command.
+        InvalidParams: The command does not exist.
     """
     if Path(server.command).is_absolute():
         return server
     found = shutil.which(server.command)
     if found is None:
-        raise InvalidParams(f"the MCP server {server.name!r}: there is no command {server.command!r} here")
+        raise InvalidParams(f"the MCP server {server.name!r}: no such command: {server.command!r}")
     return structs.replace(server, command=str(Path(found).absolute()))

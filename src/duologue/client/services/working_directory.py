@@ -1,4 +1,4 @@
-"""The directory that a command starts in: opened first, judged as what it is, and started in through the handle."""
+"""The working directory of a command: opened first, checked as what it is, and used through the descriptor."""
 
 from __future__ import annotations
 
@@ -18,45 +18,47 @@ OPEN_FILES = "/proc/self/fd"
 
 @dataclass(frozen=True)
 class WorkingDirectory:
-    """A directory that is held open.
+    """A directory that is open.
 
     Attributes:
-        path: Where it was when it was opened, without links: what permissions judge.
+        path: Real path when it was opened, which the permission policy checks.
     """
 
     path: str
     _fd: int
 
     def start_path(self) -> str:
-        """The path to start a command in.
+        """Return the path to start a command in.
 
         Raises:
             InvalidParams: The directory was moved, replaced or removed since it was opened.
         """
         if _path_of(self._fd) not in (None, self.path) or not _is_at(self._fd, self.path):
-            raise InvalidParams("cwd: the directory was moved or replaced before the command could start; ask again")
+            raise InvalidParams(
+                "cwd: the directory was moved or replaced before the command could start; send the request again"
+            )
         handle = _handle(self._fd)
         return str(handle) if handle.is_symlink() else self.path
 
 
 @contextmanager
 def open_directory(cwd: str, roots: Sequence[str]) -> Generator[WorkingDirectory]:
-    """Hold a directory open that lies in one of the roots.
+    """Keep a directory open that is inside one of the roots.
 
     Raises:
-        InvalidParams: It is no directory, or lies elsewhere.
+        InvalidParams: It is not a directory, or outside.
     """
-    refused = InvalidParams("cwd: not a directory inside the session's own")
+    outside = InvalidParams("cwd: not a directory inside the session's directories")
     if not cwd.startswith("/"):
-        raise refused
+        raise outside
     try:
         fd = os.open(cwd, os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_CLOEXEC", 0))
     except (OSError, ValueError) as error:
-        raise refused from error
+        raise outside from error
     try:
         real = _path_of(fd) or os.path.realpath(cwd)
         if not any(Path(real).is_relative_to(Path(root).resolve()) for root in roots) or not _is_at(fd, real):
-            raise refused
+            raise outside
         yield WorkingDirectory(real, fd)
     finally:
         os.close(fd)
@@ -67,7 +69,7 @@ def _handle(fd: int) -> Path:
 
 
 def _path_of(fd: int) -> str | None:
-    """Where an open directory is now, as far as the system tells."""
+    """Return the current path of an open directory, if the system shows it."""
     try:
         return str(_handle(fd).readlink())
     except OSError:
@@ -75,7 +77,7 @@ def _path_of(fd: int) -> str | None:
 
 
 def _is_at(fd: int, path: str) -> bool:
-    """Whether the open directory is the one at this path, which is not a link."""
+    """Return True if the open directory is the one at this path, which is not a link."""
     try:
         return os.path.samestat(os.fstat(fd), os.lstat(path))
     except OSError:

@@ -1,8 +1,8 @@
-"""The files an agent reads and writes through us: those of its session's directories, and no others.
+"""Files that an agent reads and writes through the client: those of its session's directories, and no others.
 
-What is judged is what is opened: `locate` says where a path really leads, and `read` and `write` refuse it if it leads
-elsewhere by then. Text that an editor has not saved yet is read instead of the file, and is never lost to a write that
-did not know of it.
+Exactly what was checked is opened: `resolve` returns the real path, and `read` and `write` fail if the path leads
+elsewhere by then. Unsaved text of an editor is read instead of the file, and a write fails if the agent has not read
+the unsaved text.
 """
 
 from __future__ import annotations
@@ -29,38 +29,38 @@ from duologue.local.files import MAX_READ_BYTES, Roots
 __all__ = ["Overlay", "Workspace"]
 
 Overlay: TypeAlias = Mapping[str, str] | Callable[[Path], str | None]
-"""Unsaved text by absolute path. In a mutable mapping it is kept up to date with what agents write."""
+"""Unsaved text by absolute path. In a mutable mapping it is updated with what agents write."""
 
 LARGE_BYTES = 1024 * 1024
-"""Files that are read in a thread of their own: the memory for them goes back to the system when it ends."""
+"""Files that are read in a thread of their own: their memory returns to the system when it ends."""
 
 _log = logging.getLogger("duologue.client")
 
 
 @dataclass
 class _Session:
-    """The directories of one session, and the unsaved texts it has seen, by their digests."""
+    """The directories of one session, and digests of the unsaved texts it has read."""
 
     roots: Roots
-    scene: ActionContext
+    context: ActionContext
     seen: dict[str, str] = field(default_factory=dict[str, str])
 
 
 class Workspace:
-    """Files for agents, confined to directories.
+    """Files offered to agents, confined to directories.
 
     Args:
-        roots: Nothing outside these is touched, whatever a session says; without any, its own directories count.
-        read_only: Whether writing is not offered at all.
-        missing: What reading a missing file gives: an error, or an empty text, which some agents need to create one;
-            if not given, what the agent is known to need.
+        roots: Directories outside of which nothing is read or written. Default: the session's own directories.
+        read_only: Do not offer writing.
+        missing: Result of reading a missing file: an error, or an empty text, which some agents need to create files.
+            Default: what the agent is known to need.
         overlay: Unsaved text of an editor.
-        on_read: Is awaited with the path before a file is read; `False`, or an exception, forbids it.
-        on_write: The same before a file is written, with the new text.
-        on_written: Is called after a file was written, so that an editor can show it.
-        max_read_bytes: Most text of one read.
-        allow_hard_links: Whether a file may be written that has other names, which may lie outside.
-        follow_mounts: Whether other file systems mounted inside belong to a directory.
+        on_read: Called with the path before a file is read; `False`, or an exception, prevents it.
+        on_write: Called with the path and the new text before a file is written; `False`, or an exception, prevents it.
+        on_written: Called with the path and the new text after a file was written, so that an editor can show it.
+        max_read_bytes: Largest text of one read.
+        allow_hard_links: Allow writing a file that has other names, which may be outside the directories.
+        follow_mounts: Treat file systems that are mounted inside a directory as part of it.
     """
 
     def __init__(
@@ -77,9 +77,9 @@ class Workspace:
         follow_mounts: bool = True,
     ) -> None:
         self.is_read_only = read_only
-        self._own = [Path(root).resolve() for root in roots]
+        self._roots = [Path(root).resolve() for root in roots]
         self._missing: Literal["error", "empty"] | None = missing
-        self._needs = Quirks()
+        self._quirks = Quirks()
         self._buffers: Mapping[str, str] = overlay if isinstance(overlay, Mapping) else {}
         self._find_buffer = None if overlay is None or isinstance(overlay, Mapping) else overlay
         self._on_read = on_read
@@ -91,59 +91,59 @@ class Workspace:
         self._sessions: dict[str, _Session] = {}
 
     def for_agent(self) -> Self:
-        """The same for one agent more, with sessions of its own: agents choose the ids, and may choose the same."""
+        """Return the same files for one more agent, with sessions of its own: two agents may use the same ids."""
         other = copy.copy(self)
         other._sessions = {}
         return other
 
-    def suit(self, quirks: Quirks) -> None:
-        """Do for sessions opened from now on what the agent is known to need, unless this workspace says otherwise."""
-        self._needs = quirks
+    def adapt_to(self, quirks: Quirks) -> None:
+        """Use the quirks of the agent for sessions opened from now on, unless the workspace sets them."""
+        self._quirks = quirks
 
     # --- sessions
 
     def open_session(self, session_id: str, roots: Sequence[str]) -> None:
-        """A session may use these directories, as far as they lie in ours; what is no directory here is left out."""
+        """Let a session use these directories, as far as they are inside the workspace's roots and exist."""
         self.close_session(session_id)
-        usable = [str(place) for root in roots for place in self._common(Path(root)) if place.is_dir()]
+        usable = [str(real_path) for root in roots for real_path in self._common(Path(root)) if real_path.is_dir()]
         opened = Roots(
             list(dict.fromkeys(usable)),
             allow_hard_links=self._allow_hard_links,
             follow_mounts=self._follow_mounts,
             max_read_bytes=self._max_read_bytes,
-            missing=self._missing or self._needs.missing,
+            missing=self._missing or self._quirks.missing,
         )
-        scene = ActionContext(session_id, "", tuple(str(Path(place).resolve()) for place in usable))
-        self._sessions[session_id] = _Session(opened, scene)
+        context = ActionContext(session_id, "", tuple(str(Path(real_path).resolve()) for real_path in usable))
+        self._sessions[session_id] = _Session(opened, context)
 
     def close_session(self, session_id: str) -> None:
-        """The session is over; its directories are let go."""
+        """Release the directories of a closed session."""
         if (session := self._sessions.pop(session_id, None)) is not None:
             session.roots.close()
 
     def _common(self, root: Path) -> list[Path]:
-        """What lies both in a session's directory and in one of ours."""
+        """Return the directories that are both in a session's directory and in one of the roots."""
         if not root.is_absolute():
             return []
         real = root.resolve()
-        if not self._own or any(real.is_relative_to(own) for own in self._own):
+        if not self._roots or any(real.is_relative_to(own) for own in self._roots):
             return [root]
-        return [own for own in self._own if own.is_relative_to(real)]
+        return [own for own in self._roots if own.is_relative_to(real)]
 
     def _session(self, session_id: str) -> _Session:
         session = self._sessions.get(session_id)
         if session is None:
-            raise ResourceNotFound("no such session here")
+            raise ResourceNotFound("no such session")
         return session
 
     # --- files
 
     async def resolve(self, session_id: str, path: str) -> str:
-        """Where a path really leads, without links; there need not be a file yet.
+        """Return the real path, without links; the file need not exist.
 
         Raises:
-            InvalidParams: Outside the session's directories.
-            ResourceNotFound: It leads through what does not exist, or there is no such session.
+            InvalidParams: The path is outside the session's directories.
+            ResourceNotFound: A directory on the path, or the session, does not exist.
         """
         return await asyncio.to_thread(self._session(session_id).roots.resolve, path)
 
@@ -155,115 +155,115 @@ class Workspace:
         line: int | None = None,
         limit: int | None = None,
         resolved: str | None = None,
-        allowance: ByteBudget | None = None,
+        budget: ByteBudget | None = None,
     ) -> str:
-        """The text of a file, or the unsaved text of the editor, from `line` (1 is the first) at most `limit` lines.
+        """Return the text of a file, or its unsaved text, from `line` (the first is 1) and at most `limit` lines.
 
         Args:
-            session_id: Whose directories count.
-            path: Absolute.
+            session_id: The session whose directories count.
+            path: Absolute path.
             line: First line to return; past the end there is no text.
-            limit: Most lines to return.
-            resolved: Where `locate` said that it leads, if that was asked and judged.
-            allowance: What the texts that are read at once may take together; this one waits until there is room.
+            limit: Largest number of lines to return.
+            resolved: Result of `resolve` that was checked.
+            budget: Limit of all texts that are read at the same time; this read waits until there is capacity.
 
         Raises:
-            ResourceNotFound: There is no such file, or no such session.
-            InvalidParams: Outside, not a text, too long, or not ours to read.
-            InvalidRequest: Forbidden by `on_read`.
+            ResourceNotFound: The file or the session does not exist.
+            InvalidParams: The file is outside, not text, too long, or not readable.
+            InvalidRequest: `on_read` prevented it.
         """
         session = self._session(session_id)
-        place = resolved or await self.resolve(session_id, path)
+        real_path = resolved or await self.resolve(session_id, path)
         if self._on_read is not None:
-            await _permit(self._on_read(Path(place)))
-        with _told_as(path, place):
-            text = self._unsaved(path, place)
-            size = await self._size(session, place) if text is None else len(text) * 4
-            if allowance is not None:
-                await allowance.acquire(min(size, self._max_read_bytes))
+            await _check_hook(self._on_read(Path(real_path)))
+        with _report_as(path, real_path):
+            text = self._unsaved(path, real_path)
+            size = await self._size(session, real_path) if text is None else len(text) * 4
+            if budget is not None:
+                await budget.acquire(min(size, self._max_read_bytes))
             if text is None:
-                read = partial(session.roots.read_text, place, line=line, limit=limit, is_resolved=True)
+                read = partial(session.roots.read_text, real_path, line=line, limit=limit, is_resolved=True)
                 return await (asyncio.to_thread(read) if size <= LARGE_BYTES else in_own_thread(read))
-            session.seen[place] = _digest(text)
-            return _lines(text, line, limit, place, self._max_read_bytes)
+            session.seen[real_path] = _digest(text)
+            return _lines(text, line, limit, real_path, self._max_read_bytes)
 
-    async def _size(self, session: _Session, place: str) -> int:
+    async def _size(self, session: _Session, real_path: str) -> int:
         try:
-            return (await asyncio.to_thread(session.roots.stat, place)).st_size
+            return (await asyncio.to_thread(session.roots.stat, real_path)).st_size
         except RequestError:
-            return 0  # reading it says why
+            return 0  # reading it reports the error
 
     async def write(
         self, session_id: str, path: str, text: str, *, resolved: str | None = None, even_protected: bool = False
     ) -> None:
-        """Make `text` the whole content of a file, at once or not at all; missing directories are made.
+        """Replace the content of a file by `text`, atomically; missing directories are created.
 
         Args:
-            session_id: Whose directories count.
-            path: Absolute.
-            text: What it will hold.
-            resolved: Where `locate` said that it leads, if that was asked and judged.
-            even_protected: Whether it may be a file that other programs act on, such as a hook or a setting.
+            session_id: The session whose directories count.
+            path: Absolute path.
+            text: New content.
+            resolved: Result of `resolve` that was checked.
+            even_protected: Allow files that other programs act on, such as hooks and settings.
 
         Raises:
-            InvalidParams: Outside, not a plain file, or not ours to write.
-            InvalidRequest: Read-only, protected, forbidden by `on_write`, or unsaved text stands in its way.
-            ResourceNotFound: There is no such session.
+            InvalidParams: The path is outside, not a plain file, or not writable.
+            InvalidRequest: Read-only, protected, prevented by `on_write`, or the file has unsaved changes.
+            ResourceNotFound: The session does not exist.
         """
         if self.is_read_only:
-            raise InvalidRequest("nothing is written here: the workspace is read-only")
+            raise InvalidRequest("the workspace is read-only")
         session = self._session(session_id)
-        place = resolved or await self.resolve(session_id, path)
-        if not even_protected and is_protected(session.scene.beneath(place) or place):
+        real_path = resolved or await self.resolve(session_id, path)
+        if not even_protected and is_protected(session.context.relative_path(real_path) or real_path):
             raise InvalidRequest(
-                f"{quote_path(path)}: other programs act on this file; it needs a permission of its own"
+                f"{quote_path(path)}: other programs act on this file; writing it needs explicit permission"
             )
         if self._on_write is not None:
-            await _permit(self._on_write(Path(place), text))
-        known = self._unsaved(path, place)
-        if known is not None and session.seen.get(place) != _digest(known):
+            await _check_hook(self._on_write(Path(real_path), text))
+        known = self._unsaved(path, real_path)
+        if known is not None and session.seen.get(real_path) != _digest(known):
             raise InvalidRequest(f"{quote_path(path)}: it has unsaved changes that were not read; read it again")
-        with _told_as(path, place):
-            await asyncio.to_thread(session.roots.write_text, place, text, even_protected=True, is_resolved=True)
-        self._show_written(session, path, place, text, known)
+        with _report_as(path, real_path):
+            await asyncio.to_thread(session.roots.write_text, real_path, text, even_protected=True, is_resolved=True)
+        self._show_written(session, path, real_path, text, known)
 
-    def _show_written(self, session: _Session, path: str, place: str, text: str, known: str | None) -> None:
-        # What somebody typed while the file was written stays; the editor knows that the file is another now.
-        if known is not None and self._unsaved(path, place) == known and isinstance(self._buffers, MutableMapping):
-            self._buffers[place if place in self._buffers else path] = text
-            session.seen[place] = _digest(text)
+    def _show_written(self, session: _Session, path: str, real_path: str, text: str, known: str | None) -> None:
+        # Text that was typed while the file was written stays; `on_written` reports the new content of the file.
+        if known is not None and self._unsaved(path, real_path) == known and isinstance(self._buffers, MutableMapping):
+            self._buffers[real_path if real_path in self._buffers else path] = text
+            session.seen[real_path] = _digest(text)
         if self._on_written is not None:
             try:
-                self._on_written(Path(place), text)
+                self._on_written(Path(real_path), text)
             except Exception:
-                _log.exception("on_written failed; the file is written all the same")
+                _log.exception("on_written failed; the file was written")
 
-    def _unsaved(self, path: str, place: str) -> str | None:
+    def _unsaved(self, path: str, real_path: str) -> str | None:
         if self._find_buffer is not None:
-            return self._find_buffer(Path(place))
-        return self._buffers.get(place, self._buffers.get(path))
+            return self._find_buffer(Path(real_path))
+        return self._buffers.get(real_path, self._buffers.get(path))
 
 
-async def _permit(answer: Awaitable[bool | None]) -> None:
+async def _check_hook(result: Awaitable[bool | None]) -> None:
     try:
-        is_fine = await answer
+        is_permitted = await result
     except RequestError:
         raise
     except Exception as error:
-        _log.exception("a hook of the workspace failed, which is a refusal")
+        _log.exception("a hook of the workspace failed, so the request is rejected")
         raise InvalidRequest("not permitted by the client") from error
-    if is_fine is False:
+    if is_permitted is False:
         raise InvalidRequest("not permitted by the client")
 
 
 @contextmanager
-def _told_as(path: str, place: str) -> Generator[None]:
-    """Speak of the path that was asked for, not of where it leads."""
+def _report_as(path: str, real_path: str) -> Generator[None]:
+    """Name the path of the request in errors instead of the real path."""
     try:
         yield
     except RequestError as error:
-        if path != place:
-            error.message = error.message.replace(quote_path(place), quote_path(path))
+        if path != real_path:
+            error.message = error.message.replace(quote_path(real_path), quote_path(path))
             error.args = (error.message,)
             error.data = {"uri": Path(path).as_uri()} if isinstance(error, ResourceNotFound) else error.data
         raise
@@ -273,8 +273,8 @@ def _digest(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def _lines(text: str, line: int | None, limit: int | None, place: str, most_bytes: int) -> str:
-    """The same lines that a read of a file with this text would give."""
+def _lines(text: str, line: int | None, limit: int | None, real_path: str, most_bytes: int) -> str:
+    """Return the lines that a read of a file with this text would return."""
     if (line or 0) < 0 or (limit or 0) < 0:
         raise InvalidParams("line and limit count lines: they cannot be negative")
     first = max(line or 1, 1) - 1
@@ -282,5 +282,7 @@ def _lines(text: str, line: int | None, limit: int | None, place: str, most_byte
     lines = [*(f"{part}\n" for part in parts[:-1]), *parts[-1:]]
     chosen = "".join(lines[first:] if limit is None else lines[first : first + limit])
     if len(chosen.encode("utf-8", "surrogatepass")) > most_bytes:
-        raise InvalidParams(f"{quote_path(place)}: longer than the limit of {most_bytes} bytes; ask for fewer lines")
+        raise InvalidParams(
+            f"{quote_path(real_path)}: longer than the limit of {most_bytes} bytes; ask for fewer lines"
+        )
     return chosen
