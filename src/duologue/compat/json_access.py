@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TypeGuard
 
 from duologue.schema.base import JsonObject, JsonValue
 from duologue.schema.legacy import DIALECT_KEY
+from duologue.schema.lenient_errors import is_array, is_object
 
 __all__ = [
     "DIALECT_KEY",
@@ -24,22 +24,14 @@ __all__ = [
 ]
 
 
-def _is_object(value: JsonValue) -> TypeGuard[JsonObject]:
-    return isinstance(value, dict)
-
-
-def _is_list(value: JsonValue) -> TypeGuard[list[JsonValue]]:
-    return isinstance(value, list)
-
-
 def as_object(value: JsonValue) -> JsonObject:
     """Return the value if it is an object; otherwise a new empty one."""
-    return value if _is_object(value) else {}
+    return value if is_object(value) else {}
 
 
 def objects(value: JsonValue) -> list[JsonObject]:
     """Return the objects in a list, in order; other items are left out."""
-    return list(filter(_is_object, value)) if _is_list(value) else []
+    return list(filter(is_object, value)) if is_array(value) else []
 
 
 def string(fields: JsonObject, key: str) -> str:

@@ -196,6 +196,6 @@ async def _initialize_version_1(
         return proxy, await proxy.initialize(info, capabilities)
     except UnsupportedProtocolVersion as error:
         raise UnsupportedProtocolVersion(
-            f"{error.message}; `versions=(1, 2)` supports the newer one as well, and `--v2` on the command line",
+            f"{error.message}; use `protocol_versions=(1, 2)`, or `--v2` on the command line, for the newer one",
             data=error.data,
         ) from error
