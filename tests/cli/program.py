@@ -23,7 +23,7 @@ SECONDS = 20.0
 
 
 def environment(home: Path, **more: str) -> dict[str, str]:
-    """A user who has nothing yet."""
+    """Return the environment of a user without any files."""
     places = {f"XDG_{kind}_HOME": str(home / kind.lower()) for kind in ("CONFIG", "DATA", "STATE")}
     return {"PATH": os.environ["PATH"], "HOME": str(home), "LANG": "C.UTF-8", "TERM": "xterm", **places, **more}
 
@@ -56,7 +56,7 @@ class Terminal:
         self._seen = 0
 
     def until(self, text: str, seconds: float = SECONDS) -> str:
-        """All that is shown until this is; colours left out."""
+        """Wait for this text; return everything shown before it, without colours."""
         deadline = time.monotonic() + seconds
         while text not in self.text[self._seen :]:
             if not self._read(deadline - time.monotonic()):
@@ -66,7 +66,7 @@ class Terminal:
         return shown
 
     def type(self, text: str) -> None:
-        """As a person would."""
+        """Type text as a user would."""
         os.write(self._screen, text.encode())
 
     def complete(self, text: str, tries: int = 10) -> None:
@@ -86,7 +86,7 @@ class Terminal:
         os.killpg(self.process.pid, signal.SIGINT)
 
     def wait(self) -> int:
-        """The exit code, once it has ended."""
+        """Wait for the end of the program; return its exit code."""
         deadline = time.monotonic() + SECONDS
         while self._read(deadline - time.monotonic()):
             pass

@@ -147,7 +147,7 @@ def codex_failed() -> Json:
 
 
 def left_open() -> Json:
-    """An agent that never says how its tool call ended."""
+    """Never report how the tool call ended."""
     update("tool_call", toolCallId="t", kind="execute", title="make", status="in_progress")
     say("It is built.")
     return {"stopReason": "end_turn"}
@@ -159,7 +159,7 @@ def plain() -> Json:
 
 
 def concurrent() -> Json:
-    """The Java SDK has -32000 for a prompt that comes while another one runs."""
+    """Reject a prompt during another one with -32000, as the Java SDK does."""
     return {"code": -32000, "message": "There is already an active prompt execution"}
 
 

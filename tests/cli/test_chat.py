@@ -33,7 +33,7 @@ def test_our_own_commands_begin_with_a_colon_and_say_what_is_wrong(tmp_path: Pat
     assert "switched to session " in ended.stderr
 
 
-def test_what_it_has_cost_is_told_with_how_full_the_context_is(tmp_path: Path) -> None:
+def test_the_cost_is_shown_with_the_usage_of_the_context(tmp_path: Path) -> None:
     ended = duologue(tmp_path, "chat", said=":usage\n/usage\n:usage\n")
 
     assert "this agent does not report usage\n" in ended.stderr
@@ -89,7 +89,7 @@ def test_an_agent_that_is_gone_ends_it(tmp_path: Path) -> None:
 
 def test_files_that_are_mentioned_go_with_the_prompt(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("some text")
-    ended = duologue(tmp_path, "chat", said="/echo look at @notes.txt, and @nobody\n")
+    ended = duologue(tmp_path, "chat", said="/echo look at @notes.txt, and @missing\n")
 
     assert ended.stdout.count("notes.txt`, 9 characters") == 1
 
@@ -143,14 +143,14 @@ def test_ctrl_c_cancels_a_turn_and_the_conversation_goes_on(tmp_path: Path, kind
         person.until("I have thought about it.")
         person.until("(end_turn")
         if kind == "xterm":
-            person.until("›")  # before that, the key goes to nobody
+            person.until("›")  # before that, the key is lost
         person.type("\x04")
 
         assert person.wait() == 0
 
 
 @TERMINALS
-def test_what_is_said_between_turns_is_shown(tmp_path: Path, kind: str) -> None:
+def test_updates_between_turns_are_shown(tmp_path: Path, kind: str) -> None:
     with terminal(tmp_path, "chat", TERM=kind) as person:
         person.until("Ctrl-D exits.")
         person.type("/background 2\r")

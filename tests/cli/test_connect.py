@@ -42,7 +42,7 @@ for line in sys.stdin.buffer:
 
 @pytest.mark.fault("LIF-19")
 @pytest.mark.parametrize("scheme", ["ws", "http"])
-async def test_what_is_piped_into_it_is_answered_although_the_agent_takes_its_time(tmp_path: Path, scheme: str) -> None:
+async def test_piped_requests_are_answered_by_a_slow_agent(tmp_path: Path, scheme: str) -> None:
     async with served(tmp_path, "--", sys.executable, "-c", SLOW) as server:
         url = scheme + server.url.removeprefix("ws")
         ended = await asyncio.to_thread(duologue, tmp_path, "connect", url, said=INITIALIZE)
@@ -52,7 +52,7 @@ async def test_what_is_piped_into_it_is_answered_although_the_agent_takes_its_ti
 
 @pytest.mark.fault("LIF-19")
 @pytest.mark.parametrize("arguments", [[], ["--protocol", "v1"], ["--protocol", "v2"]])
-def test_what_is_piped_into_it_for_a_command_is_answered(tmp_path: Path, arguments: list[str]) -> None:
+def test_requests_piped_to_a_command_are_answered(tmp_path: Path, arguments: list[str]) -> None:
     said = INITIALIZE
     if arguments == ["--protocol", "v2"]:
         said = (
@@ -123,7 +123,7 @@ def test_an_address_that_makes_no_sense_is_a_mistake_in_the_command_line(tmp_pat
     assert duologue(tmp_path, "connect", "ws://h", "--header", "nonsense").returncode == 2
 
 
-def test_a_server_that_is_not_there_is_told_on_both_ways_out(tmp_path: Path) -> None:
+def test_a_missing_server_is_reported_to_the_editor_and_on_stderr(tmp_path: Path) -> None:
     for scheme in ("ws", "http"):
         ended = duologue(tmp_path, "connect", f"{scheme}://127.0.0.1:1", said=INITIALIZE)
         assert ended.returncode == 1
@@ -163,7 +163,7 @@ async def test_a_named_agent_may_be_behind_an_address(tmp_path: Path) -> None:
     assert "You said: hi" in ran.stdout
     lines = [json.loads(line) for line in listed.stdout.splitlines()]
     [team] = [line for line in lines if line["name"] == "team"]
-    assert team["url"] == server.url.partition("#")[0]  # the token is nobody's business
+    assert team["url"] == server.url.partition("#")[0]  # the token must not be shown
 
 
 @pytest.mark.parametrize("scheme", ["ws", "http"])

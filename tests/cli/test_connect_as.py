@@ -51,7 +51,7 @@ async def test_a_client_of_version_2_uses_an_agent_of_version_1(tmp_path: Path) 
     assert "You said: hello" in turn.text
 
 
-async def test_an_agent_that_ends_by_itself_is_told_to_the_editor_and_on_stderr(tmp_path: Path) -> None:
+async def test_an_agent_that_exits_is_reported_to_the_editor_and_on_stderr(tmp_path: Path) -> None:
     stderr = bytearray()
     async with (
         asyncio.timeout(30),
@@ -84,7 +84,7 @@ def test_a_command_line_that_makes_no_sense_is_refused(tmp_path: Path, arguments
     assert duologue(tmp_path, *arguments).returncode == 2
 
 
-def test_a_command_that_is_not_there_is_told_on_both_ways_out(tmp_path: Path) -> None:
+def test_a_missing_command_is_reported_to_the_editor_and_on_stderr(tmp_path: Path) -> None:
     for arguments in (["connect"], ["connect", "--protocol", "v1"]):
         ended = duologue(tmp_path, *arguments, "--", "no-such-agent", said=INITIALIZE)
         assert ended.returncode == 1

@@ -24,7 +24,7 @@ HELLO: dict[str, Any] = {"protocolVersion": 1, "clientCapabilities": {}}
 
 
 def asked(home: Path, *command: str, **more: Any) -> list[dict[str, Any]]:
-    """What a program answers to `initialize` and these requests, in the order they are asked."""
+    """Return the answers of a program to `initialize` and these requests, in order."""
     requests: list[tuple[str, Any]] = [
         ("initialize", HELLO),
         *((name.replace("__", "/"), params) for name, params in more.items()),
@@ -134,7 +134,7 @@ def test_the_doctor_and_the_list_of_sessions_speak_a_dialect(tmp_path: Path) -> 
         (["connect", "--protocol", "seed-001", "ws://h"], "seed-003"),
     ],
 )
-def test_what_is_no_dialect_or_cannot_have_one_is_refused(tmp_path: Path, arguments: list[str], told: str) -> None:
+def test_an_unknown_or_impossible_dialect_is_rejected(tmp_path: Path, arguments: list[str], told: str) -> None:
     ended = duologue(tmp_path, *arguments)
 
     assert ended.returncode == 2

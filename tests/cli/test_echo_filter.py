@@ -29,7 +29,7 @@ def test_on_a_terminal_it_is_only_what_was_typed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("pieces", [["good evening"], ["good ", "evening"], ["good day", "and good evening"]])
-def test_what_an_agent_says_for_the_user_and_is_no_echo_is_shown(tmp_path: Path, pieces: list[str]) -> None:
+def test_user_messages_of_an_agent_that_are_not_an_echo_are_shown(tmp_path: Path, pieces: list[str]) -> None:
     ended = duologue(tmp_path, "run", "good day", "--", *ODD_AGENT, "echo", *pieces)
     shown = "".join(line.removeprefix("> ") for line in ended.stderr.splitlines() if line.startswith("> "))
 

@@ -63,7 +63,7 @@ def test_a_person_sees_the_cause_and_it_does_nothing(tmp_path: Path, command: st
         ("no", 7),
     ],
 )
-def test_what_says_nothing_more_is_left_out(message: str, data: Any) -> None:
+def test_data_that_adds_nothing_to_the_message_is_left_out(message: str, data: Any) -> None:
     error = error_for_code(-32603, message, data)
 
     assert str(error) == message

@@ -90,7 +90,7 @@ def test_a_session_that_is_open_somewhere_else_is_left_out_of_a_search_and_nothi
     assert re.search(r"skipped session \S+: the session is in use\n", found.stderr)
 
 
-def test_what_an_agent_once_said_does_nothing_to_a_terminal(tmp_path: Path) -> None:
+def test_stored_text_of_an_agent_cannot_control_a_terminal(tmp_path: Path) -> None:
     duologue(tmp_path, "run", "/odd-text")
     (listed,) = duologue(tmp_path, "sessions", "--json").stdout.splitlines()
     shown = duologue(tmp_path, "sessions", "show", json.loads(listed)["session_id"])
@@ -110,7 +110,7 @@ def test_sessions_of_here_are_those_of_this_directory(tmp_path: Path) -> None:
     assert duologue(tmp_path, "sessions", cwd=other).stdout.count("\n") == 1
 
 
-def test_a_session_nobody_knows_is_a_wrong_command_line(tmp_path: Path) -> None:
+def test_an_unknown_session_is_a_usage_error(tmp_path: Path) -> None:
     ended = duologue(tmp_path, "sessions", "show", "nothing")
 
     assert (ended.returncode, ended.stderr) == (2, "duologue: no session id begins with 'nothing'\n")

@@ -1,4 +1,4 @@
-"""What commands print, shown while they run."""
+"""Output of commands, shown while they run."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ async def test_every_line_is_shown_once_however_late_one_looks(tmp_path: Path, i
         assert await _shown("printf 'a\\nb'; printf 'c\\nlast'", tmp_path, is_late=is_late) == ["a", "bc", "last"]
 
 
-async def test_of_a_long_output_the_beginning_and_the_end_are_shown(tmp_path: Path) -> None:
+async def test_the_beginning_and_the_end_of_a_long_output_are_shown(tmp_path: Path) -> None:
     async with asyncio.timeout(10):
         shown = await _shown("seq 1000", tmp_path)
 
@@ -83,11 +83,11 @@ async def test_lines_wait_while_they_cannot_be_shown(tmp_path: Path) -> None:
     assert shown == ["a", "b"]
 
 
-def test_what_acts_on_a_terminal_is_taken_out() -> None:
+def test_terminal_control_sequences_are_removed() -> None:
     assert end_of("\x1b[31mred\x1b[0m\x1b[2J \x1b]0;title\x07done\r50%\r100%\n") == (0, ["red done", "50%", "100%"])
 
 
-def test_an_id_that_nobody_made_shows_nothing() -> None:
+def test_an_unknown_terminal_id_shows_nothing() -> None:
     shown: list[str] = []
     LiveOutput(Terminals(), "term_made_up", shown.append, lambda: True).end()
 

@@ -84,7 +84,7 @@ def test_a_chat_goes_on_after_its_agent_has_crashed(tmp_path: Path) -> None:
         assert person.wait() == 0
 
 
-def test_a_silent_agent_is_told_and_given_up(tmp_path: Path) -> None:
+def test_a_stalled_agent_is_reported_and_its_turn_cancelled(tmp_path: Path) -> None:
     ended = duologue(tmp_path, "run", "wait", "--stall-timeout", "0.3", "--", *MORTAL, str(tmp_path))
 
     assert ended.returncode == 6

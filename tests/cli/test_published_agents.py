@@ -58,7 +58,7 @@ def test_an_agent_that_offers_to_resume_and_cannot_loads_the_session(tmp_path: P
 
 @pytest.mark.fault("ORD-21")
 @pytest.mark.parametrize(("kind", "new"), [("gemini-cli", "done"), ("replays-on", "hello")])
-def test_what_is_replayed_after_the_load_response_is_not_printed(kind: str, new: str, tmp_path: Path) -> None:
+def test_a_replay_after_the_response_of_session_load_is_not_printed(kind: str, new: str, tmp_path: Path) -> None:
     ended = run(tmp_path, kind, "--continue")
 
     assert ended.stdout == new

@@ -107,7 +107,7 @@ def test_a_wrong_command_line_leaves_no_recording(tmp_path: Path) -> None:
     assert not (tmp_path / "none.acp").exists()
 
 
-def test_what_is_no_recording_cannot_be_shown(tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_recording_cannot_be_shown(tmp_path: Path) -> None:
     (tmp_path / "else.acp").write_text("{}\n")
     ended = duologue(tmp_path, "sessions", "show", "else.acp")
 

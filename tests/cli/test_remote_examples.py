@@ -31,7 +31,7 @@ async def test_the_examples_for_remote_agents_run(example: str, said: str, tmp_p
     assert said in ended.stdout
 
 
-def test_an_address_where_nobody_is_is_told_in_one_line(tmp_path: Path) -> None:
+def test_an_unreachable_url_is_reported_in_one_line(tmp_path: Path) -> None:
     ended = run("remote_client.py", "ws://127.0.0.1:1", tmp_path)
 
     assert ended.returncode == 1

@@ -1,4 +1,4 @@
-"""What a person sees of each kind of event, and of changes to files."""
+"""How each kind of event, and changes of files, are shown to the user."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_every_kind_of_event_is_shown_on_stderr(tmp_path: Path) -> None:
     assert [said for said, shown in SAID_AND_SHOWN.items() if shown in ended.stdout] == []
 
 
-def test_a_place_is_told_when_it_is_another(tmp_path: Path) -> None:
+def test_a_location_is_shown_when_it_changes(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("word\nword\n")
     ended = duologue(tmp_path, "run", "/search word")
 
@@ -72,7 +72,7 @@ def test_files_are_mentioned_with_an_at_sign(tmp_path: Path) -> None:
     (tmp_path / "a.txt").touch()
     (tmp_path / "b").mkdir()
 
-    assert mentioned_files("@a.txt and (see @b). me@a.txt @a.txt, @nobody @", tmp_path) == ["a.txt", "b"]
+    assert mentioned_files("@a.txt and (see @b). me@a.txt @a.txt, @missing @", tmp_path) == ["a.txt", "b"]
 
 
 @pytest.mark.parametrize(
@@ -102,6 +102,6 @@ def test_a_field_of_a_form_is_read_as_it_wants_to_be(field: dict[str, object], t
         ({"type": "array", "items": {"enum": ["x"]}}, "x, z", "z is none of: x"),
     ],
 )
-def test_what_does_not_fit_a_field_is_refused(field: dict[str, object], text: str, told: str) -> None:
+def test_invalid_input_for_a_field_is_rejected(field: dict[str, object], text: str, told: str) -> None:
     with pytest.raises(ValueError, match=told):
         read_value(field, text)

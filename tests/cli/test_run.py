@@ -30,7 +30,7 @@ def test_stdout_is_exactly_what_the_agent_says(tmp_path: Path) -> None:
     assert "end_turn" in ended.stderr
 
 
-def test_what_is_said_outside_of_the_turn_belongs_to_stdout_too(tmp_path: Path) -> None:
+def test_messages_outside_of_the_turn_go_to_stdout_too(tmp_path: Path) -> None:
     ended = duologue(tmp_path, "run", "hi", "--", *ODD_AGENT, "early")
 
     assert (ended.returncode, ended.stdout) == (0, "before;during;")
@@ -70,7 +70,7 @@ def test_the_exit_code_says_how_it_ended(tmp_path: Path, prompt: str, code: int)
         ("locked", 7, "requires a login: who are you"),
     ],
 )
-def test_what_an_odd_agent_does_has_its_own_code(tmp_path: Path, kind: str, code: int, told: str) -> None:
+def test_each_misbehaviour_of_an_agent_has_its_exit_code(tmp_path: Path, kind: str, code: int, told: str) -> None:
     ended = duologue(tmp_path, "run", "hi", "--", *ODD_AGENT, kind)
 
     assert (ended.returncode, ended.stdout) == (code, "")
@@ -150,7 +150,7 @@ def test_a_command_line_that_makes_no_sense_starts_nothing(
         (["run", "-f", "absent.txt"], "cannot read the prompt from absent.txt: No such file"),
     ],
 )
-def test_what_cannot_be_is_noticed_before_an_agent_is_started(
+def test_impossible_arguments_are_rejected_before_an_agent_is_started(
     tmp_path: Path, arguments: list[str], told: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -182,7 +182,7 @@ def test_a_prompt_that_is_no_text_is_not_sent(tmp_path: Path) -> None:
     assert (ended.returncode, ended.stderr) == (2, "duologue: the prompt is not UTF-8\n")
 
 
-def test_files_and_pictures_go_with_the_prompt(tmp_path: Path) -> None:
+def test_files_and_images_are_attached_to_the_prompt(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("some text")
     (tmp_path / "b.png").write_bytes(b"\x89PNG")
     ended = duologue(tmp_path, "run", "/echo look", "--file", "a.txt", "--image", "b.png")
@@ -253,7 +253,7 @@ def test_words_of_the_agent_in_an_error_are_marked_as_such(tmp_path: Path) -> No
         (["sh", "-c", "echo no key >&2; exit 3"], "'sh' exited with code 3 before it answered `initialize`\nno key\n"),
     ],
 )
-def test_a_command_that_ends_at_once_is_told_with_a_hint(tmp_path: Path, command: list[str], told: str) -> None:
+def test_a_command_that_exits_at_once_is_reported_with_a_hint(tmp_path: Path, command: list[str], told: str) -> None:
     ended = duologue(tmp_path, "run", "hi", "--", *command)
 
     assert ended.returncode == 1
@@ -274,7 +274,7 @@ def test_flags_say_what_is_permitted(tmp_path: Path, flag: str, code: int, is_wr
     assert ("not allowed: " in ended.stderr) is not is_written
 
 
-def test_an_act_nobody_asked_about_is_denied_and_counted_too(tmp_path: Path) -> None:
+def test_an_action_without_a_permission_request_is_denied_and_counted_too(tmp_path: Path) -> None:
     ended = duologue(tmp_path, "run", "/write note.txt hello", "--mode", "code", "--read-only")
 
     assert ended.returncode == 5
@@ -308,7 +308,7 @@ def test_rules_of_the_configuration_hold_where_nothing_else_is_said(tmp_path: Pa
     assert duologue(tmp_path, "run", "/write note.txt hello", "--deny", cwd=work).returncode == 5
 
 
-# --- what is shown beside the words
+# --- what is shown in addition to the answer
 
 
 def test_a_change_is_shown_as_a_unified_diff(tmp_path: Path) -> None:
@@ -382,7 +382,7 @@ def test_the_timeout_covers_the_start_and_an_agent_that_never_ends(tmp_path: Pat
     assert time.monotonic() - began < 12
 
 
-def test_an_agent_that_does_not_hear_ctrl_c_is_given_up(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_an_agent_that_ignores_ctrl_c_is_abandoned(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     reading, writing = os.pipe()
 
     def interrupt() -> None:

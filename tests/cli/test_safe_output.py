@@ -52,13 +52,13 @@ def test_no_control_or_bidi_character_of_unicode_passes() -> None:
         "\ue0b0",
     ],
 )
-def test_what_people_write_stays(text: str) -> None:
+def test_ordinary_text_is_shown_unchanged(text: str) -> None:
     assert sanitize(text) == text
 
 
 @pytest.mark.fault("CLI-01")
 @given(st.text(st.sampled_from("\x1b[]P\\\x07\x9b\x9c\x9dm0;?hJ a\n\r\x08\u202e")))
-def test_nothing_is_put_together_from_what_is_left(text: str) -> None:
+def test_removing_a_sequence_does_not_form_a_new_one(text: str) -> None:
     shown = sanitize(text)
 
     assert not set(shown) & set("\x1b\x07\x08\x9b\x9c\x9d\r\u202e")

@@ -34,7 +34,7 @@ class Server:
     process: Process
 
     async def stop(self) -> tuple[int, str]:
-        """Its exit code, and what it wrote to stderr."""
+        """Wait for the end of the server; return its exit code and stderr."""
         self.process.send_signal(signal.SIGTERM)
         async with asyncio.timeout(SECONDS):
             _, said = await self.process.communicate()
@@ -59,7 +59,7 @@ async def served(home: Path, *arguments: str, **env: str) -> AsyncGenerator[Serv
 
 @pytest.mark.parametrize("shared", [[], ["--shared"]])
 @pytest.mark.parametrize("scheme", ["ws", "http"])
-async def test_a_command_is_served_to_whoever_has_the_address(tmp_path: Path, shared: list[str], scheme: str) -> None:
+async def test_a_command_is_served_to_clients_that_have_the_url(tmp_path: Path, shared: list[str], scheme: str) -> None:
     async with served(tmp_path, *shared, "--", *BUILTIN) as server:
         assert re.fullmatch(r"ws://127\.0\.0\.1:\d+/acp#token=[\w-]{43}", server.url)
         url = server.url.replace("ws:", f"{scheme}:")
@@ -110,7 +110,7 @@ async def test_the_access_log_is_json_and_has_no_secrets(tmp_path: Path) -> None
         (["--port", "1", "--host", "192.0.2.1", "--behind-tls-proxy"], "cannot listen"),
     ],
 )
-def test_what_is_not_safe_does_not_start(tmp_path: Path, arguments: list[str], told: str) -> None:
+def test_an_unsafe_server_does_not_start(tmp_path: Path, arguments: list[str], told: str) -> None:
     ended = duologue(tmp_path, "serve", *arguments)
 
     assert ended.returncode == 1
@@ -122,18 +122,18 @@ def test_what_is_not_safe_does_not_start(tmp_path: Path, arguments: list[str], t
     "arguments",
     [
         ["--agent", "absent"],
-        ["--token", "with blanks"],
+        ["--token", "with spaces"],
         ["--cwd", "nowhere"],
         ["--agent", "builtin", "--", "x"],
         ["--env", "x"],
     ],
 )
-def test_a_wrong_command_line_is_told(tmp_path: Path, arguments: list[str]) -> None:
+def test_a_wrong_command_line_is_reported(tmp_path: Path, arguments: list[str]) -> None:
     assert duologue(tmp_path, "serve", *arguments).returncode == 2
 
 
 @pytest.mark.fault("GWY-13")
-async def test_being_told_to_stop_lets_a_turn_end(tmp_path: Path) -> None:
+async def test_a_stop_signal_lets_a_running_turn_end(tmp_path: Path) -> None:
     async with served(tmp_path, "--", *BUILTIN) as server:
         async with connect(server.url) as agent:
             session = await agent.new_session(tmp_path)
@@ -190,7 +190,7 @@ async def test_after_the_server_was_killed_sessions_are_there_and_its_agents_are
 
 
 @pytest.mark.parametrize("scheme", ["wss", "https"])
-async def test_it_speaks_tls_itself(tmp_path: Path, scheme: str) -> None:
+async def test_the_server_serves_tls_itself(tmp_path: Path, scheme: str) -> None:
     certificate, key = tmp_path / "agents.pem", tmp_path / "agents.key"
     made = await asyncio.create_subprocess_exec(
         *("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost"),
@@ -211,7 +211,7 @@ async def test_it_speaks_tls_itself(tmp_path: Path, scheme: str) -> None:
 
 
 def descendants(pid: int) -> list[int]:
-    """All processes that this one started, and those that they did."""
+    """Return all descendants of this process."""
     found = [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
     return found + [each for child in found for each in descendants(child)]
 

@@ -17,7 +17,7 @@ from tests.cli.test_serve import SECONDS, served
 
 
 @pytest.mark.fault("REC-09")
-async def test_what_was_acknowledged_outlives_a_server_that_is_killed(tmp_path: Path) -> None:
+async def test_acknowledged_records_survive_a_killed_server(tmp_path: Path) -> None:
     agent_command = [*PROGRAM, "agent"]
     async with served(tmp_path, "--resume-timeout", "1", "--", *agent_command) as server:
         async with connect(server.url) as agent:

@@ -25,7 +25,7 @@ def test_the_diff_is_shown_before_the_question(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("answer", ["\n", "0\n", "99\n", "yes\n", "\x04"])
-def test_anything_that_is_no_answer_is_a_no(tmp_path: Path, answer: str) -> None:
+def test_any_other_input_rejects_the_request(tmp_path: Path, answer: str) -> None:
     with terminal(tmp_path, "run", "/write note.txt hello") as person:
         person.until("Your choice")
         person.type(answer)
@@ -115,7 +115,7 @@ def test_ctrl_c_in_the_middle_of_a_question_cancels_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.rule(130)
-def test_an_address_is_shown_whole_with_its_host_before_anybody_agrees(tmp_path: Path) -> None:
+def test_a_url_is_shown_in_full_with_its_host_before_the_user_agrees(tmp_path: Path) -> None:
     with terminal(tmp_path, "run", "/ask url") as person:
         shown = person.until("Open it?")
         person.type("y\n")

@@ -75,7 +75,7 @@ def test_sessions_are_listed_over_version_2(tmp_path: Path) -> None:
 
 
 class Paper(ConsoleOutput):
-    """A screen that can be read; `news` is what was written beside the agent's words since it was last asked for."""
+    """A screen that can be read; `news` returns the other output (not the agent's text) since the last call."""
 
     def __init__(self) -> None:
         self.out, self.talk = StringIO(), StringIO()
@@ -88,7 +88,7 @@ class Paper(ConsoleOutput):
         return said
 
 
-def test_what_the_agents_own_commands_print_is_shown_as_it_comes() -> None:
+def test_output_of_the_agent_s_own_commands_is_shown_as_it_arrives() -> None:
     screen = Paper()
     call: dict[str, Any] = {"tool_call_id": "c", "title": "make", "kind": "execute"}
     part = TerminalPart("t")
@@ -119,7 +119,7 @@ def test_output_that_was_cut_is_shown_with_a_mark() -> None:
     assert [line.strip() for line in shown_lines[1:-1]] == ["one", "…", "eight", "nine", "ten"]
 
 
-def test_of_a_whole_message_only_what_is_new_is_shown() -> None:
+def test_only_the_new_part_of_a_whole_message_is_shown() -> None:
     screen = Paper()
     screen.show(Text(text="Hello ", message_id="a"))
     screen.show(_message("agent", "a", "Hello world."))

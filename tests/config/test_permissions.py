@@ -13,7 +13,7 @@ from tests.client.permission_requests import User, question, reads, runs, says_n
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A project beside a home of its own."""
+    """Make a project and a home directory next to it."""
     monkeypatch.delenv("DUOLOGUE_CONFIG", raising=False)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
@@ -51,7 +51,7 @@ async def test_decisions_and_answers_are_kept_in_the_users_state(project: Path) 
     assert {path.stat().st_mode & 0o777 for path in state_folder().iterdir()} == {0o600}
 
 
-async def test_what_the_file_or_the_program_says_wins_over_where_things_are_kept(project: Path, tmp_path: Path) -> None:
+async def test_the_file_and_the_program_override_the_default_paths(project: Path, tmp_path: Path) -> None:
     path = write_first_rules()
     path.write_text(f'[permissions]\naudit = "{tmp_path}/log"\n')
 
@@ -62,7 +62,7 @@ async def test_what_the_file_or_the_program_says_wins_over_where_things_are_kept
     assert not state_folder().exists()
 
 
-def test_only_a_file_with_rules_counts_and_a_broken_one_is_told(project: Path) -> None:
+def test_only_a_file_with_rules_is_used_and_a_broken_one_is_reported(project: Path) -> None:
     assert rules_files() == []
     path = write_first_rules()
     assert rules_files() == [path]

@@ -45,7 +45,7 @@ def test_without_a_file_there_are_none(config: Path) -> None:
         ("mcp_servers = ", "Invalid value"),
     ],
 )
-def test_what_is_no_server_is_refused_with_the_name_of_the_file(config: Path, text: str, why: str) -> None:
+def test_an_invalid_server_is_rejected_with_the_name_of_the_file(config: Path, text: str, why: str) -> None:
     config.write_text(text)
 
     with pytest.raises(ValueError, match=f"config.toml: .*{why}"):

@@ -14,7 +14,7 @@ TOKEN = "the-token-of-the-remote-tests"
 
 @contextmanager
 def listening(sdk: Sdk) -> Generator[int]:
-    """The port of an agent made with this SDK, behind its own server, a gate and a load balancer."""
+    """Start an agent made with this SDK behind its own server, a gate and a load balancer; yield its port."""
     command, env = [*sdk.program("agent"), "--listen"], {**os.environ, **sdk.variables, "INTEROP_TOKEN": TOKEN}
     with subprocess.Popen(command, stdout=subprocess.PIPE, env=env) as process:
         assert process.stdout is not None

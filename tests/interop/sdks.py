@@ -28,7 +28,7 @@ class Sdk(peers.ForeignPeer):
 
 
 def install(name: str, *, is_remote: bool = False) -> Sdk:
-    """An SDK by name, from the registries or from an earlier run; skips where it cannot be had.
+    """Return an SDK by name, from the registries or an earlier run; skip the test if it is not available.
 
     Args:
         name: Which one.
@@ -43,7 +43,7 @@ def install(name: str, *, is_remote: bool = False) -> Sdk:
 
 @dataclass(frozen=True)
 class Step:
-    """What a client saw of one thing it did."""
+    """The result of one step of a client."""
 
     result: Json = field(default_factory=dict[str, Any])
     error: Json | None = None
@@ -51,25 +51,25 @@ class Step:
 
     @property
     def text(self) -> str:
-        """What the agent said."""
+        """The agent's text."""
         return "".join(each["content"]["text"] for each in self.of("agent_message_chunk"))
 
     @property
     def parts(self) -> list[Json]:
-        """What the tool calls showed: text, diffs, terminals."""
+        """The content of the tool calls: text, diffs, terminals."""
         shown: list[Json] = []
         for update in [*self.of("tool_call"), *self.of("tool_call_update")]:
             shown += update.get("content") or []
         return shown
 
     def of(self, kind: str) -> list[Json]:
-        """The updates of one kind."""
+        """Return the updates of one kind."""
         return [each for each in self.updates if each["sessionUpdate"] == kind]
 
 
 @dataclass(frozen=True)
 class Seen:
-    """What a client saw from its first step to its last."""
+    """The results of all steps of a client."""
 
     steps: list[Step]
     asked: list[Json]
@@ -79,7 +79,7 @@ class Seen:
         return self.steps[-1]
 
     def requests(self, method: str) -> list[Json]:
-        """The params of what the agent asked the client by this method."""
+        """Return the params of the agent's requests with this method."""
         return [each["params"] for each in self.asked if each["method"] == method]
 
 
@@ -91,7 +91,7 @@ class Player:
         self._process: subprocess.Popen[bytes] | None = None
 
     def play(self, play: Json) -> Json:
-        """What the client saw; one that failed or hung is started anew for the next play."""
+        """Play steps; return the results. A client that failed or hung is started again for the next play."""
         process = self._process = self._process or self._start()
         assert process.stdin is not None
         assert process.stdout is not None
@@ -103,7 +103,7 @@ class Player:
         finally:
             if not answer:
                 self.close()
-        assert answer, "the client ended in the middle of a play; its last words are on stderr"
+        assert answer, "the client exited in the middle of a play; see its stderr"
         return cast(Json, json.loads(answer))
 
     def close(self) -> None:

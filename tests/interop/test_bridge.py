@@ -33,7 +33,7 @@ async def test_an_editor_of_version_1_uses_their_agent_of_version_2(typescript: 
         assert agent.version == 1
         for prompt, said in (("echo hello", "hello"), ("permission", "id-allow_once")):
             assert (await session.prompt(prompt)).text == said
-        # What was said cannot be taken back in version 1: it is told as another message.
+        # Version 1 cannot replace a message: the new text is sent as another one.
         assert (await session.prompt("whole story")).text == "nostory"
         (call,) = (await session.prompt("tools")).tool_calls
         with pytest.raises(ResourceNotFound, match="gone"):

@@ -103,7 +103,7 @@ async def browser(folder: Path, address: str) -> AsyncGenerator[None]:
 
 
 async def results_of(tmp_path: Path, host: str, offers: list[list[str]]) -> list[dict[str, Any]]:
-    """What a page at this host gets with each of these offers; only a page at `localhost` is welcome."""
+    """Return the result of a page at this host with each of these offers; only `localhost` is accepted."""
     site = Site()
     async with asyncio.timeout(SECONDS), await asyncio.start_server(site.answer, "127.0.0.1", 0) as pages:
         port = pages.sockets[0].getsockname()[1]

@@ -52,7 +52,7 @@ def free_port() -> int:
 
 
 def configure(folder: Path, port: int, server_port: int, *, http2: bool) -> Path:
-    """The documented file, with the places of this test."""
+    """Return the documented file with the paths and ports of this test."""
     text = CONFIGURATION.read_text()
     for line, other in (
         ("listen 443 ssl;", f"listen 127.0.0.1:{port} ssl{' http2' if http2 else ''};"),
@@ -76,7 +76,7 @@ def configure(folder: Path, port: int, server_port: int, *, http2: bool) -> Path
 
 
 def make_certificate(folder: Path) -> Path:
-    """For the names of this test, signed by nobody else."""
+    """Make a self-signed certificate for the names of this test."""
     certificate = folder / "agents.pem"
     subprocess.run(
         [
@@ -151,7 +151,7 @@ async def test_a_client_talks_through_nginx(tmp_path: Path, scheme: str) -> None
 
 
 @pytest.mark.parametrize("scheme", ["wss", "https"])
-async def test_events_are_not_held_back(tmp_path: Path, scheme: str) -> None:
+async def test_events_are_not_buffered(tmp_path: Path, scheme: str) -> None:
     """An update arrives while its turn still runs."""
     async with front(tmp_path) as place:
         async with connect(place.url(scheme), token=TOKEN, tls=place.certificate) as agent:
@@ -179,7 +179,7 @@ async def test_a_reload_of_nginx_is_not_noticed(tmp_path: Path) -> None:
 
 
 def _worker(folder: Path) -> int:
-    """A worker process, which the master replaces when it is gone."""
+    """Return the pid of a worker process, which the master replaces when it ends."""
     master = (folder / "pid").read_text().strip()
     return int(Path(f"/proc/{master}/task/{master}/children").read_text().split()[0])
 

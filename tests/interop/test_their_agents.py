@@ -53,7 +53,7 @@ class Pong(Model, frozen=True, kw_only=True):
 
 @asynccontextmanager
 async def reached(sdk: Sdk, *options: str, **services: Any) -> AsyncGenerator[RemoteAgent]:
-    """An agent made with this SDK."""
+    """Connect to an agent made with this SDK."""
     command = [*sdk.program("agent"), *options]
     async with asyncio.timeout(LONGEST_SECONDS), connect(command, env=sdk.variables, **services) as agent:
         yield agent
@@ -61,7 +61,7 @@ async def reached(sdk: Sdk, *options: str, **services: Any) -> AsyncGenerator[Re
 
 @asynccontextmanager
 async def talking(sdk: Sdk, place: Path, **services: Any) -> AsyncGenerator[ClientSession]:
-    """A session with such an agent."""
+    """Open a session with an agent made with this SDK."""
     async with reached(sdk, **services) as agent, agent.new_session(place) as session:
         yield session
 
@@ -87,7 +87,7 @@ async def test_the_agent_introduces_itself_and_its_session(sdk: Sdk, tmp_path: P
             assert values(session) == {"depth": "brief", "loud": False}
 
 
-async def test_what_an_agent_says_before_it_introduces_the_session_is_not_lost(sdk: Sdk, tmp_path: Path) -> None:
+async def test_updates_before_the_response_of_session_new_are_not_lost(sdk: Sdk, tmp_path: Path) -> None:
     async with talking(sdk, tmp_path) as session:
         await session.prompt("stream 1")
         assert [command.name for command in session.commands] == ["init"]
@@ -143,13 +143,13 @@ async def test_a_permission_question_is_answered_with_each_option(sdk: Sdk, tmp_
     permissions = Permissions(on_request=choose)
     async with reached(sdk, permissions=permissions) as agent:
         said: list[str] = []
-        for _ in wanted:  # what is said for ever counts in its own session
+        for _ in wanted:  # endless output counts in its own session
             async with agent.new_session(tmp_path) as session:
                 said.append(await session.ask("permission"))
         assert said == wanted
 
 
-async def test_a_question_nobody_answers_is_refused(sdk: Sdk, tmp_path: Path) -> None:
+async def test_a_permission_request_without_an_answer_is_rejected(sdk: Sdk, tmp_path: Path) -> None:
     async with talking(sdk, tmp_path) as session:
         assert await session.ask("permission") == "id-reject_once"
 
@@ -180,7 +180,7 @@ async def test_a_command_runs_in_our_terminal_and_is_shown_in_its_tool_call(sdk:
         assert await session.ask("kill") in ("SIGTERM", "SIGKILL")
 
 
-async def test_a_command_that_nobody_allowed_does_not_run(sdk: Sdk, tmp_path: Path) -> None:
+async def test_a_command_that_was_not_allowed_does_not_run(sdk: Sdk, tmp_path: Path) -> None:
     async with talking(sdk, tmp_path, terminals=Terminals()) as session:
         with pytest.raises(RequestError):
             await session.prompt(f"run touch {tmp_path}/made")
@@ -202,7 +202,7 @@ async def test_modes_and_options_are_set_and_still_are_when_the_session_is_loade
             assert values(again) == {"depth": "long", "loud": True}
 
 
-async def test_a_turn_is_cancelled_and_its_last_words_are_heard(sdk: Sdk, tmp_path: Path) -> None:
+async def test_a_turn_is_cancelled_and_its_final_updates_are_received(sdk: Sdk, tmp_path: Path) -> None:
     async with talking(sdk, tmp_path) as session:
         began = asyncio.Event()
         session.watch(lambda event: began.set())
@@ -212,7 +212,7 @@ async def test_a_turn_is_cancelled_and_its_last_words_are_heard(sdk: Sdk, tmp_pa
             await began.wait()
             await session.cancel()
         # A turn of the Kotlin SDK is ended where it waits, and cannot say more.
-        assert (turn.stop_reason, turn.text) == ("cancelled", "waiting" if sdk.name == KOTLIN else "waiting no more")
+        assert (turn.stop_reason, turn.text) == ("cancelled", "waiting" if sdk.name == KOTLIN else "waiting stopped")
         assert await session.ask("echo and on") == "and on"
 
 
@@ -308,7 +308,7 @@ async def test_five_megabytes_go_both_ways_in_one_message(sdk: Sdk, tmp_path: Pa
 
 async def test_an_error_arrives_whole_and_the_connection_lives_on(sdk: Sdk, tmp_path: Path) -> None:
     async with talking(sdk, tmp_path) as session:
-        with pytest.raises(RequestError, match="as you wish") as caught:
+        with pytest.raises(RequestError, match="as requested") as caught:
             await session.prompt("error")
         assert (caught.value.code, caught.value.data) == (-32050, {"asked": True})
         assert await session.ask("echo still here") == "still here"

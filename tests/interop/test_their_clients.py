@@ -14,7 +14,7 @@ FORMS: Json = {"elicitation": {"form": {}, "url": {}}}
 FIVE_MEGABYTES = 5_000_000
 
 
-def test_the_first_exchange_says_who_we_are_and_what_we_can_do(stage: Stage) -> None:
+def test_initialize_sends_our_implementation_and_capabilities(stage: Stage) -> None:
     seen = stage.play_exactly(["initialize"])
     said = seen.last.result
     assert said["protocolVersion"] == 1
@@ -71,7 +71,7 @@ def test_every_stable_update_is_understood(stage: Stage) -> None:
     assert {command: bool(turns[command].of(update)) for command, update in shown.items()} == dict.fromkeys(shown, True)
 
 
-def test_pictures_sound_and_links_are_understood(stage: Stage) -> None:
+def test_images_audio_and_links_are_understood(stage: Stage) -> None:
     seen = stage.play(["prompt", "/image"], ["prompt", "/audio"], ["prompt", "/links"])
     kinds = {each["content"]["type"] for step in seen.steps for each in step.of("agent_message_chunk")}
     assert {"image", "audio", "resource_link", "text"} <= kinds
@@ -227,7 +227,7 @@ def test_a_form_is_turned_down(stage: Stage) -> None:
     assert [step.text for step in (seen.steps[3], seen.steps[5])] == ["You ordered nothing.\n"] * 2
 
 
-def test_an_address_is_visited_and_the_client_told_that_it_is_done(stage: Stage) -> None:
+def test_a_url_elicitation_is_completed_and_the_client_is_notified(stage: Stage) -> None:
     stage.sdk.lacks(KOTLIN, what="has no elicitation")
     seen = stage.play(["prompt", "/ask url"], capabilities=FORMS, answers={"elicitation": {"action": "accept"}})
     [question] = seen.requests("elicitation/create")
@@ -264,7 +264,7 @@ def test_an_error_arrives_whole_and_the_connection_lives_on(stage: Stage) -> Non
     assert surprise is not None
     assert surprise["code"] == -32603
     assert "ValueError" in surprise["message"]
-    assert "nobody outside" not in str(surprise)
+    assert "should read this" not in str(surprise)
     assert seen.last.text == "0 "
 
 

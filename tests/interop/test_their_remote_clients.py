@@ -62,7 +62,7 @@ def stage(sdk: Sdk, player: Player, address: Json, tmp_path: Path) -> Stage:
     return made
 
 
-def test_a_foreign_client_hears_nothing_of_what_ours_agree_on(stage: Stage) -> None:
+def test_a_foreign_client_receives_nothing_of_our_resume_negotiation(stage: Stage) -> None:
     seen = stage.play(["prompt", "/stream 300"])
     assert seen.steps[0].result["agentInfo"]["name"] == "duologue"
     assert "_meta" not in seen.steps[0].result
@@ -147,7 +147,7 @@ def test_a_wrong_token_opens_nothing(stage: Stage, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("server", ["asgi"], indirect=True)
-def test_the_gate_of_these_tests_lets_nobody_pass_without_its_cookie(server: str) -> None:
+def test_the_gate_of_these_tests_rejects_requests_without_its_cookie(server: str) -> None:
     url = server.replace("ws:", "http:")
     headers = {"Authorization": f"Bearer {TOKEN}", "Acp-Connection-Id": "somebody's"}
     with httpx2.Client(trust_env=False) as client:

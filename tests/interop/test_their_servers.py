@@ -90,11 +90,11 @@ async def test_files_and_permissions_are_asked_for_and_answered(url: str, tmp_pa
     async with talking(url, tmp_path, workspace=Workspace(), permissions=Permissions(edit="allow")) as session:
         assert (await session.ask(f"read {tmp_path}/notes.txt")).rstrip("\n") == "two"
         assert await session.ask(f"write {tmp_path}/new.txt hello") == "written"
-        assert await session.ask("permission") == "id-reject_once"  # nobody was there to ask
+        assert await session.ask("permission") == "id-reject_once"  # there was no user to ask
     assert (tmp_path / "new.txt").read_text() == "hello"
 
 
-async def test_a_turn_is_cancelled_and_its_last_words_are_heard(url: str, tmp_path: Path) -> None:
+async def test_a_turn_is_cancelled_and_its_final_updates_are_received(url: str, tmp_path: Path) -> None:
     async with talking(url, tmp_path) as session:
         began = asyncio.Event()
         session.watch(lambda event: began.set())
@@ -103,7 +103,7 @@ async def test_a_turn_is_cancelled_and_its_last_words_are_heard(url: str, tmp_pa
             group.create_task(finished(turn))
             await began.wait()
             await session.cancel()
-        assert (turn.stop_reason, turn.text) == ("cancelled", "waiting no more")
+        assert (turn.stop_reason, turn.text) == ("cancelled", "waiting stopped")
         assert await session.ask("echo and on") == "and on"
 
 
@@ -168,7 +168,7 @@ async def test_five_megabytes_go_both_ways_in_one_message(url: str, tmp_path: Pa
 
 async def test_an_error_arrives_whole_and_the_connection_lives_on(url: str, tmp_path: Path) -> None:
     async with talking(url, tmp_path) as session:
-        with pytest.raises(RequestError, match="as you wish") as caught:
+        with pytest.raises(RequestError, match="as requested") as caught:
             await session.prompt("error")
         assert (caught.value.code, caught.value.data) == (-32050, {"asked": True})
         assert await session.ask("echo still here") == "still here"
@@ -187,7 +187,7 @@ async def test_a_wrong_token_opens_nothing(url: str) -> None:
             pass
 
 
-async def test_the_gate_of_these_tests_lets_nobody_pass_without_its_cookie(url: str) -> None:
+async def test_the_gate_of_these_tests_rejects_requests_without_its_cookie(url: str) -> None:
     http = url.partition("#")[0].replace("ws:", "http:")
     headers = {"Authorization": f"Bearer {TOKEN}", "Acp-Connection-Id": "somebody's"}
     async with httpx2.AsyncClient(trust_env=False) as client:

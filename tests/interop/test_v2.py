@@ -86,7 +86,7 @@ async def test_our_client_answers_their_questions(theirs: Sdk, tmp_path: Path) -
         assert states == ["running", "requires_action", "running", "idle"]
 
 
-async def test_our_client_cancels_and_hears_of_failures(theirs: Sdk, tmp_path: Path) -> None:
+async def test_our_client_cancels_and_receives_failures(theirs: Sdk, tmp_path: Path) -> None:
     async with their_session(theirs, tmp_path) as (_, session):
         async with session.prompt("wait") as turn:
             async for event in turn:
@@ -133,7 +133,7 @@ def our_command(folder: Path) -> list[str]:
 
 
 def their_view(sdk: Sdk, cwd: Path, *steps: Any) -> Json:
-    """What their client saw of these turns with our built-in agent."""
+    """Return what their client received in these turns with our built-in agent."""
     play = json.dumps({"command": our_command(cwd), "cwd": str(cwd), "steps": steps})
     ended = subprocess.run(
         [*sdk.program("client_v2"), play],

@@ -12,11 +12,11 @@ from duologue.errors import InvalidParams
 from duologue.local.files import Roots
 
 NOBODY = 65534
-CANARY = "nobody inside may read this\n"
+CANARY = "this must never be read\n"
 
 
 class Land:
-    """`root`, with `roots` opened on it, beside `outside`."""
+    """A directory `root`, with `roots` opened on it, next to a directory `outside`."""
 
     def __init__(self, home: Path) -> None:
         self.home = home
@@ -42,7 +42,7 @@ class Land:
 
     @contextmanager
     def as_nobody(self, except_for: Path | None = None) -> Generator[None]:
-        """As somebody who may not do everything, which root may, and to whom all inside belongs."""
+        """Run the block as an unprivileged user who owns all files inside."""
         if os.geteuid() != 0:
             yield
             return
@@ -78,7 +78,7 @@ class Land:
 
 
 def _reason(path: str | Path, refused: InvalidParams) -> str:
-    """The reason alone; the message begins with the path that was asked for, and no other path is in it."""
+    """Return the reason in an error message, which must start with the requested path and name no other."""
     name, _, reason = refused.message.partition("': ")
     assert name[:100] == repr(os.fspath(path))[:-1][:100]
     assert "/" not in reason
@@ -86,7 +86,7 @@ def _reason(path: str | Path, refused: InvalidParams) -> str:
 
 
 def snapshot(folder: Path) -> dict[str, tuple[int, int, bytes]]:
-    """Everything beneath a directory: mode, change time and content."""
+    """Return mode, change time and content of everything below a directory."""
     found: dict[str, tuple[int, int, bytes]] = {}
     for path in sorted(folder.rglob("*")):
         info = path.lstat()

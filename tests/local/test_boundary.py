@@ -1,4 +1,4 @@
-"""Nothing outside the roots is ever read or written, whatever path is asked for and whatever stands in the roots."""
+"""No file outside the roots is read or written, whatever the path is and whatever the roots contain."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.local.sandbox import CANARY, Land
 
 @contextmanager
 def open_directory(path: Path) -> Generator[str]:
-    """A name for a directory that is short enough for a socket."""
+    """Yield a directory with a path short enough for a socket."""
     fd = os.open(path, os.O_PATH)
     yield f"/proc/self/fd/{fd}"
     os.close(fd)
@@ -85,7 +85,7 @@ def test_a_sibling_that_shares_the_beginning_of_the_name_is_outside(land: Land) 
         ("/\ud800", "the path cannot be encoded"),
     ],
 )
-def test_what_is_no_absolute_path_is_refused(land: Land, path: str, reason: str) -> None:
+def test_a_path_that_is_not_absolute_is_rejected(land: Land, path: str, reason: str) -> None:
     assert land.refusal(path) == reason
 
 
@@ -163,11 +163,11 @@ def test_a_link_that_stays_inside_is_followed_as_the_kernel_does(land: Land, tar
     (land.root / "sub" / "beside").write_text("beside")
     (land.root / "link").symlink_to(target.format(root=land.root))
     (land.root / "up").symlink_to("deep/deeper")
-    (land.root / "deep" / "x").write_text("beside deeper, not beside the link")
+    (land.root / "deep" / "x").write_text("next to deeper, not next to the link")
 
     assert land.roots.read_text(land.root / "link" / "file") == "inside sub\n"
     assert land.roots.read_text(f"{land.root}/link/../file") == "inside\n"
-    assert land.roots.read_text(f"{land.root}/up/../x") == "beside deeper, not beside the link"
+    assert land.roots.read_text(f"{land.root}/up/../x") == "next to deeper, not next to the link"
     land.roots.write_text(f"{land.root}/link/../link/file", "new")
     assert (land.root / "sub" / "file").read_text() == "new"
     land.roots.write_text(f"{land.root}/up/../x", "new x")
@@ -190,7 +190,7 @@ def test_two_roots_are_one_world_also_across_links_and_two_dots(land: Land) -> N
     assert (other / "new").read_text() == "made"
 
 
-def test_of_nested_roots_the_outer_one_reaches_what_the_inner_one_does_not(land: Land) -> None:
+def test_an_outer_root_contains_files_outside_an_inner_one(land: Land) -> None:
     with Roots([land.root / "sub", land.root]) as nested:
         assert nested.read_text(f"{land.root}/sub/../file") == "inside\n"
         assert land.refusal(f"{land.root}/sub/../../outside/secret", nested) == OUTSIDE
@@ -280,7 +280,7 @@ def test_with_everything_as_root_plain_files_are_read_and_written(land: Land) ->
 
 @pytest.mark.fault("FSB-14")
 @pytest.mark.timeout(20)
-def test_what_is_not_a_plain_file_is_refused_at_once(land: Land) -> None:
+def test_a_file_that_is_not_regular_is_rejected_at_once(land: Land) -> None:
     os.mkfifo(land.root / "fifo")
     with socket.socket(socket.AF_UNIX) as listener, open_directory(land.root) as short_name:
         listener.bind(f"{short_name}/socket")

@@ -27,7 +27,7 @@ HERE = Path(__file__).parent
 
 
 async def ran(argv: list[str], **options: object) -> tuple[str, CommandExit]:
-    """All a command says, and how it ends."""
+    """Run a command; return its output and how it ended."""
     async with asyncio.timeout(20), await RunningCommand.start(argv, cwd=HERE, **options) as command:  # type: ignore[arg-type]  # the options of start
         ended = await command.wait()
         return command.output()[0], ended
@@ -65,7 +65,7 @@ async def test_the_limit_is_that_of_the_command() -> None:
 
 
 @pytest.mark.fault("TRM-03", "TRM-05")
-async def test_a_flood_is_taken_in_bounded_memory_and_output_is_told_at_once(
+async def test_a_flood_of_output_takes_bounded_memory_and_is_passed_on_at_once(
     chaos_factor: int, record_property: Callable[[str, object], None]
 ) -> None:
     mebibytes = min(100 * chaos_factor, 10 * 1024)
@@ -156,7 +156,7 @@ async def test_its_end_is_its_own_although_a_child_holds_its_output(pty: bool, n
 
 
 @pytest.mark.fault("TRM-08")
-async def test_what_a_child_in_the_background_says_later_is_kept_too(tmp_path: Path) -> None:
+async def test_later_output_of_a_background_child_is_kept_too(tmp_path: Path) -> None:
     go = tmp_path / "go"
     os.mkfifo(go)
     async with (
@@ -223,21 +223,21 @@ async def test_a_fork_bomb_is_stopped_while_everything_else_goes_on(nothing_left
 @pytest.mark.fault("TRM-12")
 @pytest.mark.rule(109)
 @pytest.mark.parametrize("code", [0, 1, 3, 127, 128, 255])
-async def test_the_exit_code_is_told(code: int) -> None:
+async def test_the_exit_code_is_reported(code: int) -> None:
     assert await ran(shell(f"exit {code}")) == ("", CommandExit(exit_code=code, signal=None))
 
 
 @pytest.mark.fault("TRM-12")
 @pytest.mark.rule(109)
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGKILL", "SIGSEGV", "SIGHUP", "SIGABRT", "SIGUSR1"])
-async def test_the_signal_is_told_by_name(name: str) -> None:
+async def test_the_signal_is_reported_by_name(name: str) -> None:
     number = int(signal.Signals[name])
 
     assert await ran(shell(f"ulimit -c 0; kill -{number} $$")) == ("", CommandExit(exit_code=None, signal=name))
 
 
 @pytest.mark.fault("TRM-12")
-async def test_a_signal_without_a_name_is_told_by_number() -> None:
+async def test_a_signal_without_a_name_is_reported_by_number() -> None:
     assert (await ran(shell("kill -40 $$")))[1] == CommandExit(signal="SIG40")
 
 
@@ -261,7 +261,7 @@ async def test_all_who_wait_get_the_same_whenever_they_come(tmp_path: Path) -> N
 
 
 @pytest.mark.fault("TRM-14")
-async def test_who_waits_while_it_is_released_gets_the_final_status() -> None:
+async def test_a_task_that_waits_during_a_release_gets_the_final_status() -> None:
     async with asyncio.timeout(20), asyncio.TaskGroup() as group:
         command = await RunningCommand.start(["sleep", "1000"], cwd="/")
         waiters = [group.create_task(command.wait()) for _ in range(5)]
@@ -276,7 +276,7 @@ async def test_who_waits_while_it_is_released_gets_the_final_status() -> None:
 
 
 @pytest.mark.fault("TRM-14")
-async def test_a_release_that_is_cancelled_kills_at_once_and_still_answers_who_waits(nothing_left: str) -> None:
+async def test_a_cancelled_release_kills_at_once_and_wakes_waiting_tasks(nothing_left: str) -> None:
     async with asyncio.timeout(20):
         command = await RunningCommand.start(
             shell("trap '' TERM; echo deaf; while :; do sleep 1000; done"), cwd="/", grace=1000
@@ -356,7 +356,7 @@ async def test_odd_environment_names_are_refused(env: dict[str, str]) -> None:
 
 
 @pytest.mark.fault("TRM-19")
-async def test_what_is_named_wins_over_what_is_inherited(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_given_variables_override_inherited_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LANG", "ours")
 
     assert (await ran(shell("echo $LANG $NAMED"), env={"LANG": "theirs", "NAMED": "é =x"}))[0] == "theirs é =x\n"
@@ -390,7 +390,7 @@ async def test_in_a_terminal_output_is_as_it_was_written_and_has_a_size() -> Non
     assert text == "True True False (80, 24)\n"
 
 
-async def test_all_that_was_written_to_a_terminal_is_there_at_the_end() -> None:
+async def test_all_output_to_a_terminal_is_read_at_the_end() -> None:
     async with asyncio.timeout(20), await RunningCommand.start(["seq", "1", "2000"], cwd="/", pty=True) as command:
         # It ends before any of its output is read; a terminal hands that out in many small pieces.
         os.waitid(os.P_PID, command.pid, os.WEXITED | os.WNOWAIT)  # noqa: ASYNC222
@@ -398,7 +398,7 @@ async def test_all_that_was_written_to_a_terminal_is_there_at_the_end() -> None:
         assert command.output() == ("".join(f"{n}\n" for n in range(1, 2001)), False)
 
 
-async def test_a_released_command_is_held_by_nobody() -> None:
+async def test_a_released_command_leaves_no_references() -> None:
     command = await RunningCommand.start(["true"], cwd="/")
     await command.release()
     held = weakref.ref(command)
@@ -410,7 +410,7 @@ async def test_a_released_command_is_held_by_nobody() -> None:
     assert held() is None
 
 
-async def test_every_piece_of_output_is_told_as_it_comes() -> None:
+async def test_every_piece_of_output_is_passed_on_as_it_arrives() -> None:
     pieces: list[bytes] = []
 
     text, _ = await ran(shell("seq 1 5000"), on_output=pieces.append)
@@ -438,7 +438,7 @@ async def test_released_right_after_the_start_nothing_is_left_and_the_status_is_
 
 
 @pytest.mark.fault("TRM-26")
-async def test_the_number_of_an_ended_command_is_nobody_elses_until_it_is_released() -> None:
+async def test_the_pid_of_an_ended_command_is_not_reused_until_it_is_released() -> None:
     """A zombie keeps its pid and its group; once let go, neither is signalled again."""
     async with asyncio.timeout(20):
         command = await RunningCommand.start(["true"], cwd="/")

@@ -1,4 +1,4 @@
-"""What is read is what is in the file, what is written is what was given, and neither is ever half of it."""
+"""Reads return exactly the file's text, writes store exactly the given text, and neither is ever partial."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def test_one_endless_line_costs_no_more_than_the_limit(
         b"\xff",
     ],
 )
-def test_what_is_not_utf8_text_is_an_error(land: Land, content: bytes) -> None:
+def test_reading_a_file_that_is_not_utf8_is_an_error(land: Land, content: bytes) -> None:
     (land.root / "odd").write_bytes(content)
 
     assert land.reading(land.root / "odd") == "not UTF-8 text"
@@ -355,17 +355,17 @@ def test_a_file_of_another_owner_that_we_may_write_is_written_in_place(land: Lan
     path.chmod(0o666)
     before = path.stat()
     with land.as_nobody(except_for=path):
-        land.roots.write_text(path, "by nobody")
+        land.roots.write_text(path, "by another user")
 
     after = path.stat()
-    assert path.read_text() == "by nobody"
+    assert path.read_text() == "by another user"
     assert (after.st_ino, after.st_mode, after.st_uid) == (before.st_ino, before.st_mode, before.st_uid)
     assert sorted(os.listdir(land.root)) == ["file", "sub"]
 
 
 @pytest.mark.fault("FSC-11")
 @pytest.mark.parametrize("allow_hard_links", [False, True])
-def test_of_two_writes_at_once_one_is_last_and_whole(land: Land, allow_hard_links: bool) -> None:
+def test_one_of_two_concurrent_writes_is_last_and_complete(land: Land, allow_hard_links: bool) -> None:
     path = land.root / "file"
     texts = ["a" * 300_000, "b" * 200_000]
     if allow_hard_links:
@@ -506,7 +506,7 @@ def test_the_roots_are_let_go_only_when_the_last_thread_has_left(land: Land) -> 
 
 @pytest.fixture
 def syncs(monkeypatch: pytest.MonkeyPatch) -> Syncs:
-    """What the system is asked to put on the disk, as it stands at that moment; it can be told to fail."""
+    """Record the files that are synced, with their content at that moment; a sync can be made to fail."""
     syncs = Syncs(os.fsync)
     monkeypatch.setattr(os, "fsync", syncs)
     return syncs

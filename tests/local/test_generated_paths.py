@@ -71,7 +71,7 @@ def plant(land: Land) -> None:
 
 
 def as_the_kernel_reads(path: str, root: Path) -> str | type[RequestError]:
-    """The text, or the error due if we are to open what the kernel opens, and only inside."""
+    """Return the expected text or error: what the kernel opens, but only inside the roots."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     except FileNotFoundError:
@@ -87,7 +87,7 @@ def as_the_kernel_reads(path: str, root: Path) -> str | type[RequestError]:
 
 
 def _passes_outside(path: str, root: Path) -> bool:
-    """Whether the way leads through a directory that neither lies inside nor leads there."""
+    """Return True if the path leads through a directory that is neither inside nor a parent of the roots."""
     parts = path.split("/")
     on_the_way = (Path(os.path.realpath("/".join(parts[:n]) or "/")) for n in range(1, len(parts) + 1))
     return not all(place.is_relative_to(root) or root.is_relative_to(place) for place in on_the_way)
@@ -114,7 +114,7 @@ def test_generated_paths_lead_where_the_kernel_goes_and_never_outside(
         path = random_path(land.root, draw)
         ours = as_we_read(land.roots, path)
         kernels = as_the_kernel_reads(path, land.root)
-        # What is missing outside is outside; nobody learns from us whether it is there.
+        # A missing file outside is reported as outside: the error must not reveal whether it exists.
         assert ours == kernels or (ours, kernels) == (InvalidParams, ResourceNotFound), (seed, path)
         assert ours != CANARY
         seen[ours if isinstance(ours, str) else ours.__name__] += 1

@@ -13,9 +13,9 @@ ROOT = Path(__file__).parents[2]
 
 
 def in_a_namespace(code: str, *arguments: str) -> list[str]:
-    """The lines that a program prints which may mount what it likes, unseen by everybody else."""
+    """Run a program in its own mount namespace; return the lines it prints."""
     if subprocess.run(["unshare", "-rm", "true"], capture_output=True, check=False).returncode != 0:
-        pytest.skip("this machine lets nobody mount")
+        pytest.skip("mounting is not permitted on this machine")
     program = [sys.executable, "-c", dedent(code), *arguments]
     ran = subprocess.run(
         ["unshare", "-rm", *program], capture_output=True, text=True, timeout=30, check=False, cwd=ROOT

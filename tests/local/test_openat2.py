@@ -15,7 +15,7 @@ from tests.local.sandbox import Land
 
 
 def opened(root: Path, path: str) -> str | int | None:
-    """The text of a file opened beneath `root`, or the number of the error."""
+    """Return the text of a file opened below `root`, or the number of the error."""
     fd = os.open(root, os.O_PATH)
     try:
         with os.fdopen(open_beneath(fd, path, os.O_RDONLY)) as file:
@@ -43,7 +43,7 @@ def test_the_kernel_stays_beneath_the_directory(land: Land) -> None:
     assert opened(Path("/proc/self"), "cwd/pyproject.toml") == errno.ELOOP
 
 
-def test_a_file_of_the_kernel_is_told_from_a_file(land: Land) -> None:
+def test_a_kernel_file_is_distinguished_from_a_regular_file(land: Land) -> None:
     with Path("/proc/version").open() as version, (land.root / "file").open() as file:
         assert is_kernel_view(version.fileno())
         assert not is_kernel_view(file.fileno())

@@ -19,7 +19,7 @@ from tests.local.swapper import swapping
 
 RACES = 10_000
 MORE_RACES = 1_000_000
-"""How long to go on for each outcome to be seen; how the two processes fall into step is nobody's choice."""
+"""How long to repeat until each outcome was seen; the timing of the two processes is random."""
 
 
 def races(at_least: int, seen: Counter[str], *outcomes: str) -> Iterator[int]:
@@ -32,14 +32,14 @@ def races(at_least: int, seen: Counter[str], *outcomes: str) -> Iterator[int]:
 
 
 def read_after_checking(path: Path, root: Path) -> str | None:
-    """What must not be done: look where a path leads, then open it."""
+    """Check where a path leads and then open it, which is what the code must not do."""
     with suppress(OSError):
         return path.read_text() if path.resolve().is_relative_to(root) else None
     return None
 
 
 def test_checking_a_path_before_opening_it_loses_this_race(land: Land) -> None:
-    """Shows that the tests below can fail: the swapping is fast enough for whoever can be beaten."""
+    """Shows that the tests below can fail: the swapping is fast enough to defeat a naive check."""
     (land.root / "link").symlink_to("../outside")
 
     with swapping(land.root / "sub", land.root / "link"):
@@ -49,7 +49,7 @@ def test_checking_a_path_before_opening_it_loses_this_race(land: Land) -> None:
 
 
 @pytest.mark.fault("FSB-10")
-def test_what_became_a_link_after_it_was_looked_at_is_not_opened(land: Land) -> None:
+def test_a_file_that_became_a_link_after_the_check_is_not_opened(land: Land) -> None:
     """The moment between the two, without luck: the link leads to a file inside, which the kernel would open."""
     (land.root / "file").write_text("looked at")
     (land.root / "other").write_text("never looked at")

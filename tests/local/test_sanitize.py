@@ -41,7 +41,7 @@ from duologue.sanitize import strip_terminal_controls
         ("\u202e\u2066", "other direction"),
     ],
 )
-def test_what_acts_is_removed_whole(sequence: str, what: str) -> None:
+def test_control_sequences_are_removed_completely(sequence: str, what: str) -> None:
     assert strip_terminal_controls(f"before{sequence}after") == "beforeafter", what
 
 
@@ -62,7 +62,7 @@ def test_text_and_its_colours_stay(text: str) -> None:
         ("\x1b\x1b[2J", ""),
     ],
 )
-def test_what_has_no_end_hides_nothing(text: str, shown: str) -> None:
+def test_an_unterminated_sequence_hides_no_text(text: str, shown: str) -> None:
     assert strip_terminal_controls(text) == shown
 
 
@@ -72,7 +72,7 @@ def test_a_carriage_return_starts_a_line_instead_of_overwriting_one() -> None:
 
 @pytest.mark.fault("TRM-24")
 @given(st.text(st.sampled_from("\x1b[]P\\\x07\x9b\x9c\x9dm0;?hJ a\n\r\x08")))
-def test_nothing_but_colours_is_left_that_starts_with_escape(text: str) -> None:
+def test_only_colour_sequences_start_with_escape(text: str) -> None:
     shown = strip_terminal_controls(text)
 
     rest = shown

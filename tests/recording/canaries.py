@@ -20,15 +20,15 @@ class Canaries:
         self.planted = 0
 
     def __call__(self) -> str:
-        """One more."""
+        """Return a new secret."""
         self.planted += 1
         return f"canary{next(self._numbers):05}"
 
     def some(self, count: int) -> dict[str, str]:
-        """As many, by name."""
+        """Return a new secret for each name."""
         return {f"NAME{number}": self() for number in range(count)}
 
     @staticmethod
     def found_in(text: str) -> list[str]:
-        """Those that can be read there."""
+        """Return the secrets that the text contains."""
         return re.findall(r"canary\d{5}", text)

@@ -63,7 +63,9 @@ def _lines(caplog: pytest.LogCaptureFixture) -> list[str]:
 
 
 @pytest.mark.fault("LOG-07")
-async def test_the_last_words_of_an_agent_are_one_line(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_the_last_stderr_line_of_an_agent_is_logged_as_one_line(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     caplog.set_level(logging.INFO)
     command = [sys.executable, "-c", DYING_AGENT, FORGED]
     async with asyncio.timeout(20), connect(command, restart=True) as agent, agent.new_session(tmp_path) as session:
@@ -77,7 +79,7 @@ async def test_the_last_words_of_an_agent_are_one_line(tmp_path: Path, caplog: p
 
 
 @pytest.mark.fault("LOG-07")
-async def test_what_an_mcp_server_refuses_with_is_one_line(caplog: pytest.LogCaptureFixture) -> None:
+async def test_an_error_of_an_mcp_server_is_one_line(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(1)
     server = StdioMcpServer(name="odd\nname", command=sys.executable, args=["-c", FICKLE_SERVER, FORGED])
     refused = _Heard("does not list its tools again")

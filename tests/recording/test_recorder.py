@@ -86,7 +86,7 @@ def test_secrets_never_reach_the_file(tmp_path: Path) -> None:
     assert MASK in written
 
 
-def test_what_is_not_json_is_kept_as_text(tmp_path: Path) -> None:
+def test_a_frame_that_is_not_json_is_recorded_as_text(tmp_path: Path) -> None:
     with Recorder(tmp_path / "run.acp") as recorder:
         recorder("in", b"a banner \xff")
     (entry,) = read_recording(recorder.path)
@@ -95,7 +95,7 @@ def test_what_is_not_json_is_kept_as_text(tmp_path: Path) -> None:
 
 
 async def _conversation(place: Path, *observers: Recorder) -> tuple[list[Json], list[bytes]]:
-    """All that the agent heard, and all that its client did."""
+    """Return all frames that the agent and the client received."""
 
     async def work(params: Json) -> Json:
         agent.update(*(said(f"{number} ") for number in range(500)))
@@ -111,7 +111,7 @@ async def _conversation(place: Path, *observers: Recorder) -> tuple[list[Json], 
 
 
 @pytest.mark.fault("LOG-06")
-async def test_what_passes_is_the_same_with_a_recorder_that_fails_or_is_closed_and_without_one(tmp_path: Path) -> None:
+async def test_frames_are_the_same_with_a_failing_a_closed_and_no_recorder(tmp_path: Path) -> None:
     failing, closed, good = Recorder("/dev/full"), Recorder(tmp_path / "closed.acp"), Recorder(tmp_path / "run.acp")
     closed.close()
     alone = await _conversation(tmp_path)
@@ -202,7 +202,7 @@ async def test_on_a_disk_that_takes_nothing_for_a_while_memory_is_bounded(tmp_pa
 
 
 def _drained(disk: int) -> bytes:
-    """All that is written, until the writer has closed it."""
+    """Return everything that is written until the writer closes the file."""
     os.set_blocking(disk, True)
     with open(disk, "rb") as file:
         return file.read()

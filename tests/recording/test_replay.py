@@ -22,15 +22,15 @@ SECRET = StdioMcpServer(name="keyed", command="/no/such/server", env={"KEY": "a-
 
 
 class Replay:
-    """An agent that says what a recording says it said, each time when it said it.
+    """An agent that sends the agent's frames of a recording, each at its place.
 
     Attributes:
-        heard: What the client said this time.
+        received: Frames of the client.
     """
 
     def __init__(self, entries: list[Entry]) -> None:
         self._entries = entries
-        self.heard: list[bytes] = []
+        self.received: list[bytes] = []
 
     async def serve(self, transport: Transport) -> None:
         waiting: list[bytes] = []
@@ -42,7 +42,7 @@ class Replay:
                     continue
                 while not waiting:
                     waiting += await transport.receive()
-                self.heard.append(waiting.pop(0))
+                self.received.append(waiting.pop(0))
 
 
 async def _converse(target: Target, cwd: Path, record: Path) -> None:
@@ -70,8 +70,8 @@ async def test_a_replay_brings_the_client_to_say_the_same_byte_for_byte(tmp_path
 
     recorded = [bytes(entry.frame) for entry in first if entry.dir == "out" and isinstance(entry.frame, Raw)]
     assert len(recorded) >= 10
-    assert len(recorded) == len(replay.heard)
-    for said, kept in zip(replay.heard, recorded, strict=True):
+    assert len(recorded) == len(replay.received)
+    for said, kept in zip(replay.received, recorded, strict=True):
         if MASK.encode() in kept:
             assert msgspec.json.encode(redact(msgspec.json.decode(said))) == kept
         else:

@@ -49,7 +49,7 @@ class Written:
             self.errors.append(frame.decode())
 
     def show(self, raised: BaseException) -> None:
-        """What a program prints of an error it did not expect."""
+        """Return what a program prints for an unexpected error."""
         self.errors += [repr(raised), str(raised), "".join(traceback.format_exception(raised))]
 
     def everything(self) -> Iterator[str]:
@@ -278,11 +278,11 @@ def test_frames_whole_and_broken(written: Written, canaries: Canaries) -> None:
         ("the token is spent", "the token is spent"),
     ],
 )
-def test_what_is_masked_and_what_is_not(given: Any, kept: Any) -> None:
+def test_secrets_are_masked_and_other_text_is_not(given: Any, kept: Any) -> None:
     assert redact(given) == kept
 
 
-def test_of_a_broken_message_the_names_stay() -> None:
+def test_redacting_broken_json_keeps_member_names() -> None:
     assert redact_broken('  {"env" : [{"a": "b\\"", "c') == '  {"env" : [{"a": "•••", "•••"'
     assert redact_broken("listening on 8080") == "listening on 8080"
 
@@ -302,7 +302,7 @@ def _seconds(text: str) -> float:
     return time.process_time() - began
 
 
-def test_a_picture_is_kept_as_it_is() -> None:
+def test_an_image_is_recorded_unchanged() -> None:
     picture = {"type": "image", "data": "token=" * 1000}
 
     assert redact(picture) == picture
@@ -436,13 +436,13 @@ def test_keys_are_known_by_their_prefixes(key: str) -> None:
         *("task-force one", "sg.abc", "the key is under the mat", "eyJ"),
     ],
 )
-def test_what_only_looks_a_little_like_a_secret_stays(text: str) -> None:
+def test_text_that_only_resembles_a_secret_is_not_masked(text: str) -> None:
     assert redact(text) == text
 
 
 @pytest.mark.fault("LOG-03")
 @pytest.mark.parametrize("method", ["authenticate", "auth/login"])
-def test_of_a_login_only_its_method_is_written(method: str) -> None:
+def test_only_the_method_of_a_login_is_recorded(method: str) -> None:
     params = {"methodId": "m", "user": SECRET, "_meta": {"pin": SECRET}}
     message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
     assert redact(message) == {**message, "params": {"methodId": "m"}}

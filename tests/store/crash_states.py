@@ -15,7 +15,7 @@ Files = dict[str, bytes]
 
 
 class CrashState(NamedTuple):
-    """What a disk holds after a crash, and how many of the operations had been done by then."""
+    """The files after a crash, and how many operations were done before it."""
 
     files: Files
     done: int
@@ -23,7 +23,7 @@ class CrashState(NamedTuple):
 
 
 def crash_states(before: Files, operations: Sequence[Operation], chance: random.Random) -> Iterator[CrashState]:
-    """For each moment: the process is killed; the power fails; the power fails and some of the rest was written."""
+    """Yield for each moment: the process is killed, the power fails, or it fails and some of the rest was written."""
     for done in range(len(operations) + 1):
         past = operations[:done]
         yield CrashState(replayed(before, past), done, "killed")
@@ -39,7 +39,7 @@ def crash_states(before: Files, operations: Sequence[Operation], chance: random.
 
 
 def replayed(before: Files, operations: Sequence[Operation]) -> Files:
-    """The files after these operations."""
+    """Return the files after these operations."""
     files = {name: bytearray(data) for name, data in before.items()}
     for operation in operations:
         content = files.get(operation.name, bytearray())
@@ -60,7 +60,7 @@ def replayed(before: Files, operations: Sequence[Operation]) -> Files:
 
 
 def last_mark(operations: Sequence[Operation]) -> int:
-    """What was acknowledged by then."""
+    """Return the numbers that were acknowledged before the crash."""
     return max((int(operation.data) for operation in operations if operation.kind == "mark"), default=0)
 
 
@@ -72,7 +72,7 @@ def write_files(directory: Path, files: Files) -> None:
 
 
 def _unsynced(operations: Sequence[Operation]) -> set[int]:
-    """The operations that no sync of their file came after."""
+    """Return the operations that no sync of their file followed."""
     waiting: dict[str, set[int]] = {}
     for index, operation in enumerate(operations):
         if operation.kind == "sync":
@@ -83,7 +83,7 @@ def _unsynced(operations: Sequence[Operation]) -> set[int]:
 
 
 def _some_of(past: Sequence[Operation], unsynced: set[int], chance: random.Random) -> list[Operation]:
-    """A disk writes in any order: each unsynced operation was done, was not, or was done in part."""
+    """Yield possible results of unsynced operations, as a disk writes in any order: done, not done, or done in part."""
     some: list[Operation] = []
     for index, operation in enumerate(past):
         if index not in unsynced or chance.random() < 0.4:

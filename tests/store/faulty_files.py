@@ -66,7 +66,7 @@ class Operation(NamedTuple):
 
 
 class FaultyFiles:
-    """What SQLite did so far, and what it is to meet next.
+    """Records the operations of SQLite, and injects faults.
 
     Attributes:
         operations: All of them in order, failed ones left out.
@@ -121,7 +121,7 @@ class FaultyFiles:
         return code
 
     def _methods_like(self, address: int) -> _Methods:
-        """The file's functions with ours in front of three of them."""
+        """Return the file's functions, with ours in front of three of them."""
         if address not in self._methods:
             methods = _Methods.from_buffer_copy(_Methods.from_address(address))
             callbacks = self._wrapped(

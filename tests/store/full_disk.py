@@ -8,7 +8,7 @@ from pathlib import Path
 
 from duologue.errors import StoreFull
 from duologue.store.sqlite.store import SqliteStore
-from tests.store.messages import info, numbered, numbers_told
+from tests.store.messages import info, numbered, replayed_numbers
 
 
 def fill(ballast: Path) -> None:
@@ -23,7 +23,7 @@ def fill(ballast: Path) -> None:
 
 
 async def main(disk: Path) -> None:
-    """Say `told`, `opened`, `resumed` and `whole`, each when it is true."""
+    """Print `reported`, `opened`, `resumed` and `whole`, each when it is true."""
     async with SqliteStore(disk / "store") as store:
         log = await store.create(info("s"))
         async with await store.create(info("other")) as other:
@@ -40,16 +40,16 @@ async def main(disk: Path) -> None:
                 log.append(numbered(number))
                 await log.commit()
         except StoreFull:
-            print("told")
+            print("reported")
         async with await store.open("other"):
-            if await numbers_told(store, "other") == [1]:
+            if await replayed_numbers(store, "other") == [1]:
                 print("opened")
         (disk / "ballast").unlink()
         await log.commit()
-        if await numbers_told(store, "s") == list(range(1, number + 1)):
+        if await replayed_numbers(store, "s") == list(range(1, number + 1)):
             print("resumed")
     async with SqliteStore(disk / "store") as store:
-        if await numbers_told(store, "s") == list(range(1, number + 1)):
+        if await replayed_numbers(store, "s") == list(range(1, number + 1)):
             print("whole")
 
 

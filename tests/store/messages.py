@@ -11,7 +11,7 @@ from duologue.conversation.updates import MessageChunk, Role, ToolCallUpdate, Up
 from duologue.store.base import Store
 from duologue.store.sqlite.database import FILE_NAME
 
-__all__ = ["execute", "info", "numbered", "numbers_told", "say", "told", "tool"]
+__all__ = ["execute", "info", "numbered", "replayed", "replayed_numbers", "say", "tool"]
 
 
 def info(session_id: str, cwd: str = "/work", *, title: str | None = None, archived: bool = False) -> SessionInfo:
@@ -23,7 +23,7 @@ def say(text: str, message_id: str | None = None, role: Role = "agent") -> Messa
 
 
 def numbered(number: int) -> MessageChunk:
-    """An update that is not merged with its neighbours and can be recognised."""
+    """Return an update that is not merged with its neighbours and can be recognized."""
     return say(f"event {number}: ü€🦊", message_id=str(number))
 
 
@@ -31,16 +31,16 @@ def tool(tool_call_id: str, status: str, *, is_new: bool = False) -> ToolCallUpd
     return ToolCallUpdate(tool_call_id=tool_call_id, status=status, is_new=is_new)
 
 
-async def told(store: Store, session_id: str) -> list[Update]:
-    """A replay in which nothing may be missing."""
+async def replayed(store: Store, session_id: str) -> list[Update]:
+    """Return a replay, which must have no damage."""
     replay = store.replay(session_id)
     updates = [update async for update in replay]
     assert replay.damage == []
     return updates
 
 
-async def numbers_told(store: Store, session_id: str) -> list[int]:
-    """Which `numbered` updates a session holds; each must be what was written."""
+async def replayed_numbers(store: Store, session_id: str) -> list[int]:
+    """Return the numbers of a session's `numbered` updates; each must be what was written."""
     numbers: list[int] = []
     async for update in store.replay(session_id):
         assert isinstance(update, MessageChunk)

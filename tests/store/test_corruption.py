@@ -1,4 +1,4 @@
-"""A damaged record costs that record: it is left out and reported, never told as if it were right."""
+"""A damaged record costs only that record: it is skipped and reported, never replayed as if it were intact."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from duologue.store.replay import Damage
 from duologue.store.replay_merge import UpdateMerger
 from duologue.store.sqlite.database import FILE_NAME
 from duologue.store.sqlite.store import SqliteStore
-from tests.store.messages import execute, info, numbered, say, told, tool
+from tests.store.messages import execute, info, numbered, replayed, say, tool
 
 FLIPS = 300
 
@@ -53,7 +53,7 @@ def folded(patches: Sequence[Update]) -> Update | None:
 
 
 def possible_tool_calls() -> list[Update | None]:
-    """What may be left of the tool call when some of its records are lost."""
+    """Return the possible forms of the tool call when some of its records are lost."""
     return [folded(patches) for count in range(4) for patches in combinations(PATCHES, count)]
 
 
@@ -65,7 +65,7 @@ async def test_a_flipped_bit_is_found_wherever_it_is(
     original = quick_path / "original"
     await make_store(original)
     async with SqliteStore(original) as store:
-        whole = await told(store, "s")
+        whole = await replayed(store, "s")
     content = (original / FILE_NAME).read_bytes()
     flips = FLIPS * chaos_factor
     record_property("count", flips)
@@ -111,14 +111,14 @@ async def _look_at(place: Path, whole: list[Update]) -> str:
 
 
 def _compare(seen: list[Update], whole: list[Update], damage: list[Damage]) -> None:
-    """Nothing is told that never was, or out of its place; and what is missing is reported."""
+    """Check that the replay contains only original updates, in order, and that missing ones are reported."""
     patches, rest = _split(seen)
     if damage:
         left = iter(whole)
         assert all(update in left for update in rest)
         assert folded(patches) in possible_tool_calls()
     else:
-        # Where only the index is damaged, a tool call is told in the pieces it came in.
+        # If only the index is damaged, a tool call is replayed in its original parts.
         assert rest == _split(whole)[1]
         assert folded(patches) == folded(PATCHES)
 
@@ -143,7 +143,7 @@ def _split(updates: list[Update]) -> tuple[list[Update], list[Update]]:
         ("UPDATE events SET place = place + 100 WHERE place % 4294967296 = 5", [(5, 105)]),
     ],
 )
-async def test_what_is_lost_is_named(
+async def test_lost_records_are_reported(
     tmp_path: Path, change: str, lost: list[tuple[int, int]], caplog: pytest.LogCaptureFixture
 ) -> None:
     async with SqliteStore(tmp_path) as store, await store.create(info("s")) as log:
@@ -162,7 +162,7 @@ async def test_what_is_lost_is_named(
 
 
 @pytest.mark.fault("STO-05")
-async def test_an_event_that_strayed_to_another_session_is_not_told_there(tmp_path: Path) -> None:
+async def test_an_event_stored_under_another_session_is_not_replayed_there(tmp_path: Path) -> None:
     async with SqliteStore(tmp_path) as store:
         for session_id in ("a", "b"):
             async with await store.create(info(session_id)) as log:
@@ -176,7 +176,7 @@ async def test_an_event_that_strayed_to_another_session_is_not_told_there(tmp_pa
 
 
 @pytest.mark.fault("STO-05")
-async def test_a_tool_call_that_lost_a_record_is_told_with_the_others(tmp_path: Path) -> None:
+async def test_a_tool_call_that_lost_a_record_is_replayed_from_the_others(tmp_path: Path) -> None:
     async with SqliteStore(tmp_path) as store, await store.create(info("s")) as log:
         for patch in PATCHES:
             log.append(patch)
@@ -260,7 +260,7 @@ async def test_a_damaged_entry_is_listed_as_such_and_its_session_can_still_be_op
             await store.update_info("b", title="mended?")
         async with await store.open("b") as log:
             log.append(numbered(2))
-        assert await told(store, "b") == [numbered(1), numbered(2)]
+        assert await replayed(store, "b") == [numbered(1), numbered(2)]
         assert (await store.list()).damaged == {"b"}
         await store.delete("b")
         assert (await store.list()).damaged == frozenset()

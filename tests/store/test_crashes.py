@@ -1,4 +1,4 @@
-"""What was acknowledged is there after a crash, whatever was being done when it came."""
+"""Acknowledged records survive a crash at any moment."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from duologue.store.sqlite.database import FILE_NAME
 from duologue.store.sqlite.store import SqliteStore
 from tests.store.crash_states import Files, crash_states, last_mark, replayed, write_files
 from tests.store.faulty_files import FaultyFiles, Operation, faulty_files
-from tests.store.messages import info, numbered, numbers_told
+from tests.store.messages import info, numbered, replayed_numbers
 from tests.store.writers import Writers
 
 KILLS = 100
@@ -45,23 +45,23 @@ async def test_a_writer_killed_at_any_moment_loses_nothing_it_acknowledged(
             acknowledged = max(acknowledged, writer.acknowledged())
 
             async with SqliteStore(tmp_path) as store:
-                told = await _numbers_if_any(store, session_id)
-                assert told == list(range(1, len(told) + 1))
-                assert len(told) >= acknowledged
-                if told:
+                replayed = await _numbers_if_any(store, session_id)
+                assert replayed == list(range(1, len(replayed) + 1))
+                assert len(replayed) >= acknowledged
+                if replayed:
                     async with await store.open(session_id) as log:
-                        assert await log.load_state("number") == str(len(told)).encode()
+                        assert await log.load_state("number") == str(len(replayed)).encode()
 
 
 async def _numbers_if_any(store: SqliteStore, session_id: str) -> list[int]:
     try:
-        return await numbers_told(store, session_id)
+        return await replayed_numbers(store, session_id)
     except ResourceNotFound:
         return []
 
 
 async def recorded(path: Path, files: FaultyFiles) -> tuple[Files, list[Operation]]:
-    """A store as it was before, and all that happened to its files in a session that was closed and opened again."""
+    """Return a store's files, and all operations on them in a session that was closed and opened again."""
     async with SqliteStore(path) as store:
         await store.list()
     before = {name: data for name, data in _read(path).items() if name == FILE_NAME}
@@ -96,9 +96,9 @@ async def test_a_power_cut_at_any_moment_loses_nothing_that_was_acknowledged(
             place = quick_path / "crashed"
             write_files(place, state.files)
             async with SqliteStore(place) as store:
-                told = await _numbers_if_any(store, "s")
-                assert told == list(range(1, len(told) + 1)), state.kind
-                assert len(told) >= last_mark(operations[: state.done]), state.kind
+                replayed = await _numbers_if_any(store, "s")
+                assert replayed == list(range(1, len(replayed) + 1)), state.kind
+                assert len(replayed) >= last_mark(operations[: state.done]), state.kind
             shutil.rmtree(place)
     record_property("count", states)
 
@@ -131,12 +131,12 @@ async def test_a_store_whose_making_was_interrupted_is_made_again(quick_path: Pa
             async with SqliteStore(place) as store:
                 async with await store.create(info("s")) as log:
                     log.append(numbered(1))
-                assert await numbers_told(store, "s") == [1]
+                assert await replayed_numbers(store, "s") == [1]
             shutil.rmtree(place)
 
 
 @pytest.mark.fault("STO-03")
-async def test_a_journal_cut_at_any_byte_costs_what_was_cut_and_no_more(
+async def test_a_journal_cut_at_any_byte_loses_only_the_transactions_that_were_cut(
     quick_path: Path, chaos_factor: int, record_property: Callable[[str, object], None]
 ) -> None:
     with faulty_files() as files:
@@ -156,10 +156,10 @@ async def test_a_journal_cut_at_any_byte_costs_what_was_cut_and_no_more(
         place = quick_path / "cut"
         write_files(place, {**whole, WAL: whole[WAL][:cut]})
         async with SqliteStore(place) as store:
-            assert await numbers_told(store, "s") == list(range(1, 10))
+            assert await replayed_numbers(store, "s") == list(range(1, 10))
             async with await store.open("s") as log:
                 log.append(numbered(10))
-            assert await numbers_told(store, "s") == list(range(1, 11))
+            assert await replayed_numbers(store, "s") == list(range(1, 11))
         shutil.rmtree(place)
 
 
@@ -184,20 +184,20 @@ async def test_a_delete_that_is_interrupted_leaves_the_session_whole_or_gone(qui
         place = quick_path / "crashed"
         write_files(place, state.files)
         async with SqliteStore(place) as store:
-            told = await _numbers_if_any(store, "s")
-            assert told in ([], list(range(1, 400))), state.kind
-            assert (told == []) == ([session.session_id for session in (await store.list()).sessions] == ["other"])
-            assert await numbers_told(store, "other") == [1]
+            replayed = await _numbers_if_any(store, "s")
+            assert replayed in ([], list(range(1, 400))), state.kind
+            assert (replayed == []) == ([session.session_id for session in (await store.list()).sessions] == ["other"])
+            assert await replayed_numbers(store, "other") == [1]
             if last_mark(files.operations[: state.done]):
-                assert told == []
-            outcomes.add(len(told))
+                assert replayed == []
+            outcomes.add(len(replayed))
         shutil.rmtree(place)
 
     assert outcomes == {0, 399}
 
 
 async def _journal(path: Path) -> dict[str, bytes]:
-    """The files of a store whose process ended in the middle, with ten acknowledged transactions in its journal."""
+    """Return the files of a store whose process was killed, with ten acknowledged transactions in the journal."""
     store = SqliteStore(path)
     log = await store.create(info("s"))
     for number in range(1, 11):
@@ -231,11 +231,11 @@ async def test_a_flipped_bit_in_the_journal_is_reported(
         async with SqliteStore(quick_path / "flipped") as store:
             replay = store.replay("s")
             try:
-                told = [update async for update in replay]
+                replayed = [update async for update in replay]
             except (ResourceNotFound, StoreError):  # the session, or the tables, were in the journal
-                told = []
+                replayed = []
         is_reported = bool(replay.damage) or "journal" in caplog.text
-        if told != [numbered(number) for number in range(1, 11)]:
+        if replayed != [numbered(number) for number in range(1, 11)]:
             lost += 1
             unseen += not is_reported
             assert (

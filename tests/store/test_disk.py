@@ -1,4 +1,4 @@
-"""A disk that is full, failing, read-only or gone: told at once, nothing spoilt, and saving goes on when it can."""
+"""A disk that is full, failing, read-only or gone: reported at once, nothing damaged, and saving resumes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from duologue.errors import StoreError, StoreFull
 from duologue.store.sqlite.database import FILE_NAME
 from duologue.store.sqlite.store import SqliteStore
 from tests.store.faulty_files import Operation, faulty_files
-from tests.store.messages import info, numbered, numbers_told
+from tests.store.messages import info, numbered, replayed_numbers
 
 ROOT = Path(__file__).parents[2]
 
@@ -40,7 +40,7 @@ class FailingFrom:
 
 
 @pytest.mark.fault("STO-06")
-async def test_a_disk_full_at_any_write_of_a_turn_is_told_and_saving_resumes(quick_path: Path) -> None:
+async def test_a_disk_full_at_any_write_of_a_turn_is_reported_and_saving_resumes(quick_path: Path) -> None:
     writes = 0
     while True:
         writes += 1
@@ -50,25 +50,25 @@ async def test_a_disk_full_at_any_write_of_a_turn_is_told_and_saving_resumes(qui
                 log.append(numbered(1))
                 await log.commit()
                 files.fault = fault = FailingFrom("write", writes, sqlite3.SQLITE_FULL)
-                told = False
+                is_reported = False
                 for number in range(2, 6):
                     log.append(numbered(number))
                     try:
                         await log.commit()
                     except StoreFull:
-                        told = True
+                        is_reported = True
                         assert isinstance(log.write_error, StoreFull)
-                assert told == fault.struck
-                if told:
-                    expected = len(await numbers_told(store, "s"))
-                    assert await numbers_told(store, "s") == list(range(1, expected + 1))
+                assert is_reported == fault.struck
+                if is_reported:
+                    expected = len(await replayed_numbers(store, "s"))
+                    assert await replayed_numbers(store, "s") == list(range(1, expected + 1))
                 fault.is_over = True
                 await log.commit()
                 assert log.write_error is None
-                assert await numbers_told(store, "s") == [1, 2, 3, 4, 5]
+                assert await replayed_numbers(store, "s") == [1, 2, 3, 4, 5]
             async with SqliteStore(quick_path / str(writes)) as store:
-                assert await numbers_told(store, "s") == [1, 2, 3, 4, 5]
-        if not told:
+                assert await replayed_numbers(store, "s") == [1, 2, 3, 4, 5]
+        if not is_reported:
             break
 
     assert writes > 20
@@ -83,7 +83,7 @@ async def test_a_full_disk_does_not_keep_a_session_from_being_read(quick_path: P
             await log.commit()
             files.fault = fault = FailingFrom("write", 1, sqlite3.SQLITE_FULL)
             log.append(numbered(2))
-            assert await numbers_told(store, "s") == [1]
+            assert await replayed_numbers(store, "s") == [1]
             assert (await store.list()).sessions[0].session_id == "s"
             with pytest.raises(StoreFull):
                 await store.fork("s", info("copy"))
@@ -100,7 +100,7 @@ async def test_closing_says_what_could_not_be_saved_and_closes_all_the_same(quic
         with pytest.raises(StoreFull):
             await store.aclose()
         async with SqliteStore(quick_path) as again:
-            assert await numbers_told(again, "a") == []
+            assert await replayed_numbers(again, "a") == []
             assert os.listdir(quick_path / "locks") == []
 
 
@@ -117,7 +117,7 @@ def test_a_disk_that_is_really_full(tmp_path: Path) -> None:
     if done.returncode == 77 or "unshare" in done.stderr:
         pytest.skip("needs the right to mount a small disk")
 
-    assert done.stdout.splitlines() == ["told", "opened", "resumed", "whole"], done.stderr
+    assert done.stdout.splitlines() == ["reported", "opened", "resumed", "whole"], done.stderr
 
 
 @pytest.mark.fault("STO-08")
@@ -136,15 +136,15 @@ async def test_a_failing_sync_acknowledges_nothing_and_the_store_must_be_opened_
                 await log.commit()
             with pytest.raises(StoreError, match="open the store again"):
                 await store.create(info("another"))
-            assert (await numbers_told(store, "s"))[:1] == [1]
+            assert (await replayed_numbers(store, "s"))[:1] == [1]
             with pytest.raises(StoreError):
                 await log.aclose()
         async with SqliteStore(quick_path) as store, await store.open("s") as log:
-            kept = await numbers_told(store, "s")
+            kept = await replayed_numbers(store, "s")
             assert kept in ([1], [1, 2])
             log.append(numbered(kept[-1] + 1))
             await log.commit()
-            assert await numbers_told(store, "s") == [*kept, kept[-1] + 1]
+            assert await replayed_numbers(store, "s") == [*kept, kept[-1] + 1]
 
 
 # --- read-only, or gone
@@ -214,13 +214,13 @@ async def test_a_read_only_directory_is_an_error_and_not_a_loss(tmp_path: Path, 
     assert output.startswith(f"refused: {path}")
     if not is_new:
         async with SqliteStore(path) as store:
-            assert await numbers_told(store, "s") == [1]
+            assert await replayed_numbers(store, "s") == [1]
 
 
 def _without_privileges(*command: str) -> str:
-    """What a command prints that may not override the permissions of files."""
+    """Run a command that cannot override file permissions; return its output."""
     if os.geteuid() == 0:
         if shutil.which("setpriv") is None:
-            pytest.skip("needs setpriv to give up the rights of root")
+            pytest.skip("needs setpriv to drop the rights of root")
         command = ("setpriv", "--bounding-set=-all", "--inh-caps=-all", "--", *command)
     return subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout

@@ -1,4 +1,4 @@
-"""A replay is shorter than what was told live, and a reader ends up with the same picture."""
+"""A replay is shorter than the live updates, and leads to the same transcript."""
 
 from __future__ import annotations
 
@@ -39,18 +39,18 @@ from duologue.store.base import Store
 from duologue.store.memory import MemoryStore
 from duologue.store.replay_merge import MERGED_CHARACTERS
 from duologue.store.sqlite.store import SqliteStore
-from tests.store.messages import info, say, told, tool
+from tests.store.messages import info, replayed, say, tool
 
 
-async def replayed(store: Store, live: list[Update]) -> list[Update]:
+async def save_and_replay(store: Store, live: list[Update]) -> list[Update]:
     async with await store.create(info("s")) as log:
         for update in live:
             log.append(update)
-    return await told(store, "s")
+    return await replayed(store, "s")
 
 
-class Picture:
-    """What a reader has in the end, made in the plainest way: one update after the other."""
+class ReaderState:
+    """The state of a reader, built in the simplest way: one update after the other."""
 
     def __init__(self, updates: list[Update]) -> None:
         self.items: list[dict[str, Any]] = []
@@ -117,7 +117,7 @@ class Picture:
             next(item for item in self.items if item.get("key") == key)["content"].append(chunk.content)
 
     def seen(self) -> Any:
-        """The picture without what nobody can see: how text was cut, and halves of summaries."""
+        """Return the state without invisible details: how text was split, and incomplete summaries."""
         for item in self.items:
             content = run_together(item.pop("content", []))
             if content and not (item.get("name", ("",))[0] == "compaction" and item.get("status") != "completed"):
@@ -192,10 +192,10 @@ updates: st.SearchStrategy[Update] = st.one_of(
 # There are many kinds of update, so it takes more than the usual few to meet each in company.
 @given(st.lists(updates, max_size=20))
 @settings(max_examples=4 * settings().max_examples)
-def test_a_replay_paints_the_same_picture(live: list[Update]) -> None:
-    again = asyncio.run(replayed(MemoryStore(), live))
+def test_a_replay_builds_the_same_transcript(live: list[Update]) -> None:
+    again = asyncio.run(save_and_replay(MemoryStore(), live))
 
-    assert Picture(again).seen() == Picture(live).seen()
+    assert ReaderState(again).seen() == ReaderState(live).seen()
     assert len(again) <= len(live)
 
 
@@ -205,9 +205,9 @@ def test_every_store_folds_alike(live: list[Update]) -> None:
     async def on_disk() -> list[Update]:
         with tempfile.TemporaryDirectory() as directory:
             async with SqliteStore(Path(directory)) as store:
-                return await replayed(store, live)
+                return await save_and_replay(store, live)
 
-    assert asyncio.run(on_disk()) == asyncio.run(replayed(MemoryStore(), live))
+    assert asyncio.run(on_disk()) == asyncio.run(save_and_replay(MemoryStore(), live))
 
 
 @pytest.mark.rule(57)
@@ -221,7 +221,7 @@ async def test_pieces_of_a_message_become_one(store: Store) -> None:
         say("f"),
     ]
 
-    assert await replayed(store, live) == [
+    assert await save_and_replay(store, live) == [
         say("ab", "1"),
         say("c", "2"),
         say("d", "2", role="thought"),
@@ -230,7 +230,7 @@ async def test_pieces_of_a_message_become_one(store: Store) -> None:
 
 
 async def test_a_merged_piece_stays_of_a_size_that_can_be_sent(store: Store) -> None:
-    again = await replayed(store, [say("x" * 1000, "1") for _ in range(200)])
+    again = await save_and_replay(store, [say("x" * 1000, "1") for _ in range(200)])
 
     contents = [update.content for update in again if isinstance(update, MessageChunk)]
     lengths = [len(content.text) for content in contents if isinstance(content, TextContent)]
@@ -239,7 +239,7 @@ async def test_a_merged_piece_stays_of_a_size_that_can_be_sent(store: Store) -> 
     assert len(lengths) == 4
 
 
-async def test_a_tool_call_is_told_once_as_it_ended_where_it_began(store: Store) -> None:
+async def test_a_tool_call_is_replayed_once_in_its_final_state_where_it_began(store: Store) -> None:
     live: list[Update] = [
         ToolCallUpdate(tool_call_id="t", title="Read", status="pending", raw_input={"path": "/a"}, is_new=True),
         say("meanwhile", "m"),
@@ -247,7 +247,7 @@ async def test_a_tool_call_is_told_once_as_it_ended_where_it_began(store: Store)
         ToolCallUpdate(tool_call_id="t", status="completed", content=[ContentPart(TextContent("all"))], raw_input=None),
     ]
 
-    assert await replayed(store, live) == [
+    assert await save_and_replay(store, live) == [
         ToolCallUpdate(
             tool_call_id="t",
             title="Read",
@@ -259,14 +259,17 @@ async def test_a_tool_call_is_told_once_as_it_ended_where_it_began(store: Store)
     ]
 
 
-async def test_of_a_plan_only_the_last_is_told_and_nothing_of_one_that_was_removed(store: Store) -> None:
+async def test_only_the_last_plan_is_replayed_and_a_removed_one_is_not(store: Store) -> None:
     first, last = PlanUpdate(entries=[PlanEntry("a")]), PlanUpdate(entries=[PlanEntry("a", status="completed")])
     removed = PlanUpdate(plan_id="p", markdown="# Plan")
 
-    assert await replayed(store, [first, removed, say("x"), last, PlanRemovedUpdate(plan_id="p")]) == [say("x"), last]
+    assert await save_and_replay(store, [first, removed, say("x"), last, PlanRemovedUpdate(plan_id="p")]) == [
+        say("x"),
+        last,
+    ]
 
 
-async def test_a_compaction_is_told_whole(store: Store) -> None:
+async def test_a_compaction_is_replayed_as_a_whole(store: Store) -> None:
     live: list[Update] = [
         CompactionUpdate(compaction_id="c", status="in_progress"),
         CompactionChunk(compaction_id="c", content=TextContent("We ")),
@@ -274,12 +277,12 @@ async def test_a_compaction_is_told_whole(store: Store) -> None:
         CompactionUpdate(compaction_id="c", status="completed"),
     ]
 
-    assert await replayed(store, live) == [
+    assert await save_and_replay(store, live) == [
         CompactionUpdate(compaction_id="c", status="completed", summary=[TextContent("We talked.")])
     ]
 
 
-async def test_a_summary_that_was_replaced_is_told_as_it_is_now(store: Store) -> None:
+async def test_a_replaced_summary_is_replayed_in_its_new_form(store: Store) -> None:
     live: list[Update] = [
         CompactionChunk(compaction_id="c", content=TextContent("Draft")),
         CompactionUpdate(compaction_id="c", status="completed", summary=[TextContent("Final")]),
@@ -288,7 +291,7 @@ async def test_a_summary_that_was_replaced_is_told_as_it_is_now(store: Store) ->
         SessionMessageChunk(message_id="m", content=TextContent(", really")),
     ]
 
-    assert await replayed(store, live) == [
+    assert await save_and_replay(store, live) == [
         CompactionUpdate(compaction_id="c", status="completed", summary=[TextContent("Final")]),
         SessionMessageUpdate(message_id="m", sender_session_id="other", content=[TextContent("Final, really")]),
     ]
@@ -301,19 +304,19 @@ async def test_a_compaction_that_was_cut_off_failed(store: Store) -> None:
         log.append(CompactionChunk(compaction_id="c", content=TextContent("We ")))
         log.append(tool("t", "completed", is_new=True))
 
-    assert (await told(store, "s"))[1:] == [
+    assert (await replayed(store, "s"))[1:] == [
         CompactionUpdate(compaction_id="c", status="failed", error="interrupted"),
         tool("t", "completed", is_new=True),
     ]
 
 
-async def test_a_tool_call_with_more_output_than_is_read_at_once_is_told_whole(store: Store) -> None:
+async def test_a_tool_call_with_more_output_than_one_page_is_replayed_as_a_whole(store: Store) -> None:
     parts = [ContentPart(TextContent(letter * 200_000)) for letter in "abcd"]
     live: list[Update] = [ToolCallUpdate(tool_call_id="t", title="Run", is_new=True)]
     live += [ToolCallUpdate(tool_call_id="t", content=[part]) for part in parts]
     live += [say("x", "m"), ToolCallUpdate(tool_call_id="t", status="completed")]
 
-    assert await replayed(store, live) == [
+    assert await save_and_replay(store, live) == [
         ToolCallUpdate(tool_call_id="t", title="Run", content=[parts[-1]], status="completed", is_new=True),
         say("x", "m"),
     ]

@@ -1,4 +1,4 @@
-"""Where events lie, and what happens at the ends of that space."""
+"""Primary keys of events, and the limits of their numbers."""
 
 from __future__ import annotations
 
@@ -32,5 +32,5 @@ def test_a_checksum_covers_whose_where_and_what() -> None:
 
 
 @pytest.mark.parametrize(("kind", "name", "body"), [(None, "n", b""), ("update", 1, b""), ("update", None, "text")])
-def test_what_was_never_an_event_has_no_checksum(kind: object, name: object, body: object) -> None:
+def test_impossible_values_of_an_event_have_no_checksum(kind: object, name: object, body: object) -> None:
     assert checksum(1, 1, kind, name, body) is None

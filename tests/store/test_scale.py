@@ -46,7 +46,7 @@ def _run(*arguments: str) -> str:
 
 
 def _make_sessions(database: Database, count: int) -> None:
-    """All in one transaction, which the store itself never does."""
+    """Write everything in one transaction, which the store itself never does."""
     with database._writing():
         for number in range(1, count):
             database._insert(info(str(number), f"/work/{number % 10}"), last=0, turn=0)

@@ -1,4 +1,4 @@
-"""How a log gathers, writes, fails and recovers, on a shelf that does what the test says."""
+"""How a log groups, writes, fails and recovers, on records that do what the test says."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from duologue.store import session_log as log_module
 from duologue.store.base import Store
 from duologue.store.records import Batch, LogPosition, Record, RecordPage, SessionRecords
 from duologue.store.session_log import GROUP_BYTES, SessionLog
-from tests.store.messages import info, numbered, numbers_told, say
+from tests.store.messages import info, numbered, replayed_numbers, say
 
 
 class TestShelf(SessionRecords):
-    """Writes when it is told to, and keeps what was written."""
+    """Completes writes when the test says so, and keeps what was written."""
 
     __test__ = False
 
@@ -66,7 +66,7 @@ def open_log(shelf: SessionRecords) -> SessionLog:
     return SessionLog("s", shelf, LogPosition(0, 0), on_close=lambda: None)
 
 
-async def test_what_comes_within_a_moment_is_written_together() -> None:
+async def test_updates_within_a_moment_are_written_together() -> None:
     shelf = TestShelf()
     log = open_log(shelf)
     started = asyncio.get_running_loop().time()
@@ -124,7 +124,7 @@ async def test_a_commit_with_nothing_to_write_is_done_at_once() -> None:
 
 
 @pytest.mark.fault("STO-06")
-async def test_a_write_that_fails_is_told_and_tried_again_in_order(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_failed_write_is_reported_and_retried_in_order(caplog: pytest.LogCaptureFixture) -> None:
     shelf = TestShelf()
     log = open_log(shelf)
     log.append(numbered(1))
@@ -173,7 +173,7 @@ async def test_saving_resumes_by_itself(monkeypatch: pytest.MonkeyPatch) -> None
     assert shelf.numbers() == [1, 2]
 
 
-async def test_what_waits_is_bounded_and_the_caller_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_unsaved_bytes_are_limited_and_the_caller_gets_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(log_module, "MAX_UNSAVED_BYTES", 10_000)
     shelf = TestShelf()
     log = open_log(shelf)
@@ -204,7 +204,7 @@ async def test_state_is_found_while_it_is_being_written() -> None:
         assert await commit is not None
 
 
-async def test_a_session_is_free_even_if_its_last_words_could_not_be_written() -> None:
+async def test_a_session_is_unlocked_even_if_its_last_records_could_not_be_written() -> None:
     shelf = TestShelf()
     log = open_log(shelf)
     log.append(numbered(1))
@@ -224,7 +224,7 @@ async def _closed(log: SessionLog) -> BaseException | None:
     return None
 
 
-async def test_giving_up_a_commit_does_not_give_up_the_write() -> None:
+async def test_cancelling_a_commit_does_not_cancel_the_write() -> None:
     shelf = TestShelf()
     log = open_log(shelf)
     log.append(numbered(1))
@@ -260,7 +260,7 @@ async def next_turn_of_the_loop() -> None:
     await asyncio.sleep(0)
 
 
-async def test_a_log_is_written_though_nobody_commits(store: Store) -> None:
+async def test_a_log_is_written_without_a_commit(store: Store) -> None:
     log = await store.create(info("s"))
     for number in range(5):
         log.append(numbered(number))
@@ -270,4 +270,4 @@ async def test_a_log_is_written_though_nobody_commits(store: Store) -> None:
         while (await shelf.position()).last < 5:
             await next_turn_of_the_loop()
 
-    assert await numbers_told(store, "s") == [0, 1, 2, 3, 4]
+    assert await replayed_numbers(store, "s") == [0, 1, 2, 3, 4]

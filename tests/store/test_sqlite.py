@@ -23,7 +23,7 @@ from duologue.store.sqlite.connection import VERSION
 from duologue.store.sqlite.database import FILE_NAME
 from duologue.store.sqlite.locks import SessionLock
 from duologue.store.sqlite.store import SqliteStore
-from tests.store.messages import execute, info, numbered, numbers_told, say, told, tool
+from tests.store.messages import execute, info, numbered, replayed, replayed_numbers, say, tool
 from tests.store.writers import Writers
 
 
@@ -35,7 +35,7 @@ def writers() -> Iterator[Writers]:
 
 @asynccontextmanager
 async def kept(path: Path, *session_ids: str) -> AsyncGenerator[SqliteStore]:
-    """A store with sessions of one event each."""
+    """Make a store with sessions of one event each."""
     async with SqliteStore(path) as store:
         for session_id in session_ids:
             async with await store.create(info(session_id)) as log:
@@ -53,7 +53,7 @@ async def test_a_session_outlives_its_store(tmp_path: Path) -> None:
     async with SqliteStore(tmp_path) as store:
         async with await store.open("s") as log:
             log.append(numbered(2))
-        assert await numbers_told(store, "s") == [1, 2]
+        assert await replayed_numbers(store, "s") == [1, 2]
 
 
 async def test_making_a_store_touches_nothing_until_it_is_used(tmp_path: Path) -> None:
@@ -130,7 +130,7 @@ async def test_a_session_that_another_process_has_open_is_in_use(tmp_path: Path,
         assert caught.value.holder == writer.pid
         with pytest.raises(SessionInUse):
             await store.delete("s")
-        assert await told(store, "s") == []
+        assert await replayed(store, "s") == []
         async with await store.create(info("another")) as log:
             log.append(numbered(1))
 
@@ -154,12 +154,12 @@ async def test_a_lock_file_alone_means_nothing(tmp_path: Path) -> None:
         (tmp_path / "locks" / hashlib.sha256(b"s").hexdigest()).write_text("1\n")
         async with await store.open("s") as log:
             log.append(numbered(2))
-        assert await numbers_told(store, "s") == [1, 2]
+        assert await replayed_numbers(store, "s") == [1, 2]
 
 
 @pytest.mark.fault("STO-09")
 def test_a_lock_has_one_holder_however_many_want_it(tmp_path: Path) -> None:
-    """The file of a lock is removed and made again all the time; nobody may end up with a lock on a removed one."""
+    """The file of a lock is removed and made again all the time; no process may get a lock on a removed one."""
     holders = 0
     taken: list[int] = []
     crowded: list[int] = []
@@ -197,7 +197,7 @@ def test_a_lock_has_one_holder_however_many_want_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.fault("STO-09")
-def test_looking_whether_a_session_is_held_keeps_nobody_from_opening_it(tmp_path: Path) -> None:
+def test_checking_whether_a_session_is_locked_does_not_block_opening_it(tmp_path: Path) -> None:
     done = threading.Event()
 
     def look() -> None:
@@ -215,7 +215,7 @@ def test_looking_whether_a_session_is_held_keeps_nobody_from_opening_it(tmp_path
         looker.join(60)
 
 
-async def test_giving_up_an_open_leaves_the_session_free(tmp_path: Path) -> None:
+async def test_cancelling_an_open_leaves_the_session_unlocked(tmp_path: Path) -> None:
     async with kept(tmp_path, "s") as store:
         busy = asyncio.Event()
         loop = asyncio.get_running_loop()
@@ -248,7 +248,7 @@ async def test_two_stores_read_while_another_process_writes(tmp_path: Path, writ
     async with SqliteStore(tmp_path) as one, SqliteStore(tmp_path) as two:
         for _ in range(20):
             acknowledged = writer.acknowledged()
-            for seen in await asyncio.gather(numbers_told(one, "s"), numbers_told(two, "s")):
+            for seen in await asyncio.gather(replayed_numbers(one, "s"), replayed_numbers(two, "s")):
                 assert seen == list(range(1, len(seen) + 1))
                 assert len(seen) >= acknowledged
     writer.kill()
@@ -260,7 +260,7 @@ async def test_processes_that_write_at_once_all_succeed(tmp_path: Path, writers:
         writer.wait_for("done")
     async with SqliteStore(tmp_path) as store:
         for number, writer in enumerate(started):
-            assert await numbers_told(store, f"s{number}") == list(range(1, writer.acknowledged() + 1))
+            assert await replayed_numbers(store, f"s{number}") == list(range(1, writer.acknowledged() + 1))
 
 
 async def test_the_event_loop_goes_on_while_the_file_is_busy(tmp_path: Path) -> None:
@@ -277,7 +277,7 @@ async def test_the_event_loop_goes_on_while_the_file_is_busy(tmp_path: Path) -> 
             await commit
         other.close()
 
-        assert await numbers_told(store, "s") == [1, 2]
+        assert await replayed_numbers(store, "s") == [1, 2]
 
 
 async def test_a_second_writer_that_got_past_the_lock_cannot_interleave(tmp_path: Path) -> None:
@@ -291,7 +291,7 @@ async def test_a_second_writer_that_got_past_the_lock_cannot_interleave(tmp_path
         theirs.append(say("interleaved"))
         with pytest.raises(StoreError, match="UNIQUE"):
             await theirs.commit()
-        assert await numbers_told(one, "s") == [1, 2]
+        assert await replayed_numbers(one, "s") == [1, 2]
         with pytest.raises(StoreError):
             await theirs.aclose()
 
@@ -366,7 +366,7 @@ async def test_a_step_of_a_tool_call_that_a_newer_version_wrote_is_passed_over(t
 
 
 @pytest.mark.parametrize("statement", ["CREATE TABLE notes (x)", "PRAGMA application_id = 5"])
-async def test_somebody_else_s_database_is_refused(tmp_path: Path, statement: str) -> None:
+async def test_a_database_of_another_program_is_rejected(tmp_path: Path, statement: str) -> None:
     execute(tmp_path, statement)
     async with SqliteStore(tmp_path) as store:
         with pytest.raises(StoreError, match="not a store of sessions"):

@@ -1,4 +1,4 @@
-"""What every store promises, shown by each of them."""
+"""The guarantees of every store, tested on each of them."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from duologue.conversation.updates import (
 )
 from duologue.errors import EncodeError, InvalidParams, ResourceNotFound, SessionInUse, StoreError
 from duologue.store.base import Archived, Store
-from tests.store.messages import info, say, told, tool
+from tests.store.messages import info, replayed, say, tool
 
 
-async def test_what_was_told_is_told_again_in_order(store: Store) -> None:
+async def test_updates_are_replayed_in_order(store: Store) -> None:
     updates: list[Update] = [
         say("Hello", "m1"),
         PlanUpdate(entries=[PlanEntry("Read"), PlanEntry("Write")]),
@@ -33,17 +33,17 @@ async def test_what_was_told_is_told_again_in_order(store: Store) -> None:
         for update in updates:
             log.append(update)
 
-    assert await told(store, "s") == updates
+    assert await replayed(store, "s") == updates
 
 
-async def test_a_prompt_is_told_as_the_user_s_message_block_by_block(store: Store) -> None:
+async def test_a_prompt_is_replayed_as_the_user_s_message_block_by_block(store: Store) -> None:
     picture = ImageContent("aGk=", "image/png")
     async with await store.create(info("s")) as log:
         log.begin_turn([TextContent("What"), TextContent(" is this?"), picture], message_id="u1")
         log.append(say("A cat."))
         await log.end_turn("end_turn")
 
-    first, second, third, answer = await told(store, "s")
+    first, second, third, answer = await replayed(store, "s")
     assert first == say("What", "u1", role="user")
     assert second == say(" is this?", "u1", role="user")
     assert getattr(third, "content", None) == picture
@@ -54,7 +54,7 @@ async def test_a_log_that_is_open_can_be_replayed_with_what_it_has_not_written_y
     log = await store.create(info("s"))
     log.append(say("just now"))
 
-    assert await told(store, "s") == [say("just now")]
+    assert await replayed(store, "s") == [say("just now")]
 
 
 @pytest.mark.fault("STO-14")
@@ -63,12 +63,12 @@ async def test_a_replay_adds_nothing_to_what_is_kept(store: Store) -> None:
         log.begin_turn([TextContent("Hi")])
         log.append(say("Ho"))
         await log.end_turn("end_turn")
-    before = await told(store, "s")
+    before = await replayed(store, "s")
     async with await store.open("s") as log:
-        assert await told(store, "s") == before
+        assert await replayed(store, "s") == before
         log.append(say("again"))
 
-    assert await told(store, "s") == [*before, say("again")]
+    assert await replayed(store, "s") == [*before, say("again")]
 
 
 @pytest.mark.rule(126)
@@ -77,23 +77,23 @@ async def test_notices_are_for_the_moment(store: Store) -> None:
         log.append(NoticeUpdate(severity="warning", title="Rate limit"))
         log.append(say("Hi"))
 
-    assert await told(store, "s") == [say("Hi")]
+    assert await replayed(store, "s") == [say("Hi")]
 
 
-async def test_what_json_cannot_say_is_refused_and_what_utf8_cannot_say_is_replaced(store: Store) -> None:
+async def test_values_outside_of_json_are_rejected_and_lone_surrogates_are_replaced(store: Store) -> None:
     async with await store.create(info("s")) as log:
         with pytest.raises(EncodeError):
             log.append(ModeUpdate(mode_id="x", meta={"self": object()}))
         log.append(say("half \ud83e a fox"))
 
-    assert await told(store, "s") == [say("half \ufffd a fox")]
+    assert await replayed(store, "s") == [say("half \ufffd a fox")]
 
 
 # --- turns
 
 
 @pytest.mark.fault("STO-16")
-async def test_a_turn_that_never_ended_is_told_with_its_unfinished_work_failed(store: Store) -> None:
+async def test_an_interrupted_turn_is_replayed_with_its_unfinished_work_failed(store: Store) -> None:
     async with await store.create(info("s")) as log:
         log.begin_turn([TextContent("Fix it")])
         log.append(tool("done", "completed", is_new=True))
@@ -101,7 +101,7 @@ async def test_a_turn_that_never_ended_is_told_with_its_unfinished_work_failed(s
         log.append(tool("cut off", "in_progress"))
     async with await store.open("s") as log:
         assert log.is_interrupted
-        assert await told(store, "s") == [
+        assert await replayed(store, "s") == [
             say("Fix it", role="user"),
             tool("done", "completed", is_new=True),
             tool("cut off", "failed", is_new=True),
@@ -109,7 +109,7 @@ async def test_a_turn_that_never_ended_is_told_with_its_unfinished_work_failed(s
         log.begin_turn([TextContent("Go on")])
         log.append(tool("next", "in_progress", is_new=True))
 
-        assert (await told(store, "s"))[2:] == [
+        assert (await replayed(store, "s"))[2:] == [
             tool("cut off", "failed", is_new=True),
             say("Go on", role="user"),
             tool("next", "in_progress", is_new=True),
@@ -119,7 +119,7 @@ async def test_a_turn_that_never_ended_is_told_with_its_unfinished_work_failed(s
         assert not log.is_interrupted
 
 
-async def test_a_turn_that_ended_is_told_as_it_was(store: Store) -> None:
+async def test_an_ended_turn_is_replayed_unchanged(store: Store) -> None:
     async with await store.create(info("s")) as log:
         log.begin_turn([TextContent("Start the server")])
         log.append(tool("server", "in_progress", is_new=True))
@@ -127,7 +127,7 @@ async def test_a_turn_that_ended_is_told_as_it_was(store: Store) -> None:
     log = await store.open("s")
 
     assert not log.is_interrupted
-    assert (await told(store, "s"))[-1] == tool("server", "in_progress", is_new=True)
+    assert (await replayed(store, "s"))[-1] == tool("server", "in_progress", is_new=True)
 
 
 async def test_a_refused_turn_is_shown_but_is_no_part_of_the_context(store: Store) -> None:
@@ -143,7 +143,7 @@ async def test_a_refused_turn_is_shown_but_is_no_part_of_the_context(store: Stor
         say("two", role="user"),
         say("2"),
     ]
-    assert len(await told(store, "s")) == 6
+    assert len(await replayed(store, "s")) == 6
 
 
 async def test_a_turn_begins_once_and_ends_once(store: Store) -> None:
@@ -169,7 +169,7 @@ async def test_a_session_is_open_in_one_place(store: Store) -> None:
 
     async with await store.open("s") as log:
         log.append(say("mine now"))
-    assert await told(store, "s") == [say("mine now")]
+    assert await replayed(store, "s") == [say("mine now")]
 
 
 async def test_a_closed_log_takes_nothing_and_may_be_closed_again(store: Store) -> None:
@@ -182,7 +182,7 @@ async def test_a_closed_log_takes_nothing_and_may_be_closed_again(store: Store) 
 
 async def test_leaving_the_store_keeps_what_its_logs_had_not_written(store: Store) -> None:
     log = await store.create(info("s"))
-    log.append(say("last words"))
+    log.append(say("last message"))
     await store.aclose()
     with pytest.raises(StoreError, match="closed"):
         log.append(say("too late"))
@@ -213,7 +213,7 @@ async def test_any_name_will_do_and_no_two_share_a_session(store: Store) -> None
         async with await store.create(info(name)) as log:
             log.append(say(repr(name)))
 
-    assert [await told(store, name) for name in names] == [[say(repr(name))] for name in names]
+    assert [await replayed(store, name) for name in names] == [[say(repr(name))] for name in names]
     assert {session.session_id for session in (await store.list()).sessions} == set(names)
 
 
@@ -229,7 +229,7 @@ async def test_a_session_that_does_not_exist_is_not_found(store: Store) -> None:
             await failing
         assert caught.value.data == {"sessionId": "nope"}
     with pytest.raises(ResourceNotFound):
-        await told(store, "nope")
+        await replayed(store, "nope")
 
 
 # --- state
@@ -271,13 +271,13 @@ async def test_the_entry_of_a_session_is_what_it_was_given(store: Store) -> None
     assert (await store.update_info("s", archived=True)).archived
 
 
-async def test_a_title_that_is_told_is_the_title_in_the_list(store: Store) -> None:
+async def test_the_last_title_update_is_the_title_in_the_list(store: Store) -> None:
     async with await store.create(info("s")) as log:
         log.append(InfoUpdate(title="Told"))
         log.append(InfoUpdate(updated_at="2026-01-01T00:00:00Z"))
 
     assert (await store.info("s")).title == "Told"
-    assert await told(store, "s") == [InfoUpdate(title="Told", updated_at="2026-01-01T00:00:00Z")]
+    assert await replayed(store, "s") == [InfoUpdate(title="Told", updated_at="2026-01-01T00:00:00Z")]
 
 
 async def test_the_list_shows_first_where_something_happened_last(store: Store) -> None:
@@ -351,16 +351,16 @@ async def test_a_fork_has_the_same_past_and_its_own_future(store: Store) -> None
     source.save_state("history", b"[1]")
     source.append(say("not written yet", "m"))
     await store.fork("s", info("copy", "/elsewhere", title="Copy"))
-    past = await told(store, "s")
+    past = await replayed(store, "s")
     assert past[-1] == say("not written yet", "m")
     source.append(say("only here", "m2"))
     async with await store.open("copy") as copy:
-        assert await told(store, "copy") == past
+        assert await replayed(store, "copy") == past
         assert await copy.load_state("history") == b"[1]"
         copy.append(say("only there", "m2"))
 
-    assert await told(store, "s") == [*past, say("only here", "m2")]
-    assert await told(store, "copy") == [*past, say("only there", "m2")]
+    assert await replayed(store, "s") == [*past, say("only here", "m2")]
+    assert await replayed(store, "copy") == [*past, say("only there", "m2")]
     assert (await store.info("copy")).cwd == "/elsewhere"
     with pytest.raises(StoreError):
         await store.fork("s", info("copy"))
@@ -378,15 +378,15 @@ async def test_a_deleted_session_is_gone_and_may_be_deleted_again(store: Store) 
     with pytest.raises(ResourceNotFound):
         await store.open("s")
     async with await store.create(info("s")) as log:
-        assert await told(store, "s") == []
+        assert await replayed(store, "s") == []
         assert await log.load_state("history") is None
 
 
-# --- beside each other
+# --- concurrent use
 
 
 @pytest.mark.fault("STO-11")
-async def test_readers_beside_a_writer_see_a_beginning_of_what_it_wrote(store: Store) -> None:
+async def test_concurrent_readers_see_a_prefix_of_what_a_writer_wrote(store: Store) -> None:
     log = await store.create(info("s"))
     is_done = False
 
@@ -406,4 +406,4 @@ async def test_readers_beside_a_writer_see_a_beginning_of_what_it_wrote(store: S
         is_done = True
 
     assert all(reader.result() >= 1 for reader in readers)
-    assert len(await told(store, "s")) == 300
+    assert len(await replayed(store, "s")) == 300

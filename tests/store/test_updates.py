@@ -1,4 +1,4 @@
-"""Every kind of update, with everything in it that it can hold, comes back as it was."""
+"""Every kind of update, with all its fields, is replayed unchanged."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ from duologue.conversation.updates import (
 )
 from duologue.conversation.work_state import TerminalExit, TerminalSize
 from duologue.store.base import Store
-from tests.store.messages import info, told
+from tests.store.messages import info, replayed
 
 META = {"key": [1, None, 2**60, 0.5, {"deep": True}]}
 ANNOTATIONS = Annotations(audience=["user"], priority=0.5, last_modified="2026-01-01T00:00:00Z", meta=META)
@@ -150,26 +150,26 @@ def test_no_kind_of_update_is_forgotten_here() -> None:
     assert {type(update) for update in UPDATES} | SHOWN_OTHERWISE == {*get_args(Update)}
 
 
-async def test_everything_comes_back_as_it_was(store: Store) -> None:
+async def test_every_update_is_replayed_unchanged(store: Store) -> None:
     async with await store.create(info("s")) as log:
         for update in UPDATES:
             log.append(update)
 
-    assert await told(store, "s") == UPDATES
+    assert await replayed(store, "s") == UPDATES
 
 
 @pytest.mark.rule(57)
-async def test_a_prompt_of_every_kind_of_content_comes_back_as_it_was(store: Store) -> None:
+async def test_a_prompt_of_every_kind_of_content_is_replayed_unchanged(store: Store) -> None:
     async with await store.create(info("s")) as log:
         log.begin_turn(CONTENTS, message_id="m")
         await log.end_turn("end_turn")
 
-    assert await told(store, "s") == [
+    assert await replayed(store, "s") == [
         MessageChunk(role="user", content=content, message_id="m") for content in CONTENTS
     ]
 
 
-async def test_pieces_of_tool_content_and_of_output_come_back_as_wholes_and_states_not_at_all(store: Store) -> None:
+async def test_chunks_of_tool_content_and_output_are_replayed_merged_and_states_are_not_replayed(store: Store) -> None:
     shown = ContentPart(TextContent("a"))
     async with await store.create(info("s")) as log:
         for update in (
@@ -184,15 +184,15 @@ async def test_pieces_of_tool_content_and_of_output_come_back_as_wholes_and_stat
         ):
             log.append(update)
 
-    assert await told(store, "s") == [
+    assert await replayed(store, "s") == [
         ToolCallUpdate(tool_call_id="t", title="Run", content=[shown, TerminalPart("x")], meta={"a": 1, "c": 1}),
         TerminalUpdate(terminal_id="x", command="make", output=b"one two", meta={"a": 1}),
     ]
 
 
-async def test_a_cost_that_was_not_said_again_comes_back_as_it_was(store: Store) -> None:
+async def test_a_cost_that_later_updates_leave_out_is_kept_in_a_replay(store: Store) -> None:
     async with await store.create(info("s")) as log:
         log.append(UsageUpdate(used=1, size=2, cost=0.5, currency="EUR"))
         log.append(UsageUpdate(used=2, size=2))
 
-    assert await told(store, "s") == [UsageUpdate(used=2, size=2, cost=0.5, currency="EUR")]
+    assert await replayed(store, "s") == [UsageUpdate(used=2, size=2, cost=0.5, currency="EUR")]

@@ -43,7 +43,7 @@ class Writer:
         return self._writers.wait_for(self._number, word)
 
     def acknowledged(self) -> int:
-        """The last number whose commit the writer saw succeed."""
+        """Return the last number whose commit succeeded."""
         self._writers.listen(0)
         return max((int(line.split()[1]) for line in self.lines if line.startswith("ack")), default=0)
 
@@ -78,7 +78,7 @@ class Writers:
         self._process.communicate(timeout=PATIENCE)
 
     def start(self, directory: Path, session_id: str, *, holds: bool = False, commits: int = 10**9) -> Writer:
-        """A writer that commits so many times, or only holds the session."""
+        """Start a writer that commits this many times, or only locks the session."""
         writer = Writer(self, len(self._started))
         self._started.append(writer)
         assert self._process.stdin is not None
@@ -161,7 +161,7 @@ def main() -> None:
 
 
 def _fork(number: int, line: str) -> tuple[int, int]:
-    """A writer, and a descriptor that is at its end when the writer is."""
+    """Start a writer; yield it with a descriptor that reaches its end when the writer ends."""
     end, held = os.pipe()
     pid = os.fork()
     if pid:

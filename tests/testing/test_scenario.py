@@ -29,7 +29,7 @@ def message(**fields: Any) -> dict[str, Any]:
 
 
 class Client:
-    """Whoever is at the other end, frame by frame."""
+    """The client of a scenario, frame by frame."""
 
     def __init__(self, transport: Transport, playing: asyncio.Task[Step | None]) -> None:
         self.playing = playing
@@ -58,7 +58,7 @@ class Client:
 
 @asynccontextmanager
 async def played(toml: str | Script, tmp_path: Path) -> AsyncGenerator[Client]:
-    """A scenario in memory."""
+    """Play a scenario in memory."""
     if isinstance(toml, str):
         path = tmp_path / "scenario.toml"
         path.write_text(toml)
@@ -183,7 +183,7 @@ async def test_a_loop_starts_over_until_the_client_leaves(tmp_path: Path) -> Non
         assert await client.leave() is None
 
 
-async def test_what_may_be_ignored_is_ignored(tmp_path: Path) -> None:
+async def test_ignored_methods_are_ignored(tmp_path: Path) -> None:
     script = """
         ignore = ["session/cancel"]
         [[step]]
@@ -244,7 +244,7 @@ async def test_a_client_that_leaves_too_early_fails_the_scenario(tmp_path: Path)
         "within = 60\n[[step]]\nexpect = 'x'\nwithin = 0.05",
     ],
 )
-async def test_what_does_not_come_in_time_fails_the_scenario(tmp_path: Path, script: str) -> None:
+async def test_a_message_that_does_not_arrive_in_time_fails_the_scenario(tmp_path: Path, script: str) -> None:
     async with played(script, tmp_path) as client:
         with pytest.raises(ScenarioFailed, match="step 1: x did not arrive in time"):
             await client.playing

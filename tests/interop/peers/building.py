@@ -1,4 +1,4 @@
-"""Where foreign peers are kept from run to run, and how each toolchain makes them."""
+"""Build foreign peers with each toolchain, and keep them from run to run."""
 
 from __future__ import annotations
 
@@ -191,7 +191,7 @@ def tool(name: str) -> str:
 
 
 def say(what: str) -> None:
-    """Print progress for the person who waits."""
+    """Print progress."""
     print(f"peers: {what}", file=sys.stderr, flush=True)
 
 

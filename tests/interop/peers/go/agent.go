@@ -226,11 +226,11 @@ func (a *agent) show(ctx context.Context, s *session, word, rest string) (acp.St
 			return "", err
 		}
 		<-ctx.Done()
-		return acp.StopReasonCancelled, a.say(s, " no more")
+		return acp.StopReasonCancelled, a.say(s, " stopped")
 	case "refuse":
 		return acp.StopReasonRefusal, nil
 	case "error":
-		return "", &acp.RequestError{Code: -32050, Message: "as you wish", Data: object{"asked": true}}
+		return "", &acp.RequestError{Code: -32050, Message: "as requested", Data: object{"asked": true}}
 	case "updates":
 		return acp.StopReasonEndTurn, a.updates(s)
 	case "tools":

@@ -44,7 +44,7 @@ final class Turn {
             case "tools" -> tools().then(ended());
             case "wait" -> await();
             case "refuse" -> Mono.just("refusal");
-            case "error" -> Mono.error(new AcpProtocolException(-32050, "as you wish", Map.of("asked", true)));
+            case "error" -> Mono.error(new AcpProtocolException(-32050, "as requested", Map.of("asked", true)));
             default -> ask(word, rest).flatMap(this::say).then(ended());
         };
     }
@@ -55,7 +55,7 @@ final class Turn {
 
     private Mono<String> await() {
         session.cancelled = Sinks.one();
-        return say("waiting").then(session.cancelled.asMono()).then(say(" no more")).thenReturn("cancelled");
+        return say("waiting").then(session.cancelled.asMono()).then(say(" stopped")).thenReturn("cancelled");
     }
 
     private Mono<Void> updates() {

@@ -110,7 +110,7 @@ class Session(id: String, private val cwd: String) : AgentSession {
                 CompletableDeferred<Unit>().await()
             }
             "refuse" -> return StopReason.REFUSAL
-            "error" -> throw JsonRpcException(-32050, "as you wish", json(mapOf("asked" to true)))
+            "error" -> throw JsonRpcException(-32050, "as requested", json(mapOf("asked" to true)))
             "run" -> say(run(rest))
             else -> say(ask(currentCoroutineContext().client, word, rest))
         }

@@ -71,7 +71,7 @@ class Session:
 
 
 class Chapters:
-    """What the first word of a prompt may be."""
+    """Commands: the first word of a prompt -> what the agent does."""
 
     def __init__(self, session: Session) -> None:
         self.session = session
@@ -147,7 +147,7 @@ class Chapters:
     async def wait(self, rest: str) -> str:
         await self.session.say("waiting")
         await self.session.cancelled.wait()
-        await self.session.say(" no more")
+        await self.session.say(" stopped")
         return "cancelled"
 
     async def form(self, rest: str) -> None:
@@ -171,7 +171,7 @@ class Chapters:
         await self.session.say(json.dumps(await self.client.ext_method("interop/ping", {"greeting": "hello"})))
 
     async def error(self, rest: str) -> None:
-        raise RequestError(-32050, "as you wish", {"asked": True})
+        raise RequestError(-32050, "as requested", {"asked": True})
 
     async def refuse(self, rest: str) -> str:
         return "refusal"

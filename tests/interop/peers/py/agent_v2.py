@@ -1,4 +1,4 @@
-"""An agent on the preview of version 2 in the official Python SDK: it says what it hears, and waits if it shall."""
+"""An agent on the preview of version 2 in the official Python SDK: it repeats the prompt, or waits if asked to."""
 
 # pyright: basic, reportMissingImports=false
 # mypy: disable-error-code="import-not-found"

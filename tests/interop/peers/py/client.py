@@ -44,7 +44,7 @@ ELICITATIONS = {
 
 
 def plain(value: Any) -> Any:
-    """As it stands on the wire."""
+    """Return a value as it is on the wire."""
     if isinstance(value, BaseModel):
         return value.model_dump(mode="json", by_alias=True, exclude_none=True)
     if isinstance(value, list):
@@ -128,7 +128,7 @@ class Client:
 
 
 class Verbs:
-    """What a step may be called, in the SDK's own words."""
+    """Steps by name, done with the SDK's own methods."""
 
     def __init__(self, client: Client) -> None:
         self.client = client

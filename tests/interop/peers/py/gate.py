@@ -1,4 +1,4 @@
-"""What stands before a server on the network: a gate that wants a token, and a load balancer that sets a cookie."""
+"""A gate that requires a token, and a load balancer that sets a cookie, in front of a server."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ COOKIE = b"lane=7"
 
 
 def gated(app: Callable[[Any, Any, Any], Awaitable[None]]) -> Callable[[Any, Any, Any], Awaitable[None]]:
-    """This application, for those who have the token; who came before has to show the cookie it was given."""
+    """Wrap an application: require the token, and later the cookie that was set."""
 
     async def checked(scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] == "lifespan":

@@ -41,7 +41,7 @@ class Watched:
 
 
 async def dial(url: str, headers: dict[str, str], asked: list[dict[str, Any]]) -> Watched:
-    """A client's transport to this address."""
+    """Return a client's transport to this URL."""
     if url.startswith("http"):
         return Watched(create_http_stream(url, headers=headers), asked)
     return Watched(await create_websocket_stream(url, headers=headers), asked)

@@ -108,7 +108,7 @@ const chapters = {
     const cancelled = new Promise((resolve) => (session.cancel = resolve));
     await session.say(client, "waiting");
     await cancelled;
-    await session.say(client, " no more");
+    await session.say(client, " stopped");
     return "cancelled";
   },
   async form({ session, client }) {
@@ -134,7 +134,7 @@ const chapters = {
     await session.say(client, JSON.stringify(await client.request("_interop/ping", { greeting: "hello" })));
   },
   async error() {
-    throw new RequestError(-32050, "as you wish", { asked: true });
+    throw new RequestError(-32050, "as requested", { asked: true });
   },
   async refuse() {
     return "refusal";

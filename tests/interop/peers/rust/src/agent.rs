@@ -233,11 +233,11 @@ impl Turn {
             "updates" => self.updates()?,
             "tools" => self.tools()?,
             "refuse" => return Ok(StopReason::Refusal),
-            "error" => return Err(Error::new(-32050, "as you wish").data(json!({"asked": true}))),
+            "error" => return Err(Error::new(-32050, "as requested").data(json!({"asked": true}))),
             "wait" => {
                 self.say("waiting")?;
                 self.session.cancelled.notified().await;
-                self.say(" no more")?;
+                self.say(" stopped")?;
                 return Ok(StopReason::Cancelled);
             }
             _ => self.say(&ask(self, word, rest).await?)?,
