@@ -8,7 +8,7 @@ import sys
 from duologue import Agent, Settings, Turn, connect
 from duologue.lowlevel import Bridge, ProcessTransport
 
-agent: Agent[Settings] = Agent("newer", versions=(2,))
+agent: Agent[Settings] = Agent("newer", protocol_versions=(2,))
 
 
 @agent.on_prompt

@@ -9,7 +9,7 @@ from duologue import Agent, Settings, Turn, connect
 from duologue.events import Terminal, Text, ToolCall
 from duologue.types import ToolCancelled
 
-agent: Agent[Settings] = Agent("both", versions=(1, 2))
+agent: Agent[Settings] = Agent("both", protocol_versions=(1, 2))
 
 
 @agent.on_prompt

@@ -55,7 +55,7 @@ async def plan(turn: Turn[Knobs]) -> None:
     await turn.set_option(mode="plan")
     await turn.plan("Look around", "Do the work", "Check the result")
     async with turn.tool("Ready to work", kind="switch_mode") as tool:
-        chosen = await tool.ask_permission(options=LEAVE_PLANNING)
+        chosen = await tool.request_permission_option(options=LEAVE_PLANNING)
         if chosen is not None:
             await turn.set_option(mode=chosen.option_id)
     await turn.say(f"The mode is {turn.settings.mode}.")

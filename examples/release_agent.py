@@ -26,7 +26,7 @@ async def answer(turn: Turn[Settings]) -> None:
         await turn.say("Then nothing is released.")
         return
     await turn.say(f"Releasing {release.version} on {release.channel}. ")
-    if release.announce and turn.client.urls:
+    if release.announce and turn.client_capabilities.urls:
         await log_in_to_announce(turn)
 
 
@@ -35,7 +35,7 @@ async def log_in_to_announce(turn: Turn[Settings]) -> None:
     question = turn.session.new_id("login")
     if await turn.elicit_url("Log in to announce it", "https://example.com/login", elicitation_id=question):
         # here, wait until the page has informed the server
-        await turn.session.editor.complete_elicitation(question)
+        await turn.session.complete_elicitation(question)
         await turn.say("Announced.")
 
 

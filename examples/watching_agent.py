@@ -19,7 +19,7 @@ async def answer(turn: Turn[Settings]) -> None:
 
 
 async def run(turn: Turn[Settings], command: list[str]) -> None:
-    ran = await turn.run(*command, timeout=60, limit=100_000)  # a tool call by itself, in the editor's terminal
+    ran = await turn.run(*command, timeout=60, output_limit=100_000)  # a tool call by itself, in the editor's terminal
     how = "took too long" if ran.timed_out else f"ended with {ran.exit_code if ran.signal is None else ran.signal}"
     await turn.say(f"It {how} and printed {len(ran.output.splitlines())} lines.")
 

@@ -15,7 +15,7 @@ class Knobs(Settings):
     mode = choice("ask", "write", category="mode")
 
 
-agent = Agent("benchmark", settings=Knobs, versions=(1, 2) if VERSION else (1,))
+agent = Agent("benchmark", settings=Knobs, protocol_versions=(1, 2) if VERSION else (1,))
 
 
 @agent.on_prompt

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING
 from duologue.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
+    from duologue.agent.command import CommandResult as CommandResult
+    from duologue.agent.files import Files as Files
     from duologue.agent.hosting.server import ServerOptions as ServerOptions
     from duologue.agent.providers import Providers as Providers
     from duologue.agent.stop_reasons import StopTurn as StopTurn
     from duologue.agent.stop_reasons import ToolCancelled as ToolCancelled
     from duologue.agent.terminal import TerminalHandle as TerminalHandle
     from duologue.agent.tool_call import ToolCallHandle as ToolCallHandle
-    from duologue.agent.workspace import CommandResult as CommandResult
-    from duologue.agent.workspace import Files as Files
     from duologue.client.agent import RemoteAgent as RemoteAgent
     from duologue.client.auth import AuthOptions as AuthOptions
     from duologue.client.auth import LoginProgram as LoginProgram
@@ -104,7 +104,8 @@ else:
             "duologue.agent.stop_reasons": "StopTurn ToolCancelled",
             "duologue.agent.terminal": "TerminalHandle",
             "duologue.agent.tool_call": "ToolCallHandle",
-            "duologue.agent.workspace": "CommandResult Files",
+            "duologue.agent.command": "CommandResult",
+            "duologue.agent.files": "Files",
             "duologue.client.agent": "RemoteAgent",
             "duologue.client.auth": "AuthOptions LoginProgram",
             "duologue.client.permissions.request": "PermissionDecision PermissionRequest",

@@ -108,12 +108,12 @@ async def everything(turn: Turn[Knobs]) -> None:
         await terminal.kill()
         await terminal.wait()
     await turn.set_option(mode="write", deep=True)
-    await turn.session.commands([])
+    await turn.session.set_commands([])
     await turn.report_usage(used=1, size=2, cost=0.5)
     await turn.notify("Look", severity="warning", description="there")
-    await turn.compaction("c1", "in_progress")
-    await turn.compaction_chunk("c1", "in short")
-    await turn.compaction("c1", "completed", summary="in short")
+    await turn.report_compaction("c1", "in_progress")
+    await turn.send_compaction_chunk("c1", "in short")
+    await turn.report_compaction("c1", "completed", summary="in short")
     await turn.set_title("A title")
     turn.tokens = TokenUsage(total=3, input=1, output=2)
     await _speak_of_others(turn)
@@ -127,11 +127,11 @@ async def _speak_of_others(turn: Turn[Knobs]) -> None:
 
 
 async def _ask(turn: Turn[Knobs]) -> None:
-    if turn.client.forms:
+    if turn.client_capabilities.forms:
         await turn.elicit(Release, "What shall I release?")
-    if turn.client.urls:
+    if turn.client_capabilities.urls:
         await turn.elicit_url("Please log in", "https://example.com/login", elicitation_id="ask")
-        await turn.session.editor.complete_elicitation("ask")
+        await turn.session.complete_elicitation("ask")
 
 
 class Desk:

@@ -236,7 +236,7 @@ async def test_work_that_ignores_its_cancellation_is_left_behind_and_reported(
             except asyncio.CancelledError:
                 continue
             break
-        for act in (turn.say("late"), turn.ask_permission(None, [])):  # type: ignore[arg-type]  # never looked at
+        for act in (turn.say("late"), turn.tool("Late").request_permission_option()):
             try:
                 await act
             except RuntimeError as error:
@@ -397,7 +397,7 @@ async def test_a_question_dies_with_its_turn_however_the_client_answers_it(
 
 async def test_a_compaction_in_progress_is_cancelled_with_its_turn_and_fails_with_it(tmp_path: Path) -> None:
     async def work(turn: Turn[Settings]) -> None:
-        await turn.compaction(turn.text, "in_progress")
+        await turn.report_compaction(turn.text, "in_progress")
         if turn.text == "cancelled":
             await asyncio.Event().wait()
 

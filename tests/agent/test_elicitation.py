@@ -157,7 +157,7 @@ async def test_an_address_is_asked_with_an_id_of_its_own_and_never_falls_back_to
         agreed.append(await turn.elicit_url("Log in", "https://example.com/login?state=x"))
         with pytest.raises(ValueError, match="no password"):
             await turn.elicit_url("Log in", "https://me:secret@example.com/")
-        await turn.session.editor.complete_elicitation("mine")
+        await turn.session.complete_elicitation("mine")
 
     async with asyncio.timeout(5), editor_for(agent_with(ask), tmp_path, judged=True, **URLS) as editor:
 
@@ -182,7 +182,7 @@ async def test_an_address_is_asked_with_an_id_of_its_own_and_never_falls_back_to
 async def test_a_question_may_be_about_a_request_rather_than_a_session(tmp_path: Path) -> None:
     async def ask(turn: Turn[Settings]) -> None:
         question = Elicitation(message="Which?", request_id="r", schema=form_schema(Release), meta={"q": 1})
-        answer = await turn.session.editor.elicit(question)
+        answer = await turn.session._client.elicit(question)
         await turn.say(f"{answer.action} {answer.meta}")
 
     async with asyncio.timeout(5), editor_for(agent_with(ask), tmp_path, judged=True, **FORMS) as editor:

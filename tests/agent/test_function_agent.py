@@ -143,7 +143,7 @@ async def test_what_is_no_coroutine_function_is_refused_in_plain_words(tmp_path:
     targets: list[Any] = [plain, nothing]
     for target in targets:
         agent = as_agent(target)
-        agent.debug = True
+        agent._debug = True
         async with asyncio.timeout(5), editor_for(agent, tmp_path) as editor:
             with pytest.raises(InternalError, match=r"async generator|takes no prompt"):
                 await editor.prompt(await editor.new(), "x")

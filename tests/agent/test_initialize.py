@@ -56,7 +56,7 @@ async def test_before_the_first_exchange_requests_are_refused_and_notifications_
 @pytest.mark.fault("LIF-02")
 async def test_a_second_first_exchange_is_refused_and_the_settings_of_the_first_stay(tmp_path: Path) -> None:
     async def answer(turn: Turn[Settings]) -> None:
-        await turn.say(f"terminals: {turn.client.terminals}")
+        await turn.say(f"terminals: {turn.client_capabilities.terminals}")
 
     async with asyncio.timeout(5), editor_for(agent_with(answer), tmp_path, terminal=True) as editor:
         request = v1.InitializeRequest(protocol_version=1, client_capabilities=v1.ClientCapabilities(terminal=False))
@@ -81,7 +81,7 @@ async def test_capabilities_that_make_no_sense_are_none(tmp_path: Path, capabili
     seen: list[Any] = []
 
     async def answer(turn: Turn[Settings]) -> None:
-        seen.append(turn.client)
+        seen.append(turn.client_capabilities)
 
     async with asyncio.timeout(5), raw_client(agent_with(answer)) as client:
         assert "result" in await client.initialize(clientCapabilities=capabilities)
@@ -102,7 +102,7 @@ async def test_clients_that_say_who_they_are_or_not_and_number_as_they_like(
     seen: list[Implementation | None] = []
 
     async def answer(turn: Turn[Settings]) -> None:
-        seen.append(turn.session.editor.info)
+        seen.append(turn.session.client_info)
 
     async with asyncio.timeout(5), raw_client(agent_with(answer)) as client:
         wire: dict[str, Any] = {"clientCapabilities": {"terminal": bool(capabilities)}}
@@ -149,7 +149,7 @@ async def test_custom_methods_and_capabilities_are_advertised_in_meta_and_the_cl
     seen: list[Any] = []
 
     async def answer(turn: Turn[Settings]) -> None:
-        seen.append(turn.client.meta)
+        seen.append(turn.client_capabilities.meta)
 
     agent = agent_with(answer, meta={"example.com/telepathy": {"range": 3}})
 

@@ -127,20 +127,20 @@ async def test_custom_methods_are_typed_in_both_directions(tmp_path: Path) -> No
     heard: list[Query] = []
 
     async def answer(turn: Turn[Settings]) -> None:
-        editor = turn.session.editor
-        found: Found = await editor.call_extension("_editor/find", Query(7), Found)
+        session = turn.session
+        found: Found = await session.call_extension("_editor/find", Query(7), Found)
         await turn.say(",".join(found.notes))
         with attach_meta({"t": 1}):
-            await editor.notify_extension("_editor/pinged", Pinged(by_whom="me"))
-            await editor.notify_extension("_editor/pinged", {"by": "me", "_meta": {"own": 1}})
-            await editor.notify_extension("_editor/pinged", Query(1))
+            await session.notify_extension("_editor/pinged", Pinged(by_whom="me"))
+            await session.notify_extension("_editor/pinged", {"by": "me", "_meta": {"own": 1}})
+            await session.notify_extension("_editor/pinged", Query(1))
         with pytest.raises(MethodNotFound):
-            await editor.call_extension("_editor/unknown", Query(), Found)
+            await session.call_extension("_editor/unknown", Query(), Found)
         for name in ("editor/find", "session/update"):
             with pytest.raises(MethodNotFound, match="underscore"):
-                await editor.call_extension(name, Query(), Found)
+                await session.call_extension(name, Query(), Found)
             with pytest.raises(MethodNotFound, match="underscore"):
-                await editor.notify_extension(name, Query())
+                await session.notify_extension(name, Query())
 
     agent = agent_with(answer)
 

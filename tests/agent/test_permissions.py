@@ -154,7 +154,7 @@ async def test_no_answer_is_a_no_after_a_while_and_the_question_is_taken_back(tm
     """In the wild, agents 3: clients that answer late, or never."""
     answers: list[bool] = []
     agent = agent_with(asking(answers), permission_timeout=0.05)
-    assert agent_with().permission_timeout == PERMISSION_SECONDS == 600
+    assert agent_with()._permission_timeout == PERMISSION_SECONDS == 600
     async with asyncio.timeout(5), editor_for(agent, tmp_path, judged=True) as editor:
         given_up = asyncio.Event()
 
@@ -214,7 +214,7 @@ async def test_leaving_plan_mode_is_a_tool_call_of_kind_switch_mode_with_a_quest
     async def plan(turn: Turn[Knobs]) -> None:
         async with turn.tool("Ready to write", kind="switch_mode") as switch:
             await switch.show("1. Look\n2. Write", status="pending")
-            chosen = await switch.ask_permission(options=leave)
+            chosen = await switch.request_permission_option(options=leave)
             if chosen is not None:
                 await turn.set_option(mode=chosen.option_id)
 

@@ -167,7 +167,7 @@ async def test_a_client_that_leaves_while_its_session_is_being_opened_leaves_non
             await opening.wait()
         with pytest.raises(Exception, match="closed"):
             await attempt
-        assert agent.open_sessions == {}
+        assert agent._open_sessions == {}
         async with editor_for(agent, tmp_path) as editor:
             for info in (await editor.sessions_page()).sessions:
                 await editor.load(info.session_id)  # nobody holds on to it

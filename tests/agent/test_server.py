@@ -20,8 +20,9 @@ from starlette.applications import Starlette
 from starlette.routing import Mount
 
 from duologue import Agent, Turn, connect
-from duologue.agent.hosting.tenants import PerCallerAgents
+from duologue.agent.hosting.tenants import OWN, SHARED, PerCallerAgents
 from duologue.builtin.agent import builtin_agent
+from duologue.protocol.values import Provider
 from duologue.store.base import Store
 from duologue.store.memory import MemoryStore
 from duologue.store.sqlite.store import SqliteStore
@@ -170,6 +171,31 @@ def test_names_of_callers_are_never_paths(tmp_path: Path) -> None:
     assert len({place.resolve() for place in places}) == 6
 
 
+def test_callers_share_only_the_listed_attributes_of_an_agent() -> None:
+    """A new attribute of `Agent` must be listed in `tenants`, so that callers share nothing by accident."""
+    agent = Agent[Any]("x", store=MemoryStore())
+    agent.use_providers(Provider(provider_id="main", supported=["openai"]))
+    ann, bob = PerCallerAgents(agent), PerCallerAgents(agent)
+    tenants = [agent, ann("ann"), ann("bob"), bob("ann")]
+
+    assert set(vars(agent)) == set(SHARED) | set(OWN)
+    for tenant in tenants:
+        assert set(vars(tenant)) == set(vars(agent))
+        assert {name: getattr(tenant, name) for name in SHARED} == {name: getattr(agent, name) for name in SHARED}
+    for name in ("store", "_open_sessions"):
+        assert len({id(getattr(tenant, name)) for tenant in tenants}) == len(tenants)
+    assert [tenant._providers for tenant in tenants[1:]] == [None, None, None]
+
+
+@pytest.mark.parametrize("name", SHARED)
+def test_what_callers_share_is_configuration_or_a_registry_of_handlers(name: str) -> None:
+    """Registries are filled by the author before the agent serves; nothing else that is shared can change."""
+    value = vars(Agent[Any]("x"))[name]
+    registries = ("_request_hooks", "_open_hooks", "_commands", "_extensions", "_login_methods", "_meta")
+
+    assert isinstance(value, list | dict | set) == (name in registries)
+
+
 def test_a_store_of_ones_own_needs_to_be_told_apart() -> None:
     class Own(MemoryStore): ...
 
@@ -194,7 +220,7 @@ def test_what_is_registered_is_there_for_every_caller() -> None:
 
     callers = PerCallerAgents(agent)
 
-    assert callers("ann").prompt_handler is answer
+    assert callers("ann")._prompt_handler is answer
     assert callers("ann") is callers("ann")
     assert callers("ann") is not callers("bob")
 
@@ -267,7 +293,7 @@ def test_a_port_that_is_none_is_told_as_a_mistake_of_the_command_line(
 
     with pytest.raises(SystemExit, match="2"):
         Agent[Any]("echo").cli()
-    assert f"argument --ws: '{port}' is no port" in capsys.readouterr().err
+    assert f"argument --ws: '{port}' is not a port" in capsys.readouterr().err
 
 
 def test_a_program_that_cannot_listen_says_so_in_a_line(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -255,7 +255,7 @@ async def test_whatever_is_told_while_a_session_opens_follows_the_answer_that_op
         await session.update(MessageChunk(role="agent", content=TextContent("welcome")))
         session.tasks.start(session.update(MessageChunk(role="agent", content=TextContent(" back"))))
         await asyncio.sleep(0)
-        await session.commands([*session.available_commands, AvailableCommand("added", "Another")])
+        await session.set_commands([*session.available_commands, AvailableCommand("added", "Another")])
 
     agent.persist_sessions(MemoryStore())
     async with asyncio.timeout(5), editor_for(agent, tmp_path, judged=True) as editor:
@@ -315,7 +315,7 @@ async def test_a_session_that_cannot_be_opened_leaves_nothing_behind(tmp_path: P
             with pytest.raises(InternalError, match="OSError"):
                 await attempt
         assert [info.session_id for info in (await editor.sessions_page()).sessions] == [fine]
-        assert agent.open_sessions == {}
+        assert agent._open_sessions == {}
 
 
 @pytest.mark.fault("CAN-02")
@@ -337,7 +337,7 @@ async def test_a_session_whose_opening_was_cancelled_is_not_open(tmp_path: Path)
             await attempt
         while (await editor.sessions_page()).sessions:  # noqa: ASYNC110
             await asyncio.sleep(0)
-        assert agent.open_sessions == {}
+        assert agent._open_sessions == {}
 
 
 @pytest.mark.rule(15, 20, 21)
@@ -358,7 +358,7 @@ async def test_unknown_fields_and_strange_meta_are_tolerated_and_missing_fields_
 
 async def test_an_agent_without_a_prompt_handler_says_so(tmp_path: Path) -> None:
     agent = agent_with()
-    agent.prompt_handler = None
+    agent._prompt_handler = None
     async with asyncio.timeout(5), editor_for(agent, tmp_path) as editor:
         with pytest.raises(RequestError, match="on_prompt"):
             await editor.prompt(await editor.new(), "hi")
@@ -379,7 +379,7 @@ def titles(updates: list[Any]) -> list[Any]:
     ],
 )
 async def test_the_first_prompt_of_a_session_becomes_its_title(tmp_path: Path, prompt: str, title: str | None) -> None:
-    agent = agent_with(titles=True)
+    agent = agent_with(auto_title=True)
     agent.persist_sessions(MemoryStore())
     async with asyncio.timeout(10), editor_for(agent, tmp_path, judged=True) as editor:
         session = await editor.new()
@@ -395,7 +395,7 @@ async def test_a_title_of_the_agent_or_the_user_is_better_than_one_from_a_prompt
         if turn.text == "name it":
             await turn.set_title("Named")
 
-    agent = agent_with(answer, titles=True, unstable=True)
+    agent = agent_with(answer, auto_title=True, unstable=True)
     agent.persist_sessions(MemoryStore())
     async with asyncio.timeout(5), editor_for(agent, tmp_path) as editor:
         first, second = await editor.new(), await editor.new()

@@ -169,12 +169,12 @@ async def test_usage_has_both_numbers_and_a_cost_has_its_currency(
 @pytest.mark.rule(124, 125)
 async def test_a_compaction_ends_once_and_its_id_is_not_used_again(tmp_path: Path) -> None:
     async def answer(turn: Turn[Settings]) -> None:
-        await turn.compaction("a", "in_progress")
-        await turn.compaction_chunk("a", "in ")
-        await turn.compaction("a", "completed", summary="in short")
+        await turn.report_compaction("a", "in_progress")
+        await turn.send_compaction_chunk("a", "in ")
+        await turn.report_compaction("a", "completed", summary="in short")
         with pytest.raises(ValueError, match="has ended"):
-            await turn.compaction("a", "in_progress")
-        await turn.compaction("b", "failed", error="no room")
+            await turn.report_compaction("a", "in_progress")
+        await turn.report_compaction("b", "failed", error="no room")
         with pytest.raises(ValueError, match="title"):
             await turn.notify("")
 

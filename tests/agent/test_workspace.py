@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from duologue.agent.command import CommandResult
 from duologue.agent.settings import Settings
 from duologue.agent.turn import Turn
-from duologue.agent.workspace import CommandResult
 from duologue.errors import CommandNotFound, InternalError, InvalidParams, RequestError, ResourceNotFound
 from duologue.runtime.handlers import Context
 from duologue.schema import v1
@@ -94,7 +94,7 @@ async def test_a_command_runs_in_the_clients_terminal_is_shown_there_and_given_b
     ran: list[CommandResult] = []
 
     async def work(turn: Turn[Settings]) -> None:
-        ran.append(await turn.run("make", "test", cwd="sub", env={"A": "1"}, limit=100, title="Tests"))
+        ran.append(await turn.run("make", "test", cwd="sub", env={"A": "1"}, output_limit=100, title="Tests"))
 
     async with asyncio.timeout(5), editor_for(agent_with(work), tmp_path, judged=True, terminal=True) as editor:
         desk = Desk(editor)

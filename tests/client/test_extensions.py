@@ -100,11 +100,11 @@ async def test_what_is_registered_at_one_connection_is_served_there_only() -> No
 async def test_custom_capabilities_are_advertised_and_read_at_both_ends(version: int, tmp_path: Path) -> None:
     ours, theirs = {"zed.dev": {"workspace": True}}, {"example.com/telepathy": {"range": 3}}
     seen: list[Any] = []
-    agent: Agent[Any] = Agent("able", versions=(1, 2), meta=theirs)
+    agent: Agent[Any] = Agent("able", protocol_versions=(1, 2), meta=theirs)
 
     @agent.on_prompt
     async def look(turn: Turn[Any]) -> None:
-        seen.append(turn.client.meta)
+        seen.append(turn.client_capabilities.meta)
 
     async with asyncio.timeout(10), connect(agent, protocol_versions=(version,), meta=ours) as remote:
         assert (remote.version, remote.capabilities.meta) == (version, theirs)

@@ -54,7 +54,7 @@ async def test_every_session_is_there_as_its_client_saw_it(tmp_path: Path) -> No
 
 
 async def test_version_2_is_read_as_well(tmp_path: Path) -> None:
-    agent = Agent("both", version="1", settings=Settings, versions=(1, 2))
+    agent = Agent("both", version="1", settings=Settings, protocol_versions=(1, 2))
 
     @agent.on_prompt
     async def answer(turn: Turn[Settings]) -> None:

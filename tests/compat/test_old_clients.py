@@ -299,7 +299,7 @@ async def test_a_client_that_lacks_one_terminal_method_gets_no_terminal_requests
     able: list[bool] = []
 
     async def look(turn: Turn[Any]) -> None:
-        able.append(turn.client.terminals)
+        able.append(turn.client_capabilities.terminals)
 
     async with asyncio.timeout(20), raw_client(old_agent("seed-004", look)) as client:
         session = await opened(client, tmp_path, terminal={**FIVE, missing: False})

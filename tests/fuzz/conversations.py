@@ -95,9 +95,9 @@ async def _do(turn: Turn[Any], name: str, value: Any) -> str | None:
             await turn.set_option(**{name: value})
         case "compaction":
             compaction_id = turn.session.new_id("compaction")
-            await turn.compaction(compaction_id, "in_progress")
-            await turn.compaction_chunk(compaction_id, value)
-            await turn.compaction(compaction_id, "completed")
+            await turn.report_compaction(compaction_id, "in_progress")
+            await turn.send_compaction_chunk(compaction_id, value)
+            await turn.report_compaction(compaction_id, "completed")
         case "end" if value == "error":
             raise ResourceNotFound("nothing of the kind")
         case "end":

@@ -38,7 +38,7 @@ def test_a_conversation_is_the_same_in_both_versions(conversation: Any) -> None:
         outcomes: list[Any] = []
         with tempfile.TemporaryDirectory() as place:
             for version in (1, 2):
-                agent = leading_agent(versions=(1, 2))
+                agent = leading_agent(protocol_versions=(1, 2))
                 allowed = Permissions(other="allow")
                 async with (
                     asyncio.timeout(20),

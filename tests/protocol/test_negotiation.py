@@ -26,11 +26,11 @@ pytestmark = pytest.mark.timeout(60)
 
 def agent_of(*versions: int) -> Agent[Any]:
     """Return an agent that answers with its client's capabilities."""
-    agent: Agent[Any] = Agent("tested", versions=versions)
+    agent: Agent[Any] = Agent("tested", protocol_versions=versions)
 
     @agent.on_prompt
     async def answer(turn: Turn[Any]) -> None:
-        await turn.say(f"files {turn.client.reads_files} terminals {turn.client.terminals}")
+        await turn.say(f"files {turn.client_capabilities.reads_files} terminals {turn.client_capabilities.terminals}")
 
     return agent
 
@@ -86,7 +86,7 @@ def test_unknown_versions_are_rejected(versions: tuple[int, ...]) -> None:
     with pytest.raises(ValueError, match="unsupported protocol versions"):
         check_versions(versions)
     with pytest.raises(ValueError, match="unsupported protocol versions"):
-        Agent("x", versions=versions)
+        Agent("x", protocol_versions=versions)
 
 
 def test_versions_are_sorted_and_unique() -> None:

@@ -176,7 +176,7 @@ async def test_a_client_refuses_to_send_features_that_are_not_switched_on(versio
 async def test_an_agent_answers_features_that_are_not_switched_on_with_no_such_method(
     version: int, tmp_path: Path
 ) -> None:
-    agent, _ = complete_agent(unstable=False, legacy_models=False, versions=(version,))
+    agent, _ = complete_agent(unstable=False, legacy_models=False, protocol_versions=(version,))
     async with asyncio.timeout(10), connect(agent, protocol_versions=(version,), unstable=True) as remote:
         await remote.login("key")
         async with remote.new_session(tmp_path) as session:

@@ -1,4 +1,4 @@
-"""Whether one client of an agent is logged in, and how it comes to be."""
+"""The login state of one client of an agent."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Login"]
 
-ENOUGH = ("authenticated", "not_required")
-"""States in which nobody has to log in first."""
+LOGGED_IN = ("authenticated", "not_required")
+"""States in which the user does not have to log in."""
 
 
 class Login:
@@ -24,68 +24,68 @@ class Login:
 
     def __init__(self, agent: Agent[Any]) -> None:
         self._agent = agent
-        self._is_done = False
-        self._told: AuthStatus | None = None
-        self.editor: ClientProxy | None = None
+        self._is_logged_in = False
+        self._sent: AuthStatus | None = None
+        self.client: ClientProxy | None = None
 
     async def login(self, method_id: str, credentials: JsonObject) -> None:
-        """Log in.
+        """Log in by a registered method.
 
         Args:
-            method_id: Of a registered method.
-            credentials: What came with the request, for a method that takes them.
+            method_id: The id of the method.
+            credentials: The credentials of the request, for a method that takes them.
 
         Raises:
-            InvalidParams: There is no such way, or only in a terminal.
+            InvalidParams: There is no such method, or it works in a terminal only.
         """
-        _, handler = self._agent.login_methods.get(method_id, (None, None))
+        _, handler = self._agent._login_methods.get(method_id, (None, None))
         if handler is None:
-            known = ", ".join(name for name, (_, handler) in self._agent.login_methods.items() if handler) or "none"
-            raise InvalidParams(f"$.methodId: no such login method: {method_id[:200]!r} (there are: {known})")
+            known = ", ".join(name for name, (_, handler) in self._agent._login_methods.items() if handler) or "none"
+            raise InvalidParams(f"$.methodId: no such login method: {method_id[:200]!r} (known: {known})")
         await (handler(credentials) if inspect.signature(handler).parameters else handler())
-        self._is_done = True
-        await self._tell()
+        self._is_logged_in = True
+        await self._send_status()
 
     async def logout(self) -> None:
-        """Log out; what was open stays open, and is refused until the next login."""
-        if self._agent.logout_handler is not None:
-            await self._agent.logout_handler()
-        self._is_done = False
-        await self._tell()
+        """Log out; open sessions stay open, but their prompts are rejected until the next login."""
+        if self._agent._logout_handler is not None:
+            await self._agent._logout_handler()
+        self._is_logged_in = False
+        await self._send_status()
 
     async def status(self) -> AuthStatus:
-        """Who is logged in, as the author's code sees it.
+        """Return the login status from the author's handler.
 
         Raises:
-            MethodNotFound: It does not tell.
+            MethodNotFound: The agent has no such handler.
         """
-        if self._agent.status_handler is None:
-            raise MethodNotFound("this agent does not tell who is logged in")
+        if self._agent._status_handler is None:
+            raise MethodNotFound("this agent does not report its login status")
         try:
-            status = await self._agent.status_handler()
-        except AuthenticationRequired:  # whoever asks whether to log in must not be told to log in
+            status = await self._agent._status_handler()
+        except AuthenticationRequired:  # a request for the status must not fail because of the status
             status = "unauthenticated"
         return AuthStatus(state=status) if isinstance(status, str) else status
 
     async def check(self) -> None:
-        """Refuse to go on without a login where one is required.
+        """Check that the user has logged in, if the agent requires it.
 
         Raises:
-            AuthenticationRequired: Naming the ways there are.
+            AuthenticationRequired: The user has not; the message names the login methods.
         """
-        if not self._agent.login_required or self._is_done:
+        if not self._agent._login_required or self._is_logged_in:
             return
-        if self._agent.status_handler is not None:
-            self._is_done = (await self.status()).state in ENOUGH
-        if not self._is_done:
-            names = ", ".join(method.name for method, _ in self._agent.login_methods.values()) or "none is offered"
+        if self._agent._status_handler is not None:
+            self._is_logged_in = (await self.status()).state in LOGGED_IN
+        if not self._is_logged_in:
+            names = ", ".join(method.name for method, _ in self._agent._login_methods.values()) or "no method"
             raise AuthenticationRequired(f"log in first ({names})")
 
-    async def _tell(self) -> None:
-        """Tell the client of its status, if that is news."""
-        if self._agent.status_handler is None or self.editor is None:
+    async def _send_status(self) -> None:
+        """Send the login status to the client if it has changed."""
+        if self._agent._status_handler is None or self.client is None:
             return
         status = await self.status()
-        if status != self._told:
-            self._told = status
-            await self.editor.send_auth_status(status)
+        if status != self._sent:
+            self._sent = status
+            await self.client.send_auth_status(status)

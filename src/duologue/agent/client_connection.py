@@ -1,4 +1,4 @@
-"""One client of an agent: who it is, whether it is logged in, and the sessions it has open."""
+"""The agent's side of one connection: the client's login state and its open sessions."""
 
 from __future__ import annotations
 
@@ -36,88 +36,88 @@ if TYPE_CHECKING:
 __all__ = ["ClientConnection"]
 
 MAX_TITLE = 200
-"""Characters of a title: more fits in no list."""
+"""Characters of a title that the user sets: more does not fit in a list."""
 
 F = TypeVar("F", bound=Callable[..., Awaitable[Any]])
 
 
-def _reporting(act: F) -> F:
-    """Tell the client in words why its sessions cannot be kept or found: only its user can make room."""
+def _reports_store_errors(method: F) -> F:
+    """Wrap a method so that the client receives the text of a store error: only its user can free disk space."""
 
-    @wraps(act)
-    async def reported(*args: Any, **kwargs: Any) -> Any:
+    @wraps(method)
+    async def wrapper(*args: Any, **kwargs: Any) -> Any:
         try:
-            return await act(*args, **kwargs)
+            return await method(*args, **kwargs)
         except StoreError as error:
-            raise InternalError(f"the sessions cannot be kept: {error}") from error
+            raise InternalError(f"the session store failed: {error}") from error
 
-    return cast("F", reported)
+    return cast("F", wrapper)
 
 
 class ClientConnection:
-    """What a dialect talks to; the agent's side of one connection."""
+    """Handles the requests of one client for the agent; implements `AgentHandler`."""
 
     def __init__(self, agent: Agent[Any]) -> None:
         self._agent = agent
         self._login = Login(agent)
         self._sessions: dict[str, Session[Any]] = {}
-        self._opening: SessionOpener | None = None
+        self._opener: SessionOpener | None = None
 
     async def aclose(self) -> None:
-        """The client is gone: end its sessions."""
-        if self._opening is not None:
-            self._opening.is_over = True
+        """Close the sessions of a client that has disconnected."""
+        if self._opener is not None:
+            self._opener.is_closed = True
         async with asyncio.TaskGroup() as group:
             for session_id in list(self._sessions):
                 group.create_task(self._end(session_id))
 
-    def _open(self) -> SessionOpener:
-        assert self._opening is not None, "sessions come after initialize"
-        return self._opening
+    def _sessions_opener(self) -> SessionOpener:
+        assert self._opener is not None, "the dispatcher accepts initialize first"
+        return self._opener
 
     def requested(self, request: RequestMeta) -> None:
-        for watch in self._agent._request_hooks:
-            watch(request)
+        for hook in self._agent._request_hooks:
+            hook(request)
 
-    # --- the first exchange and login
+    # --- initialize and login
 
     async def initialize(
         self, client: Implementation | None, features: ClientCapabilities, editor: ClientProxy
     ) -> InitializeResult:
-        self._login.editor = editor
-        self._opening = SessionOpener(self._agent, editor, self._sessions)
-        methods = [method for method, _ in self._agent.login_methods.values()]
-        return InitializeResult(info=self._agent.info, capabilities=self._features(), login_methods=methods)
+        self._login.client = editor
+        self._opener = SessionOpener(self._agent, editor, self._sessions)
+        methods = [method for method, _ in self._agent._login_methods.values()]
+        return InitializeResult(info=self._agent.info, capabilities=self._capabilities(), login_methods=methods)
 
-    def _features(self) -> AgentCapabilities:
+    def _capabilities(self) -> AgentCapabilities:
         agent = self._agent
-        keeps, uses_mcp = agent.store is not None, agent.uses_mcp
-        meta = dict(agent.meta)
-        if agent.extension_names:
-            meta["duologue"] = {"extensions": agent.extension_names}
+        has_store, uses_mcp = agent.store is not None, agent._uses_mcp
+        meta = dict(agent._meta)
+        if agent._extensions:
+            meta["duologue"] = {"extensions": [extension.name for extension in agent._extensions]}
         return AgentCapabilities(
-            load=keeps,
-            resume=keeps,
-            list=keeps,
-            delete=keeps,
-            fork=keeps,
-            archive=keeps,
-            status=keeps,
-            title=keeps,
+            load=has_store,
+            resume=has_store,
+            list=has_store,
+            delete=has_store,
+            fork=has_store,
+            archive=has_store,
+            status=has_store,
+            title=has_store,
             close=True,
             additional_directories=True,
-            system_prompt=agent.system_prompt is not None,
-            system_prompt_override=agent.system_prompt == "override",
-            image="image" in agent.accepts,
-            audio="audio" in agent.accepts,
-            embedded="resource" in agent.accepts,
+            system_prompt=agent._system_prompt is not None,
+            system_prompt_override=agent._system_prompt == "override",
+            image="image" in agent._accepts,
+            audio="audio" in agent._accepts,
+            embedded="resource" in agent._accepts,
             mcp_stdio=uses_mcp,
             mcp_http=uses_mcp,
             mcp_sse=uses_mcp,
             mcp_acp=uses_mcp,
-            logout=agent.logout_handler is not None,
-            login_status=agent.status_handler is not None,
-            providers=agent.providers is not None,
+            logout=agent._logout_handler is not None,
+            login_status=agent._status_handler is not None,
+            providers=agent._providers is not None,
             meta=meta or None,
         )
 
@@ -132,96 +132,96 @@ class ClientConnection:
 
     # --- sessions
 
-    @_reporting
+    @_reports_store_errors
     async def new_session(self, setup: SessionParams) -> SessionOpened:
         await self._login.check()
         check_setup(setup, self._agent)
-        return await self._open().new(setup)
+        return await self._sessions_opener().new(setup)
 
-    @_reporting
+    @_reports_store_errors
     async def open_session(self, session_id: str, setup: SessionParams, *, replay: bool) -> SessionOpened:
         await self._login.check()
         check_setup(setup, self._agent)
         session = self._sessions.get(session_id)
-        if session is not None and session.is_announced:
+        if session is not None and session._announced.is_set():
             await self._end(session_id)
-        return await self._open().reopen(session_id, setup, self._store(), replay=replay)
+        return await self._sessions_opener().reopen(session_id, setup, self._store(), replay=replay)
 
-    @_reporting
+    @_reports_store_errors
     async def fork_session(self, session_id: str, setup: SessionParams) -> SessionOpened:
         await self._login.check()
         check_setup(setup, self._agent)
-        return await self._open().fork(session_id, setup, self._store())
+        return await self._sessions_opener().fork(session_id, setup, self._store())
 
     async def session_announced(self, session_id: str) -> None:
         session = self._sessions.get(session_id)
         if session is not None:
-            await session.mark_announced()
+            await session._mark_announced()
 
     def _store(self) -> Store:
         if self._agent.store is None:
-            raise MethodNotFound("this agent does not keep sessions")
+            raise MethodNotFound("this agent does not store sessions")
         return self._agent.store
 
     def _session(self, session_id: str) -> Session[Any]:
         session = self._sessions.get(session_id)
         if session is None:
-            raise ResourceNotFound("no such session here", data={"sessionId": session_id})
+            raise ResourceNotFound("no such session", data={"sessionId": session_id})
         return session
 
-    @_reporting
+    @_reports_store_errors
     async def list_sessions(
         self, cwd: str | None, cursor: str | None, archived: str
     ) -> tuple[list[SessionInfo], str | None]:
         await self._login.check()
         if cwd is not None:
             check_absolute("cwd", cwd)
-        where = None if cwd is None else normal_path(cwd)
-        page = await self._store().list(cwd=where, cursor=cursor, archived=check_archived(archived))
+        directory = None if cwd is None else normal_path(cwd)
+        page = await self._store().list(cwd=directory, cursor=cursor, archived=check_archived(archived))
         return page.sessions, page.next_cursor
 
     async def close_session(self, session_id: str) -> None:
         self._session(session_id)
         await self._end(session_id)
 
-    @_reporting
+    @_reports_store_errors
     async def delete_session(self, session_id: str) -> None:
         await self._login.check()
         await self._end(session_id)
-        await self._open().delete(session_id, self._store())
+        await self._sessions_opener().delete(session_id, self._store())
 
-    @_reporting
+    @_reports_store_errors
     async def archive_session(self, session_id: str, is_archived: bool) -> None:
         await self._login.check()
         if is_archived:
             await self._end(session_id)
-            self._open().ensure_not_open(session_id)
+            self._sessions_opener().ensure_not_open(session_id)
         await self._store().update_info(session_id, archived=is_archived)
 
-    @_reporting
+    @_reports_store_errors
     async def session_status(self, session_id: str) -> str:
         await self._login.check()
-        if session_id in self._agent.open_sessions:
+        if session_id in self._agent._open_sessions:
             return "open"
         await self._store().info(session_id)
         return "saved"
 
-    @_reporting
+    @_reports_store_errors
     async def set_title(self, session_id: str, title: str) -> str:
         await self._login.check()
         title = " ".join(title.split())[:MAX_TITLE].rstrip()
         if not title:
             raise InvalidParams("$.title: is empty")
         await self._store().update_info(session_id, title=title)
-        session = self._agent.open_sessions.get(session_id)
+        session = self._agent._open_sessions.get(session_id)
         if session is not None:
-            await session.set_user_title(title)
+            await session._set_user_title(title)
         return title
 
     async def _end(self, session_id: str) -> None:
         session = self._sessions.pop(session_id, None)
         if session is not None:
-            await session.aclose()
+            await session._aclose()
 
     # --- the turn
 
@@ -232,7 +232,7 @@ class ClientConnection:
         meta: JsonObject | None,
         inserted: Callable[[str], Awaitable[None]] | None = None,
     ) -> PromptResult:
-        # Nothing is awaited before the prompt stands in line: a cancellation that comes behind it must find it there.
+        # Nothing is awaited before the prompt is queued: a cancellation that follows it must find it there.
         session = self._session(session_id)
         check_prompt(prompt, self._agent)
         turn: Turn[Any] = Turn(session, prompt, meta)
@@ -243,25 +243,25 @@ class ClientConnection:
             if inserted is not None:
                 await inserted(turn.message_id)
 
-        reason = await session.run(turn, handler, begin)
+        reason = await session._run(turn, handler, begin)
         return PromptResult(stop_reason=reason, usage=turn.tokens)
 
     def _handler_for(self, prompt: list[Content]) -> Callable[[Turn[Any]], Awaitable[Any]]:
-        """The command a prompt begins with, or what the agent does with prompts."""
+        """Return the handler of the slash command that the prompt begins with, or else the prompt handler."""
         first = next((block.text for block in prompt if isinstance(block, TextContent)), "")
         name, *rest = first.split(None, 1) or [""]
-        found = self._agent.commands.get(name[1:]) if name.startswith("/") else None
+        found = self._agent._commands.get(name[1:]) if name.startswith("/") else None
         if found is not None:
             _, handler = found
             return lambda turn: handler(turn, rest[0].strip() if rest else "")
-        if self._agent.prompt_handler is None:
+        if self._agent._prompt_handler is None:
             raise MethodNotFound("this agent has no prompt handler; register one with `@agent.on_prompt`")
-        return self._agent.prompt_handler
+        return self._agent._prompt_handler
 
     def cancel(self, session_id: str) -> None:
         session = self._sessions.get(session_id)
         if session is not None:
-            session.prompts.cancel()
+            session._prompts.cancel()
 
     async def cancel_tool_call(self, session_id: str, tool_call_id: str) -> None:
         await self._cancel_part(session_id, "toolCallId", tool_call_id)
@@ -270,9 +270,9 @@ class ClientConnection:
         await self._cancel_part(session_id, "terminalId", terminal_id)
 
     async def _cancel_part(self, session_id: str, field: str, part_id: str) -> None:
-        cancel = self._session(session_id).cancellable.get(part_id)
+        cancel = self._session(session_id)._cancellable.get(part_id)
         if cancel is None:
-            raise InvalidParams(f"$.{field}: nothing of this id runs that could be cancelled")
+            raise InvalidParams(f"$.{field}: no cancellable tool call or terminal with this id is running")
         await cancel()
 
     # --- settings
@@ -281,7 +281,7 @@ class ClientConnection:
         await self._set_category(session_id, "mode", mode_id)
 
     async def set_model(self, session_id: str, model_id: str) -> None:
-        if not self._agent.legacy_models:
+        if not self._agent._legacy_models:
             raise MethodNotFound("no such method: session/set_model; set the option of category `model` instead")
         await self._set_category(session_id, "model", model_id)
 
@@ -289,11 +289,11 @@ class ClientConnection:
         session = self._session(session_id)
         setting = next((each for each in session.settings.describe() if each.category == category), None)
         if setting is None:
-            raise InvalidParams(f"this session has no {category}s")
+            raise InvalidParams(f"this agent has no {category}s")
         if session.settings.change(setting.setting_id, value):
-            await session.send_settings([setting.setting_id])
-        elif category == "mode":  # clients wait for this, also after a change that changes nothing
-            await session.send_mode(value)
+            await session._send_settings([setting.setting_id])
+        elif category == "mode":  # clients wait for this even if the mode stays the same
+            await session._send_mode(value)
 
     async def set_setting(self, session_id: str, setting_id: str, value: str | bool) -> list[ConfigOption]:
         session = self._session(session_id)
@@ -301,7 +301,7 @@ class ClientConnection:
             session.save()
             described = next(each for each in session.settings.describe() if each.setting_id == setting_id)
             if described.category == "mode":
-                await session.send_mode(str(value))
+                await session._send_mode(str(value))
         settings: list[ConfigOption] = session.settings.describe()
         return settings
 
@@ -318,18 +318,18 @@ class ClientConnection:
 
     @property
     def _providers(self) -> Providers:
-        if self._agent.providers is None:
-            raise MethodNotFound("this agent lets nobody choose its providers")
-        return self._agent.providers
+        if self._agent._providers is None:
+            raise MethodNotFound("this agent does not let clients choose its providers")
+        return self._agent._providers
 
     def mcp_message(self, server_id: str, request_id: str, method: str, params: JsonObject | None) -> None:
-        for session in self._agent.open_sessions.values():
-            if session.editor is self._login.editor:
-                session.on_mcp_message(server_id, request_id, method, params)
+        for session in self._agent._open_sessions.values():
+            if session._client is self._login.client:
+                session._on_mcp_message(server_id, request_id, method, params)
 
 
 def _credentials(meta: JsonObject | None) -> JsonObject:
-    """What clients of the dialect `seed-004` send to log in with; today's request has no place for it but `_meta`."""
-    kept: object = (meta or {}).get("seed-004")
-    given: object = cast("JsonObject", kept).get("credentials") if isinstance(kept, dict) else None
-    return cast("JsonObject", given) if isinstance(given, dict) else {}
+    """Return the credentials that clients of the dialect `seed-004` send; today's request carries them in `_meta`."""
+    fields: object = (meta or {}).get("seed-004")
+    credentials: object = cast("JsonObject", fields).get("credentials") if isinstance(fields, dict) else None
+    return cast("JsonObject", credentials) if isinstance(credentials, dict) else {}

@@ -1,11 +1,13 @@
-"""A dataclass becomes a form, and the user's answers become an instance of it.
+"""Elicitation: ask the user to fill in a form or to visit a URL, for the agent or for its MCP servers.
 
-@dataclass
-class Release:
-    version: str
-    notes: str = field(default="", metadata={"title": "What is new", "description": "Markdown"})
-    channel: Literal["stable", "beta"] = "stable"
-    announce: bool = True
+A dataclass describes a form, and the user's input becomes an instance of it:
+
+    @dataclass
+    class Release:
+        version: str
+        notes: str = field(default="", metadata={"title": "What is new", "description": "Markdown"})
+        channel: Literal["stable", "beta"] = "stable"
+        announce: bool = True
 """
 
 from __future__ import annotations
@@ -14,16 +16,19 @@ import dataclasses
 import re
 import types
 import typing
-from typing import Any, Literal, TypeVar, Union, get_args, get_origin
+from contextlib import suppress
+from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin
+from urllib.parse import urlsplit
 
 import msgspec
 
 from duologue.conversation.content import JsonObject
-from duologue.errors import ProtocolViolation
+from duologue.conversation.urls import host_of
+from duologue.errors import ConnectionLost, InvalidParams, ProtocolViolation
 from duologue.protocol.interfaces import ClientProxy
 from duologue.protocol.values import Elicitation, ElicitationAnswer
 
-__all__ = ["ask_elicitation", "ask_form", "form_schema", "is_secret"]
+__all__ = ["ElicitationForwarder", "check_url", "elicit", "elicit_form", "form_schema"]
 
 F = TypeVar("F")
 
@@ -32,20 +37,93 @@ _SECRET = re.compile(r"passw(or)?d|passphrase|secret|api_?key|private_?key|acces
 _PLAIN: dict[Any, str] = {str: "string", int: "integer", float: "number", bool: "boolean"}
 
 
-def form_schema(form: type) -> JsonObject:
-    """The flat form the protocol knows: strings, numbers, switches, one or several of a list.
+async def elicit(client: ClientProxy, elicitation: Elicitation) -> ElicitationAnswer:
+    """Send an elicitation to the client; a malformed response counts as cancelled."""
+    try:
+        return await client.elicit(elicitation)
+    except ProtocolViolation:
+        return ElicitationAnswer(action="cancel")
+
+
+async def elicit_form(client: ClientProxy, elicitation: Elicitation, form: type[F]) -> F | None:
+    """Send a form to the client; return the user's input, or `None` unless it was accepted and is valid."""
+    answer = await elicit(client, elicitation)
+    if answer.action != "accept":
+        return None
+    try:
+        return msgspec.convert(answer.content or {}, form)
+    except msgspec.ValidationError:
+        return None
+
+
+def check_url(url: str) -> None:
+    """Check that a URL may be shown to the user.
 
     Raises:
-        TypeError: A field's type has no place in a form.
+        ValueError: The scheme is not `http` or `https`, or the URL contains a user name or password.
+    """
+    host_of(url)
+    if "@" in urlsplit(url).netloc:
+        raise ValueError("the URL must not contain a user name or password")
+
+
+class ElicitationForwarder:
+    """Forwards elicitations of a session's MCP servers to its client, by the same rules as the agent's own."""
+
+    def __init__(self, client: ClientProxy, session_id: str) -> None:
+        self._client = client
+        self._session_id = session_id
+
+    async def ask(self, elicitation: Elicitation) -> ElicitationAnswer:
+        """Send the elicitation to the client and return the user's answer.
+
+        Raises:
+            InvalidParams: The client does not support it, the form asks for a secret, or the URL is not allowed.
+            RequestError: The client answered with an error.
+        """
+        if elicitation.url is None:
+            self._check_form(elicitation)
+        else:
+            self._check_url(elicitation.url)
+        return await elicit(self._client, msgspec.structs.replace(elicitation, session_id=self._session_id))
+
+    async def completed(self, elicitation_id: str) -> None:
+        """Notify the client that a URL elicitation is complete."""
+        if self._client.features.urls:
+            with suppress(ConnectionLost):
+                await self._client.complete_elicitation(elicitation_id)
+
+    def _check_form(self, elicitation: Elicitation) -> None:
+        if not self._client.features.forms:
+            raise InvalidParams("the client does not support form elicitation")
+        properties = (elicitation.schema or {}).get("properties")
+        for name in cast("JsonObject", properties) if isinstance(properties, dict) else ():
+            if _is_secret(name):
+                raise InvalidParams(f"a form must not ask for a secret ({name}); use a URL elicitation instead")
+
+    def _check_url(self, url: str) -> None:
+        if not self._client.features.urls:
+            raise InvalidParams("the client does not support URL elicitation")
+        try:
+            check_url(url)
+        except ValueError as error:
+            raise InvalidParams(f"url: {error}") from error
+
+
+def form_schema(form: type) -> JsonObject:
+    """Return the JSON schema of a form: strings, numbers, booleans, one or several values of a list.
+
+    Raises:
+        TypeError: A field's type cannot be part of a form, or a field asks for a secret.
     """
     if not dataclasses.is_dataclass(form):
-        raise TypeError(f"a form is a dataclass, not {form!r}")
+        raise TypeError(f"a form must be a dataclass, not {form!r}")
     hints = typing.get_type_hints(form)
     properties: JsonObject = {}
     required: list[str] = []
     for field in dataclasses.fields(form):
-        if is_secret(field.name):
-            raise TypeError(f"{field.name}: a form never asks for a secret; send the user to an address with `ask_url`")
+        if _is_secret(field.name):
+            raise TypeError(f"{field.name}: a form must not ask for a secret; use `turn.elicit_url` instead")
         properties[field.name] = _property(field, hints[field.name])
         if field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING:
             required.append(field.name)
@@ -57,28 +135,8 @@ def form_schema(form: type) -> JsonObject:
     return schema
 
 
-def is_secret(name: str) -> bool:
-    """Whether a field of this name asks for what no form may ask for."""
+def _is_secret(name: str) -> bool:
     return _SECRET.search(name) is not None
-
-
-async def ask_form(editor: ClientProxy, question: Elicitation, form: type[F]) -> F | None:
-    """Put the question and read the answer; `None` unless it was accepted and fits."""
-    answer = await ask_elicitation(editor, question)
-    if answer.action != "accept":
-        return None
-    try:
-        return msgspec.convert(answer.content or {}, form)
-    except msgspec.ValidationError:
-        return None
-
-
-async def ask_elicitation(editor: ClientProxy, question: Elicitation) -> ElicitationAnswer:
-    """Put the question; an answer that makes no sense is none."""
-    try:
-        return await editor.elicit(question)
-    except ProtocolViolation:
-        return ElicitationAnswer(action="cancel")
 
 
 def _property(field: dataclasses.Field[Any], hint: Any) -> JsonObject:
@@ -88,21 +146,23 @@ def _property(field: dataclasses.Field[Any], hint: Any) -> JsonObject:
         for key in ("title", "description", "minimum", "maximum", "minLength", "maxLength", "pattern", "format")
         if key in field.metadata
     }
-    shape = _shape(field.name, hint)
+    schema = _type_schema(field.name, hint)
     default = field.default if field.default_factory is dataclasses.MISSING else field.default_factory()
     if default is not dataclasses.MISSING and default is not None:
-        shape["default"] = default
-    return shape | described
+        schema["default"] = default
+    return schema | described
 
 
-def _shape(name: str, hint: Any) -> JsonObject:
+def _type_schema(name: str, hint: Any) -> JsonObject:
     if hint in _PLAIN:
         return {"type": _PLAIN[hint]}
     if _is_choice(hint):
         return {"type": "string", "enum": list(get_args(hint))}
     if get_origin(hint) is list and _is_choice(get_args(hint)[0]):
         return {"type": "array", "items": {"type": "string", "enum": list(get_args(get_args(hint)[0]))}}
-    raise TypeError(f"{name}: {hint!r} has no place in a form (str, int, float, bool, Literal, list of Literal)")
+    raise TypeError(
+        f"{name}: {hint!r} cannot be part of a form; use str, int, float, bool, Literal or a list of Literal"
+    )
 
 
 def _is_choice(hint: Any) -> bool:

@@ -1,23 +1,32 @@
-"""Asking the user, and remembering what "always" meant."""
+"""Permission requests to the user, and the "always" answers that a session remembers."""
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from duologue.conversation.content import JsonObject
 from duologue.conversation.updates import UNSET, FileChange, ToolCallUpdate
+from duologue.errors import ProtocolViolation, RequestError
 from duologue.protocol.values import PermissionOption
 
-__all__ = ["RememberedAnswers", "_PendingPermission"]
+if TYPE_CHECKING:
+    from duologue.agent.session import Session
+
+__all__ = ["PendingPermission", "RememberedAnswers", "request_permission"]
 
 
-class _PendingPermission:
-    """A question: the tool call it is about, and what an "always" would cover.
+class PendingPermission:
+    """A permission request: the tool call it is about, and what an "always" answer covers.
 
-    Without `remember_as` that is all the user was shown: kind, title, name, input, places, and content. Of a change to
-    a file it is the file and what is done to it, and not the text.
+    Args:
+        tool: Everything known about the tool call.
+        remember_as: What an "always" answer covers. By default that is all the user was shown: kind, title, name,
+            input, locations and content; of a changed file its path and the kind of change, not its text.
+        meta: Attached to the request.
     """
 
     def __init__(self, tool: ToolCallUpdate, remember_as: str | None, meta: JsonObject | None = None) -> None:
@@ -28,27 +37,48 @@ class _PendingPermission:
 
 def _digest(tool: ToolCallUpdate) -> str:
     parts = tool.content if isinstance(tool.content, list) else []
-    content = [_named(each) if isinstance(each, FileChange) else each for each in parts]
-    given = {"title": tool.title, "kind": tool.kind, "name": tool.name, "locations": tool.locations}
-    shown = {**given, "input": tool.raw_input, "content": content}
+    content = [_change_key(each) if isinstance(each, FileChange) else each for each in parts]
+    fields = {"title": tool.title, "kind": tool.kind, "name": tool.name, "locations": tool.locations}
+    shown = {**fields, "input": tool.raw_input, "content": content}
     known = {key: value for key, value in shown.items() if value is not UNSET}
     return hashlib.sha256(msgspec.json.encode(known, order="deterministic")).hexdigest()
 
 
-def _named(change: FileChange) -> list[str | None]:
+def _change_key(change: FileChange) -> list[str | None]:
     kind = change.kind if change.kind in ("delete", "move") else "edit"
     return [kind, change.path, change.old_path]
 
 
 class RememberedAnswers:
-    """The "always" answers of one session, exactly as wide as the question was."""
+    """The "always" answers of one session; each covers exactly what its request covered."""
 
     def __init__(self) -> None:
         self._answers: dict[str, PermissionOption] = {}
 
-    def answer_to(self, asked: _PendingPermission) -> PermissionOption | None:
-        return self._answers.get(asked.key)
+    def get(self, request: PendingPermission) -> PermissionOption | None:
+        """Return the remembered answer to an equal request."""
+        return self._answers.get(request.key)
 
-    def note(self, asked: _PendingPermission, chosen: PermissionOption) -> None:
+    def add(self, request: PendingPermission, chosen: PermissionOption) -> None:
+        """Remember an answer if the user chose "always"."""
         if chosen.kind in ("allow_always", "reject_always"):
-            self._answers[asked.key] = chosen
+            self._answers[request.key] = chosen
+
+
+async def request_permission(
+    session: Session[Any], request: PendingPermission, options: list[PermissionOption]
+) -> PermissionOption | None:
+    """Return the option that the user chose, or `None`: no answer, cancelled, or an option that was not offered."""
+    remembered = session._remembered.get(request)
+    if remembered is not None:
+        return remembered
+    await session.commit()
+    try:
+        async with asyncio.timeout(session._permission_timeout):
+            option_id = await session._client.ask_permission(session.id, request.tool, options, request.meta)
+    except (RequestError, ProtocolViolation, TimeoutError):
+        return None
+    chosen = next((option for option in options if option.option_id == option_id), None)
+    if chosen is not None:
+        session._remembered.add(request, chosen)
+    return chosen

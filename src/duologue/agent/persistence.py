@@ -1,4 +1,4 @@
-"""How a session is kept: what was told in it, turn by turn, and what belongs to it beside that."""
+"""Store a session: its updates turn by turn, its settings and its state."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 __all__ = ["SavedState", "SessionPersistence"]
 
 STATE_NAME = "duologue"
-"""Under which name a store keeps what belongs to the session itself."""
+"""Key in the store of the session's own state."""
 
 
 class SavedState(msgspec.Struct):
-    """What is kept of a session beside its updates; `title` is the last one the agent itself gave it."""
+    """What is stored of a session in addition to its updates; `title` is the last one that the agent itself set."""
 
     settings: dict[str, str | bool] = {}
     state: JsonObject = {}
@@ -28,7 +28,7 @@ class SavedState(msgspec.Struct):
 
 
 class SessionPersistence:
-    """One session in its store; where there is no store, nothing is kept."""
+    """One session in its store; without a store, nothing is stored."""
 
     def __init__(self, session_id: str, store: Store | None = None, log: SessionLog | None = None) -> None:
         self._session_id = session_id
@@ -37,42 +37,42 @@ class SessionPersistence:
         self._saved: bytes | None = None
 
     async def load(self) -> SavedState:
-        """What was kept; nothing, if it cannot be read any more."""
+        """Return the stored state; the default state if it cannot be read."""
         self._saved = None if self._log is None else await self._log.load_state(STATE_NAME)
         try:
             return SavedState() if self._saved is None else msgspec.json.decode(self._saved, type=SavedState)
         except msgspec.MsgspecError:
             return SavedState()
 
-    def begin_with(self, kept: SavedState) -> None:
-        """What a session has from the start needs no keeping, unless it changes."""
+    def begin_with(self, state: SavedState) -> None:
+        """Set the initial state of a session, which is not stored until it changes."""
         if self._saved is None:
-            self._saved = msgspec.json.encode(kept)
+            self._saved = msgspec.json.encode(state)
 
-    def save(self, kept: SavedState) -> None:
-        """Keep this instead of what was kept before."""
-        encoded = msgspec.json.encode(kept)
+    def save(self, state: SavedState) -> None:
+        """Store this state if it has changed."""
+        encoded = msgspec.json.encode(state)
         if self._log is not None and encoded != self._saved:
             self._log.save_state(STATE_NAME, encoded)
             self._saved = encoded
 
     def append(self, update: Update) -> None:
-        """Keep an update that is being told."""
+        """Store an update."""
         if self._log is not None:
             self._log.append(update)
 
     async def commit(self) -> None:
-        """Until everything told so far is kept."""
+        """Wait until every update so far is stored."""
         if self._log is not None:
             await self._log.commit()
 
     def begin_turn(self, prompt: list[Content], message_id: str) -> None:
-        """A turn begins with this message of the user."""
+        """Store the beginning of a turn: the user's message."""
         if self._log is not None:
             self._log.begin_turn(prompt, message_id)
 
     async def end_turn(self, reason: str | None) -> None:
-        """The turn has ended, and all of it is kept; without a reason it was cut off, and stays marked so."""
+        """Store the end of the turn; without a reason it stays marked as interrupted."""
         if self._log is None or not self._log.turn:
             return
         if reason is None:
@@ -81,18 +81,18 @@ class SessionPersistence:
             await self._log.end_turn(reason)
 
     async def replay(self) -> AsyncIterator[Update]:
-        """Everything that was told."""
+        """Yield all stored updates."""
         if self._store is not None:
             async for update in self._store.replay(self._session_id):
                 yield update
 
     async def history(self) -> AsyncIterator[Update]:
-        """What the next prompt builds on: everything that was told, less the turns that were refused."""
+        """Yield the updates that the next prompt builds on: all except those of refused turns."""
         if self._store is not None:
             async for update in self._store.context(self._session_id):
                 yield update
 
     async def aclose(self) -> None:
-        """Let others open the session."""
+        """Release the session for others to open."""
         if self._log is not None:
             await self._log.aclose()

@@ -1,7 +1,7 @@
-"""The prompts of one session: one runs, the others wait in order, and each gets exactly one answer.
+"""The prompts of one session: one runs, the others wait in order, and each gets exactly one response.
 
-A prompt that is cancelled ends as `cancelled`, whatever its handler raises meanwhile; one whose handler ignores that is
-abandoned after a while and reported, so that the user always gets an answer.
+A cancelled prompt ends as `cancelled`, whatever its handler raises. A handler that ignores the cancellation is
+abandoned after a timeout and logged, so that the user always gets a response.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ __all__ = ["CANCEL_SECONDS", "PromptQueue"]
 _log = logging.getLogger("duologue.agent")
 
 CANCEL_SECONDS = 4.0
-"""For a handler to clean up after a cancellation before its turn is answered without it: nobody waits five."""
+"""Seconds a handler gets to clean up after a cancellation before its turn is answered without it."""
 
 
 class _QueuedPrompt:
-    """One prompt from its arrival to its answer."""
+    """One prompt from its arrival to its response."""
 
     def __init__(self, turn: Turn[Any]) -> None:
         loop = asyncio.get_running_loop()
@@ -40,7 +40,7 @@ class _QueuedPrompt:
         self._timer: asyncio.TimerHandle | None = None
 
     def cancel(self, seconds: float) -> None:
-        """Once is enough, but a second time may be more impatient."""
+        """Cancel the prompt; a second call may only shorten the time its handler gets."""
         if not self.is_cancelled:
             self.is_cancelled = True
             _resolve(self.may_start)
@@ -72,9 +72,9 @@ class PromptQueue:
     """Runs the prompts of a session one after the other.
 
     Args:
-        tasks: Where the handlers run.
-        ended: Awaited with how a turn ended, before its answer is given and before the next may start.
-        patience: How many seconds a handler gets that is cancelled now.
+        tasks: Runs the handlers.
+        on_end: Awaited with the stop reason of a turn, before its response is sent and before the next turn starts.
+        cancel_timeout: Returns the seconds that a handler gets if it is cancelled now.
     """
 
     def __init__(
@@ -86,15 +86,15 @@ class PromptQueue:
         self._cancel_timeout = cancel_timeout
 
     def cancel(self) -> None:
-        """End the running prompt and those that wait behind it."""
+        """Cancel the running prompt and those that wait behind it."""
         for prompt in list(self._waiting):
             prompt.cancel(self._cancel_timeout())
 
     async def run(self, turn: Turn[Any], handle: Callable[[Turn[Any]], Awaitable[Any]]) -> str:
-        """Wait for the turn's turn, handle it, and say how it ended.
+        """Wait until the prompt is first in the queue, run its handler, and return the stop reason.
 
         Raises:
-            Exception: What the handler raised, unless the prompt was cancelled.
+            Exception: The handler raised it, and the prompt was not cancelled.
         """
         prompt = _QueuedPrompt(turn)
         self._waiting.append(prompt)
@@ -107,29 +107,29 @@ class PromptQueue:
                 _resolve(self._waiting[0].may_start)
 
     async def end(self) -> None:
-        """Cancel everything and wait until it has ended, or was abandoned."""
+        """Cancel all prompts and wait until each has ended or was abandoned."""
         self.cancel()
         while self._waiting:
             await asyncio.wait({self._waiting[-1].finished})
 
     async def _answer(self, prompt: _QueuedPrompt, handle: Callable[[Turn[Any]], Awaitable[Any]]) -> str:
         try:
-            reason = await self._handled(prompt, handle)
+            reason = await self._run(prompt, handle)
         except StoreError as error:
             await self._close(prompt, "error")
-            raise InternalError(f"the session could not be kept: {error}") from error
+            raise InternalError(f"the session could not be stored: {error}") from error
         except Exception:
             await self._close(prompt, "error")
             raise
         failure = await self._close(prompt, reason)
         if failure is None:
             return reason
-        _log.error("a turn ended (%s), but it could not be kept: %s", reason, failure)
+        _log.error("a turn ended (%s), but it could not be stored: %s", reason, failure)
         if reason == "cancelled":  # protocol/v1/prompt-turn: cancelling never fails
             return reason
-        raise InternalError(f"the turn ended ({reason}), but it could not be kept: {failure}") from failure
+        raise InternalError(f"the turn ended ({reason}), but it could not be stored: {failure}") from failure
 
-    async def _handled(self, prompt: _QueuedPrompt, handle: Callable[[Turn[Any]], Awaitable[Any]]) -> str:
+    async def _run(self, prompt: _QueuedPrompt, handle: Callable[[Turn[Any]], Awaitable[Any]]) -> str:
         if self._waiting[0] is not prompt:
             await self._until(prompt, {prompt.may_start})
         if prompt.is_cancelled:
@@ -139,15 +139,15 @@ class PromptQueue:
         return self._reason(prompt, prompt.task)
 
     async def _close(self, prompt: _QueuedPrompt, reason: str) -> BaseException | None:
-        """Nothing of the turn leaves from here on; why it could not be kept, if so."""
-        prompt.turn.is_over = True
+        """End the turn: it sends no more updates. Return the error if it could not be stored."""
+        prompt.turn._is_over = True
         prompt.close()
         ending = self._tasks.start(self._on_end(reason))
         await self._until(prompt, {ending})
         return None if ending.cancelled() else ending.exception()
 
     async def _until(self, prompt: _QueuedPrompt, ends: set[asyncio.Future[Any]]) -> None:
-        """Wait for one of these; a cancellation of the request is a cancellation of the prompt, not of its answer."""
+        """Wait for one of these; a cancellation of the request cancels the prompt, but not its response."""
         while not any(end.done() for end in ends):
             try:
                 await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
@@ -159,12 +159,14 @@ class PromptQueue:
 
     def _reason(self, prompt: _QueuedPrompt, task: asyncio.Task[Any]) -> str:
         if not task.done():
-            _log.error("a turn was answered without its handler, which ignores cancellation: %s", task.get_coro())
+            _log.error(
+                "prompt handler %s did not stop after cancellation; the turn was answered as cancelled", task.get_coro()
+            )
             return "cancelled"
         raised = None if task.cancelled() else task.exception()
         if prompt.is_cancelled:
             if raised is not None:
-                _log.debug("raised while being cancelled: %r", raised)
+                _log.debug("a cancelled prompt handler raised %r", raised)
             return "cancelled"
         if task.cancelled():
             return "cancelled"
@@ -177,17 +179,17 @@ class PromptQueue:
 
 
 async def _guarded(handle: Callable[[Turn[Any]], Awaitable[Any]], turn: Turn[Any]) -> Any:
-    """Run a handler; its `sys.exit()` ends the turn with an error, not the agent that serves others too."""
+    """Run a handler; `sys.exit()` in it ends the turn with an error, not the whole agent."""
     try:
         return await handle(turn)
-    except CommandNotFound as error:  # the user, not the author, can do something about it
+    except CommandNotFound as error:  # the user, not the author, can install the command
         raise InternalError(str(error)) from error
     except SystemExit as error:
         raise InternalError("the prompt handler raised SystemExit") from error
 
 
 def _stop_in(raised: BaseException) -> StopTurn | None:
-    """The wish to stop, also out of a task group."""
+    """Return the `StopTurn` that was raised, also from inside a task group."""
     if isinstance(raised, BaseExceptionGroup):
         group = cast("BaseExceptionGroup[BaseException]", raised)
         found = [_stop_in(error) for error in group.exceptions]
@@ -200,7 +202,7 @@ def _as_reason(returned: Any) -> str:
         return "end_turn"
     if returned in STOP_REASONS:
         return str(returned)
-    raise TypeError(f"a prompt handler returns nothing or a stop reason ({', '.join(STOP_REASONS)}), not {returned!r}")
+    raise TypeError(f"a prompt handler must return None or a stop reason ({', '.join(STOP_REASONS)}), not {returned!r}")
 
 
 def _resolve(future: asyncio.Future[None]) -> None:

@@ -1,4 +1,4 @@
-"""Where an agent's model requests go, if its author lets clients decide (unstable)."""
+"""Providers of models that clients may choose for an agent (unstable)."""
 
 from __future__ import annotations
 
@@ -11,34 +11,40 @@ __all__ = ["Providers"]
 
 
 class Providers:
-    """The providers of one agent; kept per process, for all its clients."""
+    """The providers of one agent, shared by all its clients while the process runs.
+
+    Attributes:
+        known: The providers with the clients' choices, by id.
+        headers: The HTTP headers that a client chose, by provider id; never sent to clients.
+    """
 
     def __init__(self, *providers: Provider) -> None:
         self.known = {provider.provider_id: provider for provider in providers}
         self.headers: dict[str, dict[str, str]] = {}
-        """The headers a client asked for, by provider; never told to anyone."""
 
     def set(self, provider_id: str, api_type: str, base_url: str, headers: dict[str, str]) -> None:
-        """Use a provider in this way, and no longer as before.
+        """Replace how a provider is reached.
 
         Raises:
-            InvalidParams: No such provider, or it does not speak that way.
+            InvalidParams: There is no such provider, or it does not support this API type.
         """
         provider = self.known.get(provider_id)
         if provider is None:
             known = ", ".join(self.known) or "none"
-            raise InvalidParams(f"$.providerId: no such provider: {provider_id[:200]!r} (there are: {known})")
+            raise InvalidParams(f"$.providerId: no such provider: {provider_id[:200]!r} (known: {known})")
         if api_type not in provider.supported:
-            spoken = ", ".join(provider.supported)
-            raise InvalidParams(f"$.apiType: {provider_id!r} does not speak {api_type[:200]!r} (it does: {spoken})")
+            supported = ", ".join(provider.supported)
+            raise InvalidParams(
+                f"$.apiType: {provider_id!r} does not support {api_type[:200]!r} (supported: {supported})"
+            )
         self.known[provider_id] = msgspec.structs.replace(provider, api_type=api_type, base_url=base_url)
         self.headers[provider_id] = dict(headers)
 
     def disable(self, provider_id: str) -> None:
-        """Stop using a provider; one that nobody knows is not used already.
+        """Stop using a provider; an unknown one is ignored.
 
         Raises:
-            InvalidParams: The agent cannot do without it.
+            InvalidParams: The agent requires the provider.
         """
         provider = self.known.get(provider_id)
         if provider is None:

@@ -1,4 +1,4 @@
-"""A session as its agent sees it: a place to work, settings, and a client to talk to."""
+"""One session as its agent sees it: directories, settings, state, and the client it talks to."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ import secrets
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic
 
-from duologue.agent.elicitation_forwarder import ElicitationForwarder
+from duologue.agent.elicitation import ElicitationForwarder
 from duologue.agent.permissions import RememberedAnswers
 from duologue.agent.persistence import SavedState, SessionPersistence
 from duologue.agent.prompt_queue import PromptQueue
-from duologue.agent.settings import Settings
-from duologue.conversation.content import Content, JsonObject, text_of
+from duologue.agent.session_title import SessionTitle
+from duologue.agent.settings import S
+from duologue.conversation.content import JsonObject
 from duologue.conversation.session_setup import Implementation, SessionParams
 from duologue.conversation.updates import (
     UNSET,
@@ -32,6 +33,7 @@ from duologue.conversation.work_state import FINAL_STATUSES, BackgroundWork
 from duologue.errors import ConnectionLost, EncodeError, StoreError
 from duologue.local.files import Roots
 from duologue.protocol.interfaces import ClientProxy
+from duologue.protocol.values import ClientCapabilities
 from duologue.runtime.tasks import TaskScope
 
 if TYPE_CHECKING:
@@ -43,33 +45,24 @@ __all__ = ["Session"]
 
 _log = logging.getLogger("duologue.agent")
 
-S = TypeVar("S", bound=Settings)
-
-"""What a tool call ends with."""
-
-TITLE_CHARACTERS = 80
-"""Of a prompt that becomes a title: one line of a list."""
-
 CLOSE_GRACE = 1.0
 """Seconds that work between turns gets to clean up when its session is closed."""
 
 GONE_GRACE = 0.2
-"""The same when the client is gone, and the whole agent has two seconds to end."""
+"""Seconds for the same when the client is gone: the whole agent has two seconds to end."""
 
 
 class Session(Generic[S]):
-    """One conversation.
+    """One conversation with a client. The agent creates it; handlers receive it as `turn.session`.
 
     Attributes:
-        id: Its name on the wire.
-        cwd: Its directory.
-        setup: What the client opened it with.
-        settings: Their values now.
-        state: Yours, plain JSON; kept with the session where sessions are kept.
-        editor: The client; the turn's methods are the comfortable way to it.
-        title: What the session is called, if it is.
-        tasks: Runs work that goes on between turns, as `session.tasks.start(work())`; it ends with the session.
-        errands: Runs what must still be done when a turn has ended, and soon is: releasing, last words.
+        id: The session id on the wire.
+        cwd: The session's working directory.
+        setup: The parameters with which the client opened the session.
+        settings: The current values of the settings.
+        state: A JSON object of your own; stored with the session if sessions are stored.
+        available_commands: The slash commands that the client is offered; change them with `set_commands`.
+        tasks: Runs work that continues between turns, as `session.tasks.start(work())`; it ends with the session.
     """
 
     def __init__(
@@ -77,50 +70,64 @@ class Session(Generic[S]):
         session_id: str,
         setup: SessionParams,
         agent: Agent[S],
-        editor: ClientProxy,
-        keeping: SessionPersistence,
-        kept: SavedState,
+        client: ClientProxy,
+        persistence: SessionPersistence,
+        saved: SavedState,
     ) -> None:
         self.id = session_id
         self.setup = setup
         self.cwd = Path(setup.cwd)
-        self.settings = agent.settings_type(kept.settings)
-        self.editor = editor
-        self.state: JsonObject = kept.state
-        self.title: str | None = None
-        self.remembered = RememberedAnswers()
-        self.finished_compactions: set[str] = set()
-        self.cancellable: dict[str, Callable[[], Awaitable[None]]] = {}
-        """Tool calls and terminals that run and that the client may cancel alone, by their ids."""
-        self._background: list[BackgroundWork] = []
-        self.permission_timeout = agent.permission_timeout
+        self.settings = agent._settings_type(saved.settings)
+        self.state: JsonObject = saved.state
         self.tasks = TaskScope()
-        self.cleanup_tasks = TaskScope()
-        self.prompts = PromptQueue(
-            self.tasks, self._persist_end, lambda: GONE_GRACE if editor.is_gone else agent.cancel_timeout
+        self.available_commands = [command for command, _ in agent._commands.values()]
+        self._client = client
+        self._remembered = RememberedAnswers()
+        self._finished_compactions: set[str] = set()
+        self._cancellable: dict[str, Callable[[], Awaitable[None]]] = {}
+        """Cancels one running tool call or terminal, by its id."""
+        self._background: list[BackgroundWork] = []
+        self._permission_timeout = agent._permission_timeout
+        self._cleanup_tasks = TaskScope()
+        """Runs what must still be done after a turn has ended: releasing terminals, final updates."""
+        self._prompts = PromptQueue(
+            self.tasks, self._persist_end, lambda: GONE_GRACE if client.is_gone else agent._cancel_timeout
         )
-        self.roots = Roots(setup.roots)
-        self.available_commands = [command for command, _ in agent.commands.values()]
-        self._persistence = keeping
-        self._open_sessions = agent.open_sessions
+        self._roots = Roots(setup.roots)
+        self._persistence = persistence
+        self._open_sessions = agent._open_sessions
         self._closing = asyncio.Lock()
         self._is_closed = False
-        self._own_title = kept.title
-        self._is_titled_by_user = False
-        self._titles = agent.titles
-        self._needs_title = True
+        self._title = SessionTitle(saved.title, agent._auto_title)
         self._mcp: McpServers | None = None
         self._announced = asyncio.Event()
         self._buffered_updates: list[Update] = []
-        keeping.begin_with(self._saved_state)
+        persistence.begin_with(self._saved_state)
 
     def new_id(self, kind: str) -> str:
-        """An id nobody has used or will guess: `call_…`, `msg_…`."""
+        """Return a new random id that begins with `kind`: `call_…`, `msg_…`."""
         return f"{kind}_{secrets.token_hex(8)}"
 
     @property
+    def title(self) -> str | None:
+        """The session's title, if it has one; `turn.set_title` changes it."""
+        return self._title.text
+
+    @property
+    def client_info(self) -> Implementation | None:
+        """Name and version of the client, if it sent them."""
+        return self._client.info
+
+    @property
+    def client_capabilities(self) -> ClientCapabilities:
+        """Capabilities that the client advertised."""
+        return self._client.features
+
+    # --- MCP servers
+
+    @property
     def has_mcp(self) -> bool:
-        """Whether the session's MCP servers are connected: the agent uses them, and the extra is installed."""
+        """True if the session's MCP servers are connected: the agent uses them and the extra `mcp` is installed."""
         return self._mcp is not None
 
     @property
@@ -128,91 +135,94 @@ class Session(Generic[S]):
         """The session's MCP servers.
 
         Raises:
-            RuntimeError: The agent does not use them.
+            RuntimeError: The agent does not use MCP servers.
         """
         if self._mcp is None:
             raise RuntimeError(
-                "this agent does not use MCP servers; make it with `Agent(…, mcp=True)` and install `duologue[mcp]`"
+                "this agent does not use MCP servers; create it with `Agent(…, mcp=True)` and install `duologue[mcp]`"
             )
         return self._mcp
 
-    async def start_mcp(self, us: Implementation) -> None:
-        """Start the servers this session was opened with; calls to them wait until they are ready."""
+    async def _start_mcp(self, agent_info: Implementation) -> None:
+        """Start the MCP servers of this session; calls to them wait until they are ready."""
         from duologue.mcp.servers import McpServers
 
-        can_ask = self.editor.features.forms or self.editor.features.urls
+        can_elicit = self.client_capabilities.forms or self.client_capabilities.urls
         self._mcp = McpServers(
             self.setup.mcp_servers,
-            send=self.editor.mcp_message if self.editor.carries_mcp else None,
+            send=self._client.mcp_message if self._client.carries_mcp else None,
             cwd=self.setup.cwd,
-            client=us,
-            user=ElicitationForwarder(self.editor, self.id) if can_ask else None,
+            client=agent_info,
+            user=ElicitationForwarder(self._client, self.id) if can_elicit else None,
         )
         await self._mcp.__aenter__()
 
-    async def leave_mcp(self, why: str) -> None:
-        """Say once that the servers this session was opened with are not connected: in a notice, or in the log."""
+    async def _report_unused_mcp(self, reason: str) -> None:
+        """Report once that this session's MCP servers are not connected: in a notice, or in the log."""
         names = ", ".join(server.name for server in self.setup.mcp_servers)
-        if self.editor.features.notices:
+        if self.client_capabilities.notices:
             title = "MCP servers are not connected"
-            await self._send(NoticeUpdate(severity="warning", title=title, description=f"{names}: {why}"))
+            await self._send(NoticeUpdate(severity="warning", title=title, description=f"{names}: {reason}"))
         else:
-            _log.warning("session %s: MCP servers are not connected (%s): %s", self.id, names, why)
+            _log.warning("session %s: MCP servers are not connected (%s): %s", self.id, names, reason)
 
-    # --- telling
+    def _on_mcp_message(self, server_id: str, request_id: str, method: str, params: JsonObject | None) -> None:
+        """Pass on a message that the client's MCP server sent during a request of this session."""
+        if self._mcp is not None:
+            self._mcp.on_message(server_id, request_id, method, params)
+
+    # --- updates
 
     async def update(self, update: Update) -> None:
-        """Tell the client something, in a turn or between turns; it is kept where sessions are kept.
+        """Send an update to the client, in a turn or between turns, and store it if sessions are stored.
 
-        Before the client knows the session, it is told as soon as it does. That a tool call has ended is told once it
-        is safe.
+        Updates of a session that is not announced yet are buffered. The final status of a tool call is sent once it is
+        stored.
 
         Raises:
-            StoreError: It could not be made safe, and was not told.
+            StoreError: The update could not be stored and was not sent.
         """
         if isinstance(update, InfoUpdate) and update.title is not UNSET:
-            if self._is_titled_by_user:
+            if not self._title.set_by_agent(update.title):
                 return
-            self._needs_title = False
-            self.title = self._own_title = update.title
             self.save()
         self._persistence.append(update)
         if isinstance(update, ToolCallUpdate) and update.status in FINAL_STATUSES:
             await self._persistence.commit()
         await self._send(update)
 
-    async def send_final_update(self, update: Update) -> None:
-        """Like `update`, for work that is being cancelled: nothing keeps it from leaving, and nobody waits for it."""
-        self._persistence.append(update)
-        try:
-            await asyncio.shield(self.cleanup_tasks.start(self._send_final_update(update)))
-        except StoreError as error:
-            _log.debug("last words were not kept: %s", error)
+    async def update_subagent(self, session_id: str, update: Update) -> None:
+        """Send an update of a subagent's session, if the client shows subagents (unstable)."""
+        if self.client_capabilities.subagents:
+            await self._client.update(session_id, update)
 
     async def _send_final_update(self, update: Update) -> None:
+        """Send an update during cancellation without waiting for a slow client."""
+        self._persistence.append(update)
+        try:
+            await asyncio.shield(self._cleanup_tasks.start(self._commit_and_send(update)))
+        except StoreError as error:
+            _log.debug("session %s: a final update was not stored: %s", self.id, error)
+
+    async def _commit_and_send(self, update: Update) -> None:
         try:
             await self._persistence.commit()
         finally:
-            self.cleanup_tasks.start(self._send_ignoring_errors(update))
-            await asyncio.sleep(0)  # from here on it stands in the queue, however slow the client is
+            self._cleanup_tasks.start(self._send_if_connected(update))
+            await asyncio.sleep(0)  # from here on the update is queued, however slow the client is
 
-    async def _send_ignoring_errors(self, update: Update) -> None:
+    async def _send_if_connected(self, update: Update) -> None:
         with suppress(ConnectionLost):
             await self._send(update)
 
     async def _send(self, update: Update) -> None:
         if self._announced.is_set():
-            await self.editor.update(self.id, update)
+            await self._client.update(self.id, update)
         else:
             self._buffered_updates.append(update)
 
-    @property
-    def is_announced(self) -> bool:
-        """The client has heard of it."""
-        return self._announced.is_set()
-
-    async def mark_announced(self) -> None:
-        """The client knows the session now: tell what was to be told since it was opened."""
+    async def _mark_announced(self) -> None:
+        """Mark the session as announced and send the buffered updates."""
         try:
             while self._buffered_updates:
                 await self._send_buffered(self._buffered_updates.pop(0))
@@ -221,159 +231,164 @@ class Session(Generic[S]):
 
     async def _send_buffered(self, update: Update) -> None:
         try:
-            await self.editor.update(self.id, update)
-        except EncodeError as error:  # whoever made it is not there any more to hear of it
-            _log.error("session %s: an update could not be told: %s", self.id, error)
+            await self._client.update(self.id, update)
+        except EncodeError as error:  # the code that made the update has returned
+            _log.error("session %s: an update could not be sent: %s", self.id, error)
 
-    async def commands(self, commands: list[AvailableCommand]) -> None:
-        """Offer these slash commands from now on."""
+    # --- commands, settings, background work
+
+    async def set_commands(self, commands: list[AvailableCommand]) -> None:
+        """Offer these slash commands to the client, instead of those before."""
         self.available_commands = commands
         if self._announced.is_set():
             await self.update(CommandsUpdate(commands=commands))
 
     async def set_option(self, **values: str | bool) -> None:
-        """Change settings from the agent's side; the client is told once, after all of them.
+        """Change settings from the agent's side; the client is notified once, after all of them.
 
         Raises:
-            InvalidParams: No such setting or value.
+            InvalidParams: A setting or value does not exist.
         """
         changed = [key for key, value in values.items() if self.settings.change(key, value)]
         if changed:
-            await self.send_settings(changed)
+            await self._send_settings(changed)
 
-    async def send_settings(self, changed: list[str]) -> None:
-        """Bring the client up to date: modes for those who know modes, the complete list for the others."""
+    async def _send_settings(self, changed: list[str]) -> None:
+        """Send changed settings: the mode for clients that know only modes, and the complete list."""
         described = self.settings.describe()
         for setting in described:
             if setting.setting_id in changed and setting.category == "mode":
-                await self.send_mode(str(setting.value))
+                await self._send_mode(str(setting.value))
         await self.update(SettingsUpdate(settings=described))
         self.save()
 
-    async def send_mode(self, mode_id: str) -> None:
-        """The session works in another mode now."""
+    async def _send_mode(self, mode_id: str) -> None:
         await self.update(ModeUpdate(mode_id=mode_id))
 
     @asynccontextmanager
     async def background(self, kind: str, work_id: str) -> AsyncGenerator[None]:
-        """While the block runs, this goes on beside the turns: a `terminal`, a `tool_call` or a `subagent`, by its id.
+        """Report background work while the block runs. Clients of protocol version 1 do not see it.
 
-        Clients of version 1 are not told.
+        Args:
+            kind: `terminal`, `tool_call` or `subagent`.
+            work_id: Id of the terminal, tool call or subagent.
         """
         work = BackgroundWork(kind=kind, work_id=work_id)
         self._background.append(work)
         try:
-            await self.editor.work_in_background(self.id, list(self._background))
+            await self._client.work_in_background(self.id, list(self._background))
             yield
         finally:
             self._background.remove(work)
             with suppress(ConnectionLost):
-                await self.editor.work_in_background(self.id, list(self._background))
+                await self._client.work_in_background(self.id, list(self._background))
 
-    def on_mcp_message(self, server_id: str, request_id: str, method: str, params: JsonObject | None) -> None:
-        """What the client's MCP server says while a request of ours to it runs."""
-        if self._mcp is not None:
-            self._mcp.on_message(server_id, request_id, method, params)
+    # --- requests to the client
 
-    # --- the title
+    async def complete_elicitation(self, elicitation_id: str) -> None:
+        """Notify the client that a URL elicitation (`turn.elicit_url`) is complete."""
+        await self._client.complete_elicitation(elicitation_id)
 
-    def restore_title(self, title: str | None) -> None:
-        """Take the title that the list shows. If it is not the one the agent gave, the user did."""
-        self.title = title
-        self._is_titled_by_user = title not in (None, self._own_title)
-        self._needs_title = title is None
+    async def call_extension(self, name: str, params: Any, result: Any = dict[str, Any]) -> Any:
+        """Call a custom method (`_…`) of the client and decode its response as the type `result`.
 
-    async def _title_by(self, prompt: list[Content]) -> None:
-        """Make the beginning of the first prompt the title of the session; the agent may give a better one."""
-        words = " ".join(text_of(prompt)[: 10 * TITLE_CHARACTERS].split())
-        if self._titles and self._needs_title and words:
-            is_short = len(words) <= TITLE_CHARACTERS
-            await self.update(InfoUpdate(title=words if is_short else words[: TITLE_CHARACTERS - 1].rstrip() + "…"))
+        Raises:
+            MethodNotFound: The name does not begin with an underscore, or the client has no such method.
+            RequestError: The client answered with an error.
+        """
+        return await self._client.call_extension(name, params, result)
 
-    async def set_user_title(self, title: str) -> None:
-        """The user gave the session this title; the agent does not change it any more."""
-        self.title = title
-        self._is_titled_by_user = True
-        self._needs_title = False
+    async def notify_extension(self, name: str, params: Any) -> None:
+        """Send a custom notification (`_…`) to the client.
+
+        Raises:
+            MethodNotFound: The name does not begin with an underscore.
+        """
+        await self._client.notify_extension(name, params)
+
+    async def _set_user_title(self, title: str) -> None:
+        """Set the title that the user chose; the agent no longer changes it."""
+        self._title.set_by_user(title)
         self._persistence.append(InfoUpdate(title=title))
         await self._send(InfoUpdate(title=title))
 
-    # --- keeping
+    # --- persistence
 
     def save(self) -> None:
-        """Keep settings and state as they are now; `commit` says when that is safe."""
+        """Queue the current settings and state for storing; `commit` waits until they are stored."""
         self._persistence.save(self._saved_state)
 
     @property
     def _saved_state(self) -> SavedState:
-        return SavedState(settings=self.settings.values, state=self.state, title=self._own_title)
+        return SavedState(settings=self.settings.values, state=self.state, title=self._title.by_agent)
 
     async def commit(self) -> None:
-        """Until everything told so far is kept."""
+        """Wait until every update sent so far is stored."""
         await self._persistence.commit()
 
     def history(self) -> AsyncIterator[Update]:
-        """What was told in this session so far, less the turns that were refused: what the next prompt builds on.
+        """Iterate over the stored updates that the next prompt builds on, without refused turns.
 
-        Pieces come joined, tool calls as they ended. Empty where sessions are not kept.
+        Message chunks are merged, tool calls are in their final state. Empty if sessions are not stored.
         """
         return self._persistence.history()
 
-    async def run(
+    async def _run(
         self, turn: Turn[Any], handler: Callable[[Turn[Any]], Awaitable[Any]], begin: Callable[[], Awaitable[None]]
     ) -> str:
-        """Handle a prompt when its turn comes and `begin` passes; how it ended, once everything told in it is kept."""
+        """Run a prompt's handler when its turn comes and `begin` passes; return the stop reason once it is stored."""
 
         async def handle(turn: Turn[Any]) -> Any:
             await self._announced.wait()
             await begin()
             self._persistence.begin_turn(turn.prompt, turn.message_id)
-            await self._title_by(turn.prompt)
+            if (title := self._title.from_prompt(turn.prompt)) is not None:
+                await self.update(InfoUpdate(title=title))
             try:
                 return await handler(turn)
             finally:
-                await turn.end_compactions()
+                await turn._end_compactions()
 
-        return await self.prompts.run(turn, handle)
+        return await self._prompts.run(turn, handle)
 
     async def _persist_end(self, reason: str) -> None:
-        # Nobody asked for the end of this turn; those who open the session again are to see that it was cut off.
-        was_cut_off = reason == "cancelled" and self.editor.is_gone
+        # A turn that ended because the client is gone is stored as interrupted: nobody cancelled it.
+        was_interrupted = reason == "cancelled" and self._client.is_gone
         try:
             self.save()
         finally:
-            await self._persistence.end_turn(None if was_cut_off else reason)
+            await self._persistence.end_turn(None if was_interrupted else reason)
 
-    async def aclose(self) -> None:
-        """End the running work, that between turns too, and free what the session holds. Twice is as good as once."""
+    async def _aclose(self) -> None:
+        """End all work of the session and release its resources. A second call does nothing."""
         async with self._closing:
             if self._is_closed:
                 return
             self._is_closed = True
             try:
-                await self._end_work(GONE_GRACE if self.editor.is_gone else CLOSE_GRACE)
+                await self._end_work(GONE_GRACE if self._client.is_gone else CLOSE_GRACE)
             finally:
-                self.roots.close()
-                await self._let_go()
+                self._roots.close()
+                await self._release()
 
     async def _end_work(self, grace: float) -> None:
-        await self.prompts.end()
+        await self._prompts.end()
         with suppress(TimeoutError):
             async with asyncio.timeout(grace):
-                await self.cleanup_tasks.settle()
-        await self.cleanup_tasks.cancel(grace)
+                await self._cleanup_tasks.settle()
+        await self._cleanup_tasks.cancel(grace)
         await self.tasks.cancel(grace)
         if self._mcp is not None:
             await self._mcp.aclose()
 
-    async def _let_go(self) -> None:
+    async def _release(self) -> None:
         try:
             self.save()
         except Exception as error:
-            _log.error("the state of session %s could not be kept: %s", self.id, error)
+            _log.error("session %s: the state could not be stored: %s", self.id, error)
         try:
             await self._persistence.aclose()
         except StoreError as error:
-            _log.error("the last of session %s could not be kept: %s", self.id, error)
+            _log.error("session %s: the last updates could not be stored: %s", self.id, error)
         if self._open_sessions.get(self.id) is self:
             del self._open_sessions[self.id]

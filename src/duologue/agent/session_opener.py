@@ -1,4 +1,4 @@
-"""How sessions are opened: new ones, earlier ones with or without telling what was said, and copies.
+"""Open sessions: new ones, stored ones with or without a replay, and forks.
 
 A session that cannot be opened leaves nothing behind: no server, no lock, no entry in the list.
 """
@@ -26,30 +26,32 @@ if TYPE_CHECKING:
 
 __all__ = ["SessionOpener", "normal_path"]
 
-_SAID_IN_THE_ANSWER = (ModeUpdate, SettingsUpdate, CommandsUpdate)
-"""What a replay leaves out: the answer that opens the session says it as it is now."""
+_IN_RESPONSE = (ModeUpdate, SettingsUpdate, CommandsUpdate)
+"""Updates that a replay leaves out: the response that opens the session has their current values."""
 
-MISSING_EXTRA = "the MCP SDK is not installed where it runs: pip install 'duologue[mcp]'"
+MISSING_EXTRA = "the MCP SDK is not installed with the agent: pip install 'duologue[mcp]'"
 
 
 class SessionOpener:
     """Opens sessions for one client.
 
     Args:
-        agent: Whose sessions.
-        editor: The client.
-        sessions: Where they are entered once they are open.
+        agent: The agent.
+        client: The client.
+        sessions: The open sessions of the client, by id; new ones are added.
+
+    Attributes:
+        is_closed: True once the client is gone; a session that is still being opened then is closed again.
     """
 
-    def __init__(self, agent: Agent[Any], editor: ClientProxy, sessions: dict[str, Session[Any]]) -> None:
+    def __init__(self, agent: Agent[Any], client: ClientProxy, sessions: dict[str, Session[Any]]) -> None:
         self._agent = agent
-        self._editor = editor
+        self._client = client
         self._sessions = sessions
-        self.is_over = False
-        """The sessions of this client have been ended, and one that is still being opened must end with them."""
+        self.is_closed = False
 
     async def new(self, setup: SessionParams) -> SessionOpened:
-        """A session without a past."""
+        """Open a new session."""
         info = _info_of(_new_id(), setup)
         store = self._agent.store
         if store is None:
@@ -58,20 +60,20 @@ class SessionOpener:
         try:
             return await self._open(SessionPersistence(info.session_id, store, log), setup, info, replay=False)
         except BaseException:
-            await _forget(store, info.session_id)
+            await _discard(store, info.session_id)
             raise
 
     async def reopen(self, session_id: str, setup: SessionParams, store: Store, *, replay: bool) -> SessionOpened:
-        """A session of the past.
+        """Open a stored session; send what it holds if `replay` is true.
 
         Raises:
-            InvalidRequest: It is open, and its client is still there.
+            InvalidRequest: The session is open, and its client is connected.
         """
-        log = await self._take(session_id, store)
+        log = await self._acquire(session_id, store)
         return await self._reopen(session_id, setup, store, log, replay=replay)
 
     async def fork(self, session_id: str, setup: SessionParams, store: Store) -> SessionOpened:
-        """A new session with the past of another."""
+        """Open a new session with a copy of a stored session's history."""
         source = await store.info(session_id)
         info = msgspec.structs.replace(_info_of(_new_id(), setup), title=source.title)
         await store.fork(session_id, info)
@@ -79,14 +81,14 @@ class SessionOpener:
             log = await store.open(info.session_id)
             return await self._reopen(info.session_id, setup, store, log, replay=False)
         except BaseException:
-            await _forget(store, info.session_id)
+            await _discard(store, info.session_id)
             raise
 
     async def delete(self, session_id: str, store: Store) -> None:
-        """Forget a session that is not open.
+        """Delete a stored session that is not open.
 
         Raises:
-            InvalidRequest: It is.
+            InvalidRequest: The session is open.
         """
         try:
             await store.delete(session_id)
@@ -94,20 +96,20 @@ class SessionOpener:
             raise _in_use(session_id) from None
 
     def ensure_not_open(self, session_id: str) -> None:
-        """Leave alone what another client has open.
+        """Check that no connected client has the session open.
 
         Raises:
-            InvalidRequest: One has.
+            InvalidRequest: A client has it open.
         """
-        session = self._agent.open_sessions.get(session_id)
-        if session is not None and not session.editor.is_gone:
+        session = self._agent._open_sessions.get(session_id)
+        if session is not None and not session._client.is_gone:
             raise _in_use(session_id)
 
-    async def _take(self, session_id: str, store: Store) -> SessionLog:
+    async def _acquire(self, session_id: str, store: Store) -> SessionLog:
         self.ensure_not_open(session_id)
-        left_behind = self._agent.open_sessions.get(session_id)
-        if left_behind is not None:
-            await left_behind.aclose()
+        abandoned = self._agent._open_sessions.get(session_id)
+        if abandoned is not None:
+            await abandoned._aclose()
         try:
             return await store.open(session_id)
         except SessionInUse:
@@ -123,7 +125,7 @@ class SessionOpener:
                 dirs = info.additional_directories
                 await store.update_info(session_id, cwd=info.cwd, additional_directories=dirs)
             info = msgspec.structs.replace(info, title=before.title)
-        except StoreError:  # the entry is damaged: what was said can be told all the same
+        except StoreError:  # the entry is damaged, but the updates may be readable
             pass
         except BaseException:
             await log.aclose()
@@ -131,51 +133,51 @@ class SessionOpener:
         return await self._open(SessionPersistence(session_id, store, log), setup, info, replay=replay)
 
     async def _open(
-        self, keeping: SessionPersistence, setup: SessionParams, info: SessionInfo, *, replay: bool
+        self, persistence: SessionPersistence, setup: SessionParams, info: SessionInfo, *, replay: bool
     ) -> SessionOpened:
         session: Session[Any] | None = None
         try:
-            kept = await keeping.load()
-            session = Session(info.session_id, setup, self._agent, self._editor, keeping, kept)
-            session.restore_title(info.title)
+            saved = await persistence.load()
+            session = Session(info.session_id, setup, self._agent, self._client, persistence, saved)
+            session._title.restore(info.title)
             if replay:
-                await self._replay(session, keeping)
+                await self._replay(session, persistence)
             await self._start(session)
         except BaseException:
-            await (keeping.aclose() if session is None else session.aclose())
+            await (persistence.aclose() if session is None else session._aclose())
             raise
         settings = session.settings
         return SessionOpened(
             session_id=session.id,
             settings=settings.describe(),
             modes=settings.modes(),
-            models=settings.models() if self._agent.legacy_models else None,
+            models=settings.models() if self._agent._legacy_models else None,
             commands=session.available_commands,
         )
 
-    async def _replay(self, session: Session[Any], keeping: SessionPersistence) -> None:
-        """Tell all that was said. The title is the one in the list, which the user may have changed since."""
+    async def _replay(self, session: Session[Any], persistence: SessionPersistence) -> None:
+        """Send all stored updates, with the title from the list: the user may have changed it since."""
         is_titled = session.title is None
-        async for update in self._editor.replayed(keeping.replay()):
-            if isinstance(update, _SAID_IN_THE_ANSWER):
+        async for update in self._client.replayed(persistence.replay()):
+            if isinstance(update, _IN_RESPONSE):
                 continue
             if isinstance(update, InfoUpdate):
                 update = msgspec.structs.replace(update, title=session.title)
                 is_titled = True
-            await self._editor.update(session.id, update)
+            await self._client.update(session.id, update)
         if not is_titled:
-            await self._editor.update(session.id, InfoUpdate(title=session.title))
+            await self._client.update(session.id, InfoUpdate(title=session.title))
 
     async def _start(self, session: Session[Any]) -> None:
-        self._agent.open_sessions[session.id] = session
-        if self._agent.uses_mcp:
-            await session.start_mcp(self._agent.info)
+        self._agent._open_sessions[session.id] = session
+        if self._agent._uses_mcp:
+            await session._start_mcp(self._agent.info)
         elif session.setup.mcp_servers:
-            await session.leave_mcp("it does not use them" if not self._agent.mcp else MISSING_EXTRA)
+            await session._report_unused_mcp(MISSING_EXTRA if self._agent._mcp else "this agent does not use them")
         for hook in self._agent._open_hooks:
             await hook(session)
-        if self.is_over:
-            raise InvalidRequest("the client is gone")
+        if self.is_closed:
+            raise InvalidRequest("the client has disconnected")
         self._sessions[session.id] = session
 
 
@@ -184,7 +186,7 @@ def _new_id() -> str:
 
 
 def normal_path(path: str) -> str:
-    """A directory as the list names it: `/a/b/` and `/a/./b` are `/a/b`."""
+    """Return a directory as the session list names it: `/a/b/` and `/a/./b` become `/a/b`."""
     return os.path.normpath(path)
 
 
@@ -200,7 +202,7 @@ def _in_use(session_id: str) -> InvalidRequest:
     return InvalidRequest("the session is in use", data={"sessionId": session_id})
 
 
-async def _forget(store: Store, session_id: str) -> None:
-    """Take back a session that could not be opened."""
+async def _discard(store: Store, session_id: str) -> None:
+    """Delete a session that could not be opened."""
     with suppress(StoreError):
         await store.delete(session_id)

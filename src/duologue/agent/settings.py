@@ -1,6 +1,6 @@
 """Modes and configuration options from one typed declaration.
 
-    class Knobs(Settings):
+    class NotesSettings(Settings):
         mode = choice("ask", "write", category="mode")
         deep = toggle(False, name="Deep search")
 
@@ -11,13 +11,23 @@ changes it and notifies the client.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from duologue.conversation.content import JsonObject
 from duologue.conversation.settings import ConfigOption, Mode, Modes, Option, OptionGroup
 from duologue.errors import InvalidParams
 
-__all__ = ["Settings", "choice", "toggle"]
+if TYPE_CHECKING:
+    # Type checkers bring their own `typing_extensions`; Python 3.11 has no defaults of type variables at run time.
+    from typing_extensions import TypeVar
+
+    S = TypeVar("S", bound="Settings", default=Any)
+else:
+    from typing import TypeVar
+
+    S = TypeVar("S", bound="Settings")
+
+__all__ = ["S", "Settings", "choice", "toggle"]
 
 
 class _Setting:
@@ -71,15 +81,15 @@ def choice(
     groups: Mapping[str, Sequence[str | Option]] | None = None,
     meta: JsonObject | None = None,
 ) -> str:
-    """A setting with one of several values; the first is the default unless one is named.
+    """Declare a setting with one of several values; the first is the default unless `default` is given.
 
     Args:
         options: The values, as strings or as `Option(value, name, description)`.
         default: The value of a new session.
-        name: What a person sees; made from the attribute's name otherwise.
-        description: A sentence for a person.
-        category: `mode` makes these the session's modes, `model` its models; also `model_config`, `thought_level`.
-        groups: Values under headings, instead of `options`.
+        name: Shown to the user; made from the attribute's name if not given.
+        description: A sentence for the user.
+        category: `mode` for the session's modes, `model` for its models; also `model_config`, `thought_level`.
+        groups: Values by heading, instead of `options`.
         meta: Attached to the setting.
     """
     flat = [_as_option(option) for option in options]
@@ -89,12 +99,12 @@ def choice(
     ]
     values = [option.value for option in [*flat, *(o for group in grouped for o in group.options)]]
     if not values or (flat and grouped):
-        raise ValueError("a choice has options or groups of options, at least one and not both")
+        raise ValueError("a choice needs either options or groups of options")
     if default is not None and default not in values:
         raise ValueError(f"the default {default!r} is not one of {values}")
     chosen = values[0] if default is None else default
-    knob = _Choice(flat, grouped, name=name, description=description, category=category, default=chosen, meta=meta)
-    return knob  # type: ignore[return-value]  # on an instance it is a str: what type checkers should see
+    setting = _Choice(flat, grouped, name=name, description=description, category=category, default=chosen, meta=meta)
+    return setting  # type: ignore[return-value]  # on an instance it is a str: what type checkers should see
 
 
 def toggle(
@@ -105,68 +115,68 @@ def toggle(
     category: str | None = None,
     meta: JsonObject | None = None,
 ) -> bool:
-    """A setting that is on or off. Clients that do not know switches never see it."""
-    knob = _Toggle(name=name, description=description, category=category, default=default, meta=meta)
-    return knob  # type: ignore[return-value]  # on an instance it is a bool: what type checkers should see
+    """Declare a setting that is on or off. Clients without support for boolean options do not see it."""
+    setting = _Toggle(name=name, description=description, category=category, default=default, meta=meta)
+    return setting  # type: ignore[return-value]  # on an instance it is a bool: what type checkers should see
 
 
 class Settings:
-    """What can be set in a session; subclass it and declare with `choice` and `toggle`. No settings by default."""
+    """The settings of a session: subclass it and declare each with `choice` or `toggle`. No settings by default."""
 
     def __init__(self, values: Mapping[str, str | bool] | None = None) -> None:
-        self._values: dict[str, str | bool] = {knob.key: knob.default for knob in self._settings()}
+        self._values: dict[str, str | bool] = {setting.key: setting.default for setting in self._settings()}
         for key, value in (values or {}).items():
             if key in self._values and self._is_legal(self._setting(key), value):
                 self._values[key] = value
 
     @property
     def values(self) -> dict[str, str | bool]:
-        """All values by name, for a store."""
+        """All values by name."""
         return dict(self._values)
 
     @classmethod
     def _settings(cls) -> list[_Setting]:
         found: dict[str, _Setting] = {}
         for owner in reversed(cls.__mro__):
-            found |= {key: knob for key, knob in vars(owner).items() if isinstance(knob, _Setting)}
+            found |= {key: setting for key, setting in vars(owner).items() if isinstance(setting, _Setting)}
         return list(found.values())
 
     @classmethod
     def _setting(cls, key: str) -> _Setting:
-        knob = getattr(cls, key, None)
-        if not isinstance(knob, _Setting):
+        setting = getattr(cls, key, None)
+        if not isinstance(setting, _Setting):
             known = ", ".join(each.key for each in cls._settings()) or "none"
-            raise InvalidParams(f"no such setting: {key!r} (there are: {known})")
-        return knob
+            raise InvalidParams(f"no such setting: {key!r} (known: {known})")
+        return setting
 
     @classmethod
     def _key_of(cls, category: str) -> str | None:
-        return next((knob.key for knob in cls._settings() if knob.category == category), None)
+        return next((setting.key for setting in cls._settings() if setting.category == category), None)
 
     @staticmethod
-    def _is_legal(knob: _Setting, value: object) -> bool:
-        return value in knob.values if isinstance(knob, _Choice) else isinstance(value, bool)
+    def _is_legal(setting: _Setting, value: object) -> bool:
+        return value in setting.values if isinstance(setting, _Choice) else isinstance(value, bool)
 
     def change(self, key: str, value: str | bool) -> bool:
-        """Set a value; whether that changed anything.
+        """Set a value without notifying the client; return True if it changed. See `turn.set_option`.
 
         Raises:
-            InvalidParams: No such setting, or not a value of it; nothing was changed.
+            InvalidParams: There is no such setting or value; nothing was changed.
         """
-        knob = self._setting(key)
-        if not self._is_legal(knob, value):
-            legal = ", ".join(knob.values) if isinstance(knob, _Choice) else "true, false"
-            raise InvalidParams(f"{value!r} is not a value of {key!r} (there are: {legal})")
+        setting = self._setting(key)
+        if not self._is_legal(setting, value):
+            legal = ", ".join(setting.values) if isinstance(setting, _Choice) else "true, false"
+            raise InvalidParams(f"{value!r} is not a value of {key!r} (known: {legal})")
         changed = self._values[key] != value
         self._values[key] = value
         return changed
 
     def describe(self) -> list[ConfigOption]:
-        """Every setting with its current value, as a client is shown them."""
-        return [self._describe(knob) for knob in self._settings()]
+        """Return every setting with its current value, as sent to clients."""
+        return [self._describe(setting) for setting in self._settings()]
 
     def modes(self) -> Modes | None:
-        """The setting of category `mode` as modes, for clients that know only those."""
+        """Return the setting of category `mode` as modes, for clients that know only modes."""
         key = self._key_of("mode")
         if key is None:
             return None
@@ -175,22 +185,22 @@ class Settings:
         return Modes(str(setting.value), available)
 
     def models(self) -> ConfigOption | None:
-        """The setting of category `model`, if one was declared."""
+        """Return the setting of category `model`, if one was declared."""
         key = self._key_of("model")
         return None if key is None else self._describe(self._setting(key))
 
-    def _describe(self, knob: _Setting) -> ConfigOption:
-        is_choice = isinstance(knob, _Choice)
+    def _describe(self, setting: _Setting) -> ConfigOption:
+        is_choice = isinstance(setting, _Choice)
         return ConfigOption(
-            setting_id=knob.key,
-            name=knob.name or knob.key,
+            setting_id=setting.key,
+            name=setting.name or setting.key,
             kind="select" if is_choice else "boolean",
-            value=self._values[knob.key],
-            options=knob.options if isinstance(knob, _Choice) else [],
-            groups=knob.groups if isinstance(knob, _Choice) else [],
-            description=knob.description,
-            category=knob.category,
-            meta=knob.meta,
+            value=self._values[setting.key],
+            options=setting.options if isinstance(setting, _Choice) else [],
+            groups=setting.groups if isinstance(setting, _Choice) else [],
+            description=setting.description,
+            category=setting.category,
+            meta=setting.meta,
         )
 
 

@@ -1,4 +1,4 @@
-"""How a turn can end before its handler returns."""
+"""Exceptions that end a turn before its handler returns."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ __all__ = ["StopTurn", "ToolCancelled"]
 
 
 class StopTurn(Exception):
-    """Ends the turn with a stop reason from anywhere inside it; raised by `turn.stop()`."""
+    """Ends the turn with a stop reason; raised by `turn.stop()`."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -14,7 +14,7 @@ class StopTurn(Exception):
 
 
 class ToolCancelled(StopTurn):
-    """The user cancelled one tool call. Catch it around its block to go on without it; otherwise the turn ends."""
+    """The user cancelled one tool call. Catch it around the `async with` to go on; otherwise the turn ends."""
 
     def __init__(self, tool_call_id: str) -> None:
         super().__init__("cancelled")

@@ -1,4 +1,4 @@
-"""A command that runs while the agent watches: in the client's terminal, or as a process of our own."""
+"""A command that runs while the agent watches: in the client's terminal, or as a child process of the agent."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from duologue.agent.terminal_stream import TerminalStream
-from duologue.conversation.updates import TerminalPart, TerminalUpdate
+from duologue.conversation.updates import TerminalOutputChunk, TerminalPart, TerminalUpdate
 from duologue.errors import ConnectionLost, RequestError
 from duologue.local.commands import RunningCommand
 from duologue.protocol.values import TerminalExit, TerminalOutputResult
@@ -19,48 +18,48 @@ from duologue.protocol.values import TerminalExit, TerminalOutputResult
 if TYPE_CHECKING:
     from duologue.agent.session import Session
 
-__all__ = ["TerminalHandle", "open_terminal"]
+__all__ = ["TerminalHandle", "TerminalStream", "open_terminal"]
 
 
 class TerminalHandle(ABC):
-    """A running or ended command. Leaving the `async with` that made it ends it, and what it started.
+    """A running or ended command. Leaving the `async with` that created it ends it, with everything it started.
 
     Attributes:
-        part: Shows it live inside a tool call (`tool.show(terminal.part)`); `None` if it is a process of our own.
+        part: Shows the terminal live in a tool call (`tool.show(terminal.part)`); `None` if the client cannot show it.
     """
 
     part: TerminalPart | None = None
 
     @abstractmethod
     async def output(self) -> TerminalOutputResult:
-        """What it has printed so far, as far as it was kept, and how it ended if it has."""
+        """Return the kept output so far, and the exit if the command has ended."""
 
     @abstractmethod
     async def wait(self) -> TerminalExit:
-        """Until it ends."""
+        """Wait until the command ends."""
 
     @abstractmethod
     async def kill(self) -> None:
-        """End it; its output stays."""
+        """Kill the command; its output stays available."""
 
 
 @asynccontextmanager
 async def open_terminal(
     session: Session[Any], argv: list[str], *, cwd: str, env: dict[str, str], limit: int
 ) -> AsyncGenerator[TerminalHandle]:
-    """Run a command in the client's terminal if it has one, else here, inside the session's roots.
+    """Run a command in the client's terminal if it has one, otherwise as a child process inside the session's roots.
 
     Raises:
-        RequestError: The client refuses, or the directory lies outside of the roots.
-        StartError: There is no such command here.
+        RequestError: The client rejects it, or the directory is outside the roots.
+        StartError: The command does not exist on the agent's machine.
     """
-    if not session.editor.features.terminals:
-        place = await asyncio.to_thread(session.roots.resolve, cwd)
-        open_here = _show if session.editor.features.shows_terminals else _hide
-        async with open_here(session, argv, Path(place), env, limit) as own:
+    if not session.client_capabilities.terminals:
+        directory = await asyncio.to_thread(session._roots.resolve, cwd)
+        open_own = _open_shown if session.client_capabilities.shows_terminals else _open_hidden
+        async with open_own(session, argv, Path(directory), env, limit) as own:
             yield own
         return
-    terminal = await _open_in_editor(session, argv, cwd, env, limit)
+    terminal = await _create_in_client(session, argv, cwd, env, limit)
     is_cancelled = False
     try:
         yield terminal
@@ -69,13 +68,13 @@ async def open_terminal(
         raise
     finally:
         # protocol/v1/terminals: every terminal that was created is released. A cancelled turn does not wait for that.
-        releasing = session.cleanup_tasks.start(terminal.release())
+        releasing = session._cleanup_tasks.start(terminal.release())
         if not is_cancelled:
             await asyncio.shield(releasing)
 
 
 @asynccontextmanager
-async def _hide(
+async def _open_hidden(
     session: Session[Any], argv: list[str], cwd: Path, env: dict[str, str], limit: int
 ) -> AsyncGenerator[TerminalHandle]:
     async with await RunningCommand.start(argv, cwd=cwd, env=env, output_limit=limit) as command:
@@ -83,60 +82,60 @@ async def _hide(
 
 
 @asynccontextmanager
-async def _show(
+async def _open_shown(
     session: Session[Any], argv: list[str], cwd: Path, env: dict[str, str], limit: int
 ) -> AsyncGenerator[TerminalHandle]:
-    """A process of our own that the client shows, and may end."""
+    """Run a child process that the client shows and may cancel."""
     terminal_id = session.new_id("term")
-    screen = TerminalStream(session, terminal_id, limit)
-    command = await RunningCommand.start(argv, cwd=cwd, env=env, output_limit=limit, on_output=screen.write)
-    showing: asyncio.Task[None] | None = None
+    stream = TerminalStream(session, terminal_id, limit)
+    command = await RunningCommand.start(argv, cwd=cwd, env=env, output_limit=limit, on_output=stream.write)
+    sending: asyncio.Task[None] | None = None
     try:
         await session.update(
             TerminalUpdate(terminal_id=terminal_id, command=shlex.join(argv), cwd=str(cwd), can_cancel=True)
         )
-        session.cancellable[terminal_id] = command.kill
-        showing = session.cleanup_tasks.start(screen.show())
-        yield _ShownTerminal(command, screen)
+        session._cancellable[terminal_id] = command.kill
+        sending = session._cleanup_tasks.start(stream.send())
+        yield _ShownTerminal(command, stream)
     finally:
-        session.cancellable.pop(terminal_id, None)
+        session._cancellable.pop(terminal_id, None)
         await command.release()
-        if showing is not None:
-            showing.cancel()
-        await screen.close(_exit_of(command))
+        if sending is not None:
+            sending.cancel()
+        await stream.close(_exit_of(command))
 
 
-async def _open_in_editor(
+async def _create_in_client(
     session: Session[Any], argv: list[str], cwd: str, env: dict[str, str], limit: int
-) -> _EditorTerminal:
+) -> _ClientTerminal:
     def release(terminal_id: str) -> None:
-        """It was created while we gave up waiting for it."""
-        session.cleanup_tasks.start(_EditorTerminal(session, terminal_id).release())
+        """Release a terminal that was created after the wait for it was cancelled."""
+        session._cleanup_tasks.start(_ClientTerminal(session, terminal_id).release())
 
     command, *args = argv
-    terminal_id = await session.editor.create_terminal(session.id, command, args, env, cwd, limit, on_late=release)
-    return _EditorTerminal(session, terminal_id)
+    terminal_id = await session._client.create_terminal(session.id, command, args, env, cwd, limit, on_late=release)
+    return _ClientTerminal(session, terminal_id)
 
 
-class _EditorTerminal(TerminalHandle):
+class _ClientTerminal(TerminalHandle):
     def __init__(self, session: Session[Any], terminal_id: str) -> None:
         self.part = TerminalPart(terminal_id)
-        self._editor = session.editor
+        self._client = session._client
         self._session_id = session.id
         self._id = terminal_id
 
     async def output(self) -> TerminalOutputResult:
-        return await self._editor.terminal_output(self._session_id, self._id)
+        return await self._client.terminal_output(self._session_id, self._id)
 
     async def wait(self) -> TerminalExit:
-        return await self._editor.wait_for_exit(self._session_id, self._id)
+        return await self._client.wait_for_exit(self._session_id, self._id)
 
     async def kill(self) -> None:
-        await self._editor.kill_terminal(self._session_id, self._id)
+        await self._client.kill_terminal(self._session_id, self._id)
 
     async def release(self) -> None:
         with suppress(RequestError, ConnectionLost):
-            await self._editor.release_terminal(self._session_id, self._id)
+            await self._client.release_terminal(self._session_id, self._id)
 
 
 class _OwnTerminal(TerminalHandle):
@@ -156,17 +155,74 @@ class _OwnTerminal(TerminalHandle):
 
 
 class _ShownTerminal(_OwnTerminal):
-    def __init__(self, command: RunningCommand, screen: TerminalStream) -> None:
+    def __init__(self, command: RunningCommand, stream: TerminalStream) -> None:
         super().__init__(command)
-        self.part = TerminalPart(screen.terminal_id)
-        self._screen = screen
+        self.part = TerminalPart(stream.terminal_id)
+        self._stream = stream
 
     async def wait(self) -> TerminalExit:
         ended = await super().wait()
-        await self._screen.close(ended)
+        await self._stream.close(ended)
         return ended
 
 
 def _exit_of(command: RunningCommand) -> TerminalExit | None:
     ended = command.exit
     return None if ended is None else TerminalExit(exit_code=ended.exit_code, signal=ended.signal)
+
+
+class TerminalStream:
+    """Sends the output of a child process to the client as fast as the client reads it.
+
+    Args:
+        session: The session that shows the terminal.
+        terminal_id: The id of the terminal.
+        limit: Bytes that may wait for a slow client; beyond that the oldest output is dropped.
+    """
+
+    def __init__(self, session: Session[Any], terminal_id: str, limit: int) -> None:
+        self.terminal_id = terminal_id
+        self._session = session
+        self._limit = limit
+        self._pending = bytearray()
+        self._has_dropped = False
+        self._is_closed = False
+        self._has_output = asyncio.Event()
+        self._order = asyncio.Lock()
+
+    def write(self, data: bytes) -> None:
+        """Queue output of the command."""
+        self._pending += data
+        if len(self._pending) > self._limit:
+            del self._pending[: len(self._pending) - self._limit]
+            self._has_dropped = True
+        self._has_output.set()
+
+    async def send(self) -> None:
+        """Send queued output until cancelled."""
+        while True:
+            await self._has_output.wait()
+            await self._flush()
+
+    async def close(self, ended: TerminalExit | None) -> None:
+        """Send the remaining output and the exit of the command. A second call does nothing."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():  # a cancelled turn must not wait for a slow client
+            await self._session._send_final_update(TerminalUpdate(terminal_id=self.terminal_id, exit=ended))
+            return
+        await self._flush()
+        await self._session.update(TerminalUpdate(terminal_id=self.terminal_id, exit=ended))
+
+    async def _flush(self) -> None:
+        async with self._order:
+            self._has_output.clear()
+            while self._pending:
+                data, self._pending = bytes(self._pending), bytearray()
+                if self._has_dropped:
+                    self._has_dropped = False
+                    await self._session.update(TerminalUpdate(terminal_id=self.terminal_id, output=data))
+                else:
+                    await self._session.update(TerminalOutputChunk(terminal_id=self.terminal_id, data=data))

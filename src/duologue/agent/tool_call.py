@@ -1,4 +1,4 @@
-"""A tool call, from its announcement to its end, as one `async with`."""
+"""A tool call, from its announcement to its end, as one `async with` block."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 import msgspec
 
-from duologue.agent.permissions import _PendingPermission
+from duologue.agent.permissions import PendingPermission, request_permission
 from duologue.agent.stop_reasons import ToolCancelled
 from duologue.conversation.content import Content, JsonObject, as_content
 from duologue.conversation.updates import (
@@ -36,14 +36,12 @@ _PARTS = (ContentPart, FileChange, TerminalPart, UnknownPart)
 
 
 class ToolCallHandle:
-    """One tool call. Entering announces it; leaving completes it, or fails it if an exception passes.
-
-    Made by `turn.tool(…)`.
+    """A tool call, created by `turn.tool(…)`: entering announces it, leaving completes it, an exception fails it.
 
     Attributes:
-        tool_call_id: Unique in the session.
-        is_cancelled: The user cancelled this call, and nothing else of the turn.
-        on_cancel: What to do then; if nothing is given, the block is left with `ToolCancelled`.
+        tool_call_id: The id of the tool call, unique in the session.
+        is_cancelled: True if the user cancelled this tool call alone.
+        on_cancel: Awaited when the user cancels this tool call. Default: leave the block with `ToolCancelled`.
     """
 
     def __init__(
@@ -73,16 +71,16 @@ class ToolCallHandle:
             kind=kind,
             status="pending",
             name=name if name is not None else UNSET,
-            locations=[_as_location(turn, place) for place in locations] or UNSET,
+            locations=[_as_location(turn, each) for each in locations] or UNSET,
             raw_input=raw_input,
             can_cancel=True if cancellable else UNSET,
             meta=meta if meta is not None else UNSET,
         )
-        """All that was said of it so far."""
+        """Everything that was sent about the tool call so far."""
 
     @property
     def status(self) -> str:
-        """`pending`, `in_progress`, `completed`, `failed` or `cancelled`."""
+        """The current status: `pending`, `in_progress`, `completed`, `failed` or `cancelled`."""
         return str(self._known.status)
 
     async def __aenter__(self) -> Self:
@@ -90,7 +88,7 @@ class ToolCallHandle:
         if self._is_cancellable:
             self._task = asyncio.current_task()
             self._cancelling = 0 if self._task is None else self._task.cancelling()
-            self._turn.session.cancellable[self.tool_call_id] = self._cancel
+            self._turn.session._cancellable[self.tool_call_id] = self._cancel
         return self
 
     async def _cancel(self) -> None:
@@ -105,7 +103,7 @@ class ToolCallHandle:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._turn.session.cancellable.pop(self.tool_call_id, None)
+        self._turn.session._cancellable.pop(self.tool_call_id, None)
         is_ours = isinstance(error, asyncio.CancelledError) and self.is_cancelled and self.on_cancel is None
         if is_ours and self._task is not None and self._task.uncancel() <= self._cancelling:
             await self.update(status="cancelled")
@@ -123,19 +121,22 @@ class ToolCallHandle:
             await self.fail(f"{type(error).__name__}: {error}")
 
     async def show(self, *parts: Part, replace: bool = False, status: str | None = None) -> None:
-        """Add to what the tool call shows: text, content, a `FileChange`, a terminal. `replace` starts afresh.
+        """Add content to the tool call: text, a content block, a `FileChange` or a terminal.
 
-        With `status="pending"` it shows what it would do, before the user was asked.
+        Args:
+            parts: What to show.
+            replace: Replace what was shown before.
+            status: The new status; `pending` shows what the tool would do before permission is requested.
         """
         shown = [] if replace else self._content
         await self.update(status=status, content=[*shown, *(_as_part(part) for part in parts)])
 
     async def diff(self, path: str | Path, old: str | None, new: str | None, *, status: str | None = None) -> None:
-        """Show a change to a file: `old` is `None` for a new one, `new` for one that is deleted."""
+        """Show a change to a file; `old` is `None` for a new file, `new` is `None` for a deleted one."""
         await self.show(FileChange(str(path), old, new), status=status)
 
     async def add_location(self, path: str | Path, line: int | None = None) -> None:
-        """Say where the tool works now; clients can follow along."""
+        """Report a location that the tool works on now; clients can follow it."""
         before = self._known.locations if isinstance(self._known.locations, list) else []
         await self.update(locations=[*before, Location(str(path), line)])
 
@@ -151,10 +152,10 @@ class ToolCallHandle:
         raw_output: Any = UNSET,
         meta: JsonObject | None = None,
     ) -> None:
-        """Change what is given and leave the rest.
+        """Send new values of some fields; the others stay as they are.
 
-        Work has begun with the first change that is not a status, and before the call is completed: clients see
-        `in_progress` in between.
+        The first change of another field than the status moves a pending tool call to `in_progress`, and so does its
+        completion: clients always see `in_progress` in between.
         """
         if self.status == "pending":
             if status == "completed":
@@ -167,7 +168,7 @@ class ToolCallHandle:
                 kind=kind,
                 status=status,
                 content=content and [self._absolute(part) for part in content],
-                locations=locations and [_as_location(self._turn, place) for place in locations],
+                locations=locations and [_as_location(self._turn, each) for each in locations],
                 raw_input=raw_input,
                 raw_output=raw_output,
                 meta=meta,
@@ -175,7 +176,7 @@ class ToolCallHandle:
         )
 
     async def fail(self, reason: str) -> None:
-        """The tool did not succeed; the turn goes on."""
+        """Mark the tool call as failed and show the reason; the turn goes on."""
         await self.update(status="failed", content=[*self._content, _as_part(reason)])
 
     async def request_permission(
@@ -185,32 +186,37 @@ class ToolCallHandle:
         remember_as: str | None = None,
         meta: JsonObject | None = None,
     ) -> bool:
-        """Ask the user whether this may happen. A remembered answer asks nobody; no answer is a no.
+        """Request the user's permission for this tool call and return True if it is allowed.
+
+        A remembered "always" answer is used without a request; no answer counts as rejected. The status becomes
+        `in_progress` or `failed`.
 
         Args:
-            options: What the user may choose from; once and always, yes and no, unless given.
-            remember_as: What an "always" answer covers in this session; otherwise calls that show the user the same:
-                kind, title, input, places and content (of a changed file its path, not its text).
-            meta: Attached to the question.
+            options: The options to choose from. Default: allow and reject, once and always.
+            remember_as: What an "always" answer covers in this session. Default: tool calls that show the user the
+                same kind, title, input, locations and content (of a changed file its path, not its text).
+            meta: Attached to the request.
         """
-        chosen = await self.ask_permission(options=options, remember_as=remember_as, meta=meta)
+        chosen = await self.request_permission_option(options=options, remember_as=remember_as, meta=meta)
         is_allowed = chosen is not None and chosen.kind.startswith("allow")
         await self.update(status="in_progress" if is_allowed else "failed")
         return is_allowed
 
-    async def ask_permission(
+    async def request_permission_option(
         self,
         *,
         options: list[PermissionOption] | None = None,
         remember_as: str | None = None,
         meta: JsonObject | None = None,
     ) -> PermissionOption | None:
-        """Like `allow()`, but says which option was chosen, if any, and leaves the status as it is."""
-        # All there is to know about it: for some clients the question is the first they hear of the tool call.
-        about = msgspec.structs.replace(self._known, is_new=False)
-        return await self._turn.ask_permission(
-            _PendingPermission(about, remember_as, meta), options or list(PERMISSION_OPTIONS)
-        )
+        """Request the user's permission and return the chosen option, or `None`; the status does not change.
+
+        Takes the same arguments as `request_permission`.
+        """
+        self._turn._check_open()
+        # Send everything that is known: for some clients the request is the first message about the tool call.
+        request = PendingPermission(msgspec.structs.replace(self._known, is_new=False), remember_as, meta)
+        return await request_permission(self._turn.session, request, options or PERMISSION_OPTIONS)
 
     @property
     def _content(self) -> list[ToolContent]:
@@ -231,6 +237,6 @@ def _as_part(part: Part) -> ToolContent:
     return part if isinstance(part, _PARTS) else ContentPart(as_content(part))
 
 
-def _as_location(turn: Turn[Any], place: str | Path | Location) -> Location:
-    location = place if isinstance(place, Location) else Location(str(place))
+def _as_location(turn: Turn[Any], path: str | Path | Location) -> Location:
+    location = path if isinstance(path, Location) else Location(str(path))
     return msgspec.structs.replace(location, path=str(turn.absolute(location.path)))

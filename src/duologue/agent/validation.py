@@ -1,4 +1,4 @@
-"""What a client may ask for: paths that exist, content the agent takes, instructions it can apply."""
+"""Check the parameters of a client's requests: paths, prompt content, instructions."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ __all__ = ["check_absolute", "check_archived", "check_prompt", "check_setup"]
 
 
 def check_setup(setup: SessionParams, agent: Agent[Any]) -> None:
-    """Refuse a session that could not work as asked.
+    """Check the parameters of a new session.
 
     Raises:
-        InvalidParams: Naming the field.
+        InvalidParams: A field is invalid; the message names it.
     """
     _check_directory("cwd", setup.cwd)
     for index, directory in enumerate(setup.additional_directories):
@@ -28,22 +28,22 @@ def check_setup(setup: SessionParams, agent: Agent[Any]) -> None:
     prompt = setup.system_prompt
     if prompt is None:
         return
-    if agent.system_prompt is None:
-        raise InvalidParams("$.systemPrompt: this agent takes no instructions")
-    if prompt.mode != "append" and prompt.mode != agent.system_prompt:
+    if agent._system_prompt is None:
+        raise InvalidParams("$.systemPrompt: this agent does not accept a system prompt")
+    if prompt.mode != "append" and prompt.mode != agent._system_prompt:
         raise InvalidParams(f"$.systemPrompt.mode: {prompt.mode[:200]!r} is not supported")
     if not prompt.content:
-        raise InvalidParams("$.systemPrompt.content: is empty")
+        raise InvalidParams("$.systemPrompt.content: must not be empty")
     for index, block in enumerate(prompt.content):
         if not isinstance(block, TextContent):
-            raise InvalidParams(f"$.systemPrompt.content[{index}]: only text is taken")
+            raise InvalidParams(f"$.systemPrompt.content[{index}]: must be text")
 
 
 def check_absolute(field: str, path: str) -> None:
-    """Refuse a path that means something else elsewhere.
+    """Check that a path is absolute.
 
     Raises:
-        InvalidParams: Naming the field.
+        InvalidParams: The path is not absolute; the message names the field.
     """
     if "\0" in path or not Path(path).is_absolute():
         raise InvalidParams(f"$.{field}: must be an absolute path, not {path[:200]!r}")
@@ -56,14 +56,14 @@ def _check_directory(field: str, path: str) -> None:
     except OSError:
         is_directory = False
     if not is_directory:
-        raise InvalidParams(f"$.{field}: there is no such directory: {path[:200]!r}")
+        raise InvalidParams(f"$.{field}: no such directory: {path[:200]!r}")
 
 
 def check_archived(which: str) -> Archived:
-    """Refuse a filter that nobody knows: what it would leave out cannot be guessed.
+    """Return the filter of archived sessions.
 
     Raises:
-        InvalidParams: Naming those there are.
+        InvalidParams: The filter is unknown; the message names the known ones.
     """
     known: tuple[Archived, ...] = ("exclude", "include", "only")
     for one in known:
@@ -73,17 +73,17 @@ def check_archived(which: str) -> Archived:
 
 
 def check_prompt(prompt: list[Content], agent: Agent[Any]) -> None:
-    """Refuse content the agent did not say it takes, before any work is done.
+    """Check that the agent accepts the content of a prompt.
 
     Raises:
-        InvalidParams: Naming the block.
+        InvalidParams: The prompt is empty, or has a block that the agent does not accept; the message names it.
     """
     if not prompt:
-        raise InvalidParams("$.prompt: is empty")
+        raise InvalidParams("$.prompt: must not be empty")
     for index, block in enumerate(prompt):
         needed = _needed_for(block)
-        if needed is not None and needed not in agent.accepts:
-            raise InvalidParams(f"$.prompt[{index}]: this agent takes no content of type {needed}")
+        if needed is not None and needed not in agent._accepts:
+            raise InvalidParams(f"$.prompt[{index}]: this agent does not accept content of type {needed}")
 
 
 def _needed_for(block: Content) -> str | None:

@@ -15,6 +15,7 @@ from duologue.builtin.intents import command_for
 from duologue.builtin.login import require_login
 from duologue.builtin.raw_wire import OwnProcess
 from duologue.builtin.settings import BuiltinSettings
+from duologue.compat.dialects import Dialect
 from duologue.conversation.content import JsonObject
 from duologue.private_files import make_private_directory, user_directory
 from duologue.protocol.feature_filter import Unstable
@@ -29,16 +30,20 @@ def builtin_agent(
     store: Store | str | Path | None = None,
     *,
     login: bool = False,
-    versions: tuple[int, ...] = (1,),
+    debug: bool = False,
+    protocol_versions: tuple[int, ...] = (1,),
     unstable: Unstable = False,
+    dialect: Dialect | None = None,
 ) -> Agent[BuiltinSettings]:
-    """The built-in agent as an object, for tests of clients and for programs that need an agent at hand.
+    """Return the built-in agent, for tests of clients and for programs that need an agent at hand.
 
     Args:
-        store: Where sessions are kept: a store, or a directory; in memory if not given.
-        login: Refuse sessions until the client has logged in, which succeeds without a question.
-        versions: Of the protocol, that it speaks.
-        unstable: Which unstable parts of the protocol it shows; `duologue agent` shows all.
+        store: Where sessions are stored: a store or a directory. Default: in memory.
+        login: Reject sessions until the client has logged in, which always succeeds.
+        debug: Include the text of unexpected exceptions in error responses.
+        protocol_versions: Versions of the protocol to speak.
+        unstable: Unstable features to offer; `duologue agent` offers all.
+        dialect: Name of an older dialect that the client speaks.
     """
     agent: Agent[BuiltinSettings] = Agent(
         "duologue",
@@ -48,11 +53,14 @@ def builtin_agent(
         accepts=("image", "audio", "resource"),
         system_prompt="override",
         mcp=True,
-        titles=True,
-        versions=versions,
+        login_required=login,
+        store=store if store is not None else MemoryStore(),
+        auto_title=True,
+        debug=debug,
+        protocol_versions=protocol_versions,
         unstable=unstable,
+        dialect=dialect,
     )
-    agent.persist_sessions(store if store is not None else MemoryStore())
     agent.use_providers(Provider(provider_id="example", supported=["openai", "anthropic"]))
     if login:
         require_login(agent)
@@ -76,10 +84,14 @@ def builtin_agent(
 
 def main(arguments: argparse.Namespace) -> int:
     """Serve on stdio; return the exit code."""
-    versions = (1, 2) if arguments.v2 else (1,)
-    agent = builtin_agent(_store(arguments.sessions), login=arguments.login, versions=versions, unstable=True)
-    agent.debug = arguments.debug
-    agent.dialect = arguments.dialect
+    agent = builtin_agent(
+        _store(arguments.sessions),
+        login=arguments.login,
+        debug=arguments.debug,
+        protocol_versions=(1, 2) if arguments.v2 else (1,),
+        unstable=True,
+        dialect=arguments.dialect,
+    )
     serve_stdio(OwnProcess(agent))
     return 0
 

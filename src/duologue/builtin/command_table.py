@@ -38,7 +38,7 @@ async def change_commands(turn: Turn[BuiltinSettings], argument: str) -> None:
     """The list is always the complete list; what is not in it works all the same."""
     names = [name.removeprefix("/") for name in argument.split()]
     offered = [each for each in COMMANDS.values() if not names or each.name in names]
-    await turn.session.commands([offer(each) for each in offered])
+    await turn.session.set_commands([offer(each) for each in offered])
     await turn.say(f"I offer {len(offered)} of {len(COMMANDS)} commands now.\n")
 
 

@@ -11,7 +11,6 @@ __all__ = ["require_login"]
 
 def require_login(agent: Agent[BuiltinSettings]) -> None:
     """Refuse sessions until the client has logged in."""
-    agent.login_required = True
     accounts: list[Account] = []
 
     @agent.login("example", "Log in", description="Succeeds without asking anything")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -41,9 +41,10 @@ def find_files(directories: list[str]) -> Iterator[Path]:
                     yield path
 
 
-def find_text(roots: Roots, directories: list[str], word: str, most: int) -> list[Found]:
+def find_text(directories: list[str], word: str, most: int) -> list[Found]:
     """The first lines that hold the word, no more than `most`. Files that are not text are passed over."""
-    return list(islice(_matches(roots, directories, word), most))
+    with closing(Roots(directories)) as roots:
+        return list(islice(_matches(roots, directories, word), most))
 
 
 def _matches(roots: Roots, directories: list[str], word: str) -> Iterator[Found]:

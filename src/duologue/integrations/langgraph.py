@@ -75,9 +75,14 @@ def acp_agent(
         unstable: Which unstable parts of the protocol clients are offered and sent; see `Agent`.
     """
     served: Agent[Any] = Agent(
-        name, version=version, accepts=("image", "audio", "resource"), mcp=mcp, titles=True, unstable=unstable
+        name,
+        version=version,
+        accepts=("image", "audio", "resource"),
+        mcp=mcp,
+        store=MemoryStore(),
+        auto_title=True,
+        unstable=unstable,
     )
-    served.persist_sessions(MemoryStore())
 
     @served.on_prompt
     async def answer(turn: Turn[Any]) -> str:

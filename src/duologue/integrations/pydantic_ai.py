@@ -84,10 +84,10 @@ def acp_agent(
         version=version,
         accepts=("image", "audio", "resource"),
         mcp=True,
-        titles=True,
+        auto_title=True,
         unstable=unstable,
+        store=MemoryStore(),
     )
-    served.persist_sessions(MemoryStore())
 
     @served.on_prompt
     async def answer(turn: Turn[Any]) -> str:

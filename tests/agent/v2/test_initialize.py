@@ -25,7 +25,7 @@ def stranger(agent: Agent[Any]) -> Any:
 async def test_the_highest_version_at_or_below_the_wish_is_spoken(
     spoken: tuple[int, ...], asked: int, answered: int
 ) -> None:
-    async with stranger(both(versions=spoken)) as client:
+    async with stranger(both(protocol_versions=spoken)) as client:
         params = {"protocolVersion": asked} if asked == 1 else {"protocolVersion": asked, "info": WHO}
         result = (await client.start("initialize", **params))["result"]
 
@@ -36,7 +36,7 @@ async def test_the_highest_version_at_or_below_the_wish_is_spoken(
 @pytest.mark.rule(137)
 @pytest.mark.parametrize(("spoken", "asked"), [((1, 2), 0), ((2,), 1), ((2,), 0), ((1, 2), -3)])
 async def test_a_wish_below_all_versions_is_refused_with_those_there_are(spoken: tuple[int, ...], asked: int) -> None:
-    async with stranger(both(versions=spoken)) as client:
+    async with stranger(both(protocol_versions=spoken)) as client:
         error = await client.refused("initialize", protocolVersion=asked)
 
         assert error["code"] == -32022
@@ -51,7 +51,7 @@ async def test_both_sides_say_who_they_are() -> None:
 
     @agent.on_open
     async def look(session: Any) -> None:
-        seen.append(session.editor.info.name)
+        seen.append(session.client_info.name)
 
     async with stranger(agent) as client:
         assert (await client.refused("initialize", protocolVersion=2))["code"] == -32602
@@ -73,7 +73,7 @@ async def test_a_client_of_a_later_version_is_taken_as_far_as_it_can_be_understo
 
     @agent.on_open
     async def look(session: Any) -> None:
-        seen.append(session.editor.info.name)
+        seen.append(session.client_info.name)
 
     async with stranger(agent) as client:
         result = await client.ask("initialize", protocolVersion=3, identity={"who": "a later client"})

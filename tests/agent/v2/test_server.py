@@ -21,7 +21,7 @@ from tests.agent.v2.wire_client import both
 async def test_an_agent_on_the_network_is_spoken_to_in_the_highest_version(
     way: str, spoken: tuple[int, ...], tmp_path: Path
 ) -> None:
-    async with asyncio.timeout(20), online(builtin_agent(versions=spoken), token="secret") as place:
+    async with asyncio.timeout(20), online(builtin_agent(protocol_versions=spoken), token="secret") as place:
         allowed = Permissions(edit="allow", execute="allow")
         async with connect(getattr(place, way), token="secret", protocol_versions=(1, 2), permissions=allowed) as agent:
             assert agent.version == spoken[-1]

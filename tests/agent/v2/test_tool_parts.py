@@ -205,7 +205,7 @@ async def test_a_slow_client_sees_the_end_of_what_was_printed(tmp_path: Path) ->
 
     async def handle(turn: Turn[Any]) -> None:
         script = "i=0; while [ $i -lt 4000 ]; do echo line $i; i=$((i+1)); done; touch done"
-        await turn.run("sh", "-c", script, limit=2000)
+        await turn.run("sh", "-c", script, output_limit=2000)
 
     async with wire_client(both(handle), bound=1000) as client:
         session = await client.new(tmp_path)

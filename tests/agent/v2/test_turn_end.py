@@ -107,7 +107,7 @@ async def test_a_client_that_vanishes_leaves_nothing_behind(phase: str, tmp_path
         client.prompt(session, phase)
         await seen.wait()
         await client.hang_up()
-    assert agent.open_sessions == {}
+    assert agent._open_sessions == {}
 
 
 async def test_a_client_that_vanishes_right_after_its_prompt_leaves_nothing_behind(tmp_path: Path) -> None:
@@ -119,7 +119,7 @@ async def test_a_client_that_vanishes_right_after_its_prompt_leaves_nothing_behi
             for _ in range(steps):
                 await asyncio.sleep(0)
             await client.hang_up()
-    assert agent.open_sessions == {}
+    assert agent._open_sessions == {}
 
 
 async def test_a_session_that_was_left_can_be_resumed_by_another_client(tmp_path: Path) -> None:

@@ -470,7 +470,7 @@ async def test_the_mode_is_switched_by_its_setting(tmp_path: Path) -> None:
 
 
 async def test_a_mode_that_the_agent_switched_is_told_as_in_version_1(tmp_path: Path) -> None:
-    agent: Agent[Any] = Agent("switching", settings=FuzzSettings, versions=(1, 2))
+    agent: Agent[Any] = Agent("switching", settings=FuzzSettings, protocol_versions=(1, 2))
 
     @agent.on_prompt
     async def switch(turn: Turn[Any]) -> None:
@@ -518,7 +518,7 @@ async def test_an_agent_that_takes_no_mcp_servers_is_sent_none(tmp_path: Path) -
         return "now"
 
     server = StdioMcpServer(name="files", command=sys.executable)
-    agent: Agent[Any] = Agent("without", versions=(2,))
+    agent: Agent[Any] = Agent("without", protocol_versions=(2,))
     async with asyncio.timeout(10), connect(agent, protocol_versions=(2,)) as remote:
         assert not remote.capabilities.mcp_stdio
         with pytest.raises(MethodNotFound, match="without cannot start the MCP server 'files'"):

@@ -50,7 +50,7 @@ class Near:
         return near
 
     def _judge(self, agent: Agent[Any], far: Transport) -> None:
-        self.judges.append(judge := Judge(V2 if agent.versions == (2,) else V1))
+        self.judges.append(judge := Judge(V2 if agent._protocol_versions == (2,) else V1))
         self.tasks.start(agent.serve(far, observers=(judge,)))
 
     @property
@@ -61,7 +61,7 @@ class Near:
 
 def speaking(version: int, handler: Any = None, **options: Any) -> Agent[Any]:
     """An agent that speaks one version alone."""
-    agent: Agent[Any] = Agent("far", versions=(version,), unstable=True, **options)
+    agent: Agent[Any] = Agent("far", protocol_versions=(version,), unstable=True, **options)
 
     @agent.on_prompt
     async def answer(turn: Turn[Any]) -> Any:

@@ -89,7 +89,7 @@ async def test_an_agent_of_the_other_version_is_bridged(version: int, agent_vers
 
 async def test_an_agent_that_speaks_both_is_left_alone() -> None:
     agent = speaking(2)
-    agent.versions = (1, 2)
+    agent._protocol_versions = (1, 2)
     for version in (1, 2):
         async with interpreted(agent, version) as (client, way, _):
             assert (await introduce(client, version))["protocolVersion"] == version

@@ -92,7 +92,7 @@ class Knobs(Settings):
 
 def playing(version: int, turns: list[Script]) -> Agent[Any]:
     """An agent that plays these turns, one after the other."""
-    agent: Agent[Any] = Agent("far", versions=(version,), settings=Knobs, unstable=True)
+    agent: Agent[Any] = Agent("far", protocol_versions=(version,), settings=Knobs, unstable=True)
     agent.persist_sessions(MemoryStore())
     left = iter(turns)
 

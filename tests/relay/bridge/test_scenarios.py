@@ -50,7 +50,7 @@ UNKNOWN = ("from_the_future", "telepathy")
 
 def agent_speaking(version: int) -> Agent[Any]:
     agent = builtin_agent(unstable=True)
-    agent.versions = (version,)
+    agent._protocol_versions = (version,)
     return agent
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from duologue.agent.agent import Agent
 from duologue.agent.turn import Turn
 
-agent: Agent[Any] = Agent("newer", version="2.0", versions=(2,))
+agent: Agent[Any] = Agent("newer", version="2.0", protocol_versions=(2,))
 
 
 @agent.on_prompt

@@ -431,7 +431,7 @@ async def test_work_that_does_not_end_is_interrupted_in_time() -> None:
             await place.app.connections.drain(0.1)
 
         assert place.app.connections.gauges == {"connections": 0, "requests_running": 0}
-        assert agent.open_sessions == {}
+        assert agent._open_sessions == {}
         socket.cut()
 
 
@@ -502,7 +502,7 @@ def _resident() -> int:
 @pytest.mark.fault("HTT-16")
 async def test_a_question_that_nobody_can_hear_is_a_no_in_the_end() -> None:
     agent = builtin_agent()
-    agent.permission_timeout = 0.2
+    agent._permission_timeout = 0.2
     async with site(agent) as place, poster_to(place) as poster:
         await poster.initialize()
         async with poster.listen() as events:

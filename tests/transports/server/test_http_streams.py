@@ -336,7 +336,7 @@ async def test_deleting_a_connection_ends_its_streams_and_cancels_its_turn() -> 
             assert await poster.delete() == 202
             assert await ours.ended()
             async with asyncio.timeout(5):
-                while session in agent.open_sessions:  # noqa: ASYNC110
+                while session in agent._open_sessions:  # noqa: ASYNC110
                     await asyncio.sleep(0.01)
         await later.initialize()
         async with later.listen() as events, later.listen(session):

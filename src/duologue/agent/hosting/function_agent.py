@@ -1,4 +1,4 @@
-"""Agents out of plain functions and classes."""
+"""Make an agent from a plain function or class."""
 
 from __future__ import annotations
 
@@ -18,35 +18,38 @@ from duologue.store.memory import MemoryStore
 __all__ = ["as_agent", "run"]
 
 Answer: TypeAlias = Callable[..., AsyncIterator[str | Content] | Awaitable[Any]]
-"""An async generator of pieces, or a coroutine function that returns the whole answer (or nothing)."""
+"""An async generator of chunks, or a coroutine function that returns the whole answer or nothing."""
 
 
 def run(target: Answer | type | Agent[Any], *, name: str | None = None) -> None:
-    """Serve an agent on stdio: an `Agent`, or a function from prompt to answer. Blocks until the client leaves.
+    """Run an agent on stdin and stdout until the client disconnects. Blocks.
 
-    The function takes the prompt's text, or the whole `Turn` if its parameter is annotated so. A class is made once
-    per session and needs a method `prompt`; its constructor may take the `Session`.
+    Args:
+        target: An `Agent`, or a function that gets the prompt's text (or the `Turn`, if its parameter is annotated so)
+            and returns or yields the answer, or a class with such a method `prompt`. A class is instantiated for each
+            session; its constructor may take the `Session`.
+        name: The agent's name; the name of the function or class if not given.
     """
     as_agent(target, name=name).run()
 
 
 def as_agent(target: Answer | type | Agent[Any], *, name: str | None = None) -> Agent[Any]:
-    """An `Agent` that answers prompts with `target`. Sessions are kept in memory."""
+    """Return an `Agent` that answers prompts with `target` and stores sessions in memory; see `run`."""
     if isinstance(target, Agent):
         return target  # pyright: ignore[reportUnknownVariableType]
-    agent: Agent[Any] = Agent(name or getattr(target, "__name__", "agent").replace("_", "-").lower())
-    agent.persist_sessions(MemoryStore())
+    name = name or getattr(target, "__name__", "agent").replace("_", "-").lower()
+    agent: Agent[Any] = Agent(name, store=MemoryStore())
     if isinstance(target, type):
-        made: WeakKeyDictionary[Session[Any], Any] = WeakKeyDictionary()
+        instances: WeakKeyDictionary[Session[Any], Any] = WeakKeyDictionary()
 
         @agent.on_open
-        async def make(session: Session[Any]) -> None:
+        async def instantiate(session: Session[Any]) -> None:
             takes_session = len(inspect.signature(target).parameters) > 0
-            made[session] = target(session) if takes_session else target()
+            instances[session] = target(session) if takes_session else target()
 
         @agent.on_prompt
         async def answer_with_instance(turn: Turn[Any]) -> Any:
-            return await _answer(made[turn.session].prompt, turn)
+            return await _answer(instances[turn.session].prompt, turn)
     else:
 
         @agent.on_prompt
@@ -59,9 +62,9 @@ def as_agent(target: Answer | type | Agent[Any], *, name: str | None = None) -> 
 async def _answer(function: Answer, turn: Turn[Any]) -> None:
     returned: Any = function(turn if _wants_turn(function) else turn.text)
     if isinstance(returned, AsyncGenerator):
-        async with aclosing(cast("AsyncGenerator[str | Content]", returned)) as pieces:
-            async for piece in pieces:
-                await turn.say(piece)
+        async with aclosing(cast("AsyncGenerator[str | Content]", returned)) as chunks:
+            async for chunk in chunks:
+                await turn.say(chunk)
     elif inspect.isawaitable(returned):
         answer: str | Content | None = await returned
         if answer is not None:
@@ -73,11 +76,11 @@ async def _answer(function: Answer, turn: Turn[Any]) -> None:
 def _wants_turn(function: Callable[..., Any]) -> bool:
     parameters = list(inspect.signature(function).parameters.values())
     if not parameters:
-        raise TypeError(f"{function!r} takes no prompt")
+        raise TypeError(f"{function!r} must take the prompt as its parameter")
     hint = parameters[0].annotation
     return parameters[0].name == "turn" or re.match(r"(\w+\.)*Turn\b", _name_of(hint)) is not None
 
 
 def _name_of(hint: Any) -> str:
-    """An annotation as it is written, whether it was evaluated or not."""
+    """Return the text of an annotation, whether it was evaluated or not."""
     return hint if isinstance(hint, str) else getattr(getattr(hint, "__origin__", hint), "__name__", "")

@@ -1,4 +1,4 @@
-"""Putting an agent on the network: as a web application, or as a server of its own."""
+"""Serve an agent over the network: as an ASGI application, or with a server of its own."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = ["ServerKeywords", "ServerOptions", "asgi_app", "run_server"]
 
 
 class ServerKeywords(TypedDict, total=False):
-    """`Remote`, as keyword arguments."""
+    """The fields of `ServerOptions`, as keyword arguments."""
 
     token: str | None
     authenticate: Authenticate | None
@@ -42,21 +42,21 @@ class ServerKeywords(TypedDict, total=False):
 
 @dataclass(frozen=True, kw_only=True)
 class ServerOptions:
-    """Who may reach an agent over the network, and how.
+    """Access to an agent over the network.
 
     Attributes:
-        token: What callers have to know; a random one is made and printed if there is no `authenticate` either.
-        authenticate: From a token to the name of its caller, for several; each has sessions of its own.
-        store_for: Where the sessions of a caller are kept; needed only for a store of your own.
-        hosts: Names of the server beside those of loopback.
-        origins: Web pages that may connect, beside the server's own.
-        trusted_proxies: Addresses whose `X-Forwarded-For` is believed.
-        is_behind_tls: A proxy in front speaks TLS.
-        certificate: TLS of our own: the certificate.
-        key: TLS of our own: its key.
-        host: The address to listen on.
-        drain_seconds: For running turns to end when the server is told to stop.
-        limits: Everything else that has a bound.
+        token: The bearer token that clients need. Without it and without `authenticate`, a random one is printed.
+        authenticate: Maps a token to the name of its caller; each caller has separate sessions.
+        store_for: Returns the store of a caller's sessions; needed only if the agent's store is your own class.
+        hosts: Allowed `Host` headers in addition to those of loopback.
+        origins: Allowed origins of web pages in addition to the server's own.
+        trusted_proxies: IP addresses of proxies whose `X-Forwarded-For` is used.
+        is_behind_tls: Whether a proxy in front of the server speaks TLS.
+        certificate: File with the server's TLS certificate.
+        key: File with the private key of the certificate.
+        host: The IP address or host name to listen on.
+        drain_seconds: Seconds that running turns get to end when the server is stopped.
+        limits: All other limits.
     """
 
     token: str | None = None
@@ -70,49 +70,49 @@ class ServerOptions:
     key: str | Path | None = None
     host: str = "127.0.0.1"
     drain_seconds: float = DRAIN_SECONDS
-    limits: Limits = Limits()  # noqa: RUF009 (it never changes)
+    limits: Limits = Limits()  # noqa: RUF009 (it is immutable)
 
 
-def asgi_app(agent: Agent[Any], remote: ServerOptions, place: ServerAddress | None = None) -> ServerApp:
-    """The web application of an agent."""
-    token = remote.token
-    if token is None and remote.authenticate is None:
+def asgi_app(agent: Agent[Any], options: ServerOptions, address: ServerAddress | None = None) -> ServerApp:
+    """Return an agent as an ASGI application."""
+    token = options.token
+    if token is None and options.authenticate is None:
         token = new_token()
         sys.stderr.write(f"{agent.info.name}: clients need the token {token}\n")
-    authenticate = remote.authenticate or single_token(token or "")
-    doors = AccessControl(
+    authenticate = options.authenticate or single_token(token or "")
+    access = AccessControl(
         authenticate,
-        remote.limits,
-        hosts=(*remote.hosts, *(place.hostnames if place is not None else ())),
-        origins=remote.origins,
-        trusted_proxies=remote.trusted_proxies,
-        is_behind_tls=remote.is_behind_tls,
+        options.limits,
+        hosts=(*options.hosts, *(address.hostnames if address is not None else ())),
+        origins=options.origins,
+        trusted_proxies=options.trusted_proxies,
+        is_behind_tls=options.is_behind_tls,
     )
-    if remote.authenticate is None:
-        return ServerApp(lambda caller: agent, doors, remote.limits)
-    callers = PerCallerAgents(agent, remote.store_for)
-    return ServerApp(callers, doors, remote.limits, on_close=callers.aclose)
+    if options.authenticate is None:
+        return ServerApp(lambda caller: agent, access, options.limits)
+    callers = PerCallerAgents(agent, options.store_for)
+    return ServerApp(callers, access, options.limits, on_close=callers.aclose)
 
 
-def run_server(agent: Agent[Any], remote: ServerOptions, *, port: int, scheme: str) -> None:
-    """Serve until a signal says to stop. Blocks."""
-    place = ServerAddress(
-        host=remote.host,
+def run_server(agent: Agent[Any], options: ServerOptions, *, port: int, scheme: str) -> None:
+    """Serve an agent until a signal stops the server. Blocks."""
+    address = ServerAddress(
+        host=options.host,
         port=port,
-        certificate=remote.certificate,
-        key=remote.key,
-        is_behind_tls=remote.is_behind_tls,
+        certificate=options.certificate,
+        key=options.key,
+        is_behind_tls=options.is_behind_tls,
     )
-    place.check()
-    # A token that was given is known; one that is made here has to be told, this once.
-    made = new_token() if remote.token is None and remote.authenticate is None else None
-    app = asgi_app(agent, remote if made is None else replace(remote, token=made), place)
+    address.check()
+    # Only a token that is made here is printed.
+    made = new_token() if options.token is None and options.authenticate is None else None
+    app = asgi_app(agent, options if made is None else replace(options, token=made), address)
 
     def started(port: int) -> None:
-        sys.stderr.write(f"{agent.info.name} is at {place.url(port, scheme, made)}\n")
+        sys.stderr.write(f"{agent.info.name} is at {address.url(port, scheme, made)}\n")
         sys.stderr.flush()
 
     with errors_on_stderr():
-        code = asyncio.run(run(app, place, started, drain_seconds=remote.drain_seconds))
+        code = asyncio.run(run(app, address, started, drain_seconds=options.drain_seconds))
     if code:
         sys.exit(code)

@@ -1,4 +1,4 @@
-"""Putting an agent on this process's stdin and stdout, until its client leaves or somebody asks it to end."""
+"""Serve an agent on this process's stdin and stdout until its client disconnects or a signal arrives."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from duologue.transports.stdio.stdio import StdioTransport
 
 __all__ = ["errors_on_stderr", "read_command_line", "serve_stdio"]
 
-LEAVE_SECONDS = 0.25
-"""For what still runs when the client is gone and the sessions are closed: the client waits two seconds for our end."""
+EXIT_SECONDS = 0.25
+"""Seconds for tasks and threads that still run after the sessions are closed: the client waits two seconds in all."""
 
 POLL_SECONDS = 0.005
-"""Nobody tells when a thread ends."""
+"""Interval of looking whether threads have ended, which nothing reports."""
 
 
 def serve_stdio(agent: Servable) -> None:
-    """Serve on stdin and stdout until the client leaves or somebody asks us to end."""
+    """Serve an agent on stdin and stdout until the client disconnects or a signal arrives."""
     with errors_on_stderr():
         _serve(agent)
 
@@ -39,13 +39,13 @@ def _serve(agent: Servable) -> None:
     threads = ThreadPoolExecutor(thread_name_prefix="duologue")
     loop.set_default_executor(threads)
     try:
-        code = loop.run_until_complete(_serve_until_told(agent))
+        code = loop.run_until_complete(_serve_until_signal(agent))
         threads.shutdown(wait=False, cancel_futures=True)
-        has_ended = loop.run_until_complete(_end_the_rest())
+        has_ended = loop.run_until_complete(_end_leftovers())
     except KeyboardInterrupt:
         sys.exit(130)
     if not has_ended:
-        _leave(code)
+        _exit_now(code)
     loop.close()
     if code:
         sys.exit(code)
@@ -53,7 +53,7 @@ def _serve(agent: Servable) -> None:
 
 @contextmanager
 def errors_on_stderr() -> Generator[None]:
-    """Let the author of a program that configures no logging see what goes wrong; the library by itself is quiet."""
+    """Log warnings to stderr while the block runs, unless the program has configured logging."""
     log = logging.getLogger("duologue")
     if logging.getLogger().handlers or any(not isinstance(each, logging.NullHandler) for each in log.handlers):
         yield
@@ -68,14 +68,14 @@ def errors_on_stderr() -> Generator[None]:
         log.removeHandler(handler)
 
 
-async def _serve_until_told(agent: Servable) -> int:
-    """A signal ends the conversation in good order: sessions are saved, children ended. The exit code."""
+async def _serve_until_signal(agent: Servable) -> int:
+    """Serve and return the exit code; on a signal, store the sessions and end child processes first."""
     serving = TaskScope().start(agent.serve(StdioTransport()))
     loop = asyncio.get_running_loop()
-    told: list[int] = []
+    received: list[int] = []
 
     def end(number: int) -> None:
-        told.append(number)
+        received.append(number)
         serving.cancel()
 
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
@@ -83,18 +83,18 @@ async def _serve_until_told(agent: Servable) -> int:
     try:
         await serving
     except asyncio.CancelledError:
-        if not told:
+        if not received:
             raise
-    return 128 + told[0] if told else 0
+    return 128 + received[0] if received else 0
 
 
-async def _end_the_rest() -> bool:
-    """End what the author's code left running, tasks and threads; whether all of it has ended."""
+async def _end_leftovers() -> bool:
+    """Cancel tasks that the author's code left running, wait for its threads; return True if all have ended."""
     tasks = asyncio.all_tasks() - {asyncio.current_task()}
     for task in tasks:
         task.cancel()
     with suppress(TimeoutError):
-        async with asyncio.timeout(LEAVE_SECONDS):
+        async with asyncio.timeout(EXIT_SECONDS):
             if tasks:
                 await asyncio.wait(tasks)
             await asyncio.get_running_loop().shutdown_asyncgens()
@@ -105,12 +105,12 @@ async def _end_the_rest() -> bool:
 
 
 def _working_threads() -> list[threading.Thread]:
-    """Threads that an interpreter waits for before it ends."""
+    """Return the threads that the interpreter waits for before it exits."""
     return [thread for thread in threading.enumerate() if thread is not threading.main_thread() and not thread.daemon]
 
 
-def _leave(code: int) -> None:
-    """End the process although something in it does not: an interpreter would wait for it for ever."""
+def _exit_now(code: int) -> None:
+    """Exit although threads still run: the interpreter would wait for them forever."""
     logging.shutdown()
     for stream in (sys.stdout, sys.stderr):
         with suppress(AttributeError, OSError, ValueError):
@@ -119,19 +119,19 @@ def _leave(code: int) -> None:
 
 
 def read_command_line(info: Implementation) -> argparse.Namespace:
-    """The command line of an agent that is its own program: where to talk, if not on stdin and stdout."""
+    """Parse the command line of a program that is an agent."""
     name = info.title or info.name
     parser = argparse.ArgumentParser(description=f"{name} {info.version}: an ACP agent. Start it from an editor.")
     parser.add_argument("--version", action="version", version=f"{info.name} {info.version}")
-    places = parser.add_mutually_exclusive_group()
-    places.add_argument("--ws", type=_port, metavar="PORT", help="serve on the network: WebSocket on this port")
-    places.add_argument("--http", type=_port, metavar="PORT", help="serve on the network: streamable HTTP on this port")
-    parser.add_argument("--dialect", choices=DIALECTS, help="what the client speaks, if that is an older dialect")
+    ports = parser.add_mutually_exclusive_group()
+    ports.add_argument("--ws", type=_port, metavar="PORT", help="serve WebSocket clients on this port")
+    ports.add_argument("--http", type=_port, metavar="PORT", help="serve streamable HTTP clients on this port")
+    parser.add_argument("--dialect", choices=DIALECTS, help="the older dialect that the client speaks")
     return parser.parse_args()
 
 
 def _port(text: str) -> int:
     number = int(text) if text.isascii() and text.isdigit() else -1
     if not 0 <= number <= 65535:
-        raise argparse.ArgumentTypeError(f"{text!r} is no port: 0 to 65535, and 0 lets the system choose")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a port; use 0 to 65535, where 0 lets the system choose")
     return number

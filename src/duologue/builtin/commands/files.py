@@ -113,9 +113,8 @@ async def edit(turn: Turn[BuiltinSettings], argument: str) -> None:
 async def search(turn: Turn[BuiltinSettings], argument: str) -> None:
     """Plain text, no patterns."""
     word = argument.strip() or "TODO"
-    session = turn.session
     async with turn.tool(f"Search for {word!r}", kind="search", raw_input={"word": word}) as tool:
-        found = await asyncio.to_thread(find_text, session.roots, session.setup.roots, word, MAX_FOUND + 1)
+        found = await asyncio.to_thread(find_text, turn.session.setup.roots, word, MAX_FOUND + 1)
         for each in found[:MAX_FOLLOWED]:
             await tool.add_location(each.path, each.line)
         rows = [f"{_short(turn, each.path)}:{each.line}: {each.text.strip()[:120]}" for each in found[:MAX_FOUND]]

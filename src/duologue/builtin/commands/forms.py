@@ -38,7 +38,7 @@ async def permission(turn: Turn[BuiltinSettings], argument: str) -> None:
 async def _ask_permission(turn: Turn[BuiltinSettings], title: str) -> None:
     async with turn.tool(title, kind="other") as tool:
         await tool.show("Nothing will be done, whatever you choose.", status="pending")
-        chosen = await tool.ask_permission(remember_as=tool.tool_call_id)
+        chosen = await tool.request_permission_option(remember_as=tool.tool_call_id)
         if chosen is None or not chosen.kind.startswith("allow"):
             await tool.update(status="failed")
     await turn.say(f"You chose: {chosen.name} (`{chosen.kind}`).\n" if chosen else "You chose nothing.\n")
@@ -50,7 +50,7 @@ async def withdraw(turn: Turn[BuiltinSettings], argument: str) -> None:
     async with turn.tool("A question that is taken back", kind="other") as tool:
         try:
             async with asyncio.timeout(seconds_in(argument, WITHDRAW_SECONDS, 3600.0)):
-                chosen = await tool.ask_permission(remember_as=tool.tool_call_id)
+                chosen = await tool.request_permission_option(remember_as=tool.tool_call_id)
         except TimeoutError:
             await tool.fail("taken back")
             await turn.say("I took the question back; it should be gone from your screen.\n")
@@ -63,7 +63,7 @@ async def exit_plan(turn: Turn[BuiltinSettings], argument: str) -> None:
     """The pattern of agents that plan before they act."""
     async with turn.tool("Ready to implement the plan", kind="switch_mode") as tool:
         await tool.show("1. Look around\n2. Do the work\n3. Check the result\n", status="pending")
-        chosen = await tool.ask_permission(options=LEAVING_PLAN, remember_as=tool.tool_call_id)
+        chosen = await tool.request_permission_option(options=LEAVING_PLAN, remember_as=tool.tool_call_id)
         if chosen is None or not chosen.kind.startswith("allow"):
             await tool.fail("The plan was not approved.")
             await turn.say("I keep planning.\n")
@@ -98,7 +98,7 @@ async def ask(turn: Turn[BuiltinSettings], argument: str) -> None:
 
 
 async def _ask_form(turn: Turn[BuiltinSettings]) -> None:
-    if not turn.client.forms:
+    if not turn.client_capabilities.forms:
         await turn.say("Your client has no forms.\n")
         return
     order = await turn.elicit(Order, "What would you like to drink?")
@@ -109,7 +109,7 @@ async def _ask_url(turn: Turn[BuiltinSettings]) -> None:
     name = turn.session.new_id("ask")
     agreed = await turn.elicit_url("Please visit this address.", "https://example.com/login", elicitation_id=name)
     if agreed:
-        await turn.session.editor.complete_elicitation(name)
+        await turn.session.complete_elicitation(name)
     await turn.say("You agreed, and I told your client that it is done.\n" if agreed else "You did not agree.\n")
 
 

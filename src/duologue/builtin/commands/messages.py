@@ -73,7 +73,7 @@ async def named_plan(turn: Turn[BuiltinSettings], argument: str) -> None:
     """Only clients that know named plans see it."""
     await turn.plan_document("side-plan", markdown="# Side plan\n\n1. Exist\n2. Vanish\n")
     await turn.remove_plan("side-plan")
-    await turn.say(_seen("A named plan came and went", turn.client.named_plans))
+    await turn.say(_seen("A named plan came and went", turn.client_capabilities.named_plans))
 
 
 @command("usage", "Report tokens and cost", shows="`usage_update`, the usage of a turn")
@@ -89,7 +89,7 @@ async def notice(turn: Turn[BuiltinSettings], argument: str) -> None:
     """Only clients that know notices see it."""
     severity = argument.strip() or "info"
     await turn.notify("This is a notice", severity=severity, description="It is no part of the conversation.")
-    await turn.say(_seen(f"There was a notice of severity `{severity}`", turn.client.notices))
+    await turn.say(_seen(f"There was a notice of severity `{severity}`", turn.client_capabilities.notices))
 
 
 @command("title", "Give the session a title, or take it away", shows="`session_info_update`", hint="title")

@@ -18,8 +18,8 @@ PING = "_duologue.example/ping"
 async def session(turn: Turn[BuiltinSettings], argument: str) -> None:
     """Everything the client gave it."""
     here = turn.session
-    client, prompt = here.editor.info, here.setup.system_prompt
-    features = turn.client
+    client, prompt = here.client_info, here.setup.system_prompt
+    features = turn.client_capabilities
     rows = [
         ("session", f"`{here.id}`"),
         ("directories", ", ".join(f"`{root}`" for root in here.setup.roots)),
@@ -54,24 +54,24 @@ async def config(turn: Turn[BuiltinSettings], argument: str) -> None:
 async def compact(turn: Turn[BuiltinSettings], argument: str) -> None:
     """A summary written piece by piece, then whole; or a failure."""
     name = turn.session.new_id("compaction")
-    await turn.compaction(name, "in_progress")
+    await turn.report_compaction(name, "in_progress")
     if argument.strip() == "fail":
-        await turn.compaction(name, "failed", error="You asked for it.")
+        await turn.report_compaction(name, "failed", error="You asked for it.")
         await turn.say("The context could not be shortened.\n")
         return
     for piece in ("We talked. ", "It went well."):
-        await turn.compaction_chunk(name, piece)
-    await turn.compaction(name, "completed", summary="We talked. It went well.")
+        await turn.send_compaction_chunk(name, piece)
+    await turn.report_compaction(name, "completed", summary="We talked. It went well.")
     await turn.say("The context was shortened.\n")
 
 
 @command("extension", "Call a method of yours that nobody defined", shows="extension methods and notifications")
 async def extension(turn: Turn[BuiltinSettings], argument: str) -> None:
     """A client that does not know it answers -32601, and the conversation goes on."""
-    editor, greeting = turn.session.editor, {"greeting": "hello"}
-    await editor.notify_extension(PING, greeting)
+    greeting = {"greeting": "hello"}
+    await turn.session.notify_extension(PING, greeting)
     try:
-        answer: JsonObject = await editor.call_extension(PING, greeting, JsonObject)
+        answer: JsonObject = await turn.session.call_extension(PING, greeting)
     except RequestError as error:
         await turn.say(f"Your client does not know `{PING}`: {error.message} ({error.code}).\n")
         return

@@ -17,7 +17,6 @@ from duologue.conversation.updates import (
     SessionMessageUpdate,
     SubagentUpdate,
     ToolCallUpdate,
-    Update,
 )
 
 __all__ = ["COMMANDS"]
@@ -40,7 +39,7 @@ async def subagent(turn: Turn[BuiltinSettings], argument: str) -> None:
         message_id=received, sender_session_id=turn.session.id, sender_message_id=sent, content=[*task]
     )
     try:
-        await _tell(turn, child, heard)
+        await turn.session.update_subagent(child, heard)
         found = await _count_files(turn, child)
     except BaseException:
         await turn.send_final_update(
@@ -67,16 +66,14 @@ COMMANDS = (subagent, session_message)
 async def _count_files(turn: Turn[BuiltinSettings], child: str) -> str:
     call = turn.session.new_id("call")
     start = ToolCallUpdate(is_new=True, tool_call_id=call, title="List files", kind="search", status="in_progress")
-    await _tell(turn, child, start)
+    await turn.session.update_subagent(child, start)
     roots = turn.session.setup.roots
     found = await asyncio.to_thread(lambda: sum(1 for _ in islice(find_files(roots), MAX_COUNTED)))
     answer = TextContent(f"I see {found:,} files.")
-    await _tell(turn, child, ToolCallUpdate(tool_call_id=call, status="completed", content=[ContentPart(answer)]))
-    await _tell(turn, child, MessageChunk(role="agent", content=answer, message_id=turn.session.new_id("msg")))
+    await turn.session.update_subagent(
+        child, ToolCallUpdate(tool_call_id=call, status="completed", content=[ContentPart(answer)])
+    )
+    await turn.session.update_subagent(
+        child, MessageChunk(role="agent", content=answer, message_id=turn.session.new_id("msg"))
+    )
     return answer.text
-
-
-async def _tell(turn: Turn[BuiltinSettings], child: str, update: Update) -> None:
-    """Something happens in the other session; whoever was not told of it would not know what to make of this."""
-    if turn.client.subagents:
-        await turn.session.editor.update(child, update)
