@@ -91,7 +91,7 @@ async def test_terminal_methods_are_shown_only_to_clients_that_can_run_them(tmp_
 @pytest.mark.parametrize("method", ["nope", "", "wizard"])
 async def test_a_method_nobody_knows_or_one_for_a_terminal_is_refused(tmp_path: Path, method: str) -> None:
     async with asyncio.timeout(5), editor_for(guarded_agent(), tmp_path, **EVERYTHING) as editor:
-        with pytest.raises(InvalidParams, match="there are: key, broken"):
+        with pytest.raises(InvalidParams, match="known: key, broken"):
             await login(editor, method)
 
 

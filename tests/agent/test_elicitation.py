@@ -79,9 +79,9 @@ class Secret:
     [
         (Nested, "release"),
         (Numbered, "number"),
-        (Secret, "never asks for a secret"),
-        (int, "a form is a dataclass"),
-        (type("Plain", (), {}), "a form is a dataclass"),
+        (Secret, "must not ask for a secret"),
+        (int, "a form must be a dataclass"),
+        (type("Plain", (), {}), "a form must be a dataclass"),
     ],
 )
 def test_what_has_no_place_in_a_form_is_refused_when_it_is_written(form: Any, reason: str) -> None:
@@ -155,7 +155,7 @@ async def test_an_address_is_asked_with_an_id_of_its_own_and_never_falls_back_to
     async def ask(turn: Turn[Settings]) -> None:
         agreed.append(await turn.elicit_url("Log in", "https://example.com/login?state=x"))
         agreed.append(await turn.elicit_url("Log in", "https://example.com/login?state=x"))
-        with pytest.raises(ValueError, match="no password"):
+        with pytest.raises(ValueError, match="user name or password"):
             await turn.elicit_url("Log in", "https://me:secret@example.com/")
         await turn.session.complete_elicitation("mine")
 
@@ -174,7 +174,7 @@ async def test_an_address_is_asked_with_an_id_of_its_own_and_never_falls_back_to
             {"elicitationId": "mine"}
         ]
     async with asyncio.timeout(5), editor_for(agent_with(ask), tmp_path, judged=True, **FORMS) as editor:
-        with pytest.raises(InvalidParams, match="cannot open addresses"):
+        with pytest.raises(InvalidParams, match="does not support URL elicitation"):
             await editor.prompt(await editor.new(), "go")
         assert editor.judge.calls("elicitation/create") == []
 

@@ -145,7 +145,7 @@ async def test_what_is_no_coroutine_function_is_refused_in_plain_words(tmp_path:
         agent = as_agent(target)
         agent._debug = True
         async with asyncio.timeout(5), editor_for(agent, tmp_path) as editor:
-            with pytest.raises(InternalError, match=r"async generator|takes no prompt"):
+            with pytest.raises(InternalError, match=r"async generator|must take the prompt"):
                 await editor.prompt(await editor.new(), "x")
 
 

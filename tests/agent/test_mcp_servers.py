@@ -57,7 +57,7 @@ async def test_an_agent_that_cannot_use_mcp_starts_nothing_and_says_so_once(
     told = [notice.description or "" for notice in notices] if takes_notices else said
     assert (len(notices), len(said)) == ((1, 0) if takes_notices else (0, 1))
     assert "files, more" in told[0]
-    assert ("pip install 'duologue[mcp]'" if uses_mcp else "it does not use them") in told[0]
+    assert ("pip install 'duologue[mcp]'" if uses_mcp else "this agent does not use them") in told[0]
     assert not marker.exists()
 
 

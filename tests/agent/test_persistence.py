@@ -313,7 +313,7 @@ async def test_why_sessions_cannot_be_kept_is_told_in_words(tmp_path: Path) -> N
         SqliteStore(tmp_path / "file" / "sessions") as store,
         editor_for(keeping_agent(store), tmp_path) as editor,
     ):
-        with pytest.raises(InternalError, match=r"the sessions cannot be kept: .*file/sessions: "):
+        with pytest.raises(InternalError, match=r"the session store failed: .*file/sessions: "):
             await editor.new()
-        with pytest.raises(InternalError, match=r"the sessions cannot be kept: .*file/sessions: "):
+        with pytest.raises(InternalError, match=r"the session store failed: .*file/sessions: "):
             await editor.connection.request(v1.SESSION_LIST, v1.ListSessionsRequest())

@@ -305,7 +305,7 @@ async def test_a_turn_that_cannot_be_kept_says_so_unless_it_was_cancelled_and_sa
     async with asyncio.timeout(10), editor_for(keeping_agent(store), tmp_path) as editor:
         session = await editor.new()
         store.is_full = True
-        with pytest.raises(InternalError, match=r"could not be kept.*no space left"):
+        with pytest.raises(InternalError, match=r"could not be stored.*no space left"):
             await editor.prompt(session, "hi")
         turn = asyncio.ensure_future(editor.prompt(session, "wait"))
         await editor.until(lambda: editor.of(v1.ToolCall)[-1].title == "Wait")
@@ -327,7 +327,7 @@ async def test_state_that_is_no_json_fails_its_turn_and_nothing_else(tmp_path: P
     agent.persist_sessions(MemoryStore())
     async with asyncio.timeout(5), editor_for(agent, tmp_path) as editor:
         session = await editor.new()
-        with pytest.raises(InternalError, match="could not be kept"):
+        with pytest.raises(InternalError, match="could not be stored"):
             await editor.prompt(session, "bad")
         assert (await editor.prompt(session, "good")).stop_reason == "end_turn"
         with pytest.raises(InternalError):

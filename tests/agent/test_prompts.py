@@ -381,7 +381,7 @@ async def test_a_command_is_found_whatever_white_space_follows_it(tmp_path: Path
     async def note(turn: Turn[Settings], argument: str) -> None:
         called.append(argument)
 
-    with pytest.raises(ValueError, match="no slash"):
+    with pytest.raises(ValueError, match="slash or whitespace"):
         agent.command("/note", "no")
     async with asyncio.timeout(5), editor_for(agent, tmp_path, judged=True) as editor:
         session = await editor.new()

@@ -304,6 +304,6 @@ async def test_a_graph_that_cannot_use_mcp_answers_and_says_so_once(
         assert editor.text == "echoed"
         assert editor.of(v1.ToolCallUpdate)[-1].status == "failed"
         (notice,) = editor.of(v1.Notice)
-        reason = "it does not use them" if has_extra else "pip install 'duologue[mcp]'"
+        reason = "this agent does not use them" if has_extra else "pip install 'duologue[mcp]'"
         assert reason in (notice.description or "")
     assert not starts.exists()

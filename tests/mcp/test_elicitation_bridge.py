@@ -115,9 +115,9 @@ async def test_an_address_gets_an_id_of_our_own_by_which_its_end_is_told(tmp_pat
     ("capabilities", "question", "why"),
     [
         (v1.ElicitationCapabilities(url=URL), TEA, "no forms"),
-        (v1.ElicitationCapabilities(form=FORM), BILL, "cannot open addresses"),
-        (BOTH, SECRET, "never asks for a secret"),
-        (BOTH, {**BILL, "url": "https://me:word@example.com/"}, "no name and no password"),
+        (v1.ElicitationCapabilities(form=FORM), BILL, "does not support URL elicitation"),
+        (BOTH, SECRET, "must not ask for a secret"),
+        (BOTH, {**BILL, "url": "https://me:word@example.com/"}, "user name or password"),
         (None, TEA, "Elicitation not supported"),
     ],
 )
@@ -173,4 +173,4 @@ async def test_a_server_that_nobody_has_called_asks_nobody() -> None:
         while not servers.errors:
             await changed.get()
 
-        assert "a question belongs to a call" in servers.errors["small"]
+        assert "only allowed during a call" in servers.errors["small"]

@@ -165,7 +165,7 @@ async def test_a_plain_function_runs_beside_the_event_loop() -> None:
 
 
 def test_a_function_without_a_name_is_no_tool() -> None:
-    with pytest.raises(TypeError, match="a tool needs a name"):
+    with pytest.raises(TypeError, match="a tool must be a named function"):
         FunctionTool(lambda: 1)
 
 
@@ -180,5 +180,5 @@ def test_a_parameter_that_cannot_be_given_by_name_is_refused() -> None:
         return sum(a.values())
 
     for function in (only_in_order, any_number, any_names):
-        with pytest.raises(TypeError, match="cannot be given by name"):
+        with pytest.raises(TypeError, match="cannot be passed by name"):
             FunctionTool(function)

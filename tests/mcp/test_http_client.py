@@ -274,7 +274,7 @@ async def test_a_server_that_has_forgotten_us_is_met_anew() -> None:
     async with _forgetful() as (server, servers):
         assert (await servers.call("web", "any")).text == "still here"
         server.sessions.clear()
-        with pytest.raises(McpServerUnavailable, match="has forgotten this connection"):
+        with pytest.raises(McpServerUnavailable, match="no longer knows this session"):
             await servers.call("web", "any")
 
         assert (await servers.call("web", "any")).text == "still here"

@@ -211,8 +211,8 @@ async def test_a_way_to_reach_a_server_that_is_not_known_is_an_error_of_that_ser
         await servers.ready()
 
         assert servers.errors == {
-            "strange": "this version does not know how to reach it",
-            "inside": "it lives in the client, and nothing here carries MCP to the client",
+            "strange": "unknown type of MCP server",
+            "inside": "the server runs in the client, which does not support MCP over ACP",
         }
 
 

@@ -84,7 +84,7 @@ async def conversation(version: int, place: Path, **options: Any) -> AsyncGenera
     async def agree(question: Elicitation) -> ElicitationAnswer:
         return ElicitationAnswer(action="accept", content={"version": "2.0"})
 
-    agent, _ = complete_agent(**{"unstable": False, "legacy_models": False, "versions": (version,), **options})
+    agent, _ = complete_agent(**{"unstable": False, "legacy_models": False, "protocol_versions": (version,), **options})
     witness = Witness(STABLE[f"v{version}"])
     async with (
         asyncio.timeout(20),

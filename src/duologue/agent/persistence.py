@@ -20,7 +20,7 @@ STATE_NAME = "duologue"
 
 
 class SavedState(msgspec.Struct):
-    """What is stored of a session in addition to its updates; `title` is the last one that the agent itself set."""
+    """State of a session that is stored with its updates; `title` is the last one that the agent itself set."""
 
     settings: dict[str, str | bool] = {}
     state: JsonObject = {}

@@ -139,7 +139,7 @@ class PromptQueue:
         return self._reason(prompt, prompt.task)
 
     async def _close(self, prompt: _QueuedPrompt, reason: str) -> BaseException | None:
-        """End the turn: it sends no more updates. Return the error if it could not be stored."""
+        """End the turn, which then sends nothing. Return the error if its end could not be stored."""
         prompt.turn._is_over = True
         prompt.close()
         ending = self._tasks.start(self._on_end(reason))

@@ -352,7 +352,7 @@ class Session(Generic[S]):
         return await self._prompts.run(turn, handle)
 
     async def _persist_end(self, reason: str) -> None:
-        # A turn that ended because the client is gone is stored as interrupted: nobody cancelled it.
+        # A turn that ended because the client is gone is stored as interrupted, not as cancelled.
         was_interrupted = reason == "cancelled" and self._client.is_gone
         try:
             self.save()

@@ -1,5 +1,5 @@
-"""A session's MCP servers and their tools, and tools of our own offered to the peer.
+"""Connect the MCP servers of a session and call their tools; offer Python functions as an MCP server.
 
-Processes are owned by `transports` and MCP itself by the official SDK (extra `mcp`), which only the modules that speak
-it import; how ACP spells any of this belongs to `dialects`. Both sides and everything above may import it.
+`transports` runs the processes and the official SDK (extra `mcp`) implements MCP; only modules that need the SDK import
+it. The ACP messages about MCP are in `protocol`. Both sides and everything above may import this package.
 """

@@ -1,9 +1,8 @@
-"""MCP carried over ACP: a server that lives in the client, reached by the request `mcp/message`.
+"""Streams for the SDK to an MCP server that runs in the client, carried over ACP by the request `mcp/message`.
 
-Each request to the server is one such request, with an id of its own that the client's notifications about it repeat.
-There is no handshake and no state: only MCP 2026-07-28 travels this way, whose requests say in their `_meta` which
-version they speak and what the caller can do. The SDK writes that by itself. What it takes for a pair of streams is
-here; cancelling a request is cancelling ours.
+Each MCP request is one such request with its own id, which the client's notifications about it repeat. There is no
+handshake and no state: only MCP 2026-07-28 is carried, whose requests name the version and the caller's capabilities in
+their `_meta`; the SDK adds that. Cancelling an MCP request cancels the ACP request.
 """
 
 from __future__ import annotations
@@ -39,11 +38,11 @@ _ids = count(1)
 
 
 @asynccontextmanager
-async def acp_streams(server_id: str, carrier: AcpChannel) -> AsyncGenerator[tuple[Reader, Writer]]:
-    """The streams to a server of the client."""
+async def acp_streams(server_id: str, channel: AcpChannel) -> AsyncGenerator[tuple[Reader, Writer]]:
+    """Open the streams to a server in the client."""
     async with asyncio.TaskGroup() as group:
-        ends = _Ends(server_id, carrier.send, group)
-        with carrier.route(server_id, ends.deliver):
+        ends = _Ends(server_id, channel.send, group)
+        with channel.route(server_id, ends.deliver):
             yield ends.reader, ends.writer
         ends.cancel_all()
 
@@ -60,7 +59,7 @@ class _Ends:
         self.writer = _Requests(self)
 
     def write(self, message: JSONRPCMessage) -> None:
-        """What the SDK says. Of its notifications only the cancelling of a request has a meaning here."""
+        """Handle a message of the SDK; of its notifications only the cancellation of a request is carried."""
         match message:
             case JSONRPCRequest():
                 self._calls[message.id] = self._group.create_task(self._forward(message))
@@ -71,7 +70,7 @@ class _Ends:
                 pass
 
     def deliver(self, request_id: str, method: str, params: JsonObject | None) -> None:
-        """A notification about one of the requests that are active; any other is late and means nothing."""
+        """Pass a notification about an active request to the SDK; any other is late and ignored."""
         if request_id in self._active:
             self._arrived.put_nowait(JSONRPCNotification(jsonrpc="2.0", method=method, params=params))
 
@@ -80,12 +79,12 @@ class _Ends:
             call.cancel()
 
     async def _forward(self, request: JSONRPCRequest) -> None:
-        # A text is the id of a subscription, which the server repeats; numbers begin anew with every connection.
+        # A string is the id of a subscription, which the server repeats; numbers restart with every connection.
         request_id = request.id if isinstance(request.id, str) else f"mcp-{next(_ids)}"
         self._active.add(request_id)
         try:
-            carrier = await self._send(self._server_id, request_id, request.method, request.params)
-            answer = _read_carrier(request.id, carrier)
+            inner = await self._send(self._server_id, request_id, request.method, request.params)
+            answer = _read_response(request.id, inner)
         except ConnectionLost:
             self._arrived.put_nowait(None)
             return
@@ -114,19 +113,19 @@ class _Requests(Writer):
         self._ends = ends
 
     async def send(self, item: SessionMessage, /) -> None:
-        """Send one message; its answer comes by the other stream."""
+        """Send one message; its response arrives on the reader."""
         self._ends.write(item.message)
 
 
-def _read_carrier(id: RequestId, carrier: JsonObject) -> JSONRPCMessage:
-    """The inner answer; where there is a result it counts, whatever else is there."""
-    match carrier:
+def _read_response(id: RequestId, inner: JsonObject) -> JSONRPCMessage:
+    """Return the inner response; if it has a result, other fields are ignored."""
+    match inner:
         case {"result": dict()}:
-            return JSONRPCResponse(jsonrpc="2.0", id=id, result=carrier["result"])
+            return JSONRPCResponse(jsonrpc="2.0", id=id, result=inner["result"])
         case {"error": {"code": int(code), "message": str(message)} as error}:
             return _failed(id, code, message, error.get("data"))
         case _:
-            return _failed(id, INTERNAL_ERROR, "the client's answer holds neither a result nor an error")
+            return _failed(id, INTERNAL_ERROR, "the client's response has neither a result nor an error")
 
 
 def _failed(id: RequestId, code: int, message: str, data: Any = None) -> JSONRPCError:

@@ -1,4 +1,4 @@
-"""One live connection to an MCP server through the official SDK, whatever way it is reached."""
+"""One connection to an MCP server through the official SDK, over any transport."""
 
 from __future__ import annotations
 
@@ -47,10 +47,10 @@ from duologue.sanitize import quote
 __all__ = ["McpConnection", "connect", "explain"]
 
 MAX_PAGES = 1_000
-"""Pages of a tool list that are read; a list that goes on is a loop."""
+"""Pages of a tool list to read; a longer list is taken for a loop."""
 
 LISTEN_AGAIN_SECONDS = 5.0
-"""Between two attempts to hear of changed tools; a proxy on the way cuts such a stream at any time."""
+"""Seconds between two subscriptions to changes of the tools; a proxy may cut such a stream at any time."""
 
 BINDING_ERRORS = {error.code for error in (McpLimitReached, McpServerUnavailable, McpBackendFailed)}
 
@@ -58,27 +58,29 @@ log = logging.getLogger(__name__)
 
 
 class McpConnection:
-    """A connection to one MCP server. `connect` makes it.
+    """A connection to one MCP server, created by `connect`.
 
     Attributes:
-        tools: The definitions of its tools, as last listed.
-        is_over: Nothing more will come.
+        tools: The definitions of the server's tools, as last listed.
+        is_over: True once no further message can arrive.
     """
 
-    def __init__(self, server: McpServer, reach: ConnectOptions) -> None:
+    def __init__(self, server: McpServer, options: ConnectOptions) -> None:
         self.tools: list[JsonObject] = []
         self._name = server.name
         self._server = server
-        self._reach = reach
-        # The SDK advertises forms and addresses alike; a user who cannot do one of them refuses it.
-        self._questions = None if reach.user is None else ElicitationBridge(server.name, reach.user)
+        self._options = options
+        # The SDK advertises forms and URLs together; a client that supports only one rejects the other.
+        self._elicitations = None if options.user is None else ElicitationBridge(server.name, options.user)
         self._client = Client(
             self._streams(),
             mode=LATEST_MODERN_VERSION if isinstance(server, AcpMcpServer) else "auto",
             cache=None,
-            client_info=Implementation(name=reach.client.name, version=reach.client.version, title=reach.client.title),
-            message_handler=self._hear,
-            elicitation_callback=None if self._questions is None else self._questions.put,
+            client_info=Implementation(
+                name=options.client.name, version=options.client.version, title=options.client.title
+            ),
+            message_handler=self._on_message,
+            elicitation_callback=None if self._elicitations is None else self._elicitations.put,
         )
         self.is_over = False
         self._is_forgotten = False
@@ -86,21 +88,21 @@ class McpConnection:
         self._watched: Watched | None = None
         self._refusal: str | None = None
         self._tools_changed = False
-        self._news = asyncio.Event()
+        self._changed = asyncio.Event()
 
     @asynccontextmanager
     async def _streams(self) -> AsyncGenerator[tuple[Watched, Outgoing]]:
-        async with open_streams(self._server, self._reach, self._note_refusal) as (incoming, outgoing):
+        async with open_streams(self._server, self._options, self._note_refusal) as (incoming, outgoing):
             self._incoming = incoming
             self._watched = Watched(incoming, self._note_end)
             yield self._watched, outgoing
 
     async def list_tools(self) -> list[JsonObject]:
-        """The definitions of its tools, all pages of them.
+        """Return the definitions of the server's tools from all pages.
 
         Raises:
-            StartError: The list is no list.
-            MCPError: The server refuses to say.
+            StartError: The list does not end.
+            MCPError: The server answered with an error.
         """
         tools: list[JsonObject] = []
         cursor: str | None = None
@@ -118,12 +120,12 @@ class McpConnection:
         raise StartError(f"its list of tools has more than {MAX_PAGES} pages")
 
     async def refresh(self) -> bool:
-        """List the tools again; True if there is anything new. If that fails, what was listed before still stands."""
+        """List the tools again and return True if they changed; if that fails, keep those listed before."""
         before = self.tools
         try:
             self.tools = await self.list_tools()
         except Exception as error:
-            log.warning("MCP server %r does not list its tools again: %s", self._name, quote(explain(error)))
+            log.warning("MCP server %r failed to list its tools again: %s", self._name, quote(explain(error)))
         return self.tools != before
 
     async def call(
@@ -133,10 +135,10 @@ class McpConnection:
 
         Raises:
             McpServerUnavailable: The server ended before it answered.
-            McpBackendFailed: The server refused the call, or answered nonsense, or did not answer in time.
+            McpBackendFailed: The server answered with an error, an invalid result, or not in time.
         """
         try:
-            async with self._questions or nullcontext():
+            async with self._elicitations or nullcontext():
                 result = await self._client.call_tool(
                     tool, arguments, read_timeout_seconds=timeout, progress_callback=on_progress
                 )
@@ -147,15 +149,15 @@ class McpConnection:
         return read_result(_whole(result))
 
     async def change(self) -> bool:
-        """Wait for news: True when the tools have changed, False when the connection is over."""
+        """Wait for a change: return True if the tools have changed, False if the connection is over."""
         while not (self.is_over or self._tools_changed):
-            self._news.clear()
-            await self._news.wait()
+            self._changed.clear()
+            await self._changed.wait()
         self._tools_changed = False
         return not self.is_over
 
     async def listen(self) -> None:
-        """Hear of changed tools, where the server tells them only to those who ask."""
+        """Subscribe to changes of the tools, if the server reports them only to subscribers."""
         capabilities = self._client.server_capabilities.tools
         is_modern = self._client.protocol_version in MODERN_PROTOCOL_VERSIONS
         if not is_modern or capabilities is None or not capabilities.list_changed:
@@ -163,11 +165,11 @@ class McpConnection:
         while True:
             try:
                 async with self._client.listen(tools_list_changed=True) as events:
-                    self._note_change()  # Nobody was listening until now.
+                    self._note_change()  # the tools may have changed before the subscription
                     async for _ in events:
                         self._note_change()
             except (MCPError, SubscriptionLost) as error:
-                log.debug("MCP server %r tells no more of its tools: %s", self._name, quote(error))
+                log.debug("MCP server %r ended the subscription to its tools: %s", self._name, quote(error))
                 if isinstance(error, MCPError) and error.code == METHOD_NOT_FOUND:
                     return
             await asyncio.sleep(LISTEN_AGAIN_SECONDS)
@@ -176,44 +178,44 @@ class McpConnection:
     def failure(self) -> str:
         """Why the connection is over."""
         if self._is_forgotten:
-            return "it has forgotten this connection"
+            return "it no longer knows this session"
         if isinstance(self._incoming, McpFrameReader) and self._incoming.failure is not None:
             return str(self._incoming.failure)
         return self._refusal or "it closed the connection"
 
     def explain(self, error: Exception) -> str:
-        """Why it failed to start or broke down, as far as anybody can tell."""
+        """Describe why the server failed, with everything that is known."""
         if isinstance(self._incoming, McpFrameReader) and self._incoming.failure is not None:
             return str(self._incoming.failure)
         return f"{explain(error)} ({self._refusal})" if self._refusal is not None else explain(error)
 
     @property
-    def last_words(self) -> str:
-        """The end of its stderr, if it is a process."""
-        return self._incoming.last_words if isinstance(self._incoming, McpFrameReader) else ""
+    def stderr_tail(self) -> str:
+        """The end of the server's stderr, if it is a process."""
+        return self._incoming.stderr_tail if isinstance(self._incoming, McpFrameReader) else ""
 
-    async def _ask_what_it_can(self) -> None:
-        """A small server may answer calls and nothing else; it is asked, and may refuse."""
+    async def _discover(self) -> None:
+        """Ask the server for its capabilities; a small one may answer only calls of tools."""
         session = self._client.session
         try:
             session.adopt(DiscoverResult.model_validate(await session.send_discover(LATEST_MODERN_VERSION)))
         except (MCPError, ValidationError, RuntimeError) as refusal:
-            log.debug("MCP server %r does not say what it can: %s", self._name, quote(refusal))
+            log.debug("MCP server %r does not report its capabilities: %s", self._name, quote(refusal))
 
-    async def _hear(self, message: IncomingMessage) -> None:
+    async def _on_message(self, message: IncomingMessage) -> None:
         if isinstance(message, ToolListChangedNotification):
             self._note_change()
-        elif isinstance(message, ElicitCompleteNotification) and self._questions is not None:
-            await self._questions.completed(message.params.elicitation_id)
+        elif isinstance(message, ElicitCompleteNotification) and self._elicitations is not None:
+            await self._elicitations.completed(message.params.elicitation_id)
 
     def _note_change(self) -> None:
         self._tools_changed = True
-        self._news.set()
+        self._changed.set()
 
     def _note_refusal(self, refusal: str) -> None:
         self._refusal = refusal
         if isinstance(self._server, SseMcpServer):
-            # The SDK sends nothing more after one message that was not taken, and waits for its answer for ever.
+            # After one rejected message the SDK sends nothing further, and would wait for its response forever.
             self._end()
 
     def _end(self) -> None:
@@ -222,13 +224,13 @@ class McpConnection:
 
     def _note_end(self) -> None:
         self.is_over = True
-        self._news.set()
+        self._changed.set()
 
     def _read_error(self, error: MCPError, timeout: float | None) -> RequestError:
         if self.is_over:
             return McpServerUnavailable(f"MCP server {self._name!r} ended before it answered: {self.failure}")
         if error.code == INVALID_REQUEST and error.message == "Session terminated":
-            # The SDK's words for a server that has forgotten us, which happens when it is restarted.
+            # The SDK's message for a session that the server no longer knows, for example after its restart.
             self._is_forgotten = True
             self._end()
             return McpServerUnavailable(f"MCP server {self._name!r}: {self.failure}")
@@ -243,27 +245,27 @@ class McpConnection:
 
 
 @asynccontextmanager
-async def connect(server: McpServer, reach: ConnectOptions, timeout: float) -> AsyncGenerator[McpConnection]:
-    """A connection to a server that has shown its tools; it lasts as long as this context.
+async def connect(server: McpServer, options: ConnectOptions, timeout: float) -> AsyncGenerator[McpConnection]:
+    """Connect to a server and list its tools; the connection lasts as long as this context.
 
     Raises:
-        StartError: There is none, or it broke down; the message says all that is known of it.
+        StartError: The server did not start, or failed later; the message says why.
     """
-    link = McpConnection(server, reach)
+    connection = McpConnection(server, options)
     try:
         async with AsyncExitStack() as stack:
             try:
                 async with asyncio.timeout(timeout):
-                    await stack.enter_async_context(link._client)
+                    await stack.enter_async_context(connection._client)
                     if isinstance(server, AcpMcpServer):
-                        await link._ask_what_it_can()
-                    link.tools = await link.list_tools()
+                        await connection._discover()
+                    connection.tools = await connection.list_tools()
             except TimeoutError:
-                raise StartError(f"no answer within {timeout:g} s\n{link.last_words}".rstrip()) from None
-            link._refusal = None
-            yield link
+                raise StartError(f"no answer within {timeout:g} s\n{connection.stderr_tail}".rstrip()) from None
+            connection._refusal = None
+            yield connection
     except Exception as error:
-        raise StartError(link.explain(error)) from error
+        raise StartError(connection.explain(error)) from error
 
 
 def _whole(result: CallToolResult) -> JsonObject:
@@ -271,8 +273,8 @@ def _whole(result: CallToolResult) -> JsonObject:
 
 
 def explain(error: BaseException) -> str:
-    """An error in a line or two, however deep the SDK has wrapped it."""
-    return "; ".join(dict.fromkeys(map(_words, _leaves(error)))) or type(error).__name__
+    """Describe an error in a line or two, however deep the SDK has wrapped it."""
+    return "; ".join(dict.fromkeys(map(_describe, _leaves(error)))) or type(error).__name__
 
 
 def _leaves(error: BaseException) -> Iterator[BaseException]:
@@ -283,9 +285,9 @@ def _leaves(error: BaseException) -> Iterator[BaseException]:
         yield error
 
 
-def _words(error: BaseException) -> str:
+def _describe(error: BaseException) -> str:
     if isinstance(error, ValidationError):
         first = error.errors()[0]
-        return f"what it says does not fit MCP: {first['msg']} at {'.'.join(map(str, first['loc']))}"
+        return f"its message is not valid MCP: {first['msg']} at {'.'.join(map(str, first['loc']))}"
     text = str(error)
     return text if isinstance(error, DuologueError | MCPError) and text else f"{type(error).__name__}: {text}"

@@ -1,6 +1,6 @@
-"""Questions that MCP servers put to the user, passed on to whoever can ask them.
+"""Pass elicitations of MCP servers to the user.
 
-A question belongs to a call: a server asks while a tool of its runs, and its question ends with that call.
+An elicitation belongs to a call: a server may send it while one of its tools runs, and it ends with that call.
 """
 
 from __future__ import annotations
@@ -26,23 +26,23 @@ from duologue.runtime.tasks import TaskScope
 __all__ = ["ElicitationBridge"]
 
 WITHDRAW_SECONDS = 1.0
-"""For a question to be taken back."""
+"""Seconds for an elicitation to be cancelled."""
 
 
 class ElicitationBridge:
-    """The questions of one server."""
+    """The elicitations of one server."""
 
     def __init__(self, server: str, user: ElicitationTarget) -> None:
         self._server = server
         self._user = user
         self._calls = 0
         self._open = TaskScope()
-        # Ids are unique on their server only; with this in front, nobody else's.
+        # Ids are unique on their server only; this prefix makes them unique.
         self._mark = f"ask_{secrets.token_hex(8)}"
         self._visiting: set[str] = set()
 
     async def __aenter__(self) -> None:
-        """A tool is being called."""
+        """Allow elicitations while a tool is being called."""
         self._calls += 1
 
     async def __aexit__(self, *_: object) -> None:
@@ -51,29 +51,29 @@ class ElicitationBridge:
             await self._open.cancel(WITHDRAW_SECONDS)
 
     async def put(self, context: ClientRequestContext, params: ElicitRequestParams) -> ElicitResult | ErrorData:
-        """Answer a question of the server's."""
+        """Handle an elicitation of the server."""
         if not self._calls:
-            return ErrorData(code=INVALID_REQUEST, message="a question belongs to a call, and no tool is being called")
-        question = self._read(params)
-        asking = self._open.start(self._user.ask(question))
+            return ErrorData(code=INVALID_REQUEST, message="an elicitation is only allowed during a call of a tool")
+        elicitation = self._read(params)
+        asking = self._open.start(self._user.ask(elicitation))
         try:
             await asyncio.wait({asking})
         finally:
             asking.cancel()
         answer = _answer(asking)
-        if question.elicitation_id is not None and isinstance(answer, ElicitResult) and answer.action == "accept":
-            self._visiting.add(question.elicitation_id)
+        if elicitation.elicitation_id is not None and isinstance(answer, ElicitResult) and answer.action == "accept":
+            self._visiting.add(elicitation.elicitation_id)
         return answer
 
     async def completed(self, elicitation_id: str) -> None:
-        """The user is done at an address they were sent to; of others there is nothing to tell."""
+        """Report that an accepted URL elicitation is complete; others are ignored."""
         our_id = f"{self._mark}_{elicitation_id}"
         if our_id in self._visiting:
             self._visiting.remove(our_id)
             await self._user.completed(our_id)
 
     def _read(self, params: ElicitRequestParams) -> Elicitation:
-        message = f"{self._server}: {params.message}"  # whoever answers has to know who asks
+        message = f"{self._server}: {params.message}"  # the user has to know which server asks
         if isinstance(params, ElicitRequestFormParams):
             return Elicitation(message=message, schema=params.requested_schema)
         own_id = params.elicitation_id or secrets.token_hex(8)
@@ -87,8 +87,8 @@ def _answer(asking: asyncio.Task[ElicitationAnswer]) -> ElicitResult | ErrorData
     if isinstance(error, RequestError):
         return ErrorData(code=error.code, message=error.message)
     if error is not None:
-        words = str(error) if isinstance(error, DuologueError) else type(error).__name__
-        return ErrorData(code=INTERNAL_ERROR, message=words)
+        text = str(error) if isinstance(error, DuologueError) else type(error).__name__
+        return ErrorData(code=INTERNAL_ERROR, message=text)
     answer = asking.result()
     match answer.action:
         case "accept":

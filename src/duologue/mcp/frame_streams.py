@@ -1,8 +1,7 @@
-"""Our transports as the SDK's streams: what a child process says becomes MCP messages, and the other way round.
+"""Streams for the SDK on top of our transports.
 
-What the SDK's own stdio client does not do, and we owe the user: the child's environment is a stated policy, its whole
-tree of processes dies with us whatever happens, its stderr is kept for the error message, a line has a limit, and noise
-on stdout is nobody's business.
+They do what the SDK's own stdio client does not: the child's environment is a stated policy, its process tree always
+ends with this process, its stderr is in the error message, a line has a limit, and stray output on stdout is ignored.
 """
 
 from __future__ import annotations
@@ -25,14 +24,14 @@ __all__ = ["McpFrameReader", "McpFrameWriter"]
 _ANSWER = re.compile(
     rb'\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*(\d{1,18})\s*,\s*(?:"jsonrpc"|"result"|"error")'
 )
-"""The beginning of an answer that has its id where most servers write it. Our own ids are small integers."""
+"""The beginning of a response with its id where most servers write it. Ids of our requests are small integers."""
 
 
 class McpFrameReader(Reader):
-    """Messages from a transport.
+    """Reads messages from a transport.
 
     Attributes:
-        failure: Why no more will come, unless the other side just ended.
+        failure: The error that ended the stream, unless the other side just closed it.
     """
 
     def __init__(self, transport: Transport) -> None:
@@ -41,8 +40,8 @@ class McpFrameReader(Reader):
         self._frames: deque[bytes] = deque()
 
     @property
-    def last_words(self) -> str:
-        """The end of what the other side wrote to stderr, if it is a process."""
+    def stderr_tail(self) -> str:
+        """The end of what the server wrote to stderr, if it is a process."""
         return self._transport.stderr_tail if isinstance(self._transport, ProcessTransport) else ""
 
     async def receive(self) -> SessionMessage | Exception:
@@ -68,7 +67,7 @@ class McpFrameReader(Reader):
             return error
 
     def _refuse(self, frame: Oversized) -> SessionMessage:
-        """Fail the call it answers; if it does not show which that is, the connection ends: nobody waits for ever."""
+        """Fail the request that an oversized response answers; end the connection if its id cannot be found."""
         reason = f"the server sent a message of {frame.size} bytes, which is over the limit"
         if (answer := _ANSWER.match(frame)) is None:
             self.failure = MessageTooLarge(reason)
@@ -78,7 +77,7 @@ class McpFrameReader(Reader):
 
 
 class McpFrameWriter(Writer):
-    """Messages to a transport."""
+    """Writes messages to a transport."""
 
     def __init__(self, transport: Transport) -> None:
         self._transport = transport

@@ -1,4 +1,4 @@
-"""The HTTP client for a session's MCP servers: checked addresses and bounded answers.
+"""The HTTP client for a session's MCP servers, with checked IP addresses and bounded responses.
 
 Redirects are left to the SDK, which follows one only within the origin it was configured for. So the headers of a
 request, which may hold secrets, never reach another host.
@@ -16,17 +16,17 @@ from duologue.mcp.url_policy import PORTS, Address, check_address, resolve
 __all__ = ["PinnedTransport", "WebClient"]
 
 REQUEST_SECONDS = 30.0
-"""For connecting and for sending. Answers have no such limit: a tool may work for minutes before it says a word."""
+"""Seconds for connecting and for sending. Responses have no such limit: a tool may run for minutes."""
 
 
 class WebClient(httpx2.AsyncClient):
-    """Talks to one MCP server.
+    """HTTP client of one MCP server.
 
     Args:
         headers: Sent with every request.
-        allow_hosts: Hosts that may be on a private address; None for wherever the server is.
-        max_message_bytes: Longest answer that is read.
-        on_refusal: Told why the server did not take a message: a status such as `HTTP 401`, or what broke.
+        allow_hosts: Hosts that may have a private IP address; `None` allows every host.
+        max_message_bytes: Largest response to read.
+        on_refusal: Called with the reason if a message is rejected: a status such as `HTTP 401`, or an error.
     """
 
     def __init__(
@@ -40,10 +40,10 @@ class WebClient(httpx2.AsyncClient):
         self._max_bytes = max_message_bytes
         self._on_refusal = on_refusal
         super().__init__(
-            # Compressed answers could not be bounded by what arrives.
+            # The size of compressed responses could not be limited by what arrives.
             headers={**headers, "Accept-Encoding": "identity"},
             timeout=httpx2.Timeout(REQUEST_SECONDS, read=None),
-            # With a list of hosts we connect by ourselves; without one the user's proxies are respected.
+            # With a list of hosts this client connects directly; without one it uses the configured proxies.
             transport=None if allow_hosts is None else PinnedTransport(allow_hosts),
         )
 
@@ -60,13 +60,13 @@ class WebClient(httpx2.AsyncClient):
         return response
 
     def _note(self, request: httpx2.Request, refusal: str) -> None:
-        # Messages are posted; what else there is may be refused without harm.
+        # Messages are sent by POST; other requests may be rejected.
         if request.method == "POST":
             self._on_refusal(refusal)
 
     def _bound(self, response: httpx2.Response) -> None:
         if response.headers.get("content-encoding", "identity") != "identity":
-            raise httpx2.StreamError("the server sent a compressed answer, which was not asked for")
+            raise httpx2.StreamError("the server sent a compressed response, which was not requested")
         is_stream = response.headers.get("content-type", "").startswith("text/event-stream")
         if not is_stream and isinstance(response.stream, httpx2.AsyncByteStream):
             response.stream = _Bounded(response.stream, self._max_bytes)
@@ -82,7 +82,7 @@ class _Bounded(httpx2.AsyncByteStream):
         async for chunk in self._stream:
             size += len(chunk)
             if size > self._limit:
-                raise httpx2.StreamError(f"the answer is over the limit of {self._limit} bytes")
+                raise httpx2.StreamError(f"the response is over the limit of {self._limit} bytes")
             yield chunk
 
     async def aclose(self) -> None:
@@ -90,7 +90,7 @@ class _Bounded(httpx2.AsyncByteStream):
 
 
 class PinnedTransport(httpx2.AsyncBaseTransport):
-    """Connects to the very address that was checked, so that a name cannot mean another host a moment later."""
+    """Connects to the IP address that was checked, so that the name cannot resolve to another one later."""
 
     def __init__(
         self,

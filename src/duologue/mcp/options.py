@@ -1,4 +1,4 @@
-"""What all servers of a session are reached with. It needs nothing of the SDK, which is slow to load."""
+"""Options for connecting all MCP servers of a session; imports nothing of the SDK, which is slow to load."""
 
 from __future__ import annotations
 
@@ -14,33 +14,33 @@ __all__ = ["ConnectOptions", "ElicitationTarget"]
 
 
 class ElicitationTarget(Protocol):
-    """Who answers what servers ask while a tool of theirs runs."""
+    """Shows elicitations of MCP servers to the user while one of their tools runs."""
 
-    def ask(self, question: Elicitation) -> Coroutine[Any, Any, ElicitationAnswer]:
-        """The answer; a question that must not be asked is a `RequestError`. Cancelled, it is taken back."""
+    def ask(self, elicitation: Elicitation) -> Coroutine[Any, Any, ElicitationAnswer]:
+        """Return the user's answer, or raise a `RequestError`. Cancelling it cancels the elicitation."""
         ...
 
     async def completed(self, elicitation_id: str) -> None:
-        """What an address was to be visited for is done."""
+        """Report that a URL elicitation is complete."""
         ...
 
 
 @dataclass(frozen=True, kw_only=True)
 class ConnectOptions:
-    """What all servers of a session are reached with.
+    """Options for connecting all MCP servers of a session.
 
     Attributes:
-        client: Who we say we are.
-        cwd: Where processes are started.
-        allow_hosts: Hosts that may be on a private address; None for whatever the session names.
-        max_message_bytes: Longest message that is taken from a server.
-        carrier: The way to servers that live in the client, if it carries MCP.
-        user: Who answers the servers' questions, if anybody does.
+        client: Name and version sent to servers.
+        cwd: Working directory of server processes.
+        allow_hosts: Hosts that may have a private IP address; `None` allows every host that the session names.
+        max_message_bytes: Largest message to accept from a server.
+        channel: Carries MCP to servers in the client, if the client supports that.
+        user: Shows elicitations to the user, if the client supports that.
     """
 
     client: Implementation
     cwd: str | None
     allow_hosts: Collection[str] | None
     max_message_bytes: int
-    carrier: AcpChannel | None
+    channel: AcpChannel | None
     user: ElicitationTarget | None = None

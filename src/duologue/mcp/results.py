@@ -1,4 +1,4 @@
-"""What a tool answers: MCP's JSON on one side, version-free content on the other, and nothing lost in between."""
+"""Convert results of tools between MCP's JSON and version-free content without loss."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ __all__ = ["McpResult", "read_content", "read_result", "write_content"]
 
 
 class McpResult(Struct, frozen=True, kw_only=True):
-    """What an MCP tool answered.
+    """The result of a call of an MCP tool.
 
     Attributes:
-        content: Its content; a block this version does not know is an `UnknownContent`.
-        structured_content: The same as JSON, if the tool promises a schema; else None.
-        is_error: The tool ran and failed; `content` says why, for the model to read.
-        meta: What the server attached.
-        raw: The answer as it came.
+        content: The content blocks; an unknown one is an `UnknownContent`.
+        structured_content: The same as JSON, if the tool has an output schema; otherwise `None`.
+        is_error: True if the tool ran and failed; `content` says why, for the model to read.
+        meta: The `_meta` that the server attached.
+        raw: The result as received.
     """
 
     content: list[Content]
@@ -43,22 +43,22 @@ class McpResult(Struct, frozen=True, kw_only=True):
 
     @property
     def text(self) -> str:
-        """The text of the answer; everything else is left out."""
+        """The text blocks of the result, joined."""
         return text_of(self.content)
 
     @property
     def status(self) -> str:
-        """How the tool call this answers ends: `completed` or `failed`."""
+        """The final status of the tool call: `completed` or `failed`."""
         return "failed" if self.is_error else "completed"
 
     @property
     def parts(self) -> list[ToolContent]:
-        """The content as a tool call shows it."""
+        """The content as parts of a tool call."""
         return [ContentPart(block) for block in self.content]
 
 
 def read_result(raw: JsonObject) -> McpResult:
-    """The result of `tools/call`. Whatever does not fit is kept rather than refused."""
+    """Convert the result of `tools/call`; invalid parts are kept, not rejected."""
     return McpResult(
         content=[read_content(block) for block in _list(raw, "content")],
         structured_content=raw.get("structuredContent"),
@@ -69,7 +69,7 @@ def read_result(raw: JsonObject) -> McpResult:
 
 
 def read_content(block: Any) -> Content:
-    """One block of MCP content; one that is unknown or malformed is an `UnknownContent`."""
+    """Convert one block of MCP content; an unknown or malformed one becomes an `UnknownContent`."""
     match block:
         case {"type": "text", "text": str(text)}:
             return TextContent(text, **_attached(block))
@@ -154,7 +154,7 @@ def _object(block: JsonObject, key: str) -> JsonObject | None:
 
 
 def write_content(content: Content) -> JsonObject:
-    """One block of content as MCP spells it."""
+    """Convert one block of content to MCP's JSON."""
     match content:
         case TextContent():
             own: JsonObject = {"type": "text", "text": content.text}

@@ -1,4 +1,4 @@
-"""One MCP server of a session, through all its lives."""
+"""Run one MCP server of a session, and restart it when it dies."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, kw_only=True)
 class SupervisorOptions:
-    """How the servers of a session are looked after.
+    """Options for supervising the servers of a session.
 
     Attributes:
-        reach: What they are reached with.
-        start_timeout: Seconds for one to start.
-        restart_pauses: Seconds before each restart; there are no more restarts than these.
-        slots: Taken by each while it starts.
-        on_change: Told the name of a server whose state or tools have changed.
-        call: How its tools are called.
+        connect_options: Options for connecting a server.
+        start_timeout: Seconds for a server to start.
+        restart_pauses: Seconds before each restart; their number is the number of restarts.
+        slots: Limits how many servers start at the same time.
+        on_change: Called with the name of a server whose state or tools have changed.
+        call: Calls a tool of a server.
     """
 
-    reach: ConnectOptions
+    connect_options: ConnectOptions
     start_timeout: float
     restart_pauses: Sequence[float]
     slots: asyncio.Semaphore
@@ -50,31 +50,31 @@ class SupervisorOptions:
 
 
 class SupervisedServer:
-    """A server from its first start to its end. `run()` is its life; to end it call `close()`, then cancel it.
+    """A server from its first start to its end: `run()` runs it; to end it call `close()`, then cancel `run()`.
 
     Attributes:
         state: See the table in `servers.py`.
-        error: Why it failed, or died last.
-        tools: What it offers, as last listed.
+        error: Why it failed, or why it died last.
+        tools: Its tools, as last listed.
     """
 
-    def __init__(self, config: McpServer, supervision: SupervisorOptions) -> None:
+    def __init__(self, config: McpServer, options: SupervisorOptions) -> None:
         self.state: State = "starting"
         self.error: str | None = None
         self.tools: list[McpTool] = []
         self._config = config
-        self._supervision = supervision
-        self._link: McpConnection | None = None
+        self._options = options
+        self._connection: McpConnection | None = None
         self._was_ready = False
         self._is_closing = False
         self._settled = asyncio.Event()
 
     async def run(self) -> None:
-        """Start it, and again when it dies, until it has failed."""
+        """Start the server, and restart it when it dies, until it has failed."""
         try:
             self.error = await self._live()
-            # One that never started would not start the next time either.
-            for pause in self._supervision.restart_pauses if self._was_ready else ():
+            # A server that never started would not start the next time either.
+            for pause in self._options.restart_pauses if self._was_ready else ():
                 if self._is_closing:
                     return
                 await asyncio.sleep(pause)
@@ -86,61 +86,63 @@ class SupervisedServer:
                 self._become("closed")
 
     def close(self) -> None:
-        """Start it no more. The SDK may swallow a cancellation that comes while it ends a connection by itself."""
+        """Prevent further restarts: the SDK may swallow a cancellation that arrives while it ends a connection."""
         self._is_closing = True
 
     async def settled(self) -> None:
-        """Wait until it is ready, or will never be."""
+        """Wait until the server is ready or has failed."""
         await self._settled.wait()
 
-    async def link(self) -> McpConnection:
-        """The connection to it, once there is one.
+    async def connection(self) -> McpConnection:
+        """Wait for the connection to the server and return it.
 
         Raises:
-            McpServerUnavailable: There will be none.
+            McpServerUnavailable: The server has failed or is closed.
         """
-        while self._link is None or self._link.is_over:
+        while self._connection is None or self._connection.is_over:
             if self.state in ("failed", "closed"):
                 reason = f": {self.error}" if self.error else ""
                 raise McpServerUnavailable(f"MCP server {self._config.name!r} is {self.state}{reason}")
-            if self._link is not None:
-                self._settled.clear()  # It is over, but nobody had time to say so yet.
+            if self._connection is not None:
+                self._settled.clear()  # it is over, but `_live` has not noticed yet
             await self._settled.wait()
-        return self._link
+        return self._connection
 
     async def _live(self) -> str:
-        """Start it and stay with it to its end; returns why it ended."""
-        supervision = self._supervision
+        """Run the server once, until it ends; return why it ended."""
+        options = self._options
         try:
             connect = await _load_sdk()
             async with AsyncExitStack() as stack:
-                async with supervision.slots:
-                    connection = connect(self._config, supervision.reach, supervision.start_timeout)
-                    self._link = link = await stack.enter_async_context(connection)
+                async with options.slots:
+                    connection = await stack.enter_async_context(
+                        connect(self._config, options.connect_options, options.start_timeout)
+                    )
+                    self._connection = connection
                 self._was_ready = True
-                self._show_tools(link.tools)
+                self._show_tools(connection.tools)
                 self._become("ready")
                 try:
                     if not self._is_closing:
-                        await self._follow(link)
+                        await self._follow(connection)
                 finally:
-                    self._link = None
+                    self._connection = None
                     self._become("restarting")
-                return link.failure
+                return connection.failure
         except StartError as error:
             return str(error)
 
-    async def _follow(self, link: McpConnection) -> None:
+    async def _follow(self, connection: McpConnection) -> None:
         async with asyncio.TaskGroup() as group:
-            listening = group.create_task(link.listen())
-            while await link.change():
-                if await link.refresh():
-                    self._show_tools(link.tools)
-                    self._tell()
+            listening = group.create_task(connection.listen())
+            while await connection.change():
+                if await connection.refresh():
+                    self._show_tools(connection.tools)
+                    self._notify()
             listening.cancel()
 
     def _show_tools(self, definitions: list[JsonObject]) -> None:
-        self.tools = [McpTool(self._config, definition, self._supervision.call) for definition in definitions]
+        self.tools = [McpTool(self._config, definition, self._options.call) for definition in definitions]
 
     def _become(self, state: State) -> None:
         self.state = state
@@ -148,21 +150,21 @@ class SupervisedServer:
             self._settled.clear()
         else:
             self._settled.set()
-        self._tell()
+        self._notify()
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
         try:
-            self._supervision.on_change(self._config.name)
+            self._options.on_change(self._config.name)
         except Exception:
             log.exception("the callback for a changed MCP server failed")
 
 
 async def _load_sdk() -> Connect:
-    # It takes a second or two to load, and the event loop must not stand still meanwhile.
+    # The SDK takes a second or two to load, which must not block the event loop.
     try:
         await asyncio.to_thread(import_module, "duologue.mcp.connection")
     except ImportError as error:
-        raise StartError(f"MCP needs the official SDK, install duologue[mcp]: {error}") from error
+        raise StartError(f"MCP needs the official SDK; install duologue[mcp]: {error}") from error
     from duologue.mcp.connection import connect
 
     return connect

@@ -1,12 +1,12 @@
-"""The MCP servers of one session: started side by side, each with its own fate, ended together.
+"""The MCP servers of one session: started in parallel, supervised one by one, ended together.
 
-    starting    the process runs or the address is called; calls wait
-    ready       its tools are listed
-    restarting  it died; it is started again after a pause, each longer than the one before; calls wait
-    failed      it never started, or died once more than it may; `errors` says why, calls fail at once
+    starting    the process starts or the URL is being connected; calls wait
+    ready       the tools are listed
+    restarting  the server died and is restarted after a pause, each longer than the one before; calls wait
+    failed      the server never started, or died after its last restart; `errors` says why, calls fail at once
     closed      the session is over
 
-No failure of a server is a failure of the session.
+A server that fails does not fail the session.
 """
 
 from __future__ import annotations
@@ -31,43 +31,42 @@ from duologue.runtime.tasks import TaskScope
 __all__ = ["McpServers"]
 
 START_SECONDS = 30.0
-"""As long as an agent may take to start: a server may have to be downloaded first."""
+"""Seconds for a server to start: it may have to be downloaded first."""
 
 CALL_SECONDS = 600.0
-"""As long as a person may take to answer, for a tool may ask one."""
+"""Seconds for a tool to answer: it may ask the user."""
 
 PARALLEL_STARTS = 8
-"""Servers started at the same time; more would only slow each other down."""
+"""Servers started at the same time; more would slow each other down."""
 
 RESTART_PAUSES = (0.5, 2.0, 8.0)
-"""Before each restart; their number is the number of restarts."""
+"""Seconds before each restart; their number is the number of restarts."""
 
 CLOSE_SECONDS = 4.25
-"""For all servers to end by themselves; what is left is killed, so that nothing remains after five seconds."""
+"""Seconds for all servers to end by themselves; the others are killed, so that none is left after five seconds."""
 
 KILL_SECONDS = 0.5
 
 
 class McpServers:
-    """The MCP servers a session was given, and their tools. Entering starts them, leaving ends them.
+    """The MCP servers of a session and their tools. Entering the context starts them, leaving it ends them.
 
-    Entering does not wait for them: `ready()` does, and so does every call. A server that cannot be used is reported in
-    `errors` and nowhere else.
+    Entering does not wait for the servers: `ready()` does, and so does every call. Servers that failed are in `errors`.
 
     Args:
-        servers: What the session was given.
-        send: Carries MCP to servers that live in the client, as the request `mcp/message`.
-        cwd: Where processes are started; the directory of the session.
-        client: Who we say we are.
-        allow_hosts: Hosts that may be on a private address. By default whatever the session names may be reached, save
-            link-local addresses; with a list, only these hosts and public addresses.
+        servers: The servers that the client named.
+        send: Sends the request `mcp/message` to servers that run in the client.
+        cwd: Working directory of server processes; the session's directory.
+        client: Name and version sent to servers.
+        allow_hosts: Hosts that may have a private IP address. By default all addresses except link-local ones are
+            allowed; with a list, only these hosts and public addresses.
         start_timeout: Seconds for a server to start and to list its tools.
-        call_timeout: Seconds for a tool to answer; None for ever.
-        parallel: How many are started at the same time.
+        call_timeout: Seconds for a tool to answer; `None` for no limit.
+        parallel: Servers started at the same time.
         restart_pauses: Seconds before each restart of a server that died; after the last it has failed.
-        max_message_bytes: Longest message that is taken from a server.
+        max_message_bytes: Largest message to accept from a server.
         on_change: Called with the name of a server whose state or tools have changed.
-        user: Answers what servers ask while a tool of theirs runs; without it they are told that nobody does.
+        user: Shows elicitations of servers to the user; without it, servers cannot send any.
     """
 
     def __init__(
@@ -86,22 +85,22 @@ class McpServers:
         on_change: Callable[[str], None] | None = None,
         user: ElicitationTarget | None = None,
     ) -> None:
-        self._carrier = None if send is None else AcpChannel(send)
+        self._channel = None if send is None else AcpChannel(send)
         self._call_timeout = call_timeout
         self._tasks: TaskScope | None = None
         self._servers: dict[str, SupervisedServer] = {}
         self._refused: dict[str, str] = {}
         self._on_change = on_change
-        reach = ConnectOptions(
+        connect_options = ConnectOptions(
             client=client or Implementation("duologue", "0"),
             cwd=cwd,
             allow_hosts=allow_hosts,
             max_message_bytes=max_message_bytes,
-            carrier=self._carrier,
+            channel=self._channel,
             user=user,
         )
-        supervision = SupervisorOptions(
-            reach=reach,
+        options = SupervisorOptions(
+            connect_options=connect_options,
             start_timeout=start_timeout,
             restart_pauses=restart_pauses,
             slots=asyncio.Semaphore(parallel),
@@ -109,11 +108,11 @@ class McpServers:
             call=self.call,
         )
         for server in servers:
-            self._add(server, supervision)
+            self._add(server, options)
 
-    def _add(self, server: McpServer, supervision: SupervisorOptions) -> None:
+    def _add(self, server: McpServer, options: SupervisorOptions) -> None:
         if server.name not in self._servers:
-            self._servers[server.name] = SupervisedServer(server, supervision)
+            self._servers[server.name] = SupervisedServer(server, options)
             return
         label = next(label for number in count(2) if (label := f"{server.name} ({number})") not in self._refused)
         self._refused[label] = f"another server is called {server.name!r}, too; this one was not started"
@@ -139,7 +138,7 @@ class McpServers:
             try:
                 await tasks.cancel(CLOSE_SECONDS)
             finally:
-                # Whoever is still at it is told a second time, and kills what it was waiting for.
+                # A server that has not ended is cancelled a second time, which kills its process.
                 await tasks.cancel(KILL_SECONDS)
 
     async def ready(self) -> None:
@@ -149,17 +148,17 @@ class McpServers:
 
     @property
     def tools(self) -> list[McpTool]:
-        """The tools of all servers, as far as they have listed them."""
+        """The tools of all servers that have listed them."""
         return [tool for server in self._servers.values() for tool in server.tools]
 
     @property
     def states(self) -> dict[str, State]:
-        """How each server is doing, by name."""
+        """The state of each server, by name."""
         return {name: server.state for name, server in self._servers.items()}
 
     @property
     def errors(self) -> dict[str, str]:
-        """Why servers cannot be used, by name. Of two with one name the second is refused, as `name (2)`."""
+        """Reasons why servers failed, by name. A second server of the same name is rejected, as `name (2)`."""
         failed = {name: server.error or "" for name, server in self._servers.items() if server.state == "failed"}
         return {**failed, **self._refused}
 
@@ -172,32 +171,32 @@ class McpServers:
         timeout: float | None = None,
         on_progress: OnProgress | None = None,
     ) -> McpResult:
-        """Call a tool, waiting for its server if it is just being started. Cancelled, it cancels the call.
+        """Call a tool; wait for its server if it is being started. Cancelling this cancels the call.
 
         Args:
             server: The name of the server.
             tool: The name of the tool on it.
-            arguments: What its schema asks for.
-            timeout: Seconds for the answer; `call_timeout` if not given.
-            on_progress: Told how far it has come.
+            arguments: The arguments, by the tool's input schema.
+            timeout: Seconds for the result; `call_timeout` if not given.
+            on_progress: Awaited with each progress report.
 
         Raises:
-            McpServerUnavailable: No such server, or it cannot be used, or it ended before it answered.
-            McpBackendFailed: The server refused the call, or answered nonsense, or did not answer in time.
+            McpServerUnavailable: There is no such server, it has failed, or it ended before it answered.
+            McpBackendFailed: The server answered with an error, an invalid result, or not in time.
         """
         running = self._servers.get(server)
         if running is None:
             raise McpServerUnavailable(f"no MCP server is called {server!r}")
         if self._tasks is None:
             raise McpServerUnavailable("the MCP servers of this session do not run")
-        link = await running.link()
+        connection = await running.connection()
         seconds = self._call_timeout if timeout is None else timeout
-        return await link.call(tool, arguments or {}, timeout=seconds, on_progress=on_progress)
+        return await connection.call(tool, arguments or {}, timeout=seconds, on_progress=on_progress)
 
     def on_message(self, server_id: str, request_id: str, method: str, params: JsonObject | None) -> None:
-        """Take a notification `mcp/message` of the client, about a request that `send` is still waiting for."""
-        if self._carrier is not None:
-            self._carrier.deliver(server_id, request_id, method, params)
+        """Route a notification `mcp/message` of the client about an active request."""
+        if self._channel is not None:
+            self._channel.deliver(server_id, request_id, method, params)
 
     def _changed(self, name: str) -> None:
         if self._on_change is not None:

@@ -1,4 +1,4 @@
-"""The two ends of a connection as the SDK wants them, and a watch on what comes in."""
+"""The pair of streams that the SDK uses, and a reader that notices the end of a connection."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ _WHOLE = "duologue/whole"
 
 
 class Incoming(Protocol):
-    """Where messages come from."""
+    """A stream to read messages from."""
 
     async def receive(self) -> SessionMessage | Exception:
-        """The next message; an `Exception` stands for one that could not be read.
+        """Return the next message; an `Exception` stands for one that could not be decoded.
 
         Raises:
-            EndOfStream: No more will come.
+            EndOfStream: The stream has ended.
         """
         ...
 
 
 class Outgoing(Protocol):
-    """Where messages go to, as the SDK wants it."""
+    """A stream to write messages to, as the SDK requires it."""
 
     async def send(self, item: SessionMessage, /) -> None:
         """Send one message, and wait while the other side is slow.
 
         Raises:
-            BrokenResourceError: The other side takes nothing any more.
+            BrokenResourceError: The other side is closed.
         """
         ...
 
@@ -51,7 +51,7 @@ class Outgoing(Protocol):
 
 
 class _Stream:
-    """A stream that holds nothing of its own: what is behind it is closed by whoever opened it."""
+    """A stream without resources of its own: the code that opened the transport closes it."""
 
     async def aclose(self) -> None:
         pass
@@ -66,14 +66,14 @@ class _Stream:
 
 
 class Writer(_Stream, ABC):
-    """What the SDK writes to. A subclass says where it goes."""
+    """A stream that the SDK writes to; a subclass implements `send`."""
 
     @abstractmethod
     async def send(self, item: SessionMessage, /) -> None: ...
 
 
 class Reader(_Stream, ABC):
-    """What the SDK reads from. A subclass says where it comes from."""
+    """A stream that the SDK reads from; a subclass implements `receive`."""
 
     @abstractmethod
     async def receive(self) -> SessionMessage | Exception: ...
@@ -89,14 +89,14 @@ class Reader(_Stream, ABC):
 
 
 class Watched(Reader):
-    """What a server says on its way to the SDK: its end is noticed, and the results of its tools are kept whole.
+    """Passes messages of a server to the SDK, reports the end of the stream, and keeps results of tools complete.
 
-    The SDK's models drop the fields they do not know and refuse content of a kind they do not know. So the content
-    travels around them: the SDK sees a result without any, and the whole of it among the result's metadata.
+    The SDK's models drop unknown fields and reject unknown content. So the SDK sees a result without content, and the
+    complete result in its metadata.
 
     Args:
-        incoming: Where the messages come from.
-        on_end: Called once nothing more will come.
+        incoming: The stream to read from.
+        on_end: Called when the stream has ended.
     """
 
     def __init__(self, incoming: Incoming, on_end: Callable[[], None]) -> None:
@@ -105,7 +105,7 @@ class Watched(Reader):
         self._scope: anyio.CancelScope | None = None
 
     def end(self) -> None:
-        """Nothing more is to come, whatever the server thinks; whoever waits for an answer is told at once."""
+        """End the stream; requests that wait for a response fail at once."""
         self._on_end()
         if self._scope is not None:
             self._scope.cancel()
@@ -114,7 +114,7 @@ class Watched(Reader):
         try:
             item = await self._receive()
         except BaseException:
-            # Also when we are cancelled: the SDK does that only to end.
+            # Also on cancellation: the SDK cancels the reader only to end.
             self._on_end()
             raise
         if isinstance(item, SessionMessage) and isinstance(item.message, JSONRPCResponse):
@@ -134,5 +134,5 @@ def _keep_whole(result: JsonObject) -> JsonObject:
 
 
 def whole_result(meta: dict[str, Any] | None) -> JsonObject | None:
-    """The result as the server sent it, from the metadata of what the SDK made of it."""
+    """Return the result as the server sent it, from the metadata of the SDK's result."""
     return (meta or {}).get(_WHOLE)

@@ -1,4 +1,4 @@
-"""A tool of an MCP server as an async function, and the name and fingerprint it is known by."""
+"""A tool of an MCP server as an async function, with a function name and a fingerprint."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from duologue.mcp.results import McpResult
 __all__ = ["Call", "McpTool", "OnProgress", "function_name"]
 
 MAX_FUNCTION_NAME = 64
-"""The longest name of a function that the large model APIs take."""
+"""Longest function name that the large model APIs accept."""
 
 _DIGEST_CHARS = 8
 _FORBIDDEN = re.compile(r"[^a-zA-Z0-9_-]")
 
 
 class OnProgress(Protocol):
-    """Told how far a call has come: of how much, and what it is doing, where the server says so."""
+    """Receives the progress of a call: the total and a message if the server sends them."""
 
     async def __call__(self, progress: float, total: float | None, message: str | None) -> None: ...
 
 
 class Call(Protocol):
-    """How a tool reaches its server."""
+    """Calls a tool on its server."""
 
     def __call__(self, server: str, tool: str, arguments: JsonObject) -> Awaitable[McpResult]: ...
 
@@ -38,17 +38,17 @@ class McpTool:
     """A tool of an MCP server: `await tool(path="a.txt")`.
 
     Attributes:
-        name: Its name, unique on its server.
+        name: The name, unique on its server.
         server: The name of its server.
-        title: A name for people, if it has one.
-        description: What it does, in the server's words.
-        input_schema: JSON Schema of its arguments.
-        output_schema: JSON Schema of its structured content, if it promises any.
+        title: The title for people, if there is one.
+        description: The description that the server gave.
+        input_schema: JSON Schema of the arguments.
+        output_schema: JSON Schema of the structured content, if there is one.
         annotations: The server's hints (`readOnlyHint` and others); not to be trusted for decisions.
-        meta: What the server attached.
+        meta: The `_meta` that the server attached.
         function_name: A name that model APIs accept, unique over all servers of a session.
-        fingerprint: Changes with anything that defines the tool. Remember permissions by it: a server that gives an
-            approved name another meaning has a new tool, which nobody approved.
+        fingerprint: Changes with anything that defines the tool. Remember permissions by it, so that a tool that
+            changes under an approved name needs a new approval.
     """
 
     def __init__(self, server: McpServer, definition: JsonObject, call: Call) -> None:
@@ -63,16 +63,16 @@ class McpTool:
         self.function_name = function_name(self.server, self.name)
         self.fingerprint = _fingerprint(server, definition)
         self._call = call
-        # Frameworks that take plain functions look here.
+        # Frameworks that take plain functions read these.
         self.__name__ = self.function_name
         self.__doc__ = self.description
 
     async def __call__(self, /, **arguments: Any) -> McpResult:
-        """Run it.
+        """Call the tool.
 
         Raises:
-            McpServerUnavailable: Its server is not there, or ended before it answered.
-            McpBackendFailed: Its server refused the call, or answered nonsense.
+            McpServerUnavailable: The server is not available, or ended before it answered.
+            McpBackendFailed: The server answered with an error or an invalid result.
         """
         return await self._call(self.server, self.name, arguments)
 
@@ -81,11 +81,11 @@ class McpTool:
 
 
 def function_name(server: str, tool: str) -> str:
-    """Both names in one that model APIs accept; where that loses something, a digest keeps it unique."""
+    """Return one name that model APIs accept; a digest keeps it unique where characters are lost."""
     plain = f"{server}__{tool}"
     safe = _FORBIDDEN.sub("_", plain)
-    can_be_parted = "__" not in server and not server.endswith("_") and not tool.startswith("_")
-    if safe == plain and len(safe) <= MAX_FUNCTION_NAME and can_be_parted:
+    is_unambiguous = "__" not in server and not server.endswith("_") and not tool.startswith("_")
+    if safe == plain and len(safe) <= MAX_FUNCTION_NAME and is_unambiguous:
         return safe
     digest = hashlib.sha256(msgspec.json.encode([server, tool])).hexdigest()[:_DIGEST_CHARS]
     return f"{safe[: MAX_FUNCTION_NAME - _DIGEST_CHARS - 1]}_{digest}"

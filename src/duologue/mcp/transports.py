@@ -1,4 +1,4 @@
-"""The ways to an MCP server: a process of ours, an address, or the connection to the client."""
+"""Open the streams to an MCP server: a child process, a URL, or the ACP connection to the client."""
 
 from __future__ import annotations
 
@@ -22,69 +22,69 @@ from duologue.transports.process.transport import ProcessTransport
 
 __all__ = ["open_streams"]
 
-LADDER = ShutdownTimeouts(after_close=1.5, after_terminate=1.5, after_kill=1.0)
-"""A server and its children are to be gone within five seconds; four leave room for a busy machine."""
+SHUTDOWN = ShutdownTimeouts(after_close=1.5, after_terminate=1.5, after_kill=1.0)
+"""A server and its children must end within five seconds; four leave a margin for a busy machine."""
 
 
 @asynccontextmanager
 async def open_streams(
-    server: McpServer, reach: ConnectOptions, on_refusal: Callable[[str], None]
+    server: McpServer, options: ConnectOptions, on_refusal: Callable[[str], None]
 ) -> AsyncGenerator[tuple[Incoming, Outgoing]]:
-    """Both directions of a connection to a server, for as long as the context lasts.
+    """Open the streams to a server while the context lasts.
 
     Raises:
-        StartError: It cannot be reached in this way, or its process did not start.
+        StartError: The transport or URL is not allowed, or the process did not start.
     """
     match server:
         case StdioMcpServer():
-            async with _process(server, reach) as process:
+            async with _process(server, options) as process:
                 yield McpFrameReader(process), McpFrameWriter(process)
         case HttpMcpServer():
-            await check_url(server.url, reach.allow_hosts)
-            limit = reach.max_message_bytes
-            async with _web_client(server, reach, on_refusal) as web:
+            await check_url(server.url, options.allow_hosts)
+            limit = options.max_message_bytes
+            async with _web_client(server, options, on_refusal) as web:
                 async with streamable_http_client(server.url, http_client=web, max_sse_event_size=limit) as streams:
                     yield streams
         case SseMcpServer():
-            await check_url(server.url, reach.allow_hosts)
-            web = _web_client(server, reach, on_refusal)
-            async with sse_client(server.url, httpx_client_factory=_handing_out(web)) as streams:
+            await check_url(server.url, options.allow_hosts)
+            web = _web_client(server, options, on_refusal)
+            async with sse_client(server.url, httpx_client_factory=_factory_of(web)) as streams:
                 yield streams
         case AcpMcpServer():
-            if reach.carrier is None:
-                raise StartError("it lives in the client, and nothing here carries MCP to the client")
-            async with acp_streams(server.server_id, reach.carrier) as streams:
+            if options.channel is None:
+                raise StartError("the server runs in the client, which does not support MCP over ACP")
+            async with acp_streams(server.server_id, options.channel) as streams:
                 yield streams
         case _:
-            raise StartError("this version does not know how to reach it")
+            raise StartError("unknown type of MCP server")
 
 
-def _process(server: StdioMcpServer, reach: ConnectOptions) -> ProcessTransport:
+def _process(server: StdioMcpServer, options: ConnectOptions) -> ProcessTransport:
     return ProcessTransport(
         [server.command, *server.args],
-        cwd=reach.cwd,
+        cwd=options.cwd,
         env=server.env,
         inherit_env=False,
-        timeouts=LADDER,
-        max_message_bytes=reach.max_message_bytes,
+        timeouts=SHUTDOWN,
+        max_message_bytes=options.max_message_bytes,
     )
 
 
 def _web_client(
-    server: HttpMcpServer | SseMcpServer, reach: ConnectOptions, on_refusal: Callable[[str], None]
+    server: HttpMcpServer | SseMcpServer, options: ConnectOptions, on_refusal: Callable[[str], None]
 ) -> WebClient:
     return WebClient(
         server.headers,
-        allow_hosts=reach.allow_hosts,
-        max_message_bytes=reach.max_message_bytes,
+        allow_hosts=options.allow_hosts,
+        max_message_bytes=options.max_message_bytes,
         on_refusal=on_refusal,
     )
 
 
-def _handing_out(web: WebClient) -> Callable[..., AsyncClient]:
-    def hand_out(
+def _factory_of(web: WebClient) -> Callable[..., AsyncClient]:
+    def factory(
         headers: dict[str, str] | None = None, timeout: Timeout | None = None, auth: Auth | None = None
     ) -> AsyncClient:
         return web
 
-    return hand_out
+    return factory

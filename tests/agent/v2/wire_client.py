@@ -194,7 +194,7 @@ def both(handler: Any = None, **options: Any) -> Agent[Any]:
     async def echo(turn: Any) -> None:
         await turn.say(turn.text)
 
-    options.setdefault("versions", (1, 2))
+    options.setdefault("protocol_versions", (1, 2))
     agent: Agent[Any] = Agent("tested", version="1.0", **options)
     agent.on_prompt(handler or echo)
     return agent

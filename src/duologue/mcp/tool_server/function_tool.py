@@ -1,4 +1,4 @@
-"""A plain Python function as an MCP tool: its name, what its docstring says, and a schema from its annotations."""
+"""A Python function as an MCP tool: name, description from the docstring, schema from the annotations."""
 
 from __future__ import annotations
 
@@ -34,22 +34,22 @@ log = logging.getLogger(__name__)
 class FunctionTool:
     """A function that models may call.
 
-    What it returns becomes the answer: text, content or a list of both as they are, anything else as JSON. What it
-    raises becomes a failed call that names the error. A coroutine function is awaited; a plain one runs in a thread, so
-    it may block.
+    The return value becomes the result: text, content or a list of both as they are, anything else as JSON. An
+    exception becomes a failed call that names it. A coroutine function is awaited; a plain one runs in a thread and may
+    block.
 
     Attributes:
         name: The name of the function.
-        definition: What `tools/list` says of it.
+        definition: The entry in `tools/list`.
 
     Raises:
-        TypeError: It has no name, or a parameter cannot be given by name or has a type that JSON cannot express.
+        TypeError: The function has no name, or a parameter cannot be passed by name or decoded from JSON.
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self.name: str = function.__name__
         if not self.name.isidentifier():
-            raise TypeError(f"a tool needs a name, and {self.name} is none")
+            raise TypeError(f"a tool must be a named function, not {self.name}")
         self._function = function
         self._arguments = _arguments_of(function)
         self.definition: JsonObject = {
@@ -59,7 +59,7 @@ class FunctionTool:
         }
 
     async def __call__(self, arguments: JsonObject) -> JsonObject:
-        """The result of `tools/call`. Arguments that do not fit are a failed call, too: the model may learn from it."""
+        """Return the result of `tools/call`; invalid arguments are a failed call too, which the model can correct."""
         try:
             given = msgspec.convert(arguments, self._arguments)
             values = {field: getattr(given, field) for field in self._arguments.__struct_fields__}
@@ -78,7 +78,7 @@ def _arguments_of(function: Callable[..., Any]) -> type[Struct]:
     fields: list[tuple[str, Any] | tuple[str, Any, Any]] = []
     for name, parameter in inspect.signature(function).parameters.items():
         if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
-            raise TypeError(f"{function.__name__}: {parameter} cannot be given by name")
+            raise TypeError(f"{function.__name__}: {parameter} cannot be passed by name")
         hint = hints.get(name, Any)
         fields.append((name, hint) if parameter.default is parameter.empty else (name, hint, parameter.default))
     return msgspec.defstruct(_ROOT, fields, kw_only=True, forbid_unknown_fields=True)

@@ -1,11 +1,11 @@
-"""An MCP server made of plain Python functions, and the ways a client offers it to an agent.
+"""An MCP server made of Python functions, and the transports over which a client offers it to an agent.
 
-    over ACP    `OfferedServers` answers the requests `mcp/message` of an agent that carries MCP
-    HTTP        `serving.serve_http`: an address on loopback and a token, for agents that take addresses
-    stdio       `serving.serve_stdio`: a command that leads back into this process, for all the others
+    over ACP    `OfferedServers` handles the requests `mcp/message` of an agent that supports MCP over ACP
+    HTTP        `transports.serve_http`: a URL on loopback and a token, for agents that support HTTP
+    stdio       `transports.serve_stdio`: a command that connects to this process, for all others
 
-The first needs no SDK. Only MCP 2026-07-28 travels over ACP, which knows no handshake: every request says in its
-`_meta` which version it speaks and what the caller can do.
+The first needs no SDK. Only MCP 2026-07-28 is carried over ACP, which has no handshake: every request names its version
+and the caller's capabilities in its `_meta`.
 """
 
 from __future__ import annotations
@@ -36,20 +36,20 @@ CAPABILITIES_KEY = "io.modelcontextprotocol/clientCapabilities"
 SERVER_INFO_KEY = "io.modelcontextprotocol/serverInfo"
 
 MAX_ACTIVE = 64
-"""Calls an agent may have open at once; a model asks for a handful."""
+"""Active calls of one agent; a model makes a handful."""
 
 
 class ToolServer:
     """Functions of this program as the tools of an MCP server.
 
     Args:
-        functions: What models may call; see `FunctionTool`.
-        name: How agents know the server.
+        functions: The functions that models may call; see `FunctionTool`.
+        name: The name of the server for agents.
         version: The version of the program behind it.
-        instructions: What a model should know about the tools as a whole.
+        instructions: Instructions for the model about all the tools.
 
     Raises:
-        ValueError: Two functions have one name.
+        ValueError: Two functions have the same name.
     """
 
     def __init__(
@@ -71,21 +71,21 @@ class ToolServer:
 
     @property
     def definitions(self) -> list[JsonObject]:
-        """What `tools/list` says."""
+        """The entries of `tools/list`."""
         return [tool.definition for tool in self._tools.values()]
 
     async def call(self, tool: str, arguments: JsonObject) -> JsonObject:
-        """What `tools/call` answers.
+        """Return the result of `tools/call`.
 
         Raises:
-            InvalidParams: No such tool.
+            InvalidParams: There is no such tool.
         """
         if tool not in self._tools:
             raise InvalidParams(f"no tool is called {tool!r}")
         return await self._tools[tool](arguments)
 
     async def answer(self, method: str, params: JsonObject | None) -> JsonObject:
-        """Answer one request of MCP 2026-07-28, as `{"result": …}` or `{"error": …}`."""
+        """Handle one request of MCP 2026-07-28; return `{"result": …}` or `{"error": …}`."""
         try:
             result = await self._answer(method, params or {})
         except RequestError as error:
@@ -109,30 +109,30 @@ class ToolServer:
                     case {"name": str(name)}:
                         return await self.call(name, params.get("arguments") or {})
                     case _:
-                        raise InvalidParams("$.name: which tool?")
+                        raise InvalidParams("$.name: the name of a tool is required")
             case _:
                 raise MethodNotFound(f"no such method: {method}")
 
 
 _UNCACHED: JsonObject = {"ttlMs": 0, "cacheScope": "private"}
-"""What a listing has to say about how long it holds: not at all."""
+"""Fields of a listing that forbid caching it."""
 
 
 def _check_envelope(meta: Any) -> None:
     match meta:
         case {
             "io.modelcontextprotocol/clientCapabilities": dict(),
-            "io.modelcontextprotocol/protocolVersion": str(said),
+            "io.modelcontextprotocol/protocolVersion": str(version),
         }:
-            if said != VERSION:
-                data = {"supported": [VERSION], "requested": said}
-                raise UnsupportedProtocolVersion(f"MCP {said} is not spoken here", data=data)
+            if version != VERSION:
+                data = {"supported": [VERSION], "requested": version}
+                raise UnsupportedProtocolVersion(f"MCP {version} is not supported", data=data)
         case _:
             raise InvalidParams(f"$._meta: {VERSION_KEY} and {CAPABILITIES_KEY} are required")
 
 
 class OfferedServers:
-    """The servers a client offers over one connection, told apart by ids that are never used twice."""
+    """The servers that a client offers over one connection, each with a unique id."""
 
     def __init__(self, max_active: int = MAX_ACTIVE) -> None:
         self._servers: dict[str, ToolServer] = {}
@@ -140,22 +140,22 @@ class OfferedServers:
         self._max_active = max_active
 
     def offer(self, server: ToolServer) -> AcpMcpServer:
-        """How the server is named to an agent."""
+        """Register a server and return its description for the agent."""
         server_id = f"mcp_{secrets.token_hex(8)}"
         self._servers[server_id] = server
         return AcpMcpServer(name=server.name, server_id=server_id)
 
     def withdraw(self, offered: AcpMcpServer) -> None:
-        """Answer for it no more; what is being answered still is."""
+        """Unregister a server; its active requests continue."""
         self._servers.pop(offered.server_id, None)
 
     async def answer(self, server_id: str, request_id: str, method: str, params: JsonObject | None) -> JsonObject:
-        """Answer a request `mcp/message` of the agent. Cancelled, it cancels the function that is called.
+        """Handle a request `mcp/message` of the agent. Cancelling this cancels the called function.
 
         Raises:
-            McpServerUnavailable: No such server is offered.
-            McpLimitReached: Too many requests are being answered already.
-            InvalidParams: One with this id is being answered already.
+            McpServerUnavailable: There is no such server.
+            McpLimitReached: Too many requests are active.
+            InvalidParams: A request with this id is active.
         """
         call = (server_id, request_id)
         if server_id not in self._servers:

@@ -1,6 +1,6 @@
-"""The command behind `serving.serve_stdio`: its stdin and stdout are a socket of the program that offers the tools.
+"""The command of `transports.serve_stdio`: connects stdin and stdout to a socket of the program with the tools.
 
-It runs as a script of its own, far from this package, so it needs nothing but the standard library.
+It runs as a separate script without this package, so it uses only the standard library.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ CHUNK = 64 * 1024
 
 
 def main(path: str) -> None:
-    """Copy both ways until either side ends."""
+    """Copy bytes in both directions until either side ends."""
     with socket.socket(socket.AF_UNIX) as tunnel:
         tunnel.connect(path)
         threading.Thread(target=_copy_input, args=(tunnel,), daemon=True).start()

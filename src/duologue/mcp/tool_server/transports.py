@@ -1,4 +1,4 @@
-"""A `ToolServer` for agents that do not carry MCP over ACP: behind an address on loopback, or as a command."""
+"""Serve a `ToolServer` to agents without MCP over ACP: at a URL on loopback, or as a command."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from mcp_types import CallToolRequestParams, CallToolResult, ListToolsResult, Pa
 from duologue.conversation.session_setup import HttpMcpServer, StdioMcpServer
 from duologue.errors import RequestError
 from duologue.mcp.frame_streams import McpFrameReader, McpFrameWriter
-from duologue.mcp.tool_server import stdio_entry as tunnel
+from duologue.mcp.tool_server import stdio_entry
 from duologue.mcp.tool_server.http import BearerOnly, serve_on_loopback
 from duologue.mcp.tool_server.server import ToolServer
 from duologue.transports.stdio.socket import SocketTransport
@@ -31,12 +31,12 @@ __all__ = ["serve_http", "serve_stdio"]
 
 @asynccontextmanager
 async def serve_http(tools: ToolServer) -> AsyncGenerator[HttpMcpServer]:
-    """Serve the tools over streamable HTTP on loopback; yields how they are named to an agent.
+    """Serve the tools over streamable HTTP on loopback; yield the server's description for the agent.
 
-    Whoever asks must know the token among the headers, and must not come from a web page.
+    Requests need the token in their headers, and are rejected if they come from a web page.
     """
     token = secrets.token_urlsafe(32)
-    # A browser says where a request comes from, and no page is welcome; a name other than ours is a rebound one.
+    # Browsers send an origin, and none is allowed; another host name would be a DNS rebinding attack.
     security = TransportSecuritySettings(allowed_hosts=["127.0.0.1:*"], allowed_origins=[])
     app = _sdk_server(tools).streamable_http_app(stateless_http=True, json_response=True, transport_security=security)
     async with serve_on_loopback(BearerOnly(app, token)) as base:
@@ -45,9 +45,9 @@ async def serve_http(tools: ToolServer) -> AsyncGenerator[HttpMcpServer]:
 
 @asynccontextmanager
 async def serve_stdio(tools: ToolServer) -> AsyncGenerator[StdioMcpServer]:
-    """Serve the tools to a command that any agent can start; yields how it is named to one.
+    """Serve the tools to a command that any agent can start; yield the server's description for the agent.
 
-    The command is a tunnel to a socket that only this user can reach. POSIX only.
+    The command connects to a socket that only this user can open. POSIX only.
     """
     with tempfile.TemporaryDirectory(prefix="duologue-") as directory:
         path = str(Path(directory) / "tools")
@@ -57,7 +57,7 @@ async def serve_stdio(tools: ToolServer) -> AsyncGenerator[StdioMcpServer]:
             listener.setblocking(False)
             async with asyncio.TaskGroup() as group:
                 accepting = group.create_task(_accept(listener, _sdk_server(tools), group))
-                args = ["-I", str(tunnel.__file__), path]
+                args = ["-I", str(stdio_entry.__file__), path]
                 try:
                     yield StdioMcpServer(name=tools.name, command=sys.executable, args=args)
                 finally:
