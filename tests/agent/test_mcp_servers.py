@@ -188,4 +188,4 @@ async def test_a_server_that_the_client_carries_cannot_be_used_where_that_is_swi
     async with asyncio.timeout(20), editor_for(agent_with(say_why, mcp=True), tmp_path, judged=True) as editor:
         session = await editor.new(mcp_servers=[v1.McpServerAcp(name="tools", server_id="1")])
         await editor.prompt(session, "why?")
-        assert "nothing here carries MCP to the client" in editor.text
+        assert "does not support MCP over ACP" in editor.text

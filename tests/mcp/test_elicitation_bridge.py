@@ -114,7 +114,7 @@ async def test_an_address_gets_an_id_of_our_own_by_which_its_end_is_told(tmp_pat
 @pytest.mark.parametrize(
     ("capabilities", "question", "why"),
     [
-        (v1.ElicitationCapabilities(url=URL), TEA, "no forms"),
+        (v1.ElicitationCapabilities(url=URL), TEA, "does not support form"),
         (v1.ElicitationCapabilities(form=FORM), BILL, "does not support URL elicitation"),
         (BOTH, SECRET, "must not ask for a secret"),
         (BOTH, {**BILL, "url": "https://me:word@example.com/"}, "user name or password"),

@@ -110,7 +110,7 @@ async def test_with_a_list_of_hosts_only_those_are_reached(config: Callable[...,
     async with asyncio.timeout(20), serve_on_loopback(app) as base:
         async with McpServers([config(base)], allow_hosts=["example.org"]) as servers:
             await servers.ready()
-            assert "a private address; allow it by name" in servers.errors["web"]
+            assert "a private address; add the host" in servers.errors["web"]
 
         async with McpServers([config(base)], allow_hosts=["127.0.0.1"]) as servers:
             assert (await servers.call("web", "add", {"a": 1, "b": 2})).text == "3"
@@ -126,7 +126,7 @@ async def test_a_file_is_no_server() -> None:
     async with asyncio.timeout(20), McpServers(files) as servers:
         await servers.ready()
 
-        assert set(servers.errors.values()) == {"not an http or https address: 'file:///etc/passwd'"}
+        assert set(servers.errors.values()) == {"not an http or https URL: 'file:///etc/passwd'"}
 
 
 @pytest.mark.fault("MCP-01")

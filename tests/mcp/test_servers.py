@@ -115,7 +115,7 @@ async def test_when_a_changed_list_cannot_be_had_the_old_one_stands(caplog: pyte
         await servers.ready()
         before = [tool.fingerprint for tool in servers.tools]
         await servers.call("small", "rename", {"and": "hush"})
-        while "MCP server 'small' does not list its tools again: 'I do not tell'" not in caplog.text:
+        while "MCP server 'small' failed to list its tools again: 'I do not tell'" not in caplog.text:
             await servers.call("small", "echo")
 
         assert [tool.fingerprint for tool in servers.tools] == before
@@ -138,7 +138,7 @@ async def test_without_the_sdk_every_server_is_reported_and_the_session_lives() 
     process = await asyncio.create_subprocess_exec(sys.executable, "-c", program, stdout=subprocess.PIPE)
     output, _ = await asyncio.wait_for(process.communicate(), 20)
 
-    assert b"'any': 'MCP needs the official SDK, install duologue[mcp]" in output
+    assert b"'any': 'MCP needs the official SDK; install duologue[mcp]" in output
 
 
 def test_the_sdk_is_not_loaded_before_a_server_is_started() -> None:
