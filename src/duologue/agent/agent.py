@@ -132,13 +132,7 @@ class Agent(Generic[S]):
         self._providers: Providers | None = None
         self._open_sessions: dict[str, Session[Any]] = {}
         """Open sessions of all clients, by id."""
-        self.store: Store | None = None
-        if store is not None:
-            self.persist_sessions(store)
-        elif 2 in self._protocol_versions:
-            from duologue.store.memory import MemoryStore
-
-            self.store = MemoryStore()
+        self.store: Store | None = _open_store(store, self._protocol_versions)
 
     # --- registration
 
@@ -264,12 +258,7 @@ class Agent(Generic[S]):
 
         Fork, archive, status and titles work too if they are enabled with `unstable`.
         """
-        if isinstance(where, str | Path):
-            from duologue.store.sqlite.store import SqliteStore
-
-            self.store = SqliteStore(Path(where).expanduser())
-        else:
-            self.store = where
+        self.store = _open_store(where, self._protocol_versions)
 
     # --- serving
 
@@ -369,3 +358,16 @@ class Agent(Generic[S]):
     def _uses_mcp(self) -> bool:
         """True if the agent connects MCP servers and the extra `mcp` is installed."""
         return self._mcp and find_spec("mcp") is not None
+
+
+def _open_store(where: str | Path | Store | None, protocol_versions: tuple[int, ...]) -> Store | None:
+    """Return the store that was given; version 2 of the protocol requires one, so its default is in memory."""
+    if isinstance(where, str | Path):
+        from duologue.store.sqlite.store import SqliteStore
+
+        return SqliteStore(Path(where).expanduser())
+    if where is None and 2 in protocol_versions:
+        from duologue.store.memory import MemoryStore
+
+        return MemoryStore()
+    return where
