@@ -216,7 +216,7 @@ class ToolCallHandle:
         self._turn._check_open()
         # Send everything that is known: for some clients the request is the first message about the tool call.
         request = PendingPermission(msgspec.structs.replace(self._known, is_new=False), remember_as, meta)
-        return await request_permission(self._turn.session, request, options or PERMISSION_OPTIONS)
+        return await request_permission(self._turn.session, request, options or list(PERMISSION_OPTIONS))
 
     @property
     def _content(self) -> list[ToolContent]:
