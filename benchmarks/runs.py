@@ -75,7 +75,7 @@ def start_up(peer: Peer) -> Sample:
 
 @contextmanager
 def codecs(peers: Sequence[Peer]) -> Generator[Callable[[str, Peer], Sample]]:
-    """Processes that time single messages on request."""
+    """Start processes that time single messages on request."""
     with ExitStack() as stack:
         running: dict[str, subprocess.Popen[str]] = {}
         for peer in peers:

@@ -24,23 +24,21 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).parents[1]
 PATHS = ("src", "tests", "examples", "scripts", "benchmarks", "docs", "README.md", "CONTRIBUTING.md", "CHANGELOG.md")
-# Paths whose words still have to change. Nothing may be added: tests/test_prose.py demands that a clean path leaves.
+# Paths whose words still have to change. Remove a path when it is clean; add none.
 NOT_YET = (
-    "benchmarks",
     "docs/how-to/built-in-agent.md",
-    "examples",
-    "scripts/schema",
     "src/duologue/agent",
     "src/duologue/builtin",
-    "src/duologue/client",
-    "src/duologue/compat",
     "src/duologue/integrations",
     "src/duologue/mcp",
-    "src/duologue/relay",
-    "src/duologue/transports",
-    "tests",
+    "tests/agent",
+    "tests/builtin",
+    "tests/client",
+    "tests/mcp",
+    "tests/relay",
+    "tests/transports",
 )
-NOT_READ = ("node_modules", "__pycache__", "target", "schema/v1", "schema/v2", "check_prose.py", "tests/mutations")
+NOT_READ = ("node_modules", "__pycache__", "target", "schema/v1", "schema/v2", "_prose.py", "tests/mutations")
 
 BANNED = {
     r"nobody|somebody|anybody|whoever|whomever|whom": "name the part: the client, the caller, the peer, the user",

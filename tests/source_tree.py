@@ -132,7 +132,7 @@ class SourceTree:
                 yield (inner, "") if inner in self.modules else (_within(node.module or ""), alias.name)
 
     def wrong_directions(self) -> list[str]:
-        """Imports that point up, sideways, or from the agent's side to the client's."""
+        """Return imports that point up, sideways, or from the agent's side to the client's."""
         return [str(found) for found in self.imports if not self._is_allowed(found)]
 
     def _is_allowed(self, found: Import) -> bool:
@@ -145,7 +145,7 @@ class SourceTree:
         )
 
     def broken_privacy(self) -> list[str]:
-        """Imports of another package's private names or modules."""
+        """Return imports of another package's private names or modules."""
         return [
             str(found)
             for found in self.imports

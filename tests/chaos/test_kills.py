@@ -28,7 +28,7 @@ AT_ONCE = 4
 
 
 def seeds(count: int) -> list[int]:
-    """Printed, so that a failing one can be run again."""
+    """Print the seed, so that a failing run can be repeated."""
     first = random.randrange(2**32)
     print("seeds from", first)
     return list(range(first, first + count))

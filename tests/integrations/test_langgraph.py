@@ -245,7 +245,7 @@ async def test_a_tool_that_is_cancelled_with_its_turn_is_not_left_running(tmp_pa
 
 
 def graph_with_mcp(checkpointer: Any = None) -> Any:
-    """A graph whose model asks for the tool `echo` of an MCP server once, and then answers."""
+    """Return a graph whose model calls the tool `echo` of an MCP server once, and then answers."""
     call = {"name": "small__echo", "args": {"path": "a.txt"}, "id": "c1"}
     model = FakeMessagesListChatModel(responses=[AIMessage("", tool_calls=[call]), AIMessage("echoed")])
 

@@ -146,7 +146,7 @@ async def test_a_tool_that_is_cancelled_with_its_turn_is_not_left_running(tmp_pa
 
     @assistant.tool_plain
     async def wait() -> str:
-        """Wait for ever."""
+        """Wait forever."""
         began.set()
         return await asyncio.Future()
 

@@ -40,7 +40,7 @@ def player(sdk: Sdk) -> Iterator[Player]:
 
 @pytest.fixture(scope="module", params=list(SERVERS))
 def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of one of our servers."""
+    """Start one of our servers; yield its URL."""
     home = str(tmp_path_factory.mktemp("home"))
     env = {**os.environ, "DUOLOGUE_TOKEN": TOKEN, "INTEROP_TOKEN": TOKEN, "HOME": home, "XDG_DATA_HOME": home}
     with subprocess.Popen(SERVERS[request.param], stdout=subprocess.PIPE, env=env, text=True) as process:

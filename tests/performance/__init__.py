@@ -1,1 +1,1 @@
-"""What the public API may cost, counted."""
+"""Budgets for the cost of the public API, in counted calls."""

@@ -1,4 +1,4 @@
-"""What an update, a request and a turn of the public API cost is counted, and the counts stay within a budget.
+"""The counted cost of an update, a request and a turn of the public API stays within a budget.
 
 A count does not depend on how busy a machine is, so a regression shows here before any clock would show it.
 """

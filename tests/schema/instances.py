@@ -191,7 +191,7 @@ def varieties(schema: Schema, definition: str, chooser: Rotating | None = None) 
 
 @st.composite
 def instances(draw: st.DrawFn, schema: Schema, definition: str) -> Any:
-    """Valid instances of one definition."""
+    """Return a strategy for valid instances of one definition."""
     return Maker(schema, Drawn(draw)).definition(definition)
 
 

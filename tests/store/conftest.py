@@ -22,7 +22,7 @@ async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
 
 @pytest.fixture
 def quick_path(tmp_path: Path) -> Iterator[Path]:
-    """A directory in memory where there is one, for tests that open and close a store hundreds of times."""
+    """Yield a directory, in memory if possible, for tests that open and close a store hundreds of times."""
     memory = Path("/dev/shm")
     if not memory.is_dir():
         yield tmp_path

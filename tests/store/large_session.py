@@ -24,7 +24,7 @@ EVENTS_OF_A_ROUND = 100
 
 
 async def write(path: Path, events: int, size: int) -> None:
-    """Rounds of talk: chunks of this size, a tool call in five steps, a plan."""
+    """Yield rounds of a conversation: chunks of this size, a tool call in five steps, a plan."""
     text = TextContent("x" * size)
     async with SqliteStore(path) as store, await store.create(info("s")) as log:
         for number in range(events // EVENTS_OF_A_ROUND):
