@@ -78,7 +78,7 @@ def test_the_floor_echoes() -> None:
     assert converse(Peer(BARE, sys.executable, "bare", env=ENV), "sequential", 10)["cpu"] > 0
 
 
-def test_everybody_runs_in_turn_and_the_median_counts() -> None:
+def test_all_peers_run_in_turns_and_the_median_counts() -> None:
     order: list[str] = []
     values = iter([1.0, 2.0, 9.0, 4.0, 5.0, 3.0])
 

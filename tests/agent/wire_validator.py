@@ -97,7 +97,7 @@ class Judge:
         name = definitions(self._official).get((method, kind))
         if name is None or self._judged > MOST_JUDGED:
             return
-        complaint = self._official.complaint(name, value)
+        complaint = self._official.validation_error(name, value)
         assert complaint is None, f"{method} {kind}: {complaint}"
         known = _properties(self._official, name)
         if known is not None:

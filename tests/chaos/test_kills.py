@@ -88,7 +88,7 @@ async def kill_an_agent(chance: random.Random) -> None:
 
 @pytest.mark.fault("PRC-02")
 @pytest.mark.timeout(14400)
-async def test_a_client_killed_at_any_moment_leaves_nothing_of_its_agent(
+async def test_a_client_killed_at_any_moment_leaves_no_process_of_its_agent(
     chaos_factor: int, record_property: Any, nothing_left: str
 ) -> None:
     count = 20 * chaos_factor

@@ -99,7 +99,7 @@ CALLS: dict[str, tuple[Call, Json, Json]] = {
 def check_official(method: str, kind: str, value: Json) -> None:
     """Hold what our client wrote against the official schema, which allows fields that it does not name: we do not."""
     name = definitions()[method, kind]
-    assert (V1.complaint(name, value), V1.strangers(name, value)) == (None, [])
+    assert (V1.validation_error(name, value), V1.unknown_fields(name, value)) == (None, [])
 
 
 def test_every_request_to_an_agent_is_in_the_table_above() -> None:

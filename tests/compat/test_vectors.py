@@ -52,7 +52,7 @@ def test_the_official_schema_accepts_frames_that_were_read(vector: Vector) -> No
         if "error" not in message:
             part = "params" if "method" in message else "result"
             method = message["method"] if part == "params" else asked[message["id"]]
-            assert OFFICIAL.complaint(_definition(method, part), message[part]) is None
+            assert OFFICIAL.validation_error(_definition(method, part), message[part]) is None
 
 
 @pytest.mark.parametrize("vector", WRITTEN)

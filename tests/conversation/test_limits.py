@@ -39,7 +39,7 @@ LIMIT = 1024 * 1024
 KB = "x" * 1024
 
 
-def piece(text: str, message_id: str | None = None) -> MessageChunk:
+def chunk_of(text: str, message_id: str | None = None) -> MessageChunk:
     return MessageChunk(role="agent", content=TextContent(text), message_id=message_id)
 
 
@@ -56,8 +56,8 @@ def flood(kind: str, number: int) -> Update:
     """Return one of thousands of updates of a kind, each with a kilobyte."""
     name = str(number)
     updates: dict[str, Update] = {
-        "messages": piece(KB, name),
-        "one message": piece(KB),
+        "messages": chunk_of(KB, name),
+        "one message": chunk_of(KB),
         "whole messages": MessageUpdate(role="agent", message_id=name, content=[TextContent(KB)]),
         "annotations": MessageChunk(
             role="agent", content=TextContent("", Annotations(audience=[KB[:1000] + name])), message_id=name
@@ -98,7 +98,7 @@ def test_a_transcript_never_takes_more_than_its_limit(kind: str) -> None:
 
 
 TINY: dict[str, Callable[[str], Update]] = {
-    "messages": lambda name: piece("x", name),
+    "messages": lambda name: chunk_of("x", name),
     "whole messages": lambda name: MessageUpdate(role="agent", message_id=name, content=[TextContent("x")]),
     "tool calls": lambda name: ToolCallUpdate(tool_call_id=name),
     "compactions": lambda name: CompactionUpdate(compaction_id=name, status="completed"),
@@ -122,7 +122,7 @@ def test_items_with_little_content_stay_within_the_limit_too(kind: str) -> None:
 def test_the_oldest_items_are_dropped_and_counted() -> None:
     transcript = Transcript(LIMIT)
     for number in range(2000):
-        transcript.apply(piece(f"{number} {KB}", str(number)))
+        transcript.apply(chunk_of(f"{number} {KB}", str(number)))
 
     numbers = [int(message.text.split()[0]) for message in transcript.messages]
     assert 400 < len(numbers) < 1000
@@ -134,12 +134,12 @@ def test_the_oldest_items_are_dropped_and_counted() -> None:
 
 def test_a_message_that_is_too_long_keeps_its_end_and_is_marked_truncated() -> None:
     transcript = Transcript(LIMIT)
-    transcript.apply(piece("the question", "first"))
+    transcript.apply(chunk_of("the question", "first"))
     for number in range(5000):
-        transcript.apply(piece(f"{number:08}"))
+        transcript.apply(chunk_of(f"{number:08}"))
     assert not transcript.messages[-1].is_truncated  # small pieces take much room, until they are put together
     for number in range(5000, 200_000):
-        transcript.apply(piece(f"{number:08}"))
+        transcript.apply(chunk_of(f"{number:08}"))
 
     [message] = transcript.items
     assert isinstance(message, Message)
@@ -179,10 +179,10 @@ def test_a_dropped_item_is_unknown_and_may_be_added_again() -> None:
 def test_items_of_a_turn_are_found_although_earlier_items_were_dropped() -> None:
     transcript = Transcript(LIMIT)
     for number in range(2000):
-        transcript.apply(piece(KB, str(number)))
+        transcript.apply(chunk_of(KB, str(number)))
     since = transcript.position
     transcript.apply(call(7, status="in_progress"))
-    transcript.apply(piece("no", "last"))
+    transcript.apply(chunk_of("no", "last"))
     transcript.mark_refused(since)
 
     assert [ended.tool_call_id for ended in transcript.close_tool_calls(since, "failed")] == ["t7"]
@@ -205,7 +205,7 @@ def test_a_session_update_that_takes_too_much_memory_is_ignored() -> None:
 def test_a_transcript_may_have_no_limit() -> None:
     transcript = Transcript(max_bytes=None)
     for number in range(2000):
-        transcript.apply(piece(KB, str(number)))
+        transcript.apply(chunk_of(KB, str(number)))
     assert len(transcript) == 2000
     assert transcript.dropped == 0
     assert MAX_TRANSCRIPT_BYTES == 64 * 1024 * 1024
@@ -214,7 +214,7 @@ def test_a_transcript_may_have_no_limit() -> None:
 def test_small_chunks_are_joined_before_anything_is_dropped() -> None:
     transcript = Transcript(LIMIT)
     for _ in range(100_000):
-        transcript.apply(piece("ab"))
+        transcript.apply(chunk_of("ab"))
 
     [message] = transcript.messages
     assert message.text == "ab" * 100_000

@@ -56,32 +56,34 @@ from duologue.conversation.updates import (
 from duologue.conversation.work_state import TerminalExit, TerminalSize
 
 
-def folded(*updates: Update) -> Transcript:
+def transcript_of(*updates: Update) -> Transcript:
     transcript = Transcript()
     for update in updates:
         transcript.apply(update)
     return transcript
 
 
-def said(text: str, role: Role = "agent", message_id: str | None = None) -> MessageChunk:
+def chunk_of(text: str, role: Role = "agent", message_id: str | None = None) -> MessageChunk:
     return MessageChunk(role=role, content=TextContent(text), message_id=message_id)
 
 
 @pytest.mark.rule(94)
 def test_chunks_with_one_id_are_one_message_wherever_they_arrive() -> None:
-    transcript = folded(said("a", message_id="1"), said("x", message_id="2"), said("b", message_id="1"))
+    transcript = transcript_of(
+        chunk_of("a", message_id="1"), chunk_of("x", message_id="2"), chunk_of("b", message_id="1")
+    )
 
     assert [message.text for message in transcript.messages] == ["ab", "x"]
 
 
 def test_chunks_without_an_id_continue_the_message_until_another_item() -> None:
-    transcript = folded(
-        said("a"),
-        said("b"),
-        said("thinking", "thought"),
+    transcript = transcript_of(
+        chunk_of("a"),
+        chunk_of("b"),
+        chunk_of("thinking", "thought"),
         ToolCallUpdate(tool_call_id="t"),
-        said("c"),
-        said("d", message_id="1"),
+        chunk_of("c"),
+        chunk_of("d", message_id="1"),
     )
 
     assert [(m.role, m.text) for m in transcript.messages] == [
@@ -96,13 +98,13 @@ def test_other_blocks_than_text_and_texts_with_other_annotations_are_not_merged(
     picture = ImageContent("aGk=", "image/png")
     quiet = TextContent("aside", Annotations(priority=0.1))
     blocks: list[Content] = [TextContent("a"), TextContent("b"), picture, TextContent("c"), quiet]
-    transcript = folded(*(MessageChunk(role="agent", content=block) for block in blocks))
+    transcript = transcript_of(*(MessageChunk(role="agent", content=block) for block in blocks))
 
     assert transcript.messages[0].content == [TextContent("ab"), picture, TextContent("c"), quiet]
 
 
 def test_a_message_that_was_read_early_keeps_growing() -> None:
-    transcript = folded(said("a"))
+    transcript = transcript_of(chunk_of("a"))
     early = transcript.messages[0]
     transcript.apply(MessageChunk(role="agent", content=TextContent("b"), meta={"k": 1}))
 
@@ -111,20 +113,20 @@ def test_a_message_that_was_read_early_keeps_growing() -> None:
 
 
 def test_ten_thousand_chunks_cost_linear_time() -> None:
-    def fold(count: int) -> float:
-        chunks = [said("x" * 100, message_id="m") for _ in range(count)]
-        began = time.perf_counter()
-        assert len(folded(*chunks).messages[0].text) == 100 * count
-        return time.perf_counter() - began
+    def seconds_for(count: int) -> float:
+        chunks = [chunk_of("x" * 100, message_id="m") for _ in range(count)]
+        began = time.process_time()
+        assert len(transcript_of(*chunks).messages[0].text) == 100 * count
+        return time.process_time() - began
 
-    fold(100)
-    assert fold(40_000) < 40 * fold(4_000)  # linear is 10, quadratic is 100
+    seconds_for(100)
+    assert seconds_for(40_000) < 40 * seconds_for(4_000)  # linear is 10, quadratic is 100
 
 
 @pytest.mark.rule(91, 92)
 def test_an_update_of_a_tool_call_changes_only_what_it_names() -> None:
     place = Location("/a", 3)
-    transcript = folded(
+    transcript = transcript_of(
         ToolCallUpdate(is_new=True, tool_call_id="t", title="Edit", kind="edit", locations=[place], raw_input={"a": 1}),
         ToolCallUpdate(tool_call_id="t", status="in_progress", content=[FileChange("/a", "1", "2")], name="edit_file"),
         ToolCallUpdate(tool_call_id="t", content=[TerminalPart("term")], meta={"k": 1}),
@@ -147,7 +149,7 @@ def test_an_update_of_a_tool_call_changes_only_what_it_names() -> None:
 
 
 def test_null_clears_what_a_value_had_set() -> None:
-    transcript = folded(
+    transcript = transcript_of(
         ToolCallUpdate(tool_call_id="t", title="Edit", content=[ContentPart(TextContent("x"))]),
         ToolCallUpdate(tool_call_id="t", title=None, content=None),
         InfoUpdate(title="Title", updated_at="2026"),
@@ -160,7 +162,7 @@ def test_null_clears_what_a_value_had_set() -> None:
 
 @pytest.mark.fault("ORD-10", "ORD-11")
 def test_a_finished_tool_call_stays_finished_and_one_never_announced_is_made() -> None:
-    transcript = folded(
+    transcript = transcript_of(
         ToolCallUpdate(tool_call_id="t", status="completed"), ToolCallUpdate(tool_call_id="t", status="in_progress")
     )
 
@@ -171,7 +173,7 @@ def test_a_finished_tool_call_stays_finished_and_one_never_announced_is_made() -
 
 @pytest.mark.rule(96)
 def test_a_plan_is_replaced_as_a_whole_and_plans_with_ids_are_kept_separately() -> None:
-    transcript = folded(
+    transcript = transcript_of(
         PlanUpdate(entries=[PlanEntry("a"), PlanEntry("b")]),
         PlanUpdate(entries=[PlanEntry("c")], meta={"k": 1}),
         PlanUpdate(plan_id="p", markdown="# plan"),
@@ -181,14 +183,14 @@ def test_a_plan_is_replaced_as_a_whole_and_plans_with_ids_are_kept_separately() 
 
     assert transcript.plan == Plan(entries=[PlanEntry("c")], meta={"k": 1})
     assert list(transcript.plans) == [None, "p"]
-    assert folded().plan is None
+    assert transcript_of().plan is None
 
 
 def test_a_mode_update_changes_the_mode_and_the_config_option() -> None:
     options = [Option("ask", "Ask"), Option("code", "Code")]
     setting = ConfigOption(setting_id="mode", name="Mode", category="mode", value="ask", options=options)
     other = ConfigOption(setting_id="x", name="X", kind="boolean", value=True)
-    transcript = folded(SettingsUpdate(settings=[setting, other]), ModeUpdate(mode_id="code"))
+    transcript = transcript_of(SettingsUpdate(settings=[setting, other]), ModeUpdate(mode_id="code"))
 
     assert [each.value for each in transcript.settings] == ["code", True]
     transcript.modes = Modes("ask", [Mode("ask", "Ask"), Mode("code", "Code")])
@@ -197,7 +199,7 @@ def test_a_mode_update_changes_the_mode_and_the_config_option() -> None:
 
 
 def test_a_compaction_collects_its_summary_and_ends_once() -> None:
-    transcript = folded(
+    transcript = transcript_of(
         CompactionUpdate(compaction_id="c", status="in_progress"),
         CompactionChunk(compaction_id="c", content=TextContent("so ")),
         CompactionChunk(compaction_id="c", content=TextContent("far")),
@@ -213,7 +215,7 @@ def test_a_compaction_collects_its_summary_and_ends_once() -> None:
 
 
 def test_messages_between_sessions_and_subagents_are_patched() -> None:
-    transcript = folded(
+    transcript = transcript_of(
         SessionMessageUpdate(message_id="m", sender_session_id="a", content=[TextContent("x")]),
         SessionMessageChunk(message_id="m", content=TextContent("y")),
         SessionMessageUpdate(message_id="m", recipient_session_id="b", meta={"k": 1}),
@@ -234,7 +236,7 @@ def test_messages_between_sessions_and_subagents_are_patched() -> None:
 
 
 def test_updates_of_the_session_itself_add_no_item() -> None:
-    transcript = folded(
+    transcript = transcript_of(
         UsageUpdate(used=1, size=2, cost=0.5, currency="EUR"),
         CommandsUpdate(commands=[AvailableCommand("help", "Help")]),
         NoticeUpdate(severity="info", title="Hello"),
@@ -248,9 +250,9 @@ def test_updates_of_the_session_itself_add_no_item() -> None:
 
 @pytest.mark.rule(158)
 def test_a_refused_prompt_and_what_followed_it_are_marked() -> None:
-    transcript = folded(said("first", "user"), said("answer"))
+    transcript = transcript_of(chunk_of("first", "user"), chunk_of("answer"))
     since = len(transcript)
-    for update in (said("second", "user", "2"), ToolCallUpdate(tool_call_id="t"), said("no")):
+    for update in (chunk_of("second", "user", "2"), ToolCallUpdate(tool_call_id="t"), chunk_of("no")):
         transcript.apply(update)
     transcript.mark_refused(since)
 
@@ -258,7 +260,7 @@ def test_a_refused_prompt_and_what_followed_it_are_marked() -> None:
 
 
 def test_tool_calls_that_never_ended_are_closed_with_their_turn() -> None:
-    transcript = folded(
+    transcript = transcript_of(
         ToolCallUpdate(tool_call_id="old"),
         ToolCallUpdate(tool_call_id="done", status="completed"),
         ToolCallUpdate(tool_call_id="open", status="in_progress"),
@@ -358,10 +360,10 @@ def test_the_output_of_a_call_is_its_text_or_that_of_its_raw_output(
 
 
 def test_a_whole_message_replaces_content_and_later_chunks_append() -> None:
-    transcript = folded(
-        said("draft", message_id="m"),
+    transcript = transcript_of(
+        chunk_of("draft", message_id="m"),
         MessageUpdate(role="agent", message_id="m", content=[TextContent("final")], meta={"a": 1, "b": 1}),
-        said(" word", message_id="m"),
+        chunk_of(" word", message_id="m"),
         MessageUpdate(role="agent", message_id="m", meta={"a": None}),
         MessageUpdate(role="user", message_id="m", content=[TextContent("other")]),
     )
@@ -376,7 +378,7 @@ def test_a_whole_message_replaces_content_and_later_chunks_append() -> None:
 
 def test_a_message_that_is_cleared_stays_where_it_was() -> None:
     cleared = MessageUpdate(role="agent", message_id="m", content=None, meta=None)
-    transcript = folded(said("a", message_id="m"), said("b", message_id="n"), cleared)
+    transcript = transcript_of(chunk_of("a", message_id="m"), chunk_of("b", message_id="n"), cleared)
 
     assert transcript.apply(cleared) == Message(role="agent", message_id="m", content=[])
     assert [message.text for message in transcript.messages] == ["", "b"]
@@ -384,7 +386,7 @@ def test_a_message_that_is_cleared_stays_where_it_was() -> None:
 
 def test_a_tool_content_chunk_is_appended() -> None:
     text, terminal = ContentPart(TextContent("x")), TerminalPart("t")
-    transcript = folded(
+    transcript = transcript_of(
         ToolContentChunk(tool_call_id="c", content=[text]),
         ToolCallUpdate(tool_call_id="c", status="paused", can_cancel=True, meta={"a": 1, "b": 1}),
         ToolContentChunk(tool_call_id="c", content=[terminal]),
@@ -399,7 +401,7 @@ def test_a_tool_content_chunk_is_appended() -> None:
 
 def test_a_terminal_is_patched_and_its_output_grows_until_it_is_replaced() -> None:
     size = TerminalSize(cols=80, rows=24)
-    transcript = folded(
+    transcript = transcript_of(
         TerminalOutputChunk(terminal_id="t", data=b"one "),
         TerminalUpdate(terminal_id="t", command="make", size=size, can_cancel=True, meta={"a": 1, "b": 1}),
         TerminalOutputChunk(terminal_id="t", data=b"two\xff"),
@@ -434,35 +436,35 @@ def test_the_end_of_long_output_is_kept_from_a_character_boundary_on() -> None:
 
 
 def test_ten_thousand_chunks_of_output_cost_linear_time() -> None:
-    def fold(count: int) -> float:
+    def seconds_for(count: int) -> float:
         chunks = [TerminalOutputChunk(terminal_id="t", data=b"x" * 200) for _ in range(count)]
-        began = time.perf_counter()
-        (terminal,) = folded(*chunks).terminals
+        began = time.process_time()
+        (terminal,) = transcript_of(*chunks).terminals
         assert len(terminal.output) == min(200 * count, TERMINAL_BYTES)
-        return time.perf_counter() - began
+        return time.process_time() - began
 
-    fold(100)
-    assert fold(40_000) < 40 * fold(4_000)  # linear is 10, quadratic is 100
+    seconds_for(100)
+    assert seconds_for(40_000) < 40 * seconds_for(4_000)  # linear is 10, quadratic is 100
 
 
 def test_the_state_is_the_last_one_sent() -> None:
-    transcript = folded(StateUpdate(state="running"), StateUpdate(state="idle", stop_reason="end_turn"))
+    transcript = transcript_of(StateUpdate(state="running"), StateUpdate(state="idle", stop_reason="end_turn"))
 
     assert transcript.state == StateUpdate(state="idle", stop_reason="end_turn")
-    assert (len(transcript), folded().state) == (0, None)
+    assert (len(transcript), transcript_of().state) == (0, None)
 
 
 def test_a_cost_that_is_not_set_stays() -> None:
     known = UsageUpdate(used=1, size=9, cost=0.5, currency="EUR")
 
-    assert folded(known, UsageUpdate(used=2, size=9)).usage == Usage(used=2, size=9, cost=0.5, currency="EUR")
-    assert folded(known, UsageUpdate(used=2, size=9, cost=None)).usage == Usage(used=2, size=9)
-    assert folded(UsageUpdate(used=2, size=9)).usage == Usage(used=2, size=9)
+    assert transcript_of(known, UsageUpdate(used=2, size=9)).usage == Usage(used=2, size=9, cost=0.5, currency="EUR")
+    assert transcript_of(known, UsageUpdate(used=2, size=9, cost=None)).usage == Usage(used=2, size=9)
+    assert transcript_of(UsageUpdate(used=2, size=9)).usage == Usage(used=2, size=9)
 
 
 def test_metadata_of_a_compaction_is_patched_or_replaced() -> None:
     def after(*changes: CompactionUpdate) -> object:
-        (item,) = folded(*changes).items
+        (item,) = transcript_of(*changes).items
         return item.meta
 
     first = CompactionUpdate(compaction_id="c", status="in_progress", meta={"a": 1, "b": 1})

@@ -102,16 +102,16 @@ class End:
         self._asked[_key(id)] += 1
         self.wire.send(f'{{"jsonrpc":"2.0","id":{json.dumps(id)},"method":"echo","params":{params}}}'.encode())
 
-    def owe(self, id: int | str) -> None:
+    def expect_response(self, id: int | str) -> None:
         """Note that a raw frame was a request with this id."""
         self._asked[_key(id)] += 1
 
     async def next(self) -> dict[str, Any]:
         """Return the next frame that the end sends."""
-        (message,) = await self.take(1)
+        (message,) = await self.next_frames(1)
         return message
 
-    async def take(self, count: int) -> list[dict[str, Any]]:
+    async def next_frames(self, count: int) -> list[dict[str, Any]]:
         """Return the next frames that the end sends."""
         start = len(self.received)
         while len(self.received) < start + count:
@@ -119,16 +119,16 @@ class End:
         assert len(self.received) == start + count, self.received[start:]
         return self.received[start:]
 
-    async def answers_to(self, *frames: bytes) -> list[dict[str, Any]]:
+    async def responses_to(self, *frames: bytes) -> list[dict[str, Any]]:
         """Return the immediate responses to these frames; check that the end is alive afterwards."""
         start = len(self.received)
         self.send(*frames)
         probe = await self.probe()
         return [answer for answer in self.received[start:] if answer["id"] != probe]
 
-    async def refusal_of(self, frame: bytes) -> tuple[Any, int]:
+    async def error_for(self, frame: bytes) -> tuple[Any, int]:
         """Return the id and the code of the one error response to this frame."""
-        (answer,) = await self.answers_to(frame)
+        (answer,) = await self.responses_to(frame)
         assert set(answer) == {"jsonrpc", "id", "error"}
         assert answer["error"]["message"]
         return answer["id"], answer["error"]["code"]

@@ -19,8 +19,8 @@ from tests.faults.ends import ECHO, NOTE, Anything, Side, open_end
 @pytest.mark.fault("FRM-04")
 async def test_an_oversized_request_is_rejected_by_its_id_and_an_oversized_response_fails_its_call(side: Side) -> None:
     async with open_end(side) as end:
-        end.owe(7)
-        assert await end.refusal_of(Oversized(b'{"jsonrpc":"2.0","id":7,"method":"echo","params":{"te', 99)) == (
+        end.expect_response(7)
+        assert await end.error_for(Oversized(b'{"jsonrpc":"2.0","id":7,"method":"echo","params":{"te', 99)) == (
             7,
             -32600,
         )
@@ -36,7 +36,7 @@ async def test_an_oversized_request_is_rejected_by_its_id_and_an_oversized_respo
 async def test_an_oversized_line_without_a_readable_id_ends_the_connection_and_every_call(side: Side) -> None:
     async with open_end(side) as end:
         calls = [asyncio.ensure_future(end.connection.request(ECHO, Anything())) for _ in range(3)]
-        await end.take(3)
+        await end.next_frames(3)
         end.send(Oversized(b'{"jsonrpc":"2.0","method":"note","params":{"text":"aaa', 10**9))
         for call in calls:
             with pytest.raises(ConnectionLost, match="does not show which"):
@@ -76,7 +76,7 @@ async def test_an_endless_line_ends_the_connection_with_a_named_error() -> None:
 )
 async def test_a_line_that_is_not_one_json_text_is_one_parse_error_and_has_no_effect(side: Side, line: bytes) -> None:
     async with open_end(side) as end:
-        assert await end.refusal_of(line) == (None, -32700)
+        assert await end.error_for(line) == (None, -32700)
         assert [params.text for _, params in end.calls] == ["probe 1"]
 
 
@@ -84,14 +84,14 @@ async def test_a_line_that_is_not_one_json_text_is_one_parse_error_and_has_no_ef
 async def test_one_object_over_two_lines_is_two_invalid_lines(side: Side) -> None:
     """The second half begins like no JSON at all: at the client's side that is noise."""
     async with open_end(side) as end:
-        answers = await end.answers_to(b'{"jsonrpc":"2.0",', b'"id":1,"method":"echo"}')
+        answers = await end.responses_to(b'{"jsonrpc":"2.0",', b'"id":1,"method":"echo"}')
         assert [answer["error"]["code"] for answer in answers] == [-32700] * (2 if end.side == "agent" else 1)
 
 
 @pytest.mark.fault("FRM-18")
 async def test_a_line_of_nul_bytes_is_answered_by_an_agent_and_stray_output_for_a_client(side: Side) -> None:
     async with open_end(side) as end:
-        answers = await end.answers_to(b"\x00\x00\x00")
+        answers = await end.responses_to(b"\x00\x00\x00")
         assert [answer["error"]["code"] for answer in answers] == ([-32700] if end.side == "agent" else [])
 
 
@@ -109,7 +109,7 @@ BANNERS = [
 async def test_banners_before_the_first_message_are_counted_and_shown_and_not_answered() -> None:
     async with open_end("client") as end:
         assert end.connection.stray_output == ""
-        assert await end.answers_to(*BANNERS) == []
+        assert await end.responses_to(*BANNERS) == []
         assert end.connection.stray_output == (
             "6 lines that are not the protocol, beginning with b'Welcome to the agent!'"
         )
@@ -134,13 +134,13 @@ async def test_more_stray_output_than_a_banner_fails_the_start_and_is_quoted(lin
 async def test_after_the_first_message_stray_output_has_no_limit() -> None:
     async with open_end("client") as end:
         await end.probe()
-        assert await end.answers_to(*[b"DEBUG something"] * (MAX_STRAY_LINES + 1)) == []
+        assert await end.responses_to(*[b"DEBUG something"] * (MAX_STRAY_LINES + 1)) == []
 
 
 @pytest.mark.fault("FRM-16")
 async def test_an_escape_sequence_before_a_message_is_stray_output_and_is_quoted() -> None:
     async with open_end("client") as end:
-        assert await end.answers_to(b'\x1b]0;agent\x07{"jsonrpc":"2.0","id":1,"method":"echo"}') == []
+        assert await end.responses_to(b'\x1b]0;agent\x07{"jsonrpc":"2.0","id":1,"method":"echo"}') == []
         assert end.connection.stray_output.startswith(
             r"1 line that is not the protocol, beginning with b'\x1b]0;agent\x07{"
         )
@@ -152,7 +152,7 @@ async def test_log_lines_between_messages_lose_no_message() -> None:
         for number in range(50):
             end.send(json.dumps({"jsonrpc": "2.0", "method": "note", "params": {"text": str(number)}}).encode())
             end.send(b"2026-01-01 12:00:00 INFO thinking ...")
-        assert await end.answers_to() == []
+        assert await end.responses_to() == []
         assert [params.text for method, params in end.calls if method == "note"] == [str(n) for n in range(50)]
 
 

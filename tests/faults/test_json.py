@@ -23,17 +23,17 @@ from tests.faults.naughty import NAUGHTY
 MIB = 1024 * 1024
 
 
-def is_noise(side: Side, text: bytes) -> bool:
+def is_stray_output(side: Side, text: bytes) -> bool:
     """At the client's side a line that does not begin like a message is not answered."""
     return side == "client" and text.lstrip(b" \t")[:1] not in (b"{", b"[")
 
 
 async def codes_for(end: End, text: bytes) -> list[int]:
-    answers = await end.answers_to(text)
+    answers = await end.responses_to(text)
     for answer in answers:
         if answer["id"] is not None:  # it happens to have one
             assert answer["id"] == json.loads(text)["id"]
-            end.owe(answer["id"])
+            end.expect_response(answer["id"])
     return [answer["error"]["code"] for answer in answers]
 
 
@@ -41,7 +41,7 @@ async def codes_for(end: End, text: bytes) -> list[int]:
 async def test_invalid_json_is_a_parse_error(side: Side) -> None:
     async with open_end(side) as end:
         for text in REFUSED:
-            assert await codes_for(end, text) == ([] if is_noise(side, text) else [-32700]), text[:60]
+            assert await codes_for(end, text) == ([] if is_stray_output(side, text) else [-32700]), text[:60]
 
 
 @pytest.mark.fault("JSN-02")
@@ -49,7 +49,7 @@ async def test_invalid_json_is_a_parse_error(side: Side) -> None:
 async def test_valid_json_that_is_no_request_is_rejected_as_invalid(side: Side) -> None:
     async with open_end(side) as end:
         for text in READ:
-            assert await codes_for(end, text) == ([] if is_noise(side, text) else [-32600]), text[:60]
+            assert await codes_for(end, text) == ([] if is_stray_output(side, text) else [-32600]), text[:60]
 
 
 @pytest.mark.fault("JSN-03")
@@ -57,10 +57,10 @@ async def test_implementation_defined_json_is_handled_as_documented(side: Side) 
     """A text that is read is read inside of a request as well."""
     async with open_end(side) as end:
         for text, is_read in OPEN:
-            if not is_noise(side, text):
+            if not is_stray_output(side, text):
                 (code,) = await codes_for(end, text)
                 assert code in ((-32600,) if is_read else (-32700, -32600)), text[:60]
-            end.owe("open")
+            end.expect_response("open")
             before = len(end.calls)
             end.send(b'{"jsonrpc":"2.0","id":"open","method":"echo","params":{"rawInput":' + text + b"}}")
             answer = await end.next()
@@ -77,7 +77,7 @@ async def test_nan_and_infinity_are_rejected_and_sent_as_null(side: Side) -> Non
     async with open_end(side) as end:
         for name in (b"NaN", b"Infinity", b"-Infinity", b"nan", b"+Infinity"):
             frame = b'{"jsonrpc":"2.0","id":1,"method":"echo","params":{"rawInput":' + name + b"}}"
-            assert await end.refusal_of(frame) == (None, -32700)
+            assert await end.error_for(frame) == (None, -32700)
         for number in (float("nan"), float("inf"), float("-inf")):
             await end.connection.notify(NOTE, Anything(raw_input=[number]))
             (written,) = await end.wire.receive()
@@ -88,24 +88,24 @@ async def test_nan_and_infinity_are_rejected_and_sent_as_null(side: Side) -> Non
 async def test_numbers_beyond_a_double_are_refused(side: Side) -> None:
     async with open_end(side) as end:
         for number in (b"1e999", b"-1e999", b"1E400"):
-            end.owe(1)
+            end.expect_response(1)
             frame = b'{"jsonrpc":"2.0","id":1,"method":"echo","params":{"rawInput":[' + number + b"]}}"
-            assert await end.refusal_of(frame) == (1, -32602)
+            assert await end.error_for(frame) == (1, -32602)
             frame = b'{"jsonrpc":"2.0","id":' + number + b',"method":"echo"}'
-            assert await end.refusal_of(frame) == (None, -32600)
+            assert await end.error_for(frame) == (None, -32600)
 
 
 @pytest.mark.fault("JSN-06")
 async def test_an_integer_of_five_thousand_digits_is_refused_by_the_limit(side: Side) -> None:
     async with open_end(side) as end:
         digits = b"1" * 5000
-        (answer,) = await end.answers_to(b'{"jsonrpc":"2.0","id":' + digits + b',"method":"echo"}')
+        (answer,) = await end.responses_to(b'{"jsonrpc":"2.0","id":' + digits + b',"method":"echo"}')
         assert (answer["id"], answer["error"]["code"]) == (None, -32600)
         assert "400 characters" in answer["error"]["message"]
         for place in (b'"rawInput":', b'"count":', b'"_meta":{"x":'):
-            end.owe(1)
+            end.expect_response(1)
             params = place + digits + (b"}" if b"{" in place else b"")
-            (answer,) = await end.answers_to(b'{"jsonrpc":"2.0","id":1,"method":"echo","params":{' + params + b"}}")
+            (answer,) = await end.responses_to(b'{"jsonrpc":"2.0","id":1,"method":"echo","params":{' + params + b"}}")
             assert (answer["id"], answer["error"]["code"]) == (1, -32600)
             assert "400 characters" in answer["error"]["message"]
 
@@ -116,7 +116,7 @@ async def test_a_hundred_thousand_levels_are_refused_by_the_limit(side: Side, op
     async with open_end(side) as end:
         deep = opening * 100_000 + b"1" + closing * 100_000
         for text in (deep, b'{"jsonrpc":"2.0","id":1,"method":"echo","params":' + deep + b"}", opening * 100_000):
-            (answer,) = await end.answers_to(text)
+            (answer,) = await end.responses_to(text)
             assert (answer["id"], answer["error"]["code"]) == (None, -32700)
             assert "200 levels" in answer["error"]["message"]
 
@@ -134,7 +134,7 @@ async def test_nesting_in_free_fields_goes_to_the_limit_of_the_whole_message(sid
             if depth > MAX_DEPTH:
                 assert (answer["id"], answer["error"]["code"]) == (None, -32700)
             else:
-                end.owe(1)
+                end.expect_response(1)
                 assert answer["result"] == json.loads(frame)["params"]
 
 
@@ -160,7 +160,7 @@ async def test_invalid_utf_8_anywhere_is_a_parse_error(side: Side, sequence: byt
             b'{"jsonrpc":"2.0","id":1,"method":"echo","ignored":"' + sequence + b'"}',
             b'{"jsonrpc":"2.0","id":1,"method":"echo"}' + sequence,
         ):
-            assert await end.refusal_of(frame) == (None, -32700)
+            assert await end.error_for(frame) == (None, -32700)
         assert [method for method, _ in end.calls] == ["echo"] * 6  # the probes
 
 
@@ -169,13 +169,13 @@ async def test_invalid_utf_8_anywhere_is_a_parse_error(side: Side, sequence: byt
 async def test_lone_surrogate_escapes_are_accepted_and_sent_as_valid_utf_8(side: Side, escape: str) -> None:
     mended = json.loads(f'"{escape}"').encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     async with open_end(side) as end:
-        end.owe(mended)
+        end.expect_response(mended)
         end.send(f'{{"jsonrpc":"2.0","id":"{escape}","method":"echo","params":{{"text":"{escape}"}}}}'.encode())
         (answer,) = [json.loads(frame.decode("utf-8", "strict")) for frame in await end.wire.receive()]
         end.received.append(answer)
         assert answer == {"jsonrpc": "2.0", "id": mended, "result": {"text": mended}}
-        end.owe(2)
-        assert await end.refusal_of(f'{{"jsonrpc":"2.0","id":2,"method":"{escape}"}}'.encode()) == (2, -32601)
+        end.expect_response(2)
+        assert await end.error_for(f'{{"jsonrpc":"2.0","id":2,"method":"{escape}"}}'.encode()) == (2, -32601)
 
 
 @pytest.mark.fault("JSN-11")
@@ -183,7 +183,7 @@ async def test_the_last_of_duplicate_keys_counts_everywhere(side: Side) -> None:
     """In the envelope, in typed fields, in free ones, and on the slow way through the parser."""
     async with open_end(side) as end:
         for extra in (b"", rb'"zzz":"\ud800",'):
-            end.owe(2)
+            end.expect_response(2)
             end.send(
                 b'{"jsonrpc":"2.0","id":1,"id":2,"method":"nope","method":"echo",' + extra + b'"params":{"text":"x"},'
                 b'"params":{"text":"a","text":"b","sessionId":"a","sessionId":"b","rawInput":{"k":1,"k":2}}}'
@@ -192,7 +192,7 @@ async def test_the_last_of_duplicate_keys_counts_everywhere(side: Side) -> None:
             assert answer["id"] == 2
             assert answer["result"] == {"text": "b", "sessionId": "b", "rawInput": {"k": 2}}
         assert {method for method, _ in end.calls} == {"echo"}
-        assert await end.refusal_of(b'{"jsonrpc":"2.0","id":1,"id":null,"method":"echo"}') == (None, -32600)
+        assert await end.error_for(b'{"jsonrpc":"2.0","id":1,"id":null,"method":"echo"}') == (None, -32600)
 
 
 @pytest.mark.fault("JSN-12")
@@ -237,7 +237,7 @@ async def test_a_string_of_31_mebibytes_is_handled_in_bounded_memory(side: Side,
     async with open_end(side) as end:
         frame = head + unit * ((size - len(head) - len(tail)) // len(unit)) + tail
         with bounded(16 * MIB + factor * size):
-            end.owe(1)
+            end.expect_response(1)
             end.send(frame)
             (answer,) = await end.wire.receive()
             assert len(answer) > 0.9 * size

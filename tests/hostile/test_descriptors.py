@@ -26,7 +26,7 @@ SECONDS = 60.0
 
 
 @asynccontextmanager
-async def narrow(home: Path, descriptors: int) -> AsyncGenerator[Server]:
+async def limited_server(home: Path, descriptors: int) -> AsyncGenerator[Server]:
     """Start a server that may open only so many files."""
     limited = ["sh", "-c", f'ulimit -n {descriptors}; exec "$@"', "sh"]
     process = await asyncio.create_subprocess_exec(
@@ -58,8 +58,8 @@ async def until_healthy(base: str) -> None:
 
 
 @pytest.mark.fault("HTT-25")
-async def test_connections_that_take_every_descriptor_leave_one_line_and_a_server_that_works(tmp_path: Path) -> None:
-    async with narrow(tmp_path, 40) as server:
+async def test_after_connections_used_every_descriptor_the_server_works_and_logged_one_line(tmp_path: Path) -> None:
+    async with limited_server(tmp_path, 40) as server:
         url, _, token = server.url.partition("#token=")
         base = url.replace("ws:", "http:").removesuffix("/acp")
         place = Site(None, int(base.rpartition(":")[2]))  # type: ignore[arg-type]  # another process
@@ -78,8 +78,8 @@ async def test_connections_that_take_every_descriptor_leave_one_line_and_a_serve
 
 
 @pytest.mark.fault("HTT-25")
-async def test_agents_that_find_no_descriptors_are_refused_in_a_line_each(tmp_path: Path) -> None:
-    async with narrow(tmp_path, 40) as server:
+async def test_agents_without_free_descriptors_are_rejected_with_one_log_line_each(tmp_path: Path) -> None:
+    async with limited_server(tmp_path, 40) as server:
         url, _, token = server.url.partition("#token=")
         place = Site(None, int(url.removesuffix("/acp").rpartition(":")[2]))  # type: ignore[arg-type]
         refused = 0

@@ -44,7 +44,7 @@ def _stop_tracing() -> object:
 
 @pytest.mark.timeout(60)
 @pytest.mark.fault("CLI-04")
-def test_a_line_that_never_ends_is_cut_and_says_so(peak: Callable[[], int]) -> None:
+def test_an_endless_line_is_cut_and_marked(peak: Callable[[], int]) -> None:
     commands, shown = AgentTerminals(), list[str]()
     live = LiveOutput(commands, "t", shown.append, lambda: True)
     pieces = 200 * MEGABYTE // PIECE
@@ -58,7 +58,7 @@ def test_a_line_that_never_ends_is_cut_and_says_so(peak: Callable[[], int]) -> N
 
 @pytest.mark.timeout(60)
 @pytest.mark.fault("CLI-04")
-def test_lines_that_wait_to_be_shown_are_bounded(peak: Callable[[], int]) -> None:
+def test_lines_waiting_to_be_shown_are_bounded(peak: Callable[[], int]) -> None:
     commands, shown = AgentTerminals(), list[str]()
     live = LiveOutput(commands, "t", shown.append, lambda: False)
     for _ in range(100):
@@ -71,7 +71,7 @@ def test_lines_that_wait_to_be_shown_are_bounded(peak: Callable[[], int]) -> Non
 
 
 @pytest.mark.fault("CLI-04")
-def test_commands_that_an_agent_tells_of_are_forgotten_in_time(peak: Callable[[], int]) -> None:
+def test_terminals_reported_by_an_agent_are_bounded(peak: Callable[[], int]) -> None:
     commands = AgentTerminals()
     for number in range(2 * MOST_COMMANDS):
         commands.show(TerminalOutput(terminal_id=str(number), data=b"x" * 2 * KEPT_BYTES))
@@ -83,7 +83,7 @@ def test_commands_that_an_agent_tells_of_are_forgotten_in_time(peak: Callable[[]
     assert peak() < 3 * MOST_COMMANDS * KEPT_BYTES
 
 
-def test_output_goes_on_after_what_is_no_longer_kept() -> None:
+def test_output_continues_after_its_beginning_was_dropped() -> None:
     commands, shown = AgentTerminals(), list[str]()
     live = LiveOutput(commands, "t", shown.append, lambda: True)
     output = b"".join(b"%d\n" % number for number in range(20_000))
@@ -102,7 +102,7 @@ def test_output_goes_on_after_what_is_no_longer_kept() -> None:
 
 @pytest.mark.timeout(60)
 @pytest.mark.fault("CLI-04")
-def test_of_a_long_output_only_the_end_is_kept(peak: Callable[[], int]) -> None:
+def test_only_the_end_of_long_output_is_kept(peak: Callable[[], int]) -> None:
     output = "line\n" * 100_000
     before, lines = end_of(output)
 
@@ -147,7 +147,7 @@ def test_code_that_is_rendered_in_parts_stays_code(monkeypatch: pytest.MonkeyPat
 
 @pytest.mark.timeout(60)
 @pytest.mark.fault("CLI-04")
-def test_a_screen_remembers_a_bounded_part_of_an_endless_turn(peak: Callable[[], int], tmp_path: Path) -> None:
+def test_the_console_stores_a_bounded_part_of_an_endless_turn(peak: Callable[[], int], tmp_path: Path) -> None:
     out, talk = io.StringIO(), io.StringIO()
     screen = ConsoleOutput(out, talk, tmp_path, Terminals())
     for number in range(4 * MOST_ENTRIES):
@@ -164,7 +164,7 @@ def test_a_screen_remembers_a_bounded_part_of_an_endless_turn(peak: Callable[[],
 @pytest.mark.timeout(120)
 @pytest.mark.fault("CLI-04")
 @pytest.mark.parametrize("kind", ["line", "fence", "once", "diff"])
-def test_a_flood_on_a_terminal_ends_within_bounds(tmp_path: Path, kind: str) -> None:
+def test_a_flood_on_a_terminal_stays_within_time_and_memory(tmp_path: Path, kind: str) -> None:
     with terminal(tmp_path, "run", "hi", "--", *AGENT, kind) as person:
         person.until("that was all", seconds=100)
         memory = peak_bytes(person.process.pid)
@@ -175,7 +175,7 @@ def test_a_flood_on_a_terminal_ends_within_bounds(tmp_path: Path, kind: str) -> 
 
 @pytest.mark.timeout(120)
 @pytest.mark.fault("CLI-04")
-def test_a_command_with_one_endless_line_ends_within_bounds(tmp_path: Path) -> None:
+def test_a_command_with_one_endless_line_stays_within_time_and_memory(tmp_path: Path) -> None:
     script = "head -c 100000000 /dev/zero | tr '\\0' x"
     with terminal(tmp_path, "run", f'/run sh -c "{script}"', "--yes") as person:
         person.until("… (100,000,000 characters)", seconds=100)

@@ -43,7 +43,7 @@ async def guess(place: Site, client: httpx2.AsyncClient, token: str | None = Non
 
 
 @pytest.mark.fault("HTT-22", "HTT-04", "GWY-02")
-async def test_the_right_token_opens_after_wrong_ones_from_the_same_address() -> None:
+async def test_the_right_token_is_accepted_after_wrong_ones_from_the_same_address() -> None:
     async with site(Echo(), QUICK) as place, httpx2.AsyncClient(trust_env=False) as client:
         assert [await guess(place, client) for _ in range(15)] == [401] * 15
         async with socket_to(place) as socket:
@@ -135,7 +135,7 @@ async def test_only_the_address_that_guesses_has_to_wait_and_only_for_a_minute()
 
 
 @pytest.mark.fault("HTT-22", "GWY-04")
-async def test_a_token_that_is_withdrawn_is_wrong_at_once_although_it_was_accepted() -> None:
+async def test_a_revoked_token_is_rejected_at_once_although_it_was_accepted_before() -> None:
     valid = {TOKEN}
     checks = TokenVerifier(
         lambda token: "ann" if token in valid else None, Limits(check_seconds=3600, checks_waiting=0)
@@ -147,7 +147,7 @@ async def test_a_token_that_is_withdrawn_is_wrong_at_once_although_it_was_accept
 
 
 @pytest.mark.fault("HTT-22")
-async def test_a_token_is_remembered_for_an_hour_and_not_as_it_is() -> None:
+async def test_an_accepted_token_is_cached_for_an_hour_and_not_in_plain_text() -> None:
     now = 1000.0
     checks = TokenVerifier(single_token(TOKEN), Limits(check_seconds=3600, checks_waiting=0), clock=lambda: now)
     assert await ask(checks, TOKEN) == "owner"
@@ -157,7 +157,7 @@ async def test_a_token_is_remembered_for_an_hour_and_not_as_it_is() -> None:
     assert await ask(checks, TOKEN) == "busy"
 
 
-async def test_what_is_remembered_of_guessers_is_bounded() -> None:
+async def test_the_table_of_failed_addresses_is_bounded() -> None:
     checks = TokenVerifier(lambda token: token if token.startswith("right") else None, Limits())
     for number in range(11_000):
         await checks.caller_of("wrong", f"address {number}")
@@ -165,7 +165,7 @@ async def test_what_is_remembered_of_guessers_is_bounded() -> None:
     assert len(checks._addresses) == len(checks._accepted) == 10_000
 
 
-async def test_a_guesser_that_leaves_while_it_waits_leaves_its_place_to_the_next() -> None:
+async def test_a_guesser_that_disconnects_while_waiting_frees_its_slot() -> None:
     checks = TokenVerifier(single_token(TOKEN), Limits(check_seconds=0.05, checks_waiting=1))
     async with asyncio.timeout(10), asyncio.TaskGroup() as group:
         for _ in range(10):

@@ -36,7 +36,7 @@ SIZE = MAX_MESSAGE_BYTES - 2048
 
 @pytest.mark.fault("JSN-18")
 @pytest.mark.parametrize("name", LONGEST)
-def test_any_message_is_looked_at_in_a_moment(name: str) -> None:
+def test_every_long_message_is_checked_quickly(name: str) -> None:
     frame = LONGEST[name](SIZE // 16)
     gc.disable()  # what it looks at in a program that runs tests is not what a server has
     try:
@@ -78,7 +78,7 @@ async def watched(server: Server) -> AsyncGenerator[list[float]]:
         ("half surrogates", "http"),
     ],
 )
-async def test_other_clients_are_answered_while_a_long_message_is_looked_at(
+async def test_other_clients_are_answered_while_a_long_message_is_checked(
     tmp_path: Path, name: str, wire: str, record_property: Any
 ) -> None:
     frame = LONGEST[name](SIZE)
@@ -106,7 +106,7 @@ async def test_other_clients_are_answered_while_a_long_message_is_looked_at(
 
 
 @pytest.mark.fault("HTT-26")
-async def test_a_long_first_message_is_passed_on_as_it_is(tmp_path: Path) -> None:
+async def test_a_long_initialize_is_forwarded_unchanged(tmp_path: Path) -> None:
     async with asyncio.timeout(120), served(tmp_path, "--", sys.executable, "-c", MUTE) as server:
         url, _, token = server.url.partition("#token=")
         place = Site(None, int(url.rpartition(":")[2].partition("/")[0]))  # type: ignore[arg-type]  # another process

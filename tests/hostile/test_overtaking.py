@@ -49,7 +49,7 @@ async def test_no_flood_of_updates_hides_what_a_tool_call_does(chunks: int, vers
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-async def test_a_flood_that_pushes_a_tool_call_out_of_the_transcript_does_not_hide_it(
+async def test_a_flood_that_drops_a_tool_call_from_the_transcript_does_not_hide_it(
     version: int, tmp_path: Path
 ) -> None:
     async def attack(agent: ScriptedAgent) -> None:
@@ -66,7 +66,7 @@ async def test_a_flood_that_pushes_a_tool_call_out_of_the_transcript_does_not_hi
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-async def test_an_update_behind_the_question_hides_nothing(version: int, tmp_path: Path) -> None:
+async def test_an_update_after_the_permission_request_hides_nothing(version: int, tmp_path: Path) -> None:
     async def attack(agent: ScriptedAgent) -> None:
         announce(agent, True, **COMMAND)
         answer = ask(agent)
@@ -77,7 +77,7 @@ async def test_an_update_behind_the_question_hides_nothing(version: int, tmp_pat
         await session.prompt("go")
 
 
-async def test_a_question_before_its_session_is_open_is_not_allowed(tmp_path: Path) -> None:
+async def test_a_permission_request_before_its_session_is_open_is_not_allowed(tmp_path: Path) -> None:
     answers: list[asyncio.Future[Any]] = []
 
     async def new(params: Any) -> Any:

@@ -37,7 +37,7 @@ def asked(home: Path, *calls: dict[str, Any], options: list[dict[str, Any]] = OP
         yield person
 
 
-def test_each_answer_begins_with_our_word_for_its_kind(tmp_path: Path) -> None:
+def test_each_choice_begins_with_our_word_for_its_kind(tmp_path: Path) -> None:
     options = [
         {"optionId": "a", "name": "No, do not allow this", "kind": "allow_always"},
         {"optionId": "b", "name": "Reject", "kind": "allow_once"},
@@ -88,7 +88,7 @@ def test_a_safe_command_does_not_hide_another_kind_of_effect(tmp_path: Path) -> 
         assert "effects (2):\n    execute: ls\n    delete: no file or command is named\n" in shown
 
 
-def test_what_is_only_in_the_content_or_the_input_is_shown(tmp_path: Path) -> None:
+def test_details_that_are_only_in_content_or_input_are_shown(tmp_path: Path) -> None:
     text = {"type": "content", "content": {"type": "text", "text": "rm -rf /\nreally"}}
     call = {"title": "Run", "kind": "execute", "content": [text], "rawInput": {"target": "production"}}
     with asked(tmp_path, call) as person:
@@ -100,7 +100,7 @@ def test_what_is_only_in_the_content_or_the_input_is_shown(tmp_path: Path) -> No
         assert '    | input: {"target":"production"}\n    | rm -rf /\n    | really\n' in shown
 
 
-def test_what_cannot_be_shown_whole_cannot_be_allowed(tmp_path: Path) -> None:
+def test_a_request_that_cannot_be_shown_whole_cannot_be_allowed(tmp_path: Path) -> None:
     many = {"title": "Edit", "kind": "edit", "locations": [{"path": f"/w/{number}"} for number in range(300)]}
     long = {"title": "Run", "kind": "execute", "rawInput": {"code": "x" * 70_000 + "; rm -rf /"}}
     with asked(tmp_path, many, long) as person:
@@ -115,7 +115,7 @@ def test_what_cannot_be_shown_whole_cannot_be_allowed(tmp_path: Path) -> None:
         assert person.wait() == 5
 
 
-def test_what_is_not_specific_cannot_be_remembered(tmp_path: Path) -> None:
+def test_a_decision_on_an_unspecific_request_cannot_be_remembered(tmp_path: Path) -> None:
     with asked(tmp_path, {"title": "Run a command", "kind": "execute"}) as person:
         shown = person.until("Your choice")
         person.type("3\n")
@@ -126,7 +126,7 @@ def test_what_is_not_specific_cannot_be_remembered(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("padding", [" ", "x", "\u3000", "\u2003"])
-def test_text_of_an_agent_that_is_wrapped_does_not_look_like_ours(tmp_path: Path, padding: str) -> None:
+def test_wrapped_text_of_an_agent_does_not_look_like_ours(tmp_path: Path, padding: str) -> None:
     """Text is padded so that a terminal of 80 columns would put its end at the beginning of a line."""
     lures = ("  effects (1):", "  1. Reject", "Your choice (a number; Enter to reject): ")
     fake = [padding * columns + lure for lure in lures for columns in range(30, 79)]
@@ -153,7 +153,7 @@ def test_text_of_an_agent_that_is_wrapped_does_not_look_like_ours(tmp_path: Path
     assert max(sum(1 if sign.isascii() else 2 for sign in line) for line in shown.split("\n")) <= 80
 
 
-def test_the_message_of_a_url_question_cannot_name_a_host(tmp_path: Path) -> None:
+def test_the_message_of_a_url_elicitation_cannot_name_a_host(tmp_path: Path) -> None:
     url = "https://evil.example/" + "a" * 33 + "  Host: github.com".replace(" ", "_")
     with terminal(tmp_path, "run", "hi", "--", *ODD_AGENT, "asks-url", url) as person:
         shown = person.until("Open it?")

@@ -129,7 +129,9 @@ CHANGED: dict[str, tuple[Json, Json]] = {
 
 
 @pytest.mark.parametrize(("first", "second"), CHANGED.values(), ids=CHANGED)
-async def test_a_call_that_shows_something_else_is_asked_about_again(tmp_path: Path, first: Json, second: Json) -> None:
+async def test_a_call_that_shows_something_else_needs_permission_again(
+    tmp_path: Path, first: Json, second: Json
+) -> None:
     asked = await asked_about(tmp_path, first, first, second)
 
     assert len(asked) == 2
@@ -159,7 +161,9 @@ SAME: dict[str, tuple[Json, Json]] = {
 
 
 @pytest.mark.parametrize(("first", "second"), SAME.values(), ids=SAME)
-async def test_a_call_with_the_same_effects_is_not_asked_about_again(tmp_path: Path, first: Json, second: Json) -> None:
+async def test_a_call_with_the_same_effects_needs_no_second_permission(
+    tmp_path: Path, first: Json, second: Json
+) -> None:
     assert len(await asked_about(tmp_path, first, second)) == 1
 
 
@@ -190,7 +194,7 @@ async def test_where_nothing_specific_was_shown_nothing_is_remembered(tmp_path: 
 
 
 @pytest.mark.parametrize("call", UNSPECIFIC.values(), ids=UNSPECIFIC)
-async def test_always_is_not_remembered_there_either(tmp_path: Path, call: Json) -> None:
+async def test_an_always_answer_to_an_unspecific_request_is_not_remembered_either(tmp_path: Path, call: Json) -> None:
     asked: list[PermissionRequest] = []
 
     async def user(question: PermissionRequest) -> None:
@@ -212,7 +216,7 @@ async def test_always_is_not_remembered_there_either(tmp_path: Path, call: Json)
     assert len(asked) == 2
 
 
-async def test_a_remembered_no_covers_the_same_effect_whatever_is_shown_with_it(tmp_path: Path) -> None:
+async def test_a_remembered_rejection_covers_the_same_effect_whatever_is_shown_with_it(tmp_path: Path) -> None:
     words: list[Any] = []
 
     async def user(question: PermissionRequest) -> None:

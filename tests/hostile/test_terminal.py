@@ -41,7 +41,7 @@ def assert_nothing_acted(person: Terminal, *shown: str) -> None:
 
 @pytest.mark.parametrize("kind", ["xterm", "dumb"])
 @pytest.mark.fault("TRM-24", "CLI-01")
-def test_a_turn_shows_everything_and_does_nothing(tmp_path: Path, kind: str) -> None:
+def test_a_turn_is_shown_and_does_not_act_on_the_terminal(tmp_path: Path, kind: str) -> None:
     with terminal(tmp_path, "run", "hi", "--yes", "--", *AGENT, "talks", TERM=kind) as person:
         assert person.wait() == 0
         assert_nothing_acted(
@@ -102,7 +102,7 @@ def test_off_a_terminal_stdout_is_exact(tmp_path: Path, options: list[str]) -> N
 )
 @pytest.mark.parametrize("options", [[], ["--json"]])
 @pytest.mark.fault("CLI-01")
-def test_a_run_that_fails_says_why_and_does_nothing(
+def test_the_error_of_a_failed_run_does_not_act_on_the_terminal(
     tmp_path: Path, kind: str, code: int, labels: list[str], options: list[str]
 ) -> None:
     with terminal(tmp_path, "run", "hi", *options, "--", *AGENT, kind) as person:
@@ -115,7 +115,7 @@ def test_a_run_that_fails_says_why_and_does_nothing(
 
 @pytest.mark.fault("CLI-01", "PRM-08")
 @pytest.mark.parametrize("command", ["run", "chat"])
-def test_a_question_shows_what_it_is_about_and_does_nothing(tmp_path: Path, command: str) -> None:
+def test_a_permission_prompt_does_not_act_on_the_terminal(tmp_path: Path, command: str) -> None:
     prompt = ["hi"] if command == "run" else []
     with terminal(tmp_path, command, *prompt, "--ask", "--", *AGENT, "asks") as person:
         if command == "chat":
@@ -153,7 +153,7 @@ TITLES = {
 
 @pytest.mark.fault("PRM-08")
 @pytest.mark.parametrize("title", TITLES.values(), ids=TITLES)
-def test_a_title_cannot_hide_the_command_that_is_asked_about(tmp_path: Path, title: str) -> None:
+def test_a_title_cannot_hide_the_command_of_a_permission_request(tmp_path: Path, title: str) -> None:
     """The user sees the title cut and on one line, and the command in full, before answering."""
     line = "rm -rf " + "very/" * 200 + "deep"
     call = {"toolCallId": "t", "title": title, "kind": "execute", "rawInput": {"command": line}}
@@ -175,7 +175,7 @@ def test_a_title_cannot_hide_the_command_that_is_asked_about(tmp_path: Path, tit
 
 
 @pytest.mark.fault("TRM-24")
-def test_what_a_command_prints_is_kept_as_data_and_does_nothing_when_shown(tmp_path: Path) -> None:
+def test_output_of_a_command_is_stored_and_does_not_act_when_shown(tmp_path: Path) -> None:
     (tmp_path / "output").write_text(f"L-printed{ACTS}L-printed-last\n", newline="")
     with terminal(tmp_path, "run", "/run cat output", "--yes") as person:
         assert person.wait() == 0
@@ -187,7 +187,7 @@ def test_what_a_command_prints_is_kept_as_data_and_does_nothing_when_shown(tmp_p
 
 @pytest.mark.parametrize("kind", ["xterm", "dumb"])
 @pytest.mark.fault("CLI-01")
-def test_a_chat_shows_what_the_agent_offers_and_does_nothing(tmp_path: Path, kind: str) -> None:
+def test_names_that_the_agent_offers_in_a_chat_do_not_act_on_the_terminal(tmp_path: Path, kind: str) -> None:
     with terminal(tmp_path, "chat", "--", *AGENT, "talks", TERM=kind) as person:
         person.until("Ctrl-D exits.")
         prompt = "›" if kind == "xterm" else "> "
@@ -226,7 +226,7 @@ def test_a_chat_shows_what_the_agent_offers_and_does_nothing(tmp_path: Path, kin
 )
 @pytest.mark.parametrize("options", [[], ["--json"]])
 @pytest.mark.fault("CLI-01", "CLI-02")
-def test_sessions_are_shown_and_do_nothing(
+def test_the_list_of_sessions_does_not_act_on_the_terminal(
     tmp_path: Path, arguments: list[str], labels: list[str], options: list[str]
 ) -> None:
     with terminal(tmp_path, "sessions", *arguments, *options, "--", *AGENT) as person:
@@ -239,7 +239,7 @@ def test_sessions_are_shown_and_do_nothing(
 
 
 @pytest.mark.fault("CLI-01")
-def test_a_recording_is_shown_and_does_nothing(tmp_path: Path) -> None:
+def test_a_shown_recording_does_not_act_on_the_terminal(tmp_path: Path) -> None:
     duologue(tmp_path, "run", "hi", "--record", "run.acp", "--", *AGENT, "talks")
     for options in ([], ["--json"]):
         with terminal(tmp_path, "sessions", "show", "run.acp", *options) as person:
@@ -248,7 +248,7 @@ def test_a_recording_is_shown_and_does_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.fault("CLI-01")
-def test_the_doctor_and_the_list_of_agents_do_nothing(tmp_path: Path) -> None:
+def test_the_doctor_and_the_list_of_agents_do_not_act_on_the_terminal(tmp_path: Path) -> None:
     folder = tmp_path / "config" / "duologue"
     folder.mkdir(parents=True)
     for name, kind in (("good", ""), ("dead", "exits")):
@@ -268,7 +268,7 @@ NEW = '{"jsonrpc":"2.0","id":2,"method":"session/new","params":{"cwd":"/tmp","mc
 
 @pytest.mark.parametrize("options", [[], ["--protocol", "v2"]])
 @pytest.mark.fault("CLI-01", "CLI-02")
-def test_frames_that_pass_to_a_terminal_are_ascii(tmp_path: Path, options: list[str]) -> None:
+def test_frames_forwarded_to_a_terminal_are_ascii(tmp_path: Path, options: list[str]) -> None:
     with terminal(tmp_path, "connect", *options, "--", *AGENT, "talks") as person:
         newer = 'Version":2,"info":{"name":"n","version":"1"}'
         person.type(INITIALIZE if not options else INITIALIZE.replace('Version":1', newer))
@@ -281,7 +281,7 @@ def test_frames_that_pass_to_a_terminal_are_ascii(tmp_path: Path, options: list[
 
 
 @pytest.mark.fault("CLI-01")
-def test_a_served_agent_that_shouts_into_the_server_log_does_nothing(tmp_path: Path) -> None:
+def test_stderr_of_a_served_agent_does_not_act_on_the_servers_terminal(tmp_path: Path) -> None:
     with terminal(tmp_path, "serve", "--access-log", "--", *AGENT, "talks") as person:
         url = "ws://" + person.until("\n").partition("ws://")[2].strip()
         duologue(tmp_path, "run", "hi", "--agent", url)
@@ -307,7 +307,7 @@ def test_the_built_in_agent_answers_a_terminal_in_ascii(tmp_path: Path) -> None:
 
 
 @pytest.mark.fault("CLI-01")
-def test_what_the_interpreter_and_the_log_say_does_nothing(tmp_path: Path) -> None:
+def test_tracebacks_and_log_lines_do_not_act_on_the_terminal(tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text(
         "import duologue.config.agents as found, logging\n"
         "from tests.hostile.shouting_agent import bad\n"

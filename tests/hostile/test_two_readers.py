@@ -48,7 +48,7 @@ for line in read():
 
 @pytest.mark.fault("GWY-21", "JSN-11")
 @pytest.mark.parametrize("message", TWICE)
-async def test_a_name_that_is_there_twice_reaches_no_agent(message: str) -> None:
+async def test_a_message_with_a_duplicate_name_reaches_no_agent(message: str) -> None:
     async with site(echo := Echo()) as place, socket_to(place) as socket, poster_to(place) as poster:
         await socket.initialize()
         await socket.send(message)
@@ -78,7 +78,7 @@ async def test_a_client_of_a_shared_agent_reaches_no_session_of_another() -> Non
         assert (await victim.next())["id"] == 3
 
 
-async def test_half_a_surrogate_pair_in_a_message_is_no_failure_of_the_server() -> None:
+async def test_a_lone_surrogate_in_a_message_is_no_server_error() -> None:
     message = '{"jsonrpc":"2.0","id":1,"method":"x","params":{"text":"\\ud800"}}'
     async with site(echo := Echo()) as place, socket_to(place) as socket, poster_to(place) as poster:
         await socket.initialize()

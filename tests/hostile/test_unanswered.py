@@ -54,7 +54,7 @@ async def flood(socket: Socket, count: int) -> int:
 
 
 @pytest.mark.fault("GWY-20", "RPC-19")
-async def test_requests_that_are_never_answered_are_refused_as_busy_and_cost_little(
+async def test_further_requests_are_rejected_as_busy_while_none_is_answered(
     tmp_path: Path, chaos_factor: int, record_property: object
 ) -> None:
     count = 20_000 * min(chaos_factor, 12)
@@ -75,7 +75,7 @@ async def test_requests_that_are_never_answered_are_refused_as_busy_and_cost_lit
 
 
 @pytest.mark.fault("GWY-20")
-async def test_a_place_becomes_free_with_each_answer() -> None:
+async def test_each_response_frees_a_slot() -> None:
     echo = Mute()
     async with site(echo, Limits(requests=3)) as place, socket_to(place) as socket:
         await socket.initialize()
@@ -91,7 +91,7 @@ async def test_a_place_becomes_free_with_each_answer() -> None:
 
 
 @pytest.mark.fault("GWY-20")
-async def test_over_http_the_answer_comes_on_the_stream_of_the_session() -> None:
+async def test_over_http_the_error_arrives_on_the_stream_of_the_session() -> None:
     async with site(Mute(), Limits(requests=1)) as place, poster_to(place) as poster:
         await poster.initialize()
         async with poster.listen() as events:
@@ -114,7 +114,7 @@ async def test_over_http_the_answer_comes_on_the_stream_of_the_session() -> None
         '{"jsonrpc":"2.0","method":"x","id":%s}' % ("1" * 1025),
     ],
 )
-async def test_what_is_kept_of_a_request_is_short(message: str) -> None:
+async def test_only_short_ids_methods_and_sessions_of_requests_are_stored(message: str) -> None:
     async with site(echo := Mute()) as place, socket_to(place) as socket:
         await socket.initialize()
         await socket.send(message)
@@ -125,7 +125,7 @@ async def test_what_is_kept_of_a_request_is_short(message: str) -> None:
 
 
 @pytest.mark.fault("GWY-20")
-async def test_a_client_that_reads_none_of_the_refusals_is_cut_off() -> None:
+async def test_a_client_that_reads_no_errors_is_disconnected() -> None:
     async with site(Mute(), Limits(requests=1, queued_bytes=100_000, write_ahead=1000)) as place:
         async with socket_to(place) as socket:
             await socket.initialize()
@@ -141,7 +141,7 @@ async def test_a_client_that_reads_none_of_the_refusals_is_cut_off() -> None:
 
 
 @pytest.mark.fault("GWY-20")
-async def test_sessions_and_numbers_that_a_client_makes_up_are_bounded() -> None:
+async def test_sessions_and_message_numbers_made_up_by_a_client_are_bounded() -> None:
     limits = Limits(sessions=10, window_frames=10, requests=1000)
     async with site(Mute(), limits) as place, poster_to(place) as poster:
         await poster.initialize()

@@ -143,7 +143,7 @@ async def test_a_directory_that_changes_while_a_user_is_asked_is_not_used(
     assert seen == ([str(judged)] if attack == "swap the link" else [-32602])
 
 
-async def test_a_directory_that_is_a_link_elsewhere_by_the_time_it_is_judged_is_judged_where_it_was_opened(
+async def test_a_directory_swapped_before_the_evaluation_is_evaluated_where_it_was_opened(
     tmp_path: Path, handles: str
 ) -> None:
     """The agent moves its directory away and leaves a link to the session's own, where a rule would allow it."""
@@ -163,7 +163,7 @@ async def test_a_directory_that_is_a_link_elsewhere_by_the_time_it_is_judged_is_
     assert seen == [-32600]
 
 
-async def test_a_directory_outside_is_refused_before_a_user_is_asked(tmp_path: Path) -> None:
+async def test_a_directory_outside_is_rejected_before_the_user_is_asked(tmp_path: Path) -> None:
     project = tmp_path / "project"
     project.mkdir()
 

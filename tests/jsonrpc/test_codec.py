@@ -296,14 +296,16 @@ class Hostile:
         raise KeyError("do not touch")
 
 
-def circle() -> list[Any]:
+def cyclic_list() -> list[Any]:
     itself: list[Any] = []
     itself.append(itself)
     return itself
 
 
 @pytest.mark.parametrize(
-    "value", [object(), circle(), {(1, 2): 3}, Hostile(), ["\ud800", object()]], ids=lambda value: type(value).__name__
+    "value",
+    [object(), cyclic_list(), {(1, 2): 3}, Hostile(), ["\ud800", object()]],
+    ids=lambda value: type(value).__name__,
 )
 def test_what_is_not_json_is_an_encode_error_and_nothing_else(value: object) -> None:
     with pytest.raises(EncodeError, match="cannot be written as JSON"):
@@ -322,10 +324,10 @@ def test_every_json_value_is_serialized_as_one_line_and_parsed_back(value: Any) 
 def test_any_text_is_written_as_valid_utf_8(text: str) -> None:
     frame = serialize_error("id", InternalError(text, data={text: text}))
 
-    assert json.loads(frame.decode())["error"]["data"] == {mended(text): mended(text)}
+    assert json.loads(frame.decode())["error"]["data"] == {repaired(text): repaired(text)}
 
 
-def mended(text: str) -> str:
+def repaired(text: str) -> str:
     return re.sub("[\ud800-\udfff]", "\ufffd", text)
 
 
@@ -339,14 +341,14 @@ def outcome(frame: bytes) -> JsonRpcMessage | Malformed:
         return bad
 
 
-def refuse_constant(name: str) -> None:
+def reject_constant(name: str) -> None:
     raise ValueError(name)
 
 
-def judge(frame: bytes) -> Any:
+def standard_library_result(frame: bytes) -> Any:
     """Return what the standard library reads, or the error it raises."""
     try:
-        return json.loads(frame.decode(), parse_constant=refuse_constant)
+        return json.loads(frame.decode(), parse_constant=reject_constant)
     except (ValueError, RecursionError) as error:
         return error
 
@@ -354,7 +356,7 @@ def judge(frame: bytes) -> Any:
 @given(frames() | broken_frames() | st.binary(max_size=60))
 def test_every_frame_is_a_message_or_malformed_and_the_standard_library_agrees(frame: bytes) -> None:
     found = outcome(frame)
-    judged = judge(frame)
+    judged = standard_library_result(frame)
 
     if isinstance(found, Malformed):
         if found.error.code == -32700:
@@ -367,7 +369,7 @@ def test_every_frame_is_a_message_or_malformed_and_the_standard_library_agrees(f
     assert members["jsonrpc"] == "2.0"
     for name in ("id", "method"):
         value: object = getattr(found, name)
-        assert value == (mended(members[name]) if isinstance(members.get(name), str) else members.get(name, UNSET))
+        assert value == (repaired(members[name]) if isinstance(members.get(name), str) else members.get(name, UNSET))
     for name in ("params", "result", "error"):
         assert (getattr(found, name) is not UNSET) == (name in members)
 

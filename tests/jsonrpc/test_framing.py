@@ -18,7 +18,7 @@ BOM = b"\xef\xbb\xbf"
 MESSAGE = b'{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"text":"\xc3\xa9\xe2\x82\xac"}}'
 
 
-def cut(slices: Iterable[bytes], limit: int = 1000) -> list[bytes | str]:
+def frames_of(slices: Iterable[bytes], limit: int = 1000) -> list[bytes | str]:
     """Return all frames of a stream, with an oversized line as text, and a failure as the last item."""
     framer = LineFramer(limit)
     frames: list[bytes] = []
@@ -32,7 +32,7 @@ def cut(slices: Iterable[bytes], limit: int = 1000) -> list[bytes | str]:
     return [f"{frame.size}: {bytes(frame)!r}" if isinstance(frame, Oversized) else frame for frame in frames] + failure
 
 
-def by_the_rules(stream: bytes, limit: int) -> list[bytes | str]:
+def expected_frames(stream: bytes, limit: int) -> list[bytes | str]:
     """Apply the rules of the framing in the simplest way, without regard to memory or slices."""
     frames: list[bytes | str] = []
     for number, line in enumerate(stream.split(b"\n")):
@@ -64,19 +64,19 @@ streams = st.lists(
 
 @given(stream=streams, places=st.lists(st.integers(0, 400)), limit=st.integers(1, 20))
 def test_frames_follow_the_rules_however_the_stream_is_sliced(stream: bytes, places: list[int], limit: int) -> None:
-    assert cut(sliced(stream, places), limit) == by_the_rules(stream, limit)
+    assert frames_of(sliced(stream, places), limit) == expected_frames(stream, limit)
 
 
 @pytest.mark.fault("FRM-01")
 def test_a_message_cut_at_any_byte_is_one_message() -> None:
     line = MESSAGE + b"\n"
     for place in range(len(line) + 1):
-        assert cut([line[:place], line[place:]]) == [MESSAGE]
+        assert frames_of([line[:place], line[place:]]) == [MESSAGE]
 
 
 @pytest.mark.fault("FRM-02")
 def test_a_message_delivered_byte_by_byte_is_one_message() -> None:
-    assert cut(bytes([byte]) for byte in MESSAGE + b"\n") == [MESSAGE]
+    assert frames_of(bytes([byte]) for byte in MESSAGE + b"\n") == [MESSAGE]
 
 
 @pytest.mark.fault("FRM-02")
@@ -96,12 +96,12 @@ def test_the_cost_of_a_line_delivered_byte_by_byte_is_linear() -> None:
 def test_a_thousand_messages_in_one_slice_keep_their_order() -> None:
     messages = [b'{"id":%d}' % number for number in range(1000)]
 
-    assert cut([b"\n".join(messages) + b"\n"], limit=100_000) == messages
+    assert frames_of([b"\n".join(messages) + b"\n"], limit=100_000) == messages
 
 
 @pytest.mark.fault("FRM-04")
 def test_several_whole_lines_at_once_are_split() -> None:
-    assert cut([b"1\n", b"2\n3\n", b" \n4\n"]) == [b"1", b"2", b"3", b"4"]
+    assert frames_of([b"1\n", b"2\n3\n", b" \n4\n"]) == [b"1", b"2", b"3", b"4"]
 
 
 def test_a_line_of_exactly_the_limit_is_whole_and_one_byte_more_is_oversized() -> None:
@@ -186,49 +186,49 @@ def test_long_lines_within_the_limit_are_whole(size: int) -> None:
 
 @pytest.mark.fault("FRM-07")
 def test_carriage_return_before_newline_belongs_to_the_line_end() -> None:
-    assert cut([b"{}\r\n[]\r\n"]) == [b"{}", b"[]"]
-    assert cut([b"{}\r", b"\n[]\r", b"\n"]) == [b"{}", b"[]"]
+    assert frames_of([b"{}\r\n[]\r\n"]) == [b"{}", b"[]"]
+    assert frames_of([b"{}\r", b"\n[]\r", b"\n"]) == [b"{}", b"[]"]
 
 
 @pytest.mark.fault("FRM-08")
 def test_a_lone_carriage_return_does_not_end_a_line() -> None:
-    assert cut([b'{}\r{"a":1}\n']) == [b'{}\r{"a":1}']
+    assert frames_of([b'{}\r{"a":1}\n']) == [b'{}\r{"a":1}']
 
 
 @pytest.mark.fault("FRM-09")
 def test_blank_lines_are_skipped() -> None:
-    assert cut([b"\n\r\n   \n\t \t\n{}\n \t\r\n"]) == [b"{}"]
+    assert frames_of([b"\n\r\n   \n\t \t\n{}\n \t\r\n"]) == [b"{}"]
 
 
 @pytest.mark.fault("FRM-10")
 def test_only_a_newline_ends_a_line() -> None:
     line = '{"text":"a\u2028b\u2029c\u0085d\x0be\x0cf\x1cg"}'.encode()
 
-    assert cut([line + b"\n"]) == [line]
+    assert frames_of([line + b"\n"]) == [line]
 
 
 @pytest.mark.fault("FRM-11")
 def test_a_byte_order_mark_is_accepted_once_at_the_start() -> None:
-    assert cut([BOM[:1], BOM[1:] + b"{}\n" + BOM + b"{}\n"]) == [b"{}", BOM + b"{}"]
-    assert cut([BOM + BOM + b"{}\n"]) == [BOM + b"{}"]
-    assert cut([b"\n" + BOM + b"{}\n"]) == [BOM + b"{}"]
+    assert frames_of([BOM[:1], BOM[1:] + b"{}\n" + BOM + b"{}\n"]) == [b"{}", BOM + b"{}"]
+    assert frames_of([BOM + BOM + b"{}\n"]) == [BOM + b"{}"]
+    assert frames_of([b"\n" + BOM + b"{}\n"]) == [BOM + b"{}"]
 
 
 @pytest.mark.fault("FRM-12", "FRM-13")
 def test_lines_are_split_at_newlines_whatever_json_they_contain() -> None:
-    assert cut([b'{"a":1}{"b":2}\n{"c":\n3}\n{}\n']) == [b'{"a":1}{"b":2}', b'{"c":', b"3}", b"{}"]
+    assert frames_of([b'{"a":1}{"b":2}\n{"c":\n3}\n{}\n']) == [b'{"a":1}{"b":2}', b'{"c":', b"3}", b"{}"]
 
 
 @pytest.mark.fault("FRM-14")
 def test_the_last_line_needs_no_newline() -> None:
-    assert cut([b'{}\n{"a":1}']) == [b"{}", b'{"a":1}']
-    assert cut([b'{}\n{"a":1}\r']) == [b"{}", b'{"a":1}']
-    assert cut([b"{}\n  "]) == [b"{}"]
+    assert frames_of([b'{}\n{"a":1}']) == [b"{}", b'{"a":1}']
+    assert frames_of([b'{}\n{"a":1}\r']) == [b"{}", b'{"a":1}']
+    assert frames_of([b"{}\n  "]) == [b"{}"]
 
 
 @pytest.mark.fault("FRM-18")
 def test_nul_bytes_are_left_to_the_parser() -> None:
-    assert cut([b'\x00\n{"a":"\x00"}\n{}\n']) == [b"\x00", b'{"a":"\x00"}', b"{}"]
+    assert frames_of([b'\x00\n{"a":"\x00"}\n{}\n']) == [b"\x00", b'{"a":"\x00"}', b"{}"]
 
 
 def test_a_frame_for_a_terminal_means_the_same_and_is_printable_ascii() -> None:

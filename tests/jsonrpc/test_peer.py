@@ -39,7 +39,7 @@ def replies(peer: Peer) -> list[Any]:
     return [json.loads(reply) for reply in peer.frames_to_send()]
 
 
-def refusals(peer: Peer) -> list[tuple[Id | None, int]]:
+def error_responses(peer: Peer) -> list[tuple[Id | None, int]]:
     """Return the id and the code of each error response to bad input."""
     return [(reply["id"], reply["error"]["code"]) for reply in replies(peer)]
 
@@ -76,7 +76,7 @@ def test_a_duplicate_id_in_flight_is_rejected_and_the_first_request_is_answered(
     peer.receive(request(1))
 
     assert peer.receive(request(1)) is None
-    assert refusals(peer) == [(None, -32600)]
+    assert error_responses(peer) == [(None, -32600)]
     assert peer.respond(1, {}) is not None
     assert isinstance(peer.receive(request(1)), JsonRpcMessage)
 
@@ -109,7 +109,7 @@ def test_invalid_requests_are_answered_with_an_error(bad: bytes, answered_to: Id
     peer = Peer()
 
     assert peer.receive(bad) is None
-    assert refusals(peer) == [(answered_to, -32600)]
+    assert error_responses(peer) == [(answered_to, -32600)]
 
 
 @pytest.mark.parametrize(
@@ -121,7 +121,7 @@ def test_bad_input_with_the_id_of_a_running_request_does_not_answer_that_request
 
     peer.receive(bad)
 
-    assert refusals(peer) == [(None, -32600)]
+    assert error_responses(peer) == [(None, -32600)]
     assert peer.respond(1, {}) is not None
 
 
@@ -129,7 +129,7 @@ def test_a_cancellation_sent_as_a_request_is_an_unknown_method() -> None:
     peer = Peer()
 
     assert peer.receive(frame(id=1, method=CANCEL_METHOD, params={"requestId": 1})) is None
-    assert refusals(peer) == [(1, -32601)]
+    assert error_responses(peer) == [(1, -32601)]
 
 
 def test_requests_beyond_the_limit_are_answered_as_busy() -> None:
@@ -139,7 +139,7 @@ def test_requests_beyond_the_limit_are_answered_as_busy() -> None:
     assert isinstance(first, JsonRpcMessage)
     assert isinstance(second, JsonRpcMessage)
     assert third is None
-    assert refusals(peer) == [(3, -32603)]
+    assert error_responses(peer) == [(3, -32603)]
     peer.respond(1, {})
     assert isinstance(peer.receive(request(3)), JsonRpcMessage)
 
@@ -200,7 +200,7 @@ def test_before_the_first_request_others_are_rejected_and_notifications_ignored(
     assert peer.receive(request(1)) is None
     assert peer.receive(frame(id=2, method=CANCEL_METHOD)) is None
     assert peer.receive(frame(method="update")) is None
-    assert refusals(peer) == [(1, -32600), (2, -32600)]
+    assert error_responses(peer) == [(1, -32600), (2, -32600)]
     assert isinstance(peer.receive(request(1, "initialize")), JsonRpcMessage)
     assert isinstance(peer.receive(request(2)), JsonRpcMessage)
 
@@ -212,7 +212,7 @@ def test_the_first_request_is_accepted_once() -> None:
     assert peer.receive(request(2, "initialize")) is None
     peer.respond(1, {})
     assert peer.receive(request(3, "initialize")) is None
-    assert refusals(peer) == [(2, -32600), (3, -32600)]
+    assert error_responses(peer) == [(2, -32600), (3, -32600)]
     assert isinstance(peer.receive(frame(method="update")), JsonRpcMessage)
 
 
@@ -234,7 +234,7 @@ def test_a_repeatable_first_request_is_accepted_until_another_request() -> None:
     assert isinstance(peer.receive(request(2, "initialize")), JsonRpcMessage)
     assert isinstance(peer.receive(request(3)), JsonRpcMessage)
     assert peer.receive(request(4, "initialize")) is None
-    assert refusals(peer) == [(4, -32600)]
+    assert error_responses(peer) == [(4, -32600)]
 
 
 # --- requests of ours
@@ -437,7 +437,7 @@ def test_a_line_that_begins_like_json_is_never_stray_output(line: bytes) -> None
     peer = Peer(ignore_stray_output=True)
     peer.receive(line)
 
-    assert [id for id, _ in refusals(peer)] == [None]
+    assert [id for id, _ in error_responses(peer)] == [None]
     assert peer.stray_lines == 0
 
 
@@ -447,7 +447,7 @@ def test_an_oversized_request_is_rejected_by_its_id() -> None:
     assert (
         peer.receive(Oversized(b'{"jsonrpc": "2.0" ,\t"id":"x", "method": "write", "params": {"t":"aaaa', 5000)) is None
     )
-    assert refusals(peer) == [("x", -32600)]
+    assert error_responses(peer) == [("x", -32600)]
 
 
 def test_an_oversized_response_fails_its_call() -> None:
@@ -534,7 +534,7 @@ class Conversation(RuleBasedStateMachine):
         return id
 
     @rule(id=asked)
-    def give_up(self, id: Id) -> None:
+    def cancel_request(self, id: Id) -> None:
         written = self.near.cancel(id)
         assert (written is None) == (id in self.cancelled or self.answers[id] > 0)
         if written is not None:

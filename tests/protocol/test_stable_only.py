@@ -67,10 +67,10 @@ class Witness:
         if name is None:
             self.complaints.append(f"{method} {kind} is not in the schema")
             return
-        complaint = self._official.complaint(name, value)
+        complaint = self._official.validation_error(name, value)
         if complaint is not None:
             self.complaints.append(f"{method} {kind}: {complaint}")
-        self.complaints += [f"{method} {kind}: {path}" for path in self._official.strangers(name, value)]
+        self.complaints += [f"{method} {kind}: {path}" for path in self._official.unknown_fields(name, value)]
 
     def result_of(self, method: str) -> dict[str, Any]:
         """Return the first answer to this method."""
@@ -135,7 +135,7 @@ async def test_every_frame_of_a_conversation_is_of_the_stable_schema(version: in
 async def test_unstable_features_are_advertised_only_when_they_are_switched_on(version: int, tmp_path: Path) -> None:
     def unstable(witness: Witness) -> set[str]:
         return {
-            path.rpartition(".")[2] for path in found.strangers("InitializeResponse", witness.result_of("initialize"))
+            path.rpartition(".")[2] for path in found.unknown_fields("InitializeResponse", witness.result_of("initialize"))
         }
 
     found = STABLE[f"v{version}"]

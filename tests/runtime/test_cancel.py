@@ -42,7 +42,7 @@ async def test_cancelling_the_wait_cancels_the_handler_at_the_other_end() -> Non
         assert client._peer.unmatched_responses == 0
 
 
-async def wire_of(handlers: Handlers, *frames: bytes, answers: int) -> list[bytes]:
+async def responses_to(handlers: Handlers, *frames: bytes, answers: int) -> list[bytes]:
     """Return the responses of an end with these handlers to these frames, sent at once."""
     near, far = memory_pair()
     got: list[bytes] = []
@@ -65,7 +65,7 @@ async def test_a_request_cancelled_before_its_handler_began_is_answered_once() -
         calls.append(params.text)
         return params
 
-    got = await wire_of(
+    got = await responses_to(
         agent_side,
         frame(id=1, method="ping", params={"text": "a"}),
         frame(method="$/cancel_request", params={"requestId": 1}),
@@ -89,7 +89,7 @@ async def test_a_cancellation_of_no_running_request_is_ignored(params: object) -
         await asyncio.sleep(0)
         return params
 
-    got = await wire_of(
+    got = await responses_to(
         agent_side,
         frame(id=1, method="ping", params={"text": "a"}),
         frame(method="$/cancel_request", params=params),
@@ -150,32 +150,32 @@ async def test_a_late_result_is_passed_to_on_late_result() -> None:
                 raise
         return Ping(text=f"made for {params.text}")
 
-    came_late: list[Ping] = []
+    late_results: list[Ping] = []
 
-    def take(result: Ping) -> None:
-        came_late.append(result)
+    def on_late_result(result: Ping) -> None:
+        late_results.append(result)
         raise ValueError("the connection does not mind")
 
     async with asyncio.timeout(5), talk(None, agent_side) as (client, _):
         for text in ("you", "refuse"):
             began.clear()
-            wait = asyncio.ensure_future(client.request(PING, Ping(text=text), on_late_result=take))
+            wait = asyncio.ensure_future(client.request(PING, Ping(text=text), on_late_result=on_late_result))
             await began.wait()
             wait.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await wait
-        assert came_late == []
+        assert late_results == []
         release.set()
-        await client.request(PING, Ping(text="quick"), on_late_result=take)
-        assert came_late == [Ping(text="made for you")]
+        await client.request(PING, Ping(text="quick"), on_late_result=on_late_result)
+        assert late_results == [Ping(text="made for you")]
 
 
 @pytest.mark.fault("CAN-14")
 async def test_a_result_at_the_moment_of_the_cancellation_is_not_lost() -> None:
     near, far = memory_pair()
-    came_late: list[Ping] = []
+    late_results: list[Ping] = []
     async with asyncio.timeout(5), Connection(near) as client, far:
-        wait = asyncio.ensure_future(client.request(PING, Ping(), on_late_result=came_late.append))
+        wait = asyncio.ensure_future(client.request(PING, Ping(), on_late_result=late_results.append))
         await far.receive()
         far.send(frame(id=1, result={"text": "made for you"}))
         while client._peer.pending:  # noqa: ASYNC110
@@ -183,24 +183,24 @@ async def test_a_result_at_the_moment_of_the_cancellation_is_not_lost() -> None:
         wait.cancel()  # its answer was read, but it has not run since
         with pytest.raises(asyncio.CancelledError):
             await wait
-        assert came_late == [Ping(text="made for you")]
+        assert late_results == [Ping(text="made for you")]
 
 
 @pytest.mark.fault("CAN-14")
 async def test_a_result_between_cancellation_and_the_next_step_of_the_caller_is_not_lost() -> None:
     near, far = memory_pair()
-    came_late: list[Ping] = []
+    late_results: list[Ping] = []
     async with asyncio.timeout(5), Connection(near) as client, far:
 
         def leave(result: Ping) -> None:
             wait.cancel()
 
-        wait = asyncio.ensure_future(client.request(PING, Ping(), on_result=leave, on_late_result=came_late.append))
+        wait = asyncio.ensure_future(client.request(PING, Ping(), on_result=leave, on_late_result=late_results.append))
         await far.receive()
         far.send(frame(id=1, result={"text": "made for you"}))
         with pytest.raises(asyncio.CancelledError):
             await wait
-        assert came_late == [Ping(text="made for you")]
+        assert late_results == [Ping(text="made for you")]
 
 
 async def test_a_result_that_waits_behind_notifications_when_its_caller_leaves_is_not_lost() -> None:
@@ -242,7 +242,7 @@ async def test_a_method_that_handles_cancellation_is_called_even_if_that_arrived
             return Ping(text="cancelled")
         return params
 
-    got = await wire_of(
+    got = await responses_to(
         agent_side,
         frame(id=1, method="ping", params={"text": "a"}),
         frame(method="$/cancel_request", params={"requestId": 1}),

@@ -205,12 +205,12 @@ async def test_an_exception_in_on_result_fails_only_its_caller() -> None:
     async def new(context: Context, params: Nothing) -> Scoped:
         return Scoped(session_id="fresh")
 
-    def arrived(result: Scoped) -> None:
+    def on_result(result: Scoped) -> None:
         raise LookupError(result.session_id)
 
     async with asyncio.timeout(5), talk(None, agent_side) as (client, agent):
         with pytest.raises(LookupError, match="fresh"):
-            await client.request(NEW, Nothing(), on_result=arrived)
+            await client.request(NEW, Nothing(), on_result=on_result)
         await client.request(PING, Ping())
         await agent.notify(UPDATE, Update(session_id="fresh", text=""))
 

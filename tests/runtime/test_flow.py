@@ -267,7 +267,7 @@ async def test_the_response_that_opens_a_session_waits_for_no_other_queue() -> N
     tell = Notification("tell", Nothing)
 
     @client_side.on(tell)
-    async def told(context: Context, params: Nothing) -> None:
+    async def notified(context: Context, params: Nothing) -> None:
         opened.append((await context.connection.request(NEW, Nothing())).session_id)
         with pytest.raises(InternalError):
             await context.connection.request(FORK, Scoped(session_id="bad"))

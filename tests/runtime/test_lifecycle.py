@@ -170,16 +170,16 @@ async def test_a_request_that_waits_for_initialize_can_be_cancelled() -> None:
 # --- the end
 
 
-async def hold_on(context: Context, params: Any) -> Any:
+async def never_return(context: Context, params: Any) -> Any:
     await asyncio.Event().wait()
 
 
 def agent_that_never_answers() -> Handlers:
     handlers = Handlers()
-    handlers.on(PING)(hold_on)
-    handlers.on(PROMPT)(hold_on)
-    handlers.on(UPDATE)(hold_on)
-    handlers.on(CANCEL)(hold_on)
+    handlers.on(PING)(never_return)
+    handlers.on(PROMPT)(never_return)
+    handlers.on(UPDATE)(never_return)
+    handlers.on(CANCEL)(never_return)
     return handlers
 
 
@@ -330,7 +330,7 @@ async def test_leaving_the_block_while_a_handler_closes_the_connection_leaves_no
     async def new(context: Context, params: Nothing) -> Scoped:
         began.set()
         await context.connection.aclose()
-        await hold_on(context, params)
+        await never_return(context, params)
         return Scoped(session_id="")
 
     before = asyncio.all_tasks()
@@ -415,7 +415,7 @@ async def test_a_handler_that_ignores_its_cancellation_is_abandoned_and_named(ca
 async def test_a_response_behind_a_stuck_handler_does_not_wait_forever() -> None:
     """The answer has arrived, but its session's handler never returns: leaving the block must still end the wait."""
     client_side, agent_side = Handlers(), Handlers()
-    client_side.on(UPDATE)(hold_on)
+    client_side.on(UPDATE)(never_return)
 
     @agent_side.on(PROMPT)
     async def prompt(context: Context, params: Update) -> Ping:

@@ -30,7 +30,7 @@ def agent_that_echoes() -> Handlers:
     return handlers
 
 
-async def talk_a_little() -> None:
+async def exchange_messages() -> None:
     async with asyncio.timeout(5), talk(None, agent_that_echoes()) as (client, agent):
         await client.request(PING, Ping(text=SECRET))
         await agent.aclose()
@@ -39,7 +39,7 @@ async def talk_a_little() -> None:
 
 async def test_nothing_is_logged_in_normal_operation(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
-    await talk_a_little()
+    await exchange_messages()
 
     assert caplog.records == []
 
@@ -82,7 +82,7 @@ async def test_each_frame_is_one_line_with_direction_method_id_size_and_duration
 async def test_no_secret_reaches_the_log_at_any_level(caplog: pytest.LogCaptureFixture) -> None:
     """Planted in params, results, session ids, errors, malformed members, noise in the middle, and dropped params."""
     caplog.set_level(1)
-    await talk_a_little()
+    await exchange_messages()
     near, far = memory_pair()
     async with asyncio.timeout(5), Connection(far, agent_that_echoes(), ignore_stray_output=True) as agent, near:
         agent.handlers.on(UPDATE)(ignore)

@@ -63,23 +63,23 @@ async def test_order_and_limits_hold_for_frames_handled_on_arrival() -> None:
 
 
 async def test_a_response_is_handled_on_arrival() -> None:
-    taken: list[bool] = []
+    results: list[bool] = []
 
     async with listening(Handlers()) as (connection, raw):
-        take = connection._transport.on_frames
-        assert take is not None
+        handle = connection._transport.on_frames
+        assert handle is not None
 
-        def take_and_tell(frames: list[bytes]) -> bool:
-            taken.append(take(frames))
-            return taken[-1]
+        def record_and_handle(frames: list[bytes]) -> bool:
+            results.append(handle(frames))
+            return results[-1]
 
-        connection._transport.on_frames = take_and_tell
+        connection._transport.on_frames = record_and_handle
         asking = asyncio.ensure_future(connection.request(PING, Ping(text="?")))
         assert len(await raw.receive()) == 1
         raw.send(frame(id=1, result={"text": "!"}))
         assert await asking == Ping(text="!")
 
-    assert taken == [True]
+    assert results == [True]
 
 
 async def test_endless_stray_output_ends_the_connection_even_if_handled_on_arrival() -> None:

@@ -165,15 +165,15 @@ async def play(script: list[Act]) -> Story:
     async with asyncio.timeout(20), Connection(near, handlers) as client, far:
         for act in script:
             await perform(act, story, client, far)
-        await breathe(TURNS)
+        await yield_to_loop(TURNS)
         check_nothing_waits_needlessly(story)
         story.finale.set()
         for asked in story.requests:
             if asked.answered_at is None:
                 answer(story, asked, far, is_success=True)
-        await asyncio.wait([asked.wait for asked in story.requests] or [asyncio.ensure_future(breathe(1))])
+        await asyncio.wait([asked.wait for asked in story.requests] or [asyncio.ensure_future(yield_to_loop(1))])
         while len(story.log) < story.length:
-            await breathe(1)
+            await yield_to_loop(1)
     return story
 
 
@@ -199,10 +199,10 @@ async def perform(act: Act, story: Story, client: Connection, far: MemoryTranspo
             if open_ones:
                 answer(story, open_ones[act.which % len(open_ones)], far, is_success=act.is_success)
         case Breathe():
-            await breathe(act.turns)
+            await yield_to_loop(act.turns)
 
 
-async def breathe(turns: int) -> None:
+async def yield_to_loop(turns: int) -> None:
     for _ in range(turns):
         await asyncio.sleep(0)
 

@@ -42,21 +42,21 @@ class Official:
         """Return our type for a shape, as `decode` takes it."""
         return getattr(MODULES[self.version], name)
 
-    def complaint(self, definition: str, instance: Any) -> str | None:
+    def validation_error(self, definition: str, instance: Any) -> str | None:
         """Return the error that the validator finds in this instance, if any."""
         error = next(_validator(self, definition).iter_errors(instance), None)
         return None if error is None else f"{error.json_path}: {error.message[:300]}"
 
-    def strangers(self, definition: str, instance: Any) -> list[str]:
+    def unknown_fields(self, definition: str, instance: Any) -> list[str]:
         """Return the fields in an instance that the definition does not name; the schema allows them, we do not."""
-        return list(self._strangers(self.document["$defs"][definition], instance, "$"))
+        return list(self._unknown_fields(self.document["$defs"][definition], instance, "$"))
 
-    def _strangers(self, schema: dict[str, Any], value: Any, path: str) -> Iterator[str]:
+    def _unknown_fields(self, schema: dict[str, Any], value: Any, path: str) -> Iterator[str]:
         if is_array(value):
             for index, item in enumerate(value):
                 for part in self._parts(schema, value):
                     if "items" in part:
-                        yield from self._strangers(part["items"], item, f"{path}[{index}]")
+                        yield from self._unknown_fields(part["items"], item, f"{path}[{index}]")
         if not is_object(value):
             return
         named: dict[str, list[dict[str, Any]]] = {}
@@ -69,7 +69,7 @@ class Official:
             if name not in named:
                 yield f"{path}.{name}"
                 continue
-            yield from self._strangers({"allOf": named[name]}, item, f"{path}.{name}")
+            yield from self._unknown_fields({"allOf": named[name]}, item, f"{path}.{name}")
 
     def _parts(self, schema: dict[str, Any], value: Any) -> Iterator[dict[str, Any]]:
         """Return all schemas that apply to a value: those referred to, and of alternatives those it satisfies."""

@@ -30,9 +30,9 @@ def assert_reads_as_the_schema_says(official: Official, definition: str, value: 
     try:
         expected = Oracle(official.schema).definition(definition, value)
     except Bad as bad:
-        complaint = refusal(type_, value)
-        assert complaint is not None, f"accepted: {value}"
-        assert complaint.startswith(f"{bad}: "), value
+        validation_error = refusal(type_, value)
+        assert validation_error is not None, f"accepted: {value}"
+        assert validation_error.startswith(f"{bad}: "), value
     else:
         assert canonical(read_back(type_, value)) == canonical(expected), value
 

@@ -22,7 +22,7 @@ DEFINITIONS = [
 
 
 def check_valid(official: Official, definition: str, value: Any) -> None:
-    assert official.complaint(definition, value) is None
+    assert official.validation_error(definition, value) is None
     assert_reads_as_the_schema_says(official, definition, value)
     assert_both_readers_agree(official.type_of(official.schema.roots[definition]), value)
 

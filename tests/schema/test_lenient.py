@@ -70,7 +70,7 @@ def full(official: Official, structure: Structure) -> dict[str, Any]:
     return Maker(official.schema, Everything()).tagged(structure)
 
 
-def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+def paths_in(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
     """Yield the path of everything inside a JSON value."""
     entries: list[tuple[Any, Any]] = []
     if is_object(value):
@@ -79,7 +79,7 @@ def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
         entries = list(enumerate(value))
     for key, item in entries:
         yield (*path, key)
-        yield from places(item, (*path, key))
+        yield from paths_in(item, (*path, key))
 
 
 def changed(value: Any, path: tuple[Any, ...], change: Any) -> Any:
@@ -137,9 +137,9 @@ def test_a_field_of_the_wrong_type_is_decoded_by_its_marks(place: Place) -> None
         elif isinstance(structure.discriminator, str) and field.wire == structure.discriminator and wrong == "x":
             assert read_back(type_, broken) == broken
         else:
-            complaint = refusal(type_, broken)
-            assert complaint is not None, f"{field.wire} = {wrong}"
-            assert complaint.startswith(f"$.{field.wire}")
+            validation_error = refusal(type_, broken)
+            assert validation_error is not None, f"{field.wire} = {wrong}"
+            assert validation_error.startswith(f"$.{field.wire}")
 
 
 @pytest.mark.fault("SCH-03")
@@ -165,10 +165,10 @@ def test_without_a_mark_one_invalid_item_fails_the_message(place: Place) -> None
     official, structure, field = place
     good = Maker(official.schema, Everything()).type(field.type)[0]
     value: Any = {**full(official, structure), field.wire: [good, ["no", "item"]]}
-    complaint = refusal(official.type_of(structure.name), value)
+    validation_error = refusal(official.type_of(structure.name), value)
 
-    assert complaint is not None
-    assert complaint.startswith(f"$.{field.wire}[1]: expected ")
+    assert validation_error is not None
+    assert validation_error.startswith(f"$.{field.wire}[1]: expected ")
 
 
 @pytest.mark.parametrize("place", [place for place in PLACES if "N" in place.field.mark], ids=str)
@@ -193,8 +193,8 @@ def test_null_is_read_as_empty_where_the_schema_marks_it(place: Place) -> None:
 def test_one_fault_anywhere_in_a_message_is_decoded_as_the_schema_marks_it(official: Official, definition: str) -> None:
     source = random.Random(definition)
     for value in varieties(official.schema, definition):
-        spots = list(places(value))
-        for path in source.sample(spots, min(len(spots), 60)):
+        paths = list(paths_in(value))
+        for path in source.sample(paths, min(len(paths), 60)):
             if isinstance(path[-1], str):
                 assert_reads_as_the_schema_says(official, definition, changed(value, path, remove))
             wrong = source.choice(JSON_TYPES)
@@ -248,10 +248,10 @@ def test_an_unknown_union_member_is_kept_unchanged_in_both_versions(union: Union
 @pytest.mark.parametrize("union", [union for union in UNIONS if union.shape.other], ids=str)
 def test_an_unknown_union_member_still_needs_the_common_fields(union: Union) -> None:
     official, shape = union
-    complaint = refusal(official.type_of(shape.name), {shape.tag: UNKNOWN})
+    validation_error = refusal(official.type_of(shape.name), {shape.tag: UNKNOWN})
 
-    assert complaint is not None
-    assert complaint.endswith((": missing", "sessionId or requestId"))
+    assert validation_error is not None
+    assert validation_error.endswith((": missing", "sessionId or requestId"))
 
 
 @pytest.mark.parametrize("union", UNIONS, ids=str)
@@ -261,9 +261,9 @@ def test_a_known_tag_with_a_bad_payload_never_becomes_other(union: Union) -> Non
         structure = official.schema.shapes[name]
         assert isinstance(structure, Structure)
         if any(field.required for field in structure.fields):
-            complaint = refusal(official.type_of(shape.name), {shape.tag: tag})
-            assert complaint is not None
-            assert complaint.endswith(": missing")
+            validation_error = refusal(official.type_of(shape.name), {shape.tag: tag})
+            assert validation_error is not None
+            assert validation_error.endswith(": missing")
 
 
 @pytest.mark.fault("SCH-05")
