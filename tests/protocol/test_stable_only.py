@@ -135,7 +135,8 @@ async def test_every_frame_of_a_conversation_is_of_the_stable_schema(version: in
 async def test_unstable_features_are_advertised_only_when_they_are_switched_on(version: int, tmp_path: Path) -> None:
     def unstable(witness: Witness) -> set[str]:
         return {
-            path.rpartition(".")[2] for path in found.unknown_fields("InitializeResponse", witness.result_of("initialize"))
+            path.rpartition(".")[2]
+            for path in found.unknown_fields("InitializeResponse", witness.result_of("initialize"))
         }
 
     found = STABLE[f"v{version}"]
