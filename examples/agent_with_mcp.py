@@ -2,13 +2,13 @@
 
 import json
 
-from duologue import Agent, Settings, Turn
+from duologue import Agent, Turn
 
-agent = Agent("tools", version="1.0", settings=Settings, mcp=True, unstable={"mcp_over_acp"})
+agent = Agent("tools", version="1.0", mcp=True, unstable={"mcp_over_acp"})
 
 
 @agent.on_prompt
-async def answer(turn: Turn[Settings]) -> None:
+async def answer(turn: Turn) -> None:
     await turn.mcp.ready()  # every server has started, or has failed
     server, _, rest = turn.text.partition(" ")
     name, _, arguments = rest.partition(" ")
@@ -19,7 +19,7 @@ async def answer(turn: Turn[Settings]) -> None:
         await turn.say("".join(f"{name} does not work: {why}\n" for name, why in turn.mcp.errors.items()))
 
 
-async def call(turn: Turn[Settings], server: str, name: str, arguments: dict[str, object]) -> None:
+async def call(turn: Turn, server: str, name: str, arguments: dict[str, object]) -> None:
     tool = next(tool for tool in turn.mcp.tools if (tool.server, tool.name) == (server, name))
     async with turn.tool(tool.title or tool.name, name=tool.function_name, raw_input=arguments) as shown:
         # "Always" covers this very tool: should the server give it another meaning, the user is asked again.

@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 import sys
 
-from duologue import Agent, Settings, Turn, connect
+from duologue import Agent, Turn, connect
 from duologue.lowlevel import Bridge, ProcessTransport
 
-agent: Agent[Settings] = Agent("newer", protocol_versions=(2,))
+agent = Agent("newer", protocol_versions=(2,))
 
 
 @agent.on_prompt
-async def answer(turn: Turn[Settings]) -> None:
+async def answer(turn: Turn) -> None:
     await turn.say(f"You said {turn.text}.")
 
 

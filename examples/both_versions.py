@@ -5,15 +5,15 @@ from __future__ import annotations
 import asyncio
 import tempfile
 
-from duologue import Agent, Settings, Turn, connect
+from duologue import Agent, Turn, connect
 from duologue.events import Terminal, Text, ToolCall
 from duologue.types import ToolCancelled
 
-agent: Agent[Settings] = Agent("both", protocol_versions=(1, 2))
+agent = Agent("both", protocol_versions=(1, 2))
 
 
 @agent.on_prompt
-async def answer(turn: Turn[Settings]) -> None:
+async def answer(turn: Turn) -> None:
     await turn.say("Let me see. ")
     # Version 1 shows it as text; version 2 shows a terminal of the agent, live.
     ran = await turn.run("echo", turn.text)

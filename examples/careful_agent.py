@@ -10,15 +10,15 @@ LEAVE_PLANNING = [
 ]
 
 
-class Knobs(Settings):
+class CarefulSettings(Settings):
     mode = choice("work", "plan", category="mode")
 
 
-agent = Agent("careful", version="1.0", settings=Knobs)
+agent = Agent("careful", version="1.0", settings=CarefulSettings)
 
 
 @agent.on_prompt
-async def answer(turn: Turn[Knobs]) -> None:
+async def answer(turn: Turn[CarefulSettings]) -> None:
     verb, _, rest = turn.text.partition(" ")
     if verb == "plan":
         await plan(turn)
@@ -30,20 +30,19 @@ async def answer(turn: Turn[Knobs]) -> None:
         await delete(turn, rest)
 
 
-async def write(turn: Turn[Knobs], name: str, text: str) -> None:
+async def write(turn: Turn[CarefulSettings], name: str, text: str) -> None:
     async with turn.tool(f"Write {name}", kind="edit", locations=[name]) as tool:
         try:
             old = await turn.files.read(name)
         except RequestError:
             old = None
         await tool.diff(name, old, text, status="pending")  # shown with the question: the user sees what would happen
-        if await tool.request_permission(
-            remember_as="write files"
-        ):  # "always" covers every file from here on, in this session
+        # "Always" covers every file from here on, in this session.
+        if await tool.request_permission(remember_as="write files"):
             await turn.files.write(name, text)
 
 
-async def delete(turn: Turn[Knobs], name: str) -> None:
+async def delete(turn: Turn[CarefulSettings], name: str) -> None:
     async with turn.tool(f"Delete {name}", kind="delete", locations=[name]) as tool:
         if await tool.request_permission():  # "always" covers this very file
             await turn.run("rm", "--", name, tool=tool)
@@ -51,7 +50,7 @@ async def delete(turn: Turn[Knobs], name: str) -> None:
             await turn.say(f"I left {name} alone.")
 
 
-async def plan(turn: Turn[Knobs]) -> None:
+async def plan(turn: Turn[CarefulSettings]) -> None:
     await turn.set_option(mode="plan")
     await turn.plan("Look around", "Do the work", "Check the result")
     async with turn.tool("Ready to work", kind="switch_mode") as tool:

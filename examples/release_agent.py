@@ -3,9 +3,9 @@
 from dataclasses import dataclass, field
 from typing import Literal
 
-from duologue import Agent, Settings, Turn
+from duologue import Agent, Turn
 
-agent = Agent("release", version="1.0", settings=Settings)
+agent = Agent("release", version="1.0")
 
 
 @dataclass
@@ -20,7 +20,7 @@ class Release:
 
 
 @agent.on_prompt
-async def answer(turn: Turn[Settings]) -> None:
+async def answer(turn: Turn) -> None:
     release = await turn.elicit(Release, "What shall I release?")
     if release is None:  # declined, cancelled, filled in wrongly, or the client has no forms
         await turn.say("Then nothing is released.")
@@ -30,7 +30,7 @@ async def answer(turn: Turn[Settings]) -> None:
         await log_in_to_announce(turn)
 
 
-async def log_in_to_announce(turn: Turn[Settings]) -> None:
+async def log_in_to_announce(turn: Turn) -> None:
     # Secrets never travel through a form: the user enters them on the page, which informs our server.
     question = turn.session.new_id("login")
     if await turn.elicit_url("Log in to announce it", "https://example.com/login", elicitation_id=question):

@@ -2,20 +2,20 @@
 
 from collections.abc import AsyncIterator
 
-from duologue import Agent, Session, Settings, Turn
+from duologue import Agent, Session, Turn
 from duologue.types import MessageChunk, text_of
 
-agent = Agent("remembering", version="1.0", settings=Settings)
+agent = Agent("remembering", version="1.0")
 agent.persist_sessions("~/.local/share/remembering")  # load, list, resume, close and delete work from here on
 
 
 @agent.on_open
-async def opened(session: Session[Settings]) -> None:
+async def opened(session: Session) -> None:
     session.state.setdefault("prompts", 0)  # plain JSON, saved with the session
 
 
 @agent.on_prompt
-async def answer(turn: Turn[Settings]) -> str | None:
+async def answer(turn: Turn) -> str | None:
     turn.session.state["prompts"] += 1
     if turn.session.title is None:
         await turn.set_title(turn.text[:40])  # shown in lists; a title the user gave is never replaced
@@ -26,7 +26,7 @@ async def answer(turn: Turn[Settings]) -> str | None:
     return None
 
 
-async def messages(turn: Turn[Settings]) -> AsyncIterator[str]:
+async def messages(turn: Turn) -> AsyncIterator[str]:
     """Yield the messages for a model, oldest first."""
     async for update in turn.session.history():
         if isinstance(update, MessageChunk) and update.role != "thought":

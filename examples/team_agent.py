@@ -6,14 +6,14 @@ uvicorn team_agent:app --port 8765 --ws-per-message-deflate false --no-proxy-hea
 import hashlib
 import os
 
-from duologue import Agent, Settings, Turn
+from duologue import Agent, Turn
 
-agent = Agent("greeter", version="1.0.0", settings=Settings)
+agent = Agent("greeter", version="1.0.0")
 agent.persist_sessions(os.environ.get("GREETER_SESSIONS", "~/.local/share/greeter"))
 
 
 @agent.on_prompt
-async def answer(turn: Turn[Settings]) -> None:
+async def answer(turn: Turn) -> None:
     await turn.say(f"Hello! You said: {turn.text}")
 
 

@@ -4,14 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from duologue import Agent, Permissions, Settings, Turn
+from duologue import Agent, Permissions, Turn
 from duologue.testing import AgentTester
 
-agent = Agent("janitor", version="1.0", settings=Settings)
+agent = Agent("janitor", version="1.0")
 
 
 @agent.on_prompt
-async def answer(turn: Turn[Settings]) -> str | None:
+async def answer(turn: Turn) -> str | None:
     name = turn.text.removeprefix("delete ")
     if name == "everything":
         return "refusal"

@@ -3,14 +3,14 @@
 import asyncio
 import shlex
 
-from duologue import Agent, Settings, Turn
+from duologue import Agent, Turn
 from duologue.errors import DuologueError
 
-agent = Agent("watching", version="1.0", settings=Settings)
+agent = Agent("watching", version="1.0")
 
 
 @agent.on_prompt
-async def answer(turn: Turn[Settings]) -> None:
+async def answer(turn: Turn) -> None:
     verb, *command = shlex.split(turn.text)
     try:
         await (serve(turn, command) if verb == "serve" else run(turn, command))
@@ -18,13 +18,13 @@ async def answer(turn: Turn[Settings]) -> None:
         await turn.say(f"It could not be run: {error}")
 
 
-async def run(turn: Turn[Settings], command: list[str]) -> None:
+async def run(turn: Turn, command: list[str]) -> None:
     ran = await turn.run(*command, timeout=60, output_limit=100_000)  # a tool call by itself, in the editor's terminal
     how = "took too long" if ran.timed_out else f"ended with {ran.exit_code if ran.signal is None else ran.signal}"
     await turn.say(f"It {how} and printed {len(ran.output.splitlines())} lines.")
 
 
-async def serve(turn: Turn[Settings], command: list[str]) -> None:
+async def serve(turn: Turn, command: list[str]) -> None:
     async with turn.tool("Start the server", kind="execute") as tool:
         async with turn.terminal(*command) as terminal:
             if terminal.part is not None:  # the editor's own terminal: the user watches it live

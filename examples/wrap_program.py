@@ -5,13 +5,13 @@ import codecs
 import sys
 
 import duologue
-from duologue import Settings, Turn
+from duologue import Turn
 from duologue.errors import RequestError
 
 COMMAND = [sys.executable, "-c", "import sys; print(sys.stdin.read().upper(), end='')"]  # put yours here
 
 
-async def answer(turn: Turn[Settings]) -> None:
+async def answer(turn: Turn) -> None:
     process = await asyncio.create_subprocess_exec(
         *COMMAND, cwd=turn.cwd, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
     )

@@ -1,13 +1,13 @@
 """The agent of `official_agent.py` with duologue."""
 
 # --8<-- [start:program]
-from duologue import Agent, Settings, Turn
+from duologue import Agent, Turn
 
-agent = Agent("notes", version="1.0", settings=Settings)
+agent = Agent("notes", version="1.0")
 
 
 @agent.on_prompt
-async def answer(turn: Turn[Settings]) -> None:
+async def answer(turn: Turn) -> None:
     text = await turn.files.read("note.txt")
     await turn.say(f"It says: {text}")
 
