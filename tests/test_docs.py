@@ -132,10 +132,27 @@ def test_the_agent_of_the_readme_answers(tmp_path: Path) -> None:
     [program] = [block for block in _python_blocks(ROOT / "README.md") if "duologue.run(" in block]
     (tmp_path / "agent.py").write_text(program)
     duologue = Path(sys.executable).parent / "duologue"
-    command = [duologue, "run", "hello", "--", sys.executable, tmp_path / "agent.py"]
+    command = [str(duologue), "run", "hello", "--", sys.executable, str(tmp_path / "agent.py")]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, cwd=tmp_path)
 
     assert (ended.returncode, ended.stdout) == (0, "You said: hello")
+
+
+def test_the_numbers_of_the_readme_are_those_of_the_pages_that_it_links() -> None:
+    readme = (ROOT / "README.md").read_text("utf-8")
+    faults = re.search(
+        r"^(\d+) passed, .* of (\d+)\.", (DOCS / "project" / "faults.md").read_text("utf-8"), re.MULTILINE
+    )
+    models = [(ROOT / "src/duologue/schema" / version / "models.py").read_text("utf-8") for version in ("v1", "v2")]
+    bench = (DOCS / "project" / "benchmarks.md").read_text("utf-8")
+    [updates] = re.findall(r"^\| 20,000 updates in a turn, CPU of both sides.*", bench, re.MULTILINE)
+    ours, public, official = (float(cell.replace(",", "")) for cell in re.findall(r"([\d,.]+) ms", updates)[:3])
+
+    assert faults is not None
+    assert f"{faults[1]} of {faults[2]} [listed faults]" in readme
+    assert f"{sum(len(re.findall(r'^class ', text, re.MULTILINE)) for text in models)} message classes" in readme
+    assert f"takes {official / ours:.0f} times less CPU" in readme
+    assert f"{official / public:.0f} times less with everything" in readme
 
 
 def test_the_image_of_the_readme_shows_a_whole_tour() -> None:
