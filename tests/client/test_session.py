@@ -193,7 +193,7 @@ async def test_an_error_of_the_agent_is_raised_and_the_session_goes_on(place: Pa
 async def test_what_is_no_agent_is_refused_at_once() -> None:
     with pytest.raises(TypeError, match="expected a command, URL, configuration, agent object or transport, not 42"):
         connect(42)  # type: ignore[arg-type]
-    with pytest.raises(CommandNotFound, match=r"arguments belong into `args`, or into a list: \['my-agent', '--acp'\]"):
+    with pytest.raises(CommandNotFound, match=r"pass its arguments as `args`, or in a list: \['my-agent', '--acp'\]"):
         async with connect({"command": "my-agent --acp"}):
             pass
     with pytest.raises(StartError, match=r"needs a list of `args`.*Expected `array`, got `str`"):

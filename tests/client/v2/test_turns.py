@@ -523,6 +523,6 @@ async def test_an_agent_that_takes_no_mcp_servers_is_sent_none(tmp_path: Path) -
         assert not remote.capabilities.mcp_stdio
         with pytest.raises(MethodNotFound, match="without cannot start the MCP server 'files'"):
             await remote.new_session(tmp_path, mcp_servers=[server])
-    with pytest.raises(StartError, match="takes no MCP servers"):
+    with pytest.raises(StartError, match="supports no MCP servers"):
         async with asyncio.timeout(10), connect(agent, protocol_versions=(2,), tools=[tell_time]):
             pass
