@@ -1,9 +1,9 @@
-"""An agent that dies when it is told to. Speaks raw lines, and imports nothing of ours.
+"""An agent that exits on request. It speaks raw lines and imports nothing of duologue.
 
     exiting_agent.py DIRECTORY [FEATURE…]
 
-Everything it hears is written to DIRECTORY/heard, its process ids to DIRECTORY/pids, and what it is to say before it
-dies at its next start is read from DIRECTORY/fatal. While there is a DIRECTORY/slow it does not listen.
+Everything it receives is written to DIRECTORY/received, its process ids to DIRECTORY/pids. If there is a
+DIRECTORY/fatal, it prints that text at its next start and exits. While there is a DIRECTORY/slow it reads nothing.
 """
 
 from __future__ import annotations
@@ -79,8 +79,8 @@ def main() -> None:
     while (PLACE / "slow").exists():
         time.sleep(0.01)
     for line in sys.stdin:
-        with (PLACE / "heard").open("a") as heard:
-            heard.write(line)
+        with (PLACE / "received").open("a") as received:
+            received.write(line)
         message = json.loads(line)
         if "id" in message:
             send(id=message["id"], result=answer(message["method"], message["params"]))

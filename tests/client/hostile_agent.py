@@ -17,7 +17,7 @@ from typing import Any
 
 from duologue.transports.base import Transport
 
-CANARY = "the canary that nobody inside may hear"
+CANARY = "the canary that no session may read"
 OPTIONS = [{"optionId": kind, "name": kind, "kind": kind} for kind in ("allow_once", "reject_once")]
 
 
@@ -93,7 +93,7 @@ class HostileAgent:
 
     def __init__(self, world: World) -> None:
         self.world = world
-        self.heard: list[tuple[Trick, Step, dict[str, Any]]] = []
+        self.received: list[tuple[Trick, Step, dict[str, Any]]] = []
         self.turns: list[list[Trick]] = []
         self._waiting: dict[int, asyncio.Future[dict[str, Any]]] = {}
         self._ids = itertools.count(1)
@@ -135,7 +135,7 @@ class HostileAgent:
                 answers.append(await self._request(step))
         if trick.link is not None:
             self._repair(trick.link[1])
-        self.heard += [(trick, step, answer) for step, answer in zip(trick.steps, answers, strict=True)]
+        self.received += [(trick, step, answer) for step, answer in zip(trick.steps, answers, strict=True)]
 
     def _interfere(self, target: str, name: str) -> None:
         path = self.world.project / name
@@ -157,7 +157,7 @@ class HostileAgent:
 
 
 def succeeded(step: Step, answer: dict[str, Any]) -> bool:
-    """Whether the client did what was asked of it."""
+    """Return True if the client did what the step requested."""
     if "error" in answer:
         return False
     if step.method != "session/request_permission":
@@ -202,7 +202,7 @@ def change(path: object) -> dict[str, Any]:
 
 
 def all_turns(world: World) -> list[list[Trick]]:
-    """What needs no yes in one turn, and each trick with one in a turn of its own."""
+    """Return the tricks by turn: all that need no permission in one turn, each other one in a turn of its own."""
     families = (path_tricks, command_tricks, variable_tricks, option_tricks, question_tricks, other_tricks)
     return [[trick for family in families for trick in family(world)], *([trick] for trick in grant_tricks(world))]
 
@@ -328,7 +328,7 @@ def option_tricks(world: World) -> Iterator[Trick]:
             option("allow_once", "a", "\x1b[2JReject"),
             option("allow_always", "b", "\u202eyes"),
         ],
-        "one that is remembered for ever": [option("allow_always", "reject", "Reject")],
+        "one that is remembered forever": [option("allow_always", "reject", "Reject")],
     }
     for (name, options), kind in itertools.product(sets.items(), ("edit", "execute", "other")):
         yield Trick(f"{kind} with options: {name}", (asking(kind=kind, title="harm", options=options),))
@@ -400,7 +400,7 @@ def grant_tricks(world: World) -> Iterator[Trick]:
     yield Trick("ask for a command, run it as another session", (yes_make, running("make", "test", session_id="s2")))
     yield Trick("ask to read, then write", (yes_read, writing(main)))
     yield Trick("make a repository whose settings run a program", (writing(project / "docs" / "HEAD"),))
-    yield Trick("run a command beside files of its own", (running("git", "status", cwd=str(project / "docs")),))
+    yield Trick("run a command next to files of its own", (running("git", "status", cwd=str(project / "docs")),))
     yield Trick("ask while acting", (no_edit, writing(main)), at_once=True)
 
 

@@ -1,9 +1,9 @@
-"""An agent that wants a login. Speaks raw lines, and imports nothing of ours.
+"""An agent that requires a login. It speaks raw lines and imports nothing of duologue.
 
     locked_agent.py DIRECTORY [FEATURE…] [--login WORD]
 
-It is logged in while DIRECTORY/key is there, or `LOCKED_KEY` is in its environment. Each run is written to
-DIRECTORY/runs, and what it hears to DIRECTORY/heard.
+It is logged in while DIRECTORY/key exists, or `LOCKED_KEY` is in its environment. Each run is written to
+DIRECTORY/runs, and everything it receives to DIRECTORY/received.
 """
 
 from __future__ import annotations
@@ -63,8 +63,8 @@ def main() -> None:
         (PLACE / "key").write_text("")
         return
     for line in sys.stdin:
-        with (PLACE / "heard").open("a") as heard:
-            heard.write(line)
+        with (PLACE / "received").open("a") as received:
+            received.write(line)
         message = json.loads(line)
         if "id" in message:
             send(id=message["id"], **answer(message["method"]))

@@ -33,7 +33,7 @@ def question(
     title: str = "a title",
     raw_input: Mapping[str, Any] | None = None,
 ) -> PermissionRequest:
-    """What an agent asks."""
+    """Make a permission request."""
     given = {**(raw_input or {}), **({} if command is None else {"command": command})}
     tool = ToolCall(
         tool_call_id="call",
@@ -47,7 +47,7 @@ def question(
 
 
 class User:
-    """Somebody who is asked, and remembers what; says the same each time."""
+    """A user who gives the same answer to every request, and records the requests."""
 
     def __init__(self, answer: Callable[[PermissionRequest], object] = lambda asked: None) -> None:
         self.asked: list[PermissionRequest] = []
@@ -71,7 +71,7 @@ def says_no() -> User:
 
 
 async def is_permitted(check: Awaitable[None]) -> bool:
-    """Whether an act passes; what does not is refused in these words and no others."""
+    """Return True if a check passes; every rejection must have the same message."""
     try:
         await check
     except InvalidRequest as refused:

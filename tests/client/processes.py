@@ -8,7 +8,7 @@ __all__ = ["is_running"]
 
 
 def is_running(pid: str) -> bool:
-    """A process is there and has not ended; one that nobody has buried yet counts as ended."""
+    """Return True if a process runs; a zombie has ended."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
     except OSError:

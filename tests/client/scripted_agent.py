@@ -1,4 +1,4 @@
-"""An agent that says exactly what a test tells it to, in raw messages, and keeps everything it hears."""
+"""An agent that sends exactly what a test scripts, in raw messages, and records everything it receives."""
 
 from __future__ import annotations
 
@@ -24,30 +24,30 @@ ALL_OPTIONS = [
 
 
 def result(**fields: Any) -> Json:
-    """A successful answer."""
+    """Make a successful response."""
     return {"result": fields}
 
 
 def error(code: int, message: str = "no", **rest: Any) -> Json:
-    """An error answer."""
+    """Make an error response."""
     return {"error": {"code": code, "message": message, **rest}}
 
 
 def said(text: str, **rest: Any) -> Json:
-    """An update: a piece of what the agent says."""
+    """Make an update with a chunk of an agent message."""
     return {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": text}, **rest}
 
 
 class ScriptedAgent:
-    """Answers each method as it is told; `prompt` and the like may speak and ask before they answer.
+    """Answers each method by a script; the answer to a prompt may first send updates and requests.
 
     Attributes:
-        answers: What to do for each method that comes with an id; the usual answers are there already.
-        heard: Every message of the client, in the order it came.
+        answers: Function for each request method; the usual ones are set already.
+        received: Every message of the client, in order.
     """
 
     def __init__(self, capabilities: Json | None = None, *, prompt: Answer | None = None, **welcome: Any) -> None:
-        self.heard: list[Json] = []
+        self.received: list[Json] = []
         self.sessions = itertools.count(1)
         self.welcome: Json = {"protocolVersion": 1, "agentCapabilities": capabilities or {}, **welcome}
         self.answers: dict[str, Answer] = {"initialize": self._initialize, "session/new": self._new}
@@ -62,7 +62,7 @@ class ScriptedAgent:
             while frames := await transport.receive():
                 for frame in frames:
                     message: Json = json.loads(frame)
-                    self.heard.append(message)
+                    self.received.append(message)
                     if "method" not in message:
                         self._waiting.pop(message["id"]).set_result(message)
                     elif "id" in message:
@@ -109,8 +109,8 @@ class ScriptedAgent:
     # --- hearing
 
     def calls(self, method: str) -> list[Json]:
-        """The params of each call of a method so far."""
-        return [message["params"] for message in self.heard if message.get("method") == method]
+        """Return the params of each call of a method so far."""
+        return [message["params"] for message in self.received if message.get("method") == method]
 
     async def until(self, method: str, count: int = 1) -> Json:
         """Wait for a call of this method; its params."""

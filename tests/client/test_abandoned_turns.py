@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.timeout(60), pytest.mark.fault("CAN-15")]
 
 
 class Endless(ScriptedAgent):
-    """Speaks until it is cancelled when it is told to `talk`, and is brief otherwise."""
+    """Sends chunks until it is cancelled if the prompt is `talk`; ends at once otherwise."""
 
     def __init__(self) -> None:
         super().__init__({"sessionCapabilities": {"close": {}}}, prompt=self._prompt)
@@ -108,7 +108,7 @@ async def test_closing_the_session_cancels_a_turn_that_was_left(
         kept = await leave(turn)
         await session.aclose()
         assert turn.stop_reason == "cancelled"
-        assert [message["method"] for message in agent.heard][-2:] == ["session/cancel", "session/close"]
+        assert [message["method"] for message in agent.received][-2:] == ["session/cancel", "session/close"]
         del kept
     assert says_so_once(caplog)
 

@@ -117,7 +117,7 @@ async def test_several_refused_requests_need_one_login(tmp_path: Path) -> None:
     assert len(agent.calls("authenticate")) == 1
 
 
-async def test_a_request_is_sent_again_once_and_no_more(tmp_path: Path) -> None:
+async def test_a_request_is_sent_again_only_once(tmp_path: Path) -> None:
     async def refuse(params: Json) -> Json:
         return error(-32000, "still not")
 
@@ -145,7 +145,7 @@ async def test_without_a_choice_the_error_says_which_ways_there_are(tmp_path: Pa
     assert agent.calls("authenticate") == []
 
 
-async def test_a_login_without_a_way_to_log_in_says_so(tmp_path: Path) -> None:
+async def test_a_required_login_without_methods_says_so(tmp_path: Path) -> None:
     agent = locked_in_memory([])
     async with asyncio.timeout(5), connect(agent, login=lambda methods: pytest.fail("nothing to choose")) as remote:
         with pytest.raises(AuthenticationRequired, match="offers no login methods"):
@@ -159,7 +159,7 @@ async def test_a_user_who_chooses_nothing_has_not_logged_in(tmp_path: Path) -> N
             await remote.new_session(tmp_path)
 
 
-async def test_a_login_the_agent_refuses_is_told_as_such(tmp_path: Path) -> None:
+async def test_a_login_that_the_agent_rejects_is_reported_as_such(tmp_path: Path) -> None:
     async def refuse(params: Json) -> Json:
         return error(-32603, "the server is down")
 
@@ -196,8 +196,8 @@ async def test_a_login_in_a_terminal_runs_the_same_program_with_more_arguments(t
     assert login["argv"] == served["argv"] + ["--login", "now"]
     assert login["colour"] == "red"
     assert served_again == {**served, "pid": served_again["pid"]}
-    assert "authenticate" not in (tmp_path / "heard").read_text()
-    assert (tmp_path / "heard").read_text().count("initialize") == 2
+    assert "authenticate" not in (tmp_path / "received").read_text()
+    assert (tmp_path / "received").read_text().count("initialize") == 2
 
 
 @pytest.mark.rule(38)
@@ -219,12 +219,12 @@ async def test_open_sessions_go_on_after_a_login_in_a_terminal(tmp_path: Path) -
     (tmp_path / "key").write_text("")
     async with asyncio.timeout(20), connect(locked(tmp_path, "resume"), login=AuthOptions("shell", run)) as remote:
         session = await remote.new_session(tmp_path)
-        heard = asyncio.ensure_future(anext(session.events()))
+        received = asyncio.ensure_future(anext(session.events()))
         (tmp_path / "key").unlink()
         assert (await session.prompt("go")).stop_reason == "end_turn"
-        assert isinstance(await heard, Text)
+        assert isinstance(await received, Text)
     assert len(runs(tmp_path)) == 2
-    assert (tmp_path / "heard").read_text().count("session/resume") == 1
+    assert (tmp_path / "received").read_text().count("session/resume") == 1
 
 
 async def test_a_session_that_cannot_be_reopened_after_a_login_is_lost(tmp_path: Path) -> None:
@@ -342,7 +342,7 @@ async def test_a_variable_set_after_the_start_reaches_a_new_process(
     async with asyncio.timeout(20), connect(locked(tmp_path), login=choose) as remote:
         await remote.new_session(tmp_path)
     assert [run["key"] for run in runs(tmp_path)] == [None, "secret"]
-    assert (tmp_path / "heard").read_text().count("authenticate") == 1
+    assert (tmp_path / "received").read_text().count("authenticate") == 1
 
 
 @pytest.mark.fault("WLD-09")
@@ -368,7 +368,7 @@ async def test_the_login_code_inside_a_session_demands_a_login_only_where_there_
 
 
 async def advertised(target: Any, **options: Any) -> object:
-    """What `initialize` says of logins in a terminal."""
+    """Return what `initialize` advertises about logins in a terminal."""
     said: list[Json] = []
     async with (
         asyncio.timeout(20),
@@ -404,7 +404,7 @@ def test_a_login_in_a_terminal_is_advertised_only_where_there_is_one(tmp_path: P
     leader, follower = pty.openpty()
     try:
         stdio = follower if has_terminal else subprocess.DEVNULL
-        # A session of its own has no terminal to open beside its stdio.
+        # A session of its own has no terminal to open other than its stdio.
         subprocess.run(run, stdin=stdio, stdout=stdio, stderr=stdio, timeout=25, start_new_session=True, check=True)
     finally:
         os.close(leader)

@@ -119,11 +119,11 @@ def test_how_a_turn_failed_and_how_a_session_stands_can_be_read(tmp_path: Path) 
     assert not session.is_open
 
 
-def test_what_is_known_of_a_session_can_be_read(tmp_path: Path) -> None:
+def test_the_state_of_a_session_can_be_read(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("word\n")
     with sync.connect(builtin_agent(unstable=True), unstable=True) as agent:
         with agent.new_session(tmp_path, additional_directories=[tmp_path]) as session:
-            heard = session.events()
+            received = session.events()
             turn = session.prompt("/search word").wait()
             assert turn.is_over
             assert (session.is_busy, session.state, session.background) == (False, "idle", [])
@@ -131,8 +131,8 @@ def test_what_is_known_of_a_session_can_be_read(tmp_path: Path) -> None:
             assert session.location.path.endswith("a.txt")
             assert "search" in [command.name for command in session.commands]
             session.prompt("/background 1").wait()
-            assert isinstance(next(event for event in heard if "between turns" in getattr(event, "text", "")), Text)
-        assert list(heard) == []
+            assert isinstance(next(event for event in received if "between turns" in getattr(event, "text", "")), Text)
+        assert list(received) == []
         with agent.resume_session(session.id, tmp_path, mcp_servers=[]) as resumed:
             assert resumed.id == session.id
         assert [provider.provider_id for provider in agent.providers()] == ["example"]

@@ -126,7 +126,7 @@ async def test_a_client_can_ask_for_everything_an_agent_offers(tmp_path: Path, m
         await call(remote, session)
         sent = agent.calls(method)[before]
     assert sent.items() >= params.items()
-    for message in agent.heard:
+    for message in agent.received:
         kind = "request" if "id" in message else "notification"
         check_official(message["method"], kind, message["params"])
 
@@ -192,23 +192,23 @@ async def test_a_client_answers_everything_an_agent_may_ask(tmp_path: Path, meth
     check_official(method, "response", answer)
 
 
-async def test_a_client_hears_of_logins_and_of_questions_that_are_over(tmp_path: Path) -> None:
-    heard: list[Any] = []
+async def test_a_client_is_notified_of_logins_and_of_completed_elicitations(tmp_path: Path) -> None:
+    received: list[Any] = []
     was_told = asyncio.Event()
 
     def login(status: AuthStatus) -> None:
-        heard.append(status.state)
+        received.append(status.state)
         was_told.set()
 
     agent = ScriptedAgent(ABLE)
     async with (
         asyncio.timeout(5),
-        connect(agent, unstable=True, on_elicitation_complete=heard.append, on_login_status=login),
+        connect(agent, unstable=True, on_elicitation_complete=received.append, on_login_status=login),
     ):
         agent.send({"method": "elicitation/complete", "params": {"elicitationId": "e"}})
         agent.send({"method": "auth/status_update", "params": {"state": "unauthenticated"}})
         await was_told.wait()
-    assert heard == ["e", "unauthenticated"]
+    assert received == ["e", "unauthenticated"]
 
 
 # --- every update is an event
@@ -237,7 +237,7 @@ UPDATES: dict[str, type[Any]] = {
 
 
 def wires() -> dict[str, Json]:
-    """One golden example of each update."""
+    """Return one golden example of each update."""
     found: dict[str, Json] = {}
     for _, vector in vectors("v1"):
         if vector.definition == "SessionNotification":

@@ -48,7 +48,7 @@ def says(agent: ScriptedAgent, text: str) -> Answer:
 
 @pytest.mark.fault("LIF-18")
 async def test_two_connections_that_share_a_table_hear_each_its_own_agent(tmp_path: Path) -> None:
-    """What `connect` registers for one agent must not take the place of what it registered for another."""
+    """Handlers that `connect` registers for one agent must not replace those of another."""
     table = Handlers()
     table.on(NAME)(lambda context, params: named("before"))
     agents = [ScriptedAgent(), ScriptedAgent()]

@@ -1,4 +1,4 @@
-"""What can go wrong between a client and its agent, by the numbers of the fault catalogue."""
+"""Faults between a client and its agent, by the ids of the fault catalogue."""
 
 from __future__ import annotations
 
@@ -40,19 +40,19 @@ def python(code: str) -> list[str]:
     return [sys.executable, "-c", code]
 
 
-# --- the first exchange
+# --- initialize
 
 
 @pytest.mark.fault("SCH-09")
 @pytest.mark.rule(28)
 @pytest.mark.parametrize("version", [0, 2, 99, 65535])
-async def test_an_agent_of_another_version_is_left_and_the_user_is_told(version: int) -> None:
+async def test_an_agent_of_an_unsupported_version_is_disconnected_with_an_error(version: int) -> None:
     agent = ScriptedAgent(protocolVersion=version)
     async with asyncio.timeout(5):
         with pytest.raises(ProtocolViolation, match=f"protocol version {version} "):
             async with connect(agent):
                 pytest.fail("it was welcomed")
-    assert [message["method"] for message in agent.heard] == ["initialize"]
+    assert [message["method"] for message in agent.received] == ["initialize"]
     with pytest.raises(ConnectionLost):
         agent.transport.send(b"{}")
 
@@ -169,7 +169,7 @@ async def test_an_agent_lost_in_a_turn_fails_it_and_takes_its_terminals_along(tm
         assert session.is_interrupted
         assert session.last_message_text() == "half of"
         assert [call.status for call in session.transcript.tool_calls] == ["failed"]
-        # Nobody left the block, and yet what ran for the agent ends, and whoever listens is told.
+        # The block is not left, and yet the agent's terminals end, and so do the event streams.
         assert [type(event) for event in await listening] == [Text, ToolCall, ToolCall]
         assert not is_running(pid.read_text().strip())
         with pytest.raises(ConnectionLost):
@@ -214,7 +214,7 @@ async def test_what_comes_after_the_answer_is_delivered_and_flagged(tmp_path: Pa
             (Text, True),
             (ToolCall, True),
             (Plan, True),
-            (Usage, False),  # how much is used may be told at any time
+            (Usage, False),  # usage may be reported at any time
         ]
         assert turn.text == "in time"
         assert session.last_message_text() == "in time, and late"
@@ -222,13 +222,13 @@ async def test_what_comes_after_the_answer_is_delivered_and_flagged(tmp_path: Pa
 
 
 @pytest.mark.fault("ORD-06")
-async def test_updates_for_sessions_nobody_knows_are_counted_and_change_nothing(tmp_path: Path) -> None:
+async def test_updates_for_unknown_sessions_are_counted_and_change_nothing(tmp_path: Path) -> None:
     agent = ScriptedAgent({"sessionCapabilities": {"close": {}}})
     async with asyncio.timeout(5), connect(agent) as remote, remote.new_session(tmp_path) as session:
         closed = await remote.new_session(tmp_path)
         await closed.aclose()
         for session_id in ("never", closed.id, ""):
-            agent.update(said("anybody there?"), session_id=session_id)
+            agent.update(said("hello?"), session_id=session_id)
         assert "error" in await agent.ask("session/request_permission", _question("never"))
         assert (await session.prompt("go")).text == ""
         assert remote._request_handler.lost_updates == 3
@@ -259,7 +259,7 @@ async def test_a_load_that_fails_half_way_leaves_nothing_behind(tmp_path: Path) 
         with pytest.raises(RequestError, match="the disk is full"):
             await remote.load_session("old", tmp_path)
         assert remote._request_handler.sessions == {}
-        # Whoever was shown the beginning is told that it leads nowhere.
+        # The session that received the beginning is closed.
         assert not shown[0].is_open
         assert await all_of(shown[0]) == []
         session = await remote.load_session("old", tmp_path)
@@ -363,7 +363,9 @@ async def test_a_withdrawn_wait_ends_and_the_command_goes_on(tmp_path: Path) -> 
         assert (await agent.ask("terminal/wait_for_exit", terminal))["result"]["signal"]
 
 
-async def test_a_turn_the_agent_does_not_end_is_given_up_and_what_follows_is_late(tmp_path: Path) -> None:
+async def test_a_cancelled_turn_that_the_agent_does_not_end_is_abandoned_and_later_updates_are_late(
+    tmp_path: Path,
+) -> None:
     """An agent that ignores `session/cancel` costs some seconds, not the program."""
 
     async def go_on(params: Json) -> Json:
@@ -426,7 +428,7 @@ async def test_a_closed_session_takes_no_prompt_and_its_events_end(tmp_path: Pat
     assert len(agent.calls("session/prompt")) == 1
 
 
-async def test_whoever_still_waits_for_a_turn_when_we_leave_is_told(tmp_path: Path) -> None:
+async def test_a_task_that_still_waits_for_a_turn_at_disconnect_gets_an_error(tmp_path: Path) -> None:
     async def never(params: Json) -> Json:
         await asyncio.Event().wait()
         return result(stopReason="end_turn")

@@ -28,7 +28,7 @@ ACCEPTED = ElicitationAnswer(action="accept", content={"name": "Ada"})
 
 
 async def answer_to(mode: Json, answer: ElicitationAnswer | None, place: Path) -> tuple[Json, list[Elicitation]]:
-    """What the agent hears, and what the user was asked."""
+    """Return the reply that the agent receives, and the elicitations that the user saw."""
     asked: list[Elicitation] = []
 
     async def fill_in(question: Elicitation) -> ElicitationAnswer:
@@ -47,18 +47,18 @@ async def answer_to(mode: Json, answer: ElicitationAnswer | None, place: Path) -
 
 @pytest.mark.rule(128)
 async def test_a_kind_of_question_that_was_never_offered_is_a_wrong_request(tmp_path: Path) -> None:
-    heard, asked = await answer_to({"mode": "voice", "tune": "x"}, ACCEPTED, tmp_path)
+    received, asked = await answer_to({"mode": "voice", "tune": "x"}, ACCEPTED, tmp_path)
 
-    assert heard["error"]["code"] == -32602
-    assert "mode" in heard["error"]["message"]
+    assert received["error"]["code"] == -32602
+    assert "mode" in received["error"]["message"]
     assert asked == []
 
 
 @pytest.mark.rule(134)
 async def test_defaults_are_filled_in_and_a_fitting_answer_is_sent(tmp_path: Path) -> None:
-    heard, _ = await answer_to({"mode": "form", "requestedSchema": FORM}, ACCEPTED, tmp_path)
+    received, _ = await answer_to({"mode": "form", "requestedSchema": FORM}, ACCEPTED, tmp_path)
 
-    assert heard["result"] == {"action": "accept", "content": {"age": 7, "name": "Ada"}}
+    assert received["result"] == {"action": "accept", "content": {"age": 7, "name": "Ada"}}
 
 
 @pytest.mark.rule(134)
@@ -68,9 +68,9 @@ async def test_an_answer_that_does_not_fit_its_form_is_not_sent(
 ) -> None:
     answer = ElicitationAnswer(action="accept", content=content)
     with caplog.at_level(logging.WARNING, "duologue.client"):
-        heard, _ = await answer_to({"mode": "form", "requestedSchema": FORM}, answer, tmp_path)
+        received, _ = await answer_to({"mode": "form", "requestedSchema": FORM}, answer, tmp_path)
 
-    assert heard["result"] == {"action": "cancel"}
+    assert received["result"] == {"action": "cancel"}
     assert "does not match its form" in caplog.text
 
 
@@ -78,10 +78,10 @@ async def test_an_answer_that_does_not_fit_its_form_is_not_sent(
 async def test_an_address_reaches_the_user_whole(tmp_path: Path) -> None:
     url = "https://example.com/login?next=%2F#there"
     answer = ElicitationAnswer(action="decline")
-    heard, asked = await answer_to({"mode": "url", "url": url, "elicitationId": "e"}, answer, tmp_path)
+    received, asked = await answer_to({"mode": "url", "url": url, "elicitationId": "e"}, answer, tmp_path)
 
     assert [question.url for question in asked] == [url]
-    assert heard["result"] == {"action": "decline"}
+    assert received["result"] == {"action": "decline"}
 
 
 @pytest.mark.parametrize("ends_by", ["cancel", "end_turn"])
@@ -121,14 +121,14 @@ async def test_a_question_dies_with_its_turn_also_if_the_agent_forgets_it(tmp_pa
 QUESTION: Json = {"message": "?", "requestedSchema": {"type": "object", "properties": {}}}
 
 
-async def test_a_timeout_of_the_one_who_is_asked_is_an_error_of_theirs(tmp_path: Path) -> None:
+async def test_a_timeout_error_of_the_elicitation_handler_is_raised(tmp_path: Path) -> None:
     async def be_slow(question: Elicitation) -> ElicitationAnswer:
         raise TimeoutError
 
     agent = ScriptedAgent()
     async with asyncio.timeout(5), connect(agent, on_elicit=be_slow) as remote, remote.new_session(tmp_path):
-        heard = await agent.ask("elicitation/create", {"sessionId": "s1", "mode": "form", **QUESTION})
-    assert heard["error"]["code"] == -32603
+        received = await agent.ask("elicitation/create", {"sessionId": "s1", "mode": "form", **QUESTION})
+    assert received["error"]["code"] == -32603
 
 
 @pytest.mark.parametrize(
@@ -157,12 +157,12 @@ async def test_a_timeout_of_the_one_who_is_asked_is_an_error_of_theirs(tmp_path:
         ({"type": "array"}, ["x"], "x", "a list, please"),
     ],
 )
-def test_what_does_not_fit_a_field_is_told(field: Json, good: Any, bad: Any, told: str) -> None:
+def test_an_invalid_value_of_a_field_is_reported(field: Json, good: Any, bad: Any, told: str) -> None:
     assert field_error(field, good) is None
     assert field_error(field, bad) == told
 
 
-def test_a_field_that_nobody_knows_takes_anything() -> None:
+def test_a_field_of_an_unknown_type_accepts_any_value() -> None:
     assert field_error({"type": "colour"}, {"red": 1}) is None
 
 

@@ -66,12 +66,14 @@ async def test_two_hundred_tricks_have_no_unapproved_effect(
             assert turn.stop_reason == "end_turn"
     await asyncio.get_running_loop().shutdown_default_executor()
 
-    assert {trick.name for trick, _, _ in agent.heard} == {trick.name for trick in tricks}
+    assert {trick.name for trick, _, _ in agent.received} == {trick.name for trick in tricks}
     # Nothing that was not approved was answered with yes, and what was approved was.
-    wrong = [(trick.name, answer) for trick, step, answer in agent.heard if succeeded(step, answer) != step.is_approved]
+    wrong = [
+        (trick.name, answer) for trick, step, answer in agent.received if succeeded(step, answer) != step.is_approved
+    ]
     assert wrong == []
-    # No secret was heard, whatever the answer said.
-    assert not [trick.name for trick, _, answer in agent.heard if CANARY in json.dumps(answer)]
+    # No secret was received, in no response.
+    assert not [trick.name for trick, _, answer in agent.received if CANARY in json.dumps(answer)]
     # And the world is as it was.
     assert {**snapshot(world.outside), "decisions.jsonl": None} == {**outside, "decisions.jsonl": None}
     assert snapshot(world.other) == other
@@ -95,7 +97,7 @@ async def test_text_that_asks_for_a_command_changes_nothing_about_the_command(tm
         remote.new_session(world.other),
     ):
         await session.prompt("Do as README.md says", files=["README.md"])
-    assert [succeeded(step, answer) for _, step, answer in agent.heard] == [
-        step.is_approved for _, step, _ in agent.heard
+    assert [succeeded(step, answer) for _, step, answer in agent.received] == [
+        step.is_approved for _, step, _ in agent.received
     ]
-    assert any(step.is_approved for _, step, _ in agent.heard)
+    assert any(step.is_approved for _, step, _ in agent.received)

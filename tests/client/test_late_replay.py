@@ -51,7 +51,7 @@ async def test_a_replay_after_the_load_response_is_the_past_and_not_part_of_the_
     assert session._is_prompted
 
 
-async def test_a_replay_that_never_pauses_is_not_waited_for_for_ever(
+async def test_the_wait_for_a_replay_that_never_pauses_is_limited(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(replay, "QUIET_SECONDS", EVER)
@@ -61,7 +61,7 @@ async def test_a_replay_that_never_pauses_is_not_waited_for_for_ever(
 
 @pytest.fixture
 def no_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who waits now waits longer than the test."""
+    """Make every wait for a late replay longer than the test."""
     monkeypatch.setattr(replay, "QUIET_SECONDS", EVER)
     monkeypatch.setattr(replay, "MAX_SECONDS", EVER)
 
@@ -85,7 +85,7 @@ async def test_a_replay_before_the_load_response_is_complete(tmp_path: Path) -> 
         assert session.last_message_text() == "before"
 
 
-async def test_a_late_replay_after_a_restart_is_not_heard_twice(tmp_path: Path) -> None:
+async def test_a_late_replay_after_a_restart_is_not_applied_twice(tmp_path: Path) -> None:
     agents: list[Late] = []
 
     class Mortal(Late):

@@ -1,4 +1,4 @@
-"""What an agent asks is judged after what it said before, and waits for no reader, watcher or handler."""
+"""Order: requests of an agent are decided after its earlier updates, without waiting for readers or handlers."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ MANY = 6_000
 async def talking_to(
     version: int, script: Script, tmp_path: Path, **options: Any
 ) -> AsyncGenerator[tuple[ClientSession, ScriptedAgent]]:
-    """A session with an agent of either version whose turns are what the script says."""
+    """Open a session with an agent of either version whose turns run the script."""
     agent: ScriptedAgent
 
     async def prompt(params: Json) -> Json:

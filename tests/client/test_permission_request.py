@@ -101,7 +101,7 @@ async def test_always_takes_what_is_offered_and_never_more_than_was_said() -> No
         "\x00\x9b31m\ufeff\u200b",
     ],
 )
-async def test_a_title_is_inert_and_the_command_is_shown_in_full(title: str, tmp_path: Path) -> None:
+async def test_a_title_is_sanitized_and_the_command_is_shown_in_full(title: str, tmp_path: Path) -> None:
     line = "rm -rf " + "very/" * 200 + "deep \x1b[8m hidden"
     asked = question(tmp_path, kind="execute", title=title, command=line)
 

@@ -1,4 +1,4 @@
-"""Who may do what: the same judgement for an agent that asks and for one that just acts."""
+"""The permission policy decides alike for an agent that asks and for one that acts without asking."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ async def test_an_act_that_never_asked_is_judged_all_the_same(tmp_path: Path) ->
 
 @pytest.mark.fault("PRM-09")
 @pytest.mark.parametrize("shown", ["paths", "changes"])
-async def test_a_yes_to_a_tool_call_covers_the_write_it_announced_once(tmp_path: Path, shown: str) -> None:
+async def test_an_allowed_tool_call_covers_the_write_it_announced_once(tmp_path: Path, shown: str) -> None:
     user = says_yes()
     permissions = Permissions(on_request=user)
 
@@ -65,7 +65,7 @@ async def test_a_yes_to_a_tool_call_covers_the_write_it_announced_once(tmp_path:
         ("a | b", ["a | b"]),
     ],
 )
-async def test_a_yes_to_a_tool_call_covers_the_command_it_announced_once(
+async def test_an_allowed_tool_call_covers_the_command_it_announced_once(
     tmp_path: Path, announced: object, done: list[str]
 ) -> None:
     user = says_yes()
@@ -78,7 +78,7 @@ async def test_a_yes_to_a_tool_call_covers_the_command_it_announced_once(
     assert len(user.asked) == 2
 
 
-async def test_a_no_covers_the_act_too_so_that_nobody_is_asked_until_the_wrong_key_is_hit(tmp_path: Path) -> None:
+async def test_a_rejected_tool_call_rejects_its_action_without_asking_again(tmp_path: Path) -> None:
     answers = iter([False, False, True])
     user = User(lambda asked: next(answers))
     permissions = Permissions(on_request=user)
@@ -90,7 +90,7 @@ async def test_a_no_covers_the_act_too_so_that_nobody_is_asked_until_the_wrong_k
     for _ in range(3):
         assert not await runs(permissions, tmp_path, "ls")
     assert len(user.asked) == 2
-    # A question may be put again, and a yes is a yes.
+    # The agent may ask again, and the user may allow it then.
     assert await permissions.decide(question(tmp_path, paths=[tmp_path / "a"])) == "allow_once"
     assert await writes(permissions, tmp_path, tmp_path / "a")
     assert len(user.asked) == 3
@@ -209,7 +209,7 @@ async def test_an_answer_that_meets_the_end_of_its_turn_grants_nothing(tmp_path:
     assert len(user.asked) == 2
 
 
-async def test_a_yes_ends_with_its_turn(tmp_path: Path) -> None:
+async def test_what_was_allowed_ends_with_its_turn(tmp_path: Path) -> None:
     user = says_yes()
     permissions = Permissions(on_request=user)
 
@@ -321,7 +321,7 @@ async def test_a_project_may_stand_in_a_directory_with_a_telling_name(tmp_path: 
 # --- dry run and everything
 
 
-async def test_a_dry_run_asks_nobody_allows_nothing_and_says_what_would_have_been(tmp_path: Path) -> None:
+async def test_a_dry_run_rejects_without_asking_and_logs_what_the_rules_say(tmp_path: Path) -> None:
     records: list[dict[str, Any]] = []
     user = says_yes()
     permissions = Permissions(read="allow", delete="reject", on_request=user, dry_run=True, audit=records.append)

@@ -1,4 +1,4 @@
-"""Asking the user: whatever goes wrong is a refusal, and no answer is never a yes."""
+"""Asking the user: every failure is a rejection."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.client.permission_requests import ALL, User, question, says, writes
 
 pytestmark = pytest.mark.timeout(30)
 
-# --- no answer is never a yes
+# --- no answer never allows
 
 
 async def _raises(asked: PermissionRequest) -> object:
@@ -105,7 +105,7 @@ async def test_a_user_interface_whose_loop_has_died_is_gone() -> None:
 
 
 @pytest.mark.fault("PRM-01")
-async def test_a_judgement_that_fails_is_a_refusal(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_failure_of_the_policy_is_a_rejection(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     class Broken(Rules):
         def evaluate(self, effect: Action, scene: ActionContext) -> Verdict | None:
             raise ZeroDivisionError

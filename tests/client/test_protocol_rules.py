@@ -43,7 +43,7 @@ async def test_the_first_request_is_initialize_with_a_version_and_a_name() -> No
     agent = ScriptedAgent()
     async with asyncio.timeout(5), connect(agent):
         pass
-    (first,) = agent.heard
+    (first,) = agent.received
     assert first["method"] == "initialize"
     assert first["params"]["protocolVersion"] == 1
     assert first["params"]["protocolVersion"] is not True
@@ -53,18 +53,18 @@ async def test_the_first_request_is_initialize_with_a_version_and_a_name() -> No
 
 @pytest.mark.rule(1, 2, 3, 5)
 async def test_an_agent_reads_nothing_but_the_protocol(tmp_path: Path) -> None:
-    heard = tmp_path / "heard"
+    received = tmp_path / "received"
     builtin = shlex.join([sys.executable, "-m", "duologue.cli.main", "agent", "--sessions", str(tmp_path / "kept")])
     async with (
         asyncio.timeout(20),
-        connect(["sh", "-c", f"tee {shlex.quote(str(heard))} | {builtin}"]) as remote,
+        connect(["sh", "-c", f"tee {shlex.quote(str(received))} | {builtin}"]) as remote,
         remote.new_session(tmp_path) as session,
     ):
         print("what our own program prints")
         await session.prompt("/echo two\nlines, \u2028 and \U0001f9e8")
         async with session.prompt("/slow") as turn:
             await anext(aiter(turn))
-    *lines, rest = heard.read_bytes().split(b"\n")
+    *lines, rest = received.read_bytes().split(b"\n")
     assert rest == b""
     assert {json.loads(line.decode())["jsonrpc"] for line in lines} == {"2.0"}
     assert [json.loads(line).get("method") for line in lines][:3] == ["initialize", "session/new", "session/prompt"]
@@ -92,7 +92,7 @@ async def test_nothing_is_asked_of_an_agent_that_it_never_offered(
     async with asyncio.timeout(5), connect(agent) as remote:
         with pytest.raises(MethodNotFound, match=what):
             await call(remote)
-    assert [message["method"] for message in agent.heard] == ["initialize"]
+    assert [message["method"] for message in agent.received] == ["initialize"]
 
 
 @pytest.mark.rule(61)
@@ -105,7 +105,7 @@ async def test_a_session_is_closed_at_the_agent_only_where_that_is_offered(tmp_p
 
 
 @pytest.mark.rule(35)
-async def test_pictures_sound_and_files_are_sent_only_to_agents_that_take_them(tmp_path: Path) -> None:
+async def test_images_audio_and_files_are_sent_only_to_agents_that_support_them(tmp_path: Path) -> None:
     for name in ("picture.png", "sound.wav", "text.txt"):
         (tmp_path / name).write_bytes(b"some text")
     plain, able = ScriptedAgent(), ScriptedAgent(EVERYTHING)
@@ -214,7 +214,7 @@ async def test_a_session_that_is_deleted_while_open_is_closed_first(tmp_path: Pa
         await remote.delete_session(session.id)
         assert not session.is_open
         assert remote._request_handler.sessions == {}
-    assert [message["method"] for message in agent.heard[2:]] == ["session/close", "session/delete"]
+    assert [message["method"] for message in agent.received[2:]] == ["session/close", "session/delete"]
 
 
 @pytest.mark.rule(68, 70)
@@ -241,7 +241,7 @@ async def test_all_pages_are_read_and_each_list_stands_for_itself(tmp_path: Path
 
 
 @pytest.mark.rule(68)
-async def test_a_list_without_an_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_endless_list_of_sessions_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     async def page(params: Json) -> Json:
         return {"result": {"sessions": [], "nextCursor": f"{params.get('cursor', '')}x"}}
 
@@ -263,7 +263,7 @@ async def test_a_prompt_follows_the_answer_that_opened_its_session(tmp_path: Pat
     agent = ScriptedAgent()
     async with asyncio.timeout(5), connect(agent) as remote, remote.new_session(tmp_path) as session:
         await session.prompt("go")
-    assert [message["method"] for message in agent.heard] == ["initialize", "session/new", "session/prompt"]
+    assert [message["method"] for message in agent.received] == ["initialize", "session/new", "session/prompt"]
     assert agent.calls("session/prompt")[0]["sessionId"] == "s1"
 
 
@@ -313,7 +313,7 @@ async def test_after_a_cancellation_updates_are_taken_and_open_tools_are_shown_c
 
 
 @pytest.mark.rule(81)
-async def test_whoever_follows_the_events_sees_the_end_of_tools_that_the_agent_forgot(tmp_path: Path) -> None:
+async def test_event_subscribers_see_the_end_of_tool_calls_that_the_agent_left_open(tmp_path: Path) -> None:
     async def work(params: Json) -> Json:
         agent.update({"sessionUpdate": "tool_call", "toolCallId": "a", "title": "Look", "status": "in_progress"})
         return result(stopReason="end_turn")
@@ -372,8 +372,8 @@ async def test_the_answer_to_a_question_names_an_option_that_was_offered(tmp_pat
     agent = ScriptedAgent()
     async with asyncio.timeout(5), connect(agent, permissions=Permissions(on_request=decide)) as remote:
         async with remote.new_session(tmp_path):
-            heard = await agent.ask_permission({"toolCallId": "t", "kind": "execute", "rawInput": {"command": "ls"}})
-    option = next(each for each in ALL_OPTIONS if each["optionId"] == heard["result"]["outcome"]["optionId"])
+            received = await agent.ask_permission({"toolCallId": "t", "kind": "execute", "rawInput": {"command": "ls"}})
+    option = next(each for each in ALL_OPTIONS if each["optionId"] == received["result"]["outcome"]["optionId"])
     assert option["kind"] == ("allow_once" if answer else "reject_once")
 
 
@@ -409,10 +409,10 @@ async def test_settings_win_over_modes_and_unknown_ones_are_no_trouble(tmp_path:
 
 
 @pytest.mark.rule(132)
-async def test_the_end_of_an_elicitation_nobody_knows_is_ignored(tmp_path: Path) -> None:
+async def test_the_completion_of_an_unknown_elicitation_is_ignored(tmp_path: Path) -> None:
     agent = ScriptedAgent()
     async with asyncio.timeout(5), connect(agent) as remote, remote.new_session(tmp_path) as session:
         for elicitation_id in ("never", "never"):
             agent.send({"method": "elicitation/complete", "params": {"elicitationId": elicitation_id}})
         assert (await session.prompt("go")).stop_reason == "end_turn"
-    assert [message["method"] for message in agent.heard] == ["initialize", "session/new", "session/prompt"]
+    assert [message["method"] for message in agent.received] == ["initialize", "session/new", "session/prompt"]

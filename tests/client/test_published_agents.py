@@ -1,4 +1,4 @@
-"""What published agents really do, line by line: a client lives with all of it."""
+"""Behaviour of published agents that a client has to cope with."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ META = {"vendor.example/x": {"deep": [1, None, 2**60]}}
 
 
 async def played(agent: ScriptedAgent, place: Path, *updates: Json, **answer: Any) -> tuple[ClientSession, ClientTurn]:
-    """One turn in which the agent sends these updates; the session and the turn as they stand afterwards."""
+    """Run one turn in which the agent sends these updates; return the session and the turn."""
 
     async def play(params: Json) -> Json:
         agent.update(*updates)
@@ -68,32 +68,32 @@ async def test_line_2_what_an_agent_prints_is_no_part_of_the_conversation(tmp_pa
         "        for text in ('', 'yes', ''): chunk(text)\n"
         "    say(id=call['id'], result=results.get(call['method'], {'stopReason': 'end_turn'}))\n"
     )
-    heard: list[bytes] = []
+    received: list[bytes] = []
     async with (
         asyncio.timeout(20),
-        connect([sys.executable, str(agent)], on_stderr=heard.append) as remote,
+        connect([sys.executable, str(agent)], on_stderr=received.append) as remote,
         remote.new_session(tmp_path) as session,
     ):
         assert await session.ask("go") == "yes"
         assert "lines that are not the protocol" in remote.connection.stray_output
-    assert b"".join(heard).count(b"warning") == 500
+    assert b"".join(received).count(b"warning") == 500
 
 
 async def test_line_3_unknown_requests_are_refused_and_unknown_notifications_are_not_answered(tmp_path: Path) -> None:
     """3. Requests and notifications of unknown methods, with and without a leading underscore."""
     agent = ScriptedAgent()
     async with asyncio.timeout(5), connect(agent) as remote, remote.new_session(tmp_path) as session:
-        heard = len(agent.heard)
+        received = len(agent.received)
         for name in ("_vendor/ping", "session/surprise"):
             agent.send({"method": name, "params": {"sessionId": "s1"}})
             answer = await agent.ask(name, {"sessionId": "s1"})
             assert answer["error"]["code"] == -32601
-        assert len(agent.heard) == heard + 2
+        assert len(agent.received) == received + 2
         assert (await session.prompt("go")).stop_reason == "end_turn"
 
 
 async def test_line_4_unknown_fields_and_meta_are_kept_within_reach_and_break_nothing(tmp_path: Path) -> None:
-    """4. Unknown fields everywhere, `_meta` in every place, fields of other versions, capabilities nobody defined."""
+    """4. Unknown fields everywhere, `_meta` in every place, fields of other versions, unknown capabilities."""
     tool = {
         "sessionUpdate": "tool_call",
         "toolCallId": "t",
@@ -152,7 +152,7 @@ async def test_line_5_updates_come_before_between_and_after_and_all_are_seen(tmp
         return result(sessionId="s1")
 
     async def echo(params: Json) -> Json:
-        agent.update({**said("go"), "sessionUpdate": "user_message_chunk"}, said("heard"))
+        agent.update({**said("go"), "sessionUpdate": "user_message_chunk"}, said("received"))
         return result(stopReason="end_turn")
 
     agent = ScriptedAgent({"loadSession": True, "sessionCapabilities": {"resume": {}}}, prompt=echo)
@@ -164,7 +164,7 @@ async def test_line_5_updates_come_before_between_and_after_and_all_are_seen(tmp
         session.watch(events.put_nowait)
         turn = await session.prompt("go")
         assert isinstance(events.get_nowait(), UserText)
-        assert turn.text == "heard"
+        assert turn.text == "received"
         assert [message.text for message in session.transcript.messages if message.role == "user"] == ["go"]
         assert isinstance(events.get_nowait(), Text)
         agent.update({"sessionUpdate": "session_info_update", "title": "Later"}, said("by the way"))
@@ -181,7 +181,7 @@ async def test_line_5_updates_come_before_between_and_after_and_all_are_seen(tmp
             assert [message.text for message in opened.transcript.messages] == ["what?", "that"]
 
 
-async def test_line_5_settings_told_in_a_replay_survive_an_answer_that_says_nothing_of_them(tmp_path: Path) -> None:
+async def test_settings_from_a_replay_survive_a_response_without_settings(tmp_path: Path) -> None:
     """5. Updates before the answer that opens a session: modes, config."""
 
     async def load(params: Json) -> Json:
@@ -276,7 +276,7 @@ async def test_line_8_terminals_that_were_never_made_and_commands_in_one_line(tm
 
 @pytest.mark.fault("WLD-01")
 @pytest.mark.parametrize(
-    ("name", "missing", "heard"),
+    ("name", "missing", "received"),
     [
         (None, "error", -32002),
         (None, "empty", ""),
@@ -288,14 +288,14 @@ async def test_line_8_terminals_that_were_never_made_and_commands_in_one_line(tm
     ],
 )
 async def test_line_9_a_missing_file_is_an_error_or_empty_as_the_agent_needs_it(
-    tmp_path: Path, name: str | None, missing: Any, heard: object
+    tmp_path: Path, name: str | None, missing: Any, received: object
 ) -> None:
     """9. One agent cannot create a file when reading it answers "not found", another expects exactly that."""
     agent = ScriptedAgent(agentInfo=None if name is None else {"name": name, "version": "0.61.0"})
     workspace = Workspace(missing=missing)
     async with asyncio.timeout(5), connect(agent, workspace=workspace) as remote, remote.new_session(tmp_path):
         answer = await agent.ask("fs/read_text_file", {"sessionId": "s1", "path": str(tmp_path / "new")})
-    assert (answer["error"]["code"] if "error" in answer else answer["result"]["content"]) == heard
+    assert (answer["error"]["code"] if "error" in answer else answer["result"]["content"]) == received
 
 
 @pytest.mark.parametrize(("path", "code"), [(".env", -32600), ("../outside", -32602)])
@@ -458,7 +458,7 @@ async def test_line_14_an_agent_that_ignores_every_goodbye_is_gone_with_its_chil
     assert not any(map(is_running, pids))
 
 
-async def test_line_15_what_was_advertised_and_is_missing_is_an_error_and_no_more(tmp_path: Path) -> None:
+async def test_a_method_that_is_advertised_and_missing_is_only_an_error(tmp_path: Path) -> None:
     """15. Capabilities advertised and then answered with -32601."""
     abilities = ["close", "list", "delete", "resume", "fork"]
     agent = ScriptedAgent({"loadSession": True, "sessionCapabilities": {name: {} for name in abilities}})
@@ -619,7 +619,7 @@ def thread_status(kind: str) -> Json:
 
 
 def failure_of(severity: str, **more: Any) -> Json:
-    """A failure as codex-acp 2.6 builds it."""
+    """Make a failure as codex-acp 2.6 sends it."""
     failure = {"id": "1:error", "revision": 1, "category": "limit", "severity": severity, "title": "Slow down"}
     return {"jetbrains": {"air": {"version": 1, "sessionFailure": {**failure, "actions": ["retry"], **more}}}}
 

@@ -1,4 +1,4 @@
-"""What a recording tells is what its client saw."""
+"""Recorded sessions have what their client received."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from duologue.recording.recorder import Recorder
 
 
 def _seen(session: Any) -> list[object]:
-    """The items without the ids that each side makes up for itself."""
+    """Return the items without the ids that each side generates."""
     return [
         (item.role, item.text) if isinstance(item, Message) else (item.kind, item.title, item.status)
         for item in session.transcript.items
@@ -59,7 +59,7 @@ async def test_version_2_is_read_as_well(tmp_path: Path) -> None:
     @agent.on_prompt
     async def answer(turn: Turn[Settings]) -> None:
         async with turn.tool("Look", kind="search"):
-            await turn.say(f"heard {turn.text}")
+            await turn.say(f"received {turn.text}")
 
     async with (
         asyncio.timeout(20),
@@ -76,7 +76,7 @@ async def test_version_2_is_read_as_well(tmp_path: Path) -> None:
     assert live[0] == ("user", "one")
 
 
-async def test_a_session_that_is_loaded_again_is_told_once(tmp_path: Path) -> None:
+async def test_a_session_that_is_loaded_again_has_its_history_once(tmp_path: Path) -> None:
     async with asyncio.timeout(20), connect(builtin_agent(), record=tmp_path / "run.acp") as agent:
         session = await agent.new_session(tmp_path)
         await session.ask("hello")
@@ -97,11 +97,11 @@ def _frame(**fields: Any) -> bytes:
 
 
 def test_what_cannot_be_understood_is_left_out(tmp_path: Path) -> None:
-    text = {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": "heard"}}
+    text = {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": "received"}}
     with Recorder(tmp_path / "odd.acp") as recorder:
         recorder("in", b"a banner")
         recorder("in", b"[1]")
-        recorder("in", _frame(id=9, result={"sessionId": "nobody asked"}))
+        recorder("in", _frame(id=9, result={"sessionId": "not requested"}))
         recorder("out", _frame(id=1, method="session/new", params={"cwd": 5}))
         recorder("out", _frame(id=2, method="session/new", params={"cwd": "/"}))
         recorder("in", _frame(id=2, error={"code": -32000, "message": "no"}))
@@ -112,7 +112,7 @@ def test_what_cannot_be_understood_is_left_out(tmp_path: Path) -> None:
         recorder("in", _frame(method="session/update"))
 
     (session,) = recorded_sessions(tmp_path / "odd.acp")
-    assert (session.session_id, _seen(session)) == ("s", [("agent", "heard")])
+    assert (session.session_id, _seen(session)) == ("s", [("agent", "received")])
 
 
 def test_what_is_no_recording_is_refused(tmp_path: Path) -> None:

@@ -65,7 +65,7 @@ async def test_always_for_a_tool_without_file_or_command_is_about_that_very_call
     assert len(user.asked) == 3
 
 
-def test_a_yes_covers_an_act_as_a_whole_or_not_at_all() -> None:
+def test_an_allowed_action_is_covered_completely_or_not_at_all() -> None:
     edit, protected = Action("edit", "/project/file"), Action("protected", "/project/file")
     turn = TurnGrants()
     turn.grant([edit])
@@ -190,7 +190,7 @@ async def test_a_remembered_yes_never_beats_a_remembered_no(
 
 
 @pytest.mark.fault("PRM-16")
-async def test_a_no_that_another_process_remembers_counts_at_once_and_its_yes_from_the_next_start(
+async def test_a_rejection_by_another_process_counts_at_once_and_what_it_allowed_from_the_next_start(
     tmp_path: Path,
 ) -> None:
     project, memory = tmp_path / "project", tmp_path / "answers"
@@ -209,7 +209,9 @@ async def test_a_no_that_another_process_remembers_counts_at_once_and_its_yes_fr
 
 
 @pytest.mark.fault("PRM-16")
-async def test_a_no_that_cannot_be_written_still_counts_here(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_rejection_that_cannot_be_written_still_counts_here(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     memory = tmp_path / "answers"
     user = User(lambda asked: asked.reject(remember="project"))
     permissions = Permissions(on_request=user, memory=memory)

@@ -1,4 +1,4 @@
-"""A server that is started anew: what ran there is lost and told, what was kept there goes on."""
+"""A restarted server: running turns fail with an error, stored sessions continue."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ TOKEN = "token-of-the-tests"
 
 
 def keeper(folder: Path) -> ServerApp:
-    """An agent that keeps its sessions, behind a server."""
+    """Serve an agent that stores its sessions."""
     agent = Agent[Any]("keeper")
     agent.persist_sessions(folder)
 
     @agent.on_prompt
     async def answer(turn: Turn[Any]) -> None:
-        await turn.say(f"heard {turn.text}")
+        await turn.say(f"received {turn.text}")
         if turn.text == "wait":
             await asyncio.Event().wait()
 
@@ -42,7 +42,7 @@ async def test_a_server_that_is_started_anew_is_not_mistaken_for_the_old_one(sch
             session = await agent.new_session(tmp_path)
             async with session.prompt("wait") as turn:
                 await anext(aiter(turn))
-                await first.aclose()  # in good order: what runs is ended, and its end is told
+                await first.aclose()  # a clean shutdown cancels running turns and answers them
                 await turn
             assert turn.stop_reason == "cancelled"
             async with serve(keeper(tmp_path / "kept"), ServerAddress(port=port)):
@@ -56,10 +56,10 @@ async def test_a_client_that_restarts_goes_on_with_its_session_there(scheme: str
         port = await first.enter_async_context(serve(keeper(tmp_path / "kept"), ServerAddress()))
         async with connect(f"{scheme}://127.0.0.1:{port}", token=TOKEN, restart=True) as agent:
             session = await agent.new_session(tmp_path)
-            assert await session.ask("one") == "heard one"
+            assert await session.ask("one") == "received one"
             await first.aclose()
             async with serve(keeper(tmp_path / "kept"), ServerAddress(port=port)):
                 with suppress(ResumeFailed):  # unless the loss was seen before anything was asked
                     await session.ask("two")
-                assert await session.ask("three") == "heard three"
+                assert await session.ask("three") == "received three"
                 assert session.transcript.messages[0].text == "one"

@@ -37,7 +37,7 @@ def operands_of(entry: ReviewedCommand) -> list[str]:
 
 
 def spelling_of(entry: ReviewedCommand) -> re.Pattern[str]:
-    """Every way in which an option of this entry may be written, found without the code under test."""
+    """Return a pattern for every spelling of an option of this entry, made without the code under test."""
     flags = [re.escape(flag) for flag in entry.flags if flag != "-NUMBER"]
     flags += ["-[0-9]{1,9}"] if "-NUMBER" in entry.flags else []
     long = [f"{re.escape(name)}=.*" for name in entry.values if name.startswith("--")]
@@ -158,7 +158,7 @@ letters = st.text("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ012345678
 
 @st.composite
 def options(draw: st.DrawFn, entry: ReviewedCommand) -> str:
-    """A word that begins with a dash: any, or one of the list that was cut, prolonged or joined with another."""
+    """Draw a word with a leading dash: any, or one of the list that was cut, extended or joined with another."""
     known = [*entry.flags, *entry.values, *DANGEROUS.split(), *SHORT_AND_DANGEROUS.split()]
     one, other = draw(st.sampled_from(known)), draw(st.sampled_from(known))
     size = draw(st.integers(1, len(one)))

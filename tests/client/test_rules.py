@@ -358,7 +358,7 @@ def test_the_star_is_for_what_nothing_else_matches() -> None:
         ({"read": {"": "allow"}}, "needs a pattern"),
     ],
 )
-def test_what_is_no_rule_is_refused_by_name(rules: dict[str, Rule], words: str) -> None:
+def test_an_invalid_rule_is_rejected_with_its_name(rules: dict[str, Rule], words: str) -> None:
     with pytest.raises(ValueError, match=words):
         Rules(rules)
 
@@ -399,7 +399,7 @@ def test_deny_beats_allow_in_any_order_and_any_file(
         again.append(Rules({kind: dict(shuffled.sample(list(table.items()), len(table)))}))
     assert evaluate(again, action, CONTEXT).outcome == said
 
-    # Of all rules that speak of it alone, none that rejects is overruled, whatever stands beside it.
+    # A pattern that rejects the action by itself also rejects it next to any other rule.
     for kind, table in files:
         for pattern, word in table.items():
             if kind == action.kind and pattern != "*" and word == "reject":

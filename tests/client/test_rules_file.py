@@ -140,7 +140,7 @@ def test_a_file_that_others_may_use_is_refused(tmp_path: Path, mode: int) -> Non
 
 @pytest.mark.fault("PRM-12")
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
-def test_a_file_of_somebody_else_is_refused(tmp_path: Path) -> None:
+def test_a_file_of_another_user_is_rejected(tmp_path: Path) -> None:
     file = rules_file(tmp_path / "rules.toml", "")
     os.chown(file, 12345, 12345)
 
@@ -224,7 +224,9 @@ async def test_every_decision_is_written_down_without_any_content(tmp_path: Path
     assert log.stat().st_mode & 0o777 == 0o600
 
 
-async def test_what_cannot_be_written_down_is_not_allowed(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_an_action_that_cannot_be_audited_is_not_allowed(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     def full(record: dict[str, Any]) -> None:
         raise OSError("no space left")
 

@@ -190,7 +190,7 @@ async def test_an_error_of_the_agent_is_raised_and_the_session_goes_on(place: Pa
         assert (await session.prompt("hello")).stop_reason == "end_turn"
 
 
-async def test_what_is_no_agent_is_refused_at_once() -> None:
+async def test_a_target_that_is_not_an_agent_is_rejected_at_once() -> None:
     with pytest.raises(TypeError, match="expected a command, URL, configuration, agent object or transport, not 42"):
         connect(42)  # type: ignore[arg-type]
     with pytest.raises(CommandNotFound, match=r"pass its arguments as `args`, or in a list: \['my-agent', '--acp'\]"):
@@ -204,7 +204,7 @@ async def test_what_is_no_agent_is_refused_at_once() -> None:
             pass
 
 
-async def test_what_the_agent_cannot_do_is_refused_here(place: Path) -> None:
+async def test_content_that_the_agent_does_not_support_is_rejected_by_the_client(place: Path) -> None:
     from duologue.agent.hosting.function_agent import as_agent
 
     async def answer(prompt: str) -> str:

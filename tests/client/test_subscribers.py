@@ -1,4 +1,4 @@
-"""Those who come for the events of a session when they like."""
+"""Iterators over the events of a session, and their limits."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from duologue.events import Event, Text
 async def test_a_reader_gets_every_event_and_then_the_end() -> None:
     audience = EventSubscribers()
     async with asyncio.timeout(5), asyncio.TaskGroup() as group:
-        heard = group.create_task(read(audience))
+        received = group.create_task(read(audience))
         await asyncio.sleep(0)
         for number in range(3):
             audience.publish(Text(text=str(number)))
         audience.close()
-    assert heard.result() == ["0", "1", "2"]
+    assert received.result() == ["0", "1", "2"]
 
 
-async def test_a_reader_who_is_too_far_behind_is_told_after_what_was_kept() -> None:
+async def test_a_reader_that_is_too_far_behind_gets_an_error_after_the_queued_events() -> None:
     audience = EventSubscribers(max_unread=2)
     events = audience.events()
     async with asyncio.timeout(5):
@@ -44,7 +44,7 @@ async def read(audience: EventSubscribers) -> list[str]:
 
 
 @pytest.mark.fault("PRC-23")
-async def test_a_reader_holds_no_more_bytes_than_may_wait() -> None:
+async def test_a_reader_queues_a_limited_number_of_bytes() -> None:
     audience = EventSubscribers()
     events = audience.events()
     async with asyncio.timeout(5):

@@ -1,4 +1,4 @@
-"""An agent that is lost comes back when it is next needed, and its sessions go on."""
+"""A lost agent is started again at the next request, and its sessions continue."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ def pids(place: Path) -> list[str]:
     return (place / "pids").read_text().split()
 
 
-def heard(place: Path, method: str) -> list[Json]:
-    messages: list[Json] = [json.loads(line) for line in (place / "heard").read_text().splitlines()]
+def received(place: Path, method: str) -> list[Json]:
+    messages: list[Json] = [json.loads(line) for line in (place / "received").read_text().splitlines()]
     return [message["params"] for message in messages if message["method"] == method]
 
 
@@ -81,13 +81,13 @@ async def test_the_next_prompt_after_a_crash_starts_a_new_process_and_goes_on(tm
     assert not is_running(first)
     assert not is_running(second)
     # What ran when it was lost is never sent again.
-    assert [call["prompt"][0]["text"] for call in heard(tmp_path, "session/prompt")] == ["die", "go on"]
-    (opened,), (resumed,) = heard(tmp_path, "session/new"), heard(tmp_path, "session/resume")
+    assert [call["prompt"][0]["text"] for call in received(tmp_path, "session/prompt")] == ["die", "go on"]
+    (opened,), (resumed,) = received(tmp_path, "session/new"), received(tmp_path, "session/resume")
     assert resumed == {**opened, "sessionId": session.id}
 
 
 @pytest.mark.fault("LIF-12")
-async def test_an_agent_killed_in_mid_turn_is_noticed_at_once_and_comes_back(tmp_path: Path) -> None:
+async def test_an_agent_killed_in_mid_turn_is_noticed_at_once_and_restarted(tmp_path: Path) -> None:
     async with asyncio.timeout(20), connect(mortal(tmp_path, "resume"), restart=QUICK) as agent:
         session = await agent.new_session(tmp_path)
         with pytest.raises(AgentExited) as raised:
@@ -99,7 +99,7 @@ async def test_an_agent_killed_in_mid_turn_is_noticed_at_once_and_comes_back(tmp
         assert await session.ask("again") == "again;"
 
 
-async def test_an_agent_that_dies_while_nobody_needs_it_is_there_at_the_next_use(tmp_path: Path) -> None:
+async def test_an_agent_that_dies_while_it_is_idle_is_restarted_at_the_next_request(tmp_path: Path) -> None:
     async with asyncio.timeout(20), connect(mortal(tmp_path, "list"), restart=True) as agent:
         os.kill(int(pids(tmp_path)[0]), signal.SIGKILL)
         await agent.connection.wait_closed()
@@ -108,7 +108,7 @@ async def test_an_agent_that_dies_while_nobody_needs_it_is_there_at_the_next_use
         assert len(pids(tmp_path)) == 2
 
 
-async def test_what_is_replayed_by_load_is_heard_once(tmp_path: Path) -> None:
+async def test_the_replay_of_a_load_after_a_restart_is_not_applied_again(tmp_path: Path) -> None:
     async with asyncio.timeout(20), connect(mortal(tmp_path, "load"), restart=True) as agent:
         session = await agent.new_session(tmp_path)
         events: list[Event] = []
@@ -166,7 +166,7 @@ async def test_the_built_in_agent_goes_on_after_a_crash_in_either_version(tmp_pa
         assert session.modes.current == "code"
 
 
-def test_a_lost_agent_comes_back_without_an_event_loop_too(tmp_path: Path) -> None:
+def test_a_lost_agent_is_restarted_by_the_blocking_client_too(tmp_path: Path) -> None:
     with sync.connect(mortal(tmp_path, "resume"), restart=QUICK, stall_timeout=60) as agent:
         with agent.new_session(tmp_path) as session:
             with pytest.raises(AgentExited, match="out of memory"):
@@ -185,8 +185,8 @@ def test_the_example_of_a_steady_client_runs() -> None:
 # --- in memory
 
 
-async def test_a_replay_that_comes_after_the_answer_is_not_heard_either(tmp_path: Path) -> None:
-    """In the wild: replay that arrives after the answer of `session/load`; what replaces is heard all the same."""
+async def test_a_replay_that_arrives_after_the_response_is_not_applied_either(tmp_path: Path) -> None:
+    """Published agents replay after the response to `session/load`; updates that replace a value still apply."""
 
     async def load(params: Json) -> Json:
         agent.update(said("before the answer"))
@@ -247,7 +247,7 @@ async def test_a_session_that_cannot_be_reopened_is_lost_by_name_and_a_new_one_w
 
 async def test_a_session_the_agent_has_forgotten_is_lost_with_its_reason(tmp_path: Path) -> None:
     async def forgotten(params: Json) -> Json:
-        return error(-32002, "never heard of it")
+        return error(-32002, "unknown session")
 
     agent = ScriptedAgent(RESUMES)
     agent.answers["session/resume"] = forgotten
@@ -255,7 +255,7 @@ async def test_a_session_the_agent_has_forgotten_is_lost_with_its_reason(tmp_pat
         session = await remote.new_session(tmp_path)
         await agent.transport.aclose()
         await remote.connection.wait_closed()
-        with pytest.raises(SessionLost, match="never heard of it"):
+        with pytest.raises(SessionLost, match="unknown session"):
             await session.prompt("go")
 
 
@@ -311,7 +311,7 @@ async def test_a_session_that_cannot_be_as_its_user_wanted_it_is_lost(tmp_path: 
         return result(sessionId="s1", modes=MODES)
 
     async def set_mode(params: Json) -> Json:
-        return result() if len(agent.calls("session/set_mode")) == 1 else error(-32602, "no such mode any more")
+        return result() if len(agent.calls("session/set_mode")) == 1 else error(-32602, "mode was removed")
 
     agent = ScriptedAgent(RESUMES)
     agent.answers |= {"session/new": open_session, "session/resume": open_session, "session/set_mode": set_mode}
@@ -320,12 +320,12 @@ async def test_a_session_that_cannot_be_as_its_user_wanted_it_is_lost(tmp_path: 
         await session.set_mode("plan")
         await agent.transport.aclose()
         await remote.connection.wait_closed()
-        with pytest.raises(SessionLost, match="no such mode any more"):
+        with pytest.raises(SessionLost, match="mode was removed"):
             await session.prompt("go")
     assert agent.calls("session/prompt") == []
 
 
-async def test_several_sessions_come_back_each_when_it_is_needed(tmp_path: Path) -> None:
+async def test_several_sessions_are_reopened_each_at_its_next_request(tmp_path: Path) -> None:
     agent = ScriptedAgent({"sessionCapabilities": {"resume": {}, "close": {}}})
     async with asyncio.timeout(5), connect(agent, restart=QUICK) as remote:
         one, two, unused = [await remote.new_session(tmp_path) for _ in range(3)]
@@ -339,7 +339,7 @@ async def test_several_sessions_come_back_each_when_it_is_needed(tmp_path: Path)
     assert agent.calls("session/close") == []
 
 
-async def test_events_go_on_where_the_agent_comes_back(tmp_path: Path) -> None:
+async def test_event_streams_continue_after_a_restart(tmp_path: Path) -> None:
     async def prompt(params: Json) -> Json:
         agent.update(said(params["prompt"][0]["text"]))
         return result(stopReason="end_turn")
@@ -439,7 +439,7 @@ async def finished(turn: ClientTurn) -> None:
     await turn
 
 
-async def test_a_session_whose_return_nobody_awaits_comes_back_once(tmp_path: Path) -> None:
+async def test_a_session_whose_reopening_is_cancelled_is_reopened_once(tmp_path: Path) -> None:
     async def resume(params: Json) -> Json:
         asked.set()
         await go_on.wait()

@@ -1,4 +1,4 @@
-"""What comes when nobody waits for it any more, and what is told without a question."""
+"""Responses that arrive after their caller was cancelled, and notifications outside of requests."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ async def test_a_session_that_was_opened_too_late_is_closed_at_the_agent(tmp_pat
         assert list(remote._request_handler.sessions) == ["s1"]
 
 
-async def test_a_session_that_is_given_up_in_the_moment_it_opens_is_closed(tmp_path: Path) -> None:
+async def test_a_session_whose_opening_is_cancelled_as_it_succeeds_is_closed(tmp_path: Path) -> None:
     agent = ScriptedAgent(CLOSES)
     async with asyncio.timeout(5), connect(agent) as remote:
         opening = asyncio.ensure_future(remote.new_session(tmp_path))
@@ -84,7 +84,7 @@ async def test_an_agent_that_closes_nothing_keeps_its_late_session(tmp_path: Pat
         assert agent.calls("session/close") == []
 
 
-async def test_the_end_of_a_question_at_an_address_is_told(tmp_path: Path) -> None:
+async def test_the_completion_of_a_url_elicitation_is_reported(tmp_path: Path) -> None:
     told: list[str] = []
 
     async def prompt(params: Json) -> Json:

@@ -131,7 +131,7 @@ async def test_a_command_runs_inside_the_sessions_directories_or_not_at_all(tmp_
         *("DUOLOGUE_OWNER", "PERL5OPT", "RUBYOPT", "GIT_CONFIG_COUNT"),
     ],
 )
-async def test_variables_that_divert_a_command_are_set_only_by_policy(tmp_path: Path, name: str) -> None:
+async def test_variables_that_can_run_another_program_are_rejected_unless_allowed(tmp_path: Path, name: str) -> None:
     with pytest.raises(InvalidParams, match="can make another program run"):
         await create(Terminals(), tmp_path, "env", env={"FINE": "1", name: "x"})
 
@@ -262,7 +262,7 @@ async def test_the_agents_limit_counts_up_to_our_own(tmp_path: Path) -> None:
 
 
 @pytest.mark.rule(106, 108)
-async def test_output_is_there_while_it_runs_and_is_told_as_it_comes(tmp_path: Path) -> None:
+async def test_output_can_be_read_and_watched_while_the_command_runs(tmp_path: Path) -> None:
     terminals = Terminals()
     go = tmp_path / "go"
     script = f"printf 'e\\303'; while [ ! -e {go} ]; do sleep 0.01; done; printf '\\251\\377'"
@@ -281,7 +281,7 @@ async def test_output_is_there_while_it_runs_and_is_told_as_it_comes(tmp_path: P
     await terminals.aclose()
 
 
-async def test_a_watcher_that_fails_is_dropped_and_the_others_are_told(tmp_path: Path) -> None:
+async def test_a_watcher_that_fails_is_dropped_and_the_others_are_still_called(tmp_path: Path) -> None:
     terminals = Terminals()
     go, told = tmp_path / "go", list[str]()
     terminal_id = await create(terminals, tmp_path, "sh", "-c", f"while [ ! -e {go} ]; do sleep 0.01; done; echo hello")
@@ -378,7 +378,7 @@ async def test_a_killed_terminal_still_answers(tmp_path: Path, nothing_left: str
 
 @pytest.mark.rule(111)
 @pytest.mark.fault("TRM-14")
-async def test_a_release_answers_those_who_wait_and_ends_the_id(tmp_path: Path) -> None:
+async def test_a_release_answers_pending_waits_and_ends_the_id(tmp_path: Path) -> None:
     terminals = Terminals()
     terminal_id = await create(terminals, tmp_path, *FOR_EVER)
     async with asyncio.TaskGroup() as group:

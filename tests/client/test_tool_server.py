@@ -33,12 +33,12 @@ YES = Permissions.allow_everything()
 
 
 async def open_tabs(limit: int = 10) -> list[str]:
-    """The files that are open in the editor."""
+    """List the files that are open in the editor."""
     return ["main.py", "notes.md"][:limit]
 
 
 def where_am_i() -> str:
-    """The process the function runs in."""
+    """Return the process that the function runs in."""
     return f"process {os.getpid()}"
 
 
@@ -59,7 +59,7 @@ async def test_an_agent_calls_functions_of_ours_in_whatever_way_it_takes(way: st
     ):
         assert [type(server) for server in agent._tool_servers] == [kind]
         async with agent.new_session(tmp_path) as first, agent.new_session(tmp_path) as second:
-            assert "The files that are open in the editor." in await first.ask("/mcp")
+            assert "List the files that are open in the editor." in await first.ask("/mcp")
             assert "answered: main.py" in await first.ask('/mcp editor open_tabs {"limit": 1}')
             assert f"process {os.getpid()}" in await second.ask("/mcp editor where_am_i")
             assert "`open_tabs` failed" in await second.ask('/mcp editor open_tabs {"limit": "all"}')
@@ -76,7 +76,7 @@ async def test_an_agent_in_a_process_of_its_own_calls_functions_of_ours(tmp_path
         assert f"process {os.getpid()}" in await session.ask("/mcp editor where_am_i")
 
 
-async def test_the_address_answers_nobody_without_the_token_and_nobody_after_the_end() -> None:
+async def test_the_tool_server_needs_its_token_and_ends_with_the_connection() -> None:
     async with asyncio.timeout(30), httpx2.AsyncClient() as web:
         async with connect(_agent("http"), tools=[open_tabs]) as agent:
             (server,) = agent._tool_servers

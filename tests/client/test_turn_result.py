@@ -1,4 +1,4 @@
-"""What came of a turn is bounded: the end of its text, and its last tool calls."""
+"""Limits of a turn's result: the end of its text and its last tool calls are kept."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A turn in which nothing happens is told, and then given up; a pause that can be explained is not."""
+"""A stalled turn is reported and then cancelled; a pause with a known reason is not a stall."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ FORM: Json = {
 
 
 async def four_silences(agent: ScriptedAgent) -> bool:
-    """Work quietly for four times as long as is noticed; whether nobody cancelled it."""
+    """Work without updates for four times the stall timeout; return True if the client did not cancel."""
     with suppress(TimeoutError):
         async with asyncio.timeout(4 * SECONDS):
             await agent.until("session/cancel")
@@ -37,7 +37,7 @@ async def four_silences(agent: ScriptedAgent) -> bool:
     return True
 
 
-async def test_a_silence_is_told_once_and_then_ends_the_turn(tmp_path: Path) -> None:
+async def test_a_stall_is_reported_once_and_then_ends_the_turn(tmp_path: Path) -> None:
     async def prompt(params: Json) -> Json:
         agent.update(said("one moment"))
         await agent.until("session/cancel")
@@ -66,7 +66,7 @@ async def agent_ends(params: Json) -> Json:
     return result(stopReason="end_turn")
 
 
-async def test_an_agent_that_does_not_even_cancel_is_given_up(tmp_path: Path) -> None:
+async def test_a_stalled_turn_that_the_agent_does_not_cancel_is_abandoned(tmp_path: Path) -> None:
     async def prompt(params: Json) -> Json:
         await asyncio.Event().wait()
         return result()
@@ -80,7 +80,7 @@ async def test_an_agent_that_does_not_even_cancel_is_given_up(tmp_path: Path) ->
                 assert [type(event) async for event in turn] == [StallDetected]
 
 
-async def test_a_sign_of_life_ends_a_silence(tmp_path: Path) -> None:
+async def test_activity_ends_a_stall(tmp_path: Path) -> None:
     noticed = asyncio.Event()
 
     async def prompt(params: Json) -> Json:
@@ -197,7 +197,7 @@ async def test_an_agent_that_waits_for_a_slow_reader_is_not_silent(tmp_path: Pat
         assert kinds == [Text] * 40
 
 
-async def test_nobody_watches_unless_asked_to(tmp_path: Path) -> None:
+async def test_stalls_are_not_detected_unless_requested(tmp_path: Path) -> None:
     async def prompt(params: Json) -> Json:
         return result(stopReason="end_turn" if await four_silences(agent) else "cancelled")
 

@@ -20,10 +20,10 @@ pytestmark = pytest.mark.timeout(30)
 
 @pytest.fixture
 def project(tmp_path: Path) -> Iterator[Path]:
-    """A directory to work in, beside one that must stay as it is."""
+    """Make a directory to work in, next to one that must stay unchanged."""
     outside = tmp_path / "outside"
     outside.mkdir()
-    (outside / "secret").write_text("nobody inside may read this\n")
+    (outside / "secret").write_text("no session may read this\n")
     place = tmp_path / "project"
     place.mkdir()
     (place / "a").write_text("one\ntwo\nthree\nfour\nfive\n")
@@ -220,7 +220,7 @@ async def test_a_directory_swapped_for_a_link_all_the_time_never_gives_the_other
     workspace.close_session("s")
 
 
-async def test_where_a_path_leads_is_told_without_links(project: Path) -> None:
+async def test_the_real_path_is_returned_without_links(project: Path) -> None:
     workspace = opened(project)
     (project / "sub").mkdir()
     (project / "link").symlink_to("sub")
@@ -255,7 +255,7 @@ async def test_an_error_speaks_of_the_path_that_was_asked_for(project: Path) -> 
 @pytest.mark.parametrize(
     "place", [".git/hooks/x", ".git/config", "sub/.git/config", ".vscode/tasks.json", "link/config"]
 )
-async def test_protected_places_need_to_be_asked_for(project: Path, place: str) -> None:
+async def test_protected_paths_need_explicit_permission(project: Path, place: str) -> None:
     workspace = opened(project)
     (project / ".git").mkdir()
     (project / "link").symlink_to(".git")
@@ -350,7 +350,7 @@ async def test_a_write_over_unsaved_text_that_was_not_read_is_a_conflict(project
     workspace.close_session("t")
 
 
-async def test_an_editor_that_keeps_its_text_to_itself_is_told_what_was_written(project: Path) -> None:
+async def test_an_editor_with_an_overlay_function_is_notified_of_writes(project: Path) -> None:
     path, told = str(project / "a"), list[tuple[Path, str]]()
     buffers: Mapping[str, str] = MappingProxyType({path: "typed"})
 

@@ -107,7 +107,7 @@ async def _conversation(place: Path, *observers: Recorder) -> tuple[list[Json], 
     async with asyncio.timeout(10), connect(agent, observers=observers) as remote, remote.new_session(place) as session:
         session.watch(lambda event: heard.append(event.raw))
         await session.prompt("go")
-    return agent.heard, heard
+    return agent.received, heard
 
 
 @pytest.mark.fault("LOG-06")

@@ -1,4 +1,4 @@
-"""An agent of version 2 that says exactly what a test tells it to, in raw messages."""
+"""An agent of version 2 that sends exactly what a test scripts, in raw messages."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ OPTIONS = [{"optionId": kind, "name": kind, "kind": kind} for kind in ("reject_o
 
 
 def state(name: str, **rest: Any) -> Json:
-    """What the session does."""
+    """Make an update of the session's state."""
     return {"sessionUpdate": "state_update", "state": name, **rest}
 
 
 def idle(reason: str = "end_turn", **rest: Any) -> Json:
-    """The end of a turn."""
+    """Make the update that ends a turn."""
     return state("idle", stopReason=reason, **rest)
 
 
@@ -26,13 +26,13 @@ RUNNING, IDLE = state("running"), idle()
 
 
 def chunk(text: str, message_id: str = "a1", **rest: Any) -> Json:
-    """A piece of what the agent says."""
+    """Make an update with a chunk of an agent message."""
     said = {"type": "text", "text": text}
     return {"sessionUpdate": "agent_message_chunk", "messageId": message_id, "content": said, **rest}
 
 
 def message(text: str, message_id: str = "a1", kind: str = "agent_message") -> Json:
-    """A whole message."""
+    """Make an update with a whole message."""
     return {"sessionUpdate": kind, "messageId": message_id, "content": [{"type": "text", "text": text}]}
 
 
@@ -48,22 +48,22 @@ class Prompted:
         self.params: Json = request["params"]
 
     def accept(self, message_id: str = "u1") -> None:
-        """It is in the conversation."""
+        """Accept the prompt."""
         self._agent.send({"id": self._id, "result": {"messageId": message_id}})
 
     def refuse(self, code: int, text: str = "no") -> None:
-        """It is not."""
+        """Reject the prompt."""
         self._agent.send({"id": self._id, "error": {"code": code, "message": text}})
 
 
 async def behave(agent: WireAgent, prompted: Prompted) -> None:
-    """What a good agent does."""
+    """Answer as a correct agent does."""
     prompted.accept()
     agent.update(message("hi", "u1", "user_message"), RUNNING, chunk("hel"), chunk("lo"), IDLE)
 
 
 class WireAgent(ScriptedAgent):
-    """Answers the first exchange in version 2, and each prompt as its script says."""
+    """Answers `initialize` in version 2, and each prompt by its script."""
 
     def __init__(self, script: Script = behave, capabilities: Json | None = None, **welcome: Any) -> None:
         super().__init__()

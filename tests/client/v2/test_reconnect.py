@@ -1,4 +1,4 @@
-"""An agent of version 2 that is lost comes back with its sessions, as a real process."""
+"""An agent of version 2 that is lost is restarted with its sessions, as a real process."""
 
 from __future__ import annotations
 

@@ -288,7 +288,7 @@ async def test_a_cancelled_turn_ends_with_the_idle_state() -> None:
 
 
 @pytest.mark.parametrize("answers", [True, False])
-async def test_an_end_that_never_comes_is_given_up(answers: bool) -> None:
+async def test_a_turn_whose_end_never_arrives_is_abandoned(answers: bool) -> None:
     async def script(agent: WireAgent, prompted: Prompted) -> None:
         if len(agent.calls("session/prompt")) > 1:
             prompted.accept()
@@ -341,7 +341,7 @@ async def test_a_question_is_asked_and_cancelled_with_its_turn() -> None:
     "subject", [None, {"type": "command", "command": "ls", "cwd": "/tmp"}, {"type": "_wish", "w": 1}]
 )
 async def test_an_answer_names_an_option_that_was_offered(subject: Any) -> None:
-    """Whatever the question is about: one that nobody knows is asked like any other."""
+    """A request about an unknown subject is asked like any other."""
     chosen: list[Any] = []
 
     async def script(agent: WireAgent, prompted: Prompted) -> None:
@@ -360,17 +360,17 @@ async def test_an_answer_names_an_option_that_was_offered(subject: Any) -> None:
     assert chosen == [{"outcome": "selected", "optionId": "allow_once"}]
 
 
-# --- beside and between turns
+# --- during and between turns
 
 
 async def test_what_comes_between_turns_is_not_late_and_changes_the_transcript() -> None:
     async with talking_to(_never_running) as (session, agent):
         await session.prompt("hi")
-        heard: list[str] = []
+        received: list[str] = []
         done = asyncio.Event()
 
         def watch(event: Any) -> None:
-            heard.append(type(event).__name__)
+            received.append(type(event).__name__)
             assert not event.is_late
             if isinstance(event, StateChanged) and event.state == "idle":
                 done.set()
@@ -380,7 +380,7 @@ async def test_what_comes_between_turns_is_not_late_and_changes_the_transcript()
         agent.update(state("running", background=work), chunk("more", "a2"), state("idle", background=work))
         await done.wait()
 
-        assert heard == ["StateChanged", "Text", "StateChanged"]
+        assert received == ["StateChanged", "Text", "StateChanged"]
         assert session.last_message_text() == "more"
         assert [work.work_id for work in session.background] == ["t"]
         assert session.late_updates == 0
@@ -469,7 +469,7 @@ async def test_the_mode_is_switched_by_its_setting(tmp_path: Path) -> None:
         assert sent == {"sessionId": "s1", "configId": "m", "type": "id", "value": "code"}
 
 
-async def test_a_mode_that_the_agent_switched_is_told_as_in_version_1(tmp_path: Path) -> None:
+async def test_a_mode_that_the_agent_switched_is_reported_as_in_version_1(tmp_path: Path) -> None:
     agent: Agent[Any] = Agent("switching", settings=FuzzSettings, protocol_versions=(1, 2))
 
     @agent.on_prompt
@@ -514,7 +514,7 @@ async def test_a_session_is_loaded_by_resuming_it_from_its_start(tmp_path: Path)
 
 async def test_an_agent_that_takes_no_mcp_servers_is_sent_none(tmp_path: Path) -> None:
     def tell_time() -> str:
-        """The time."""
+        """Return the time."""
         return "now"
 
     server = StdioMcpServer(name="files", command=sys.executable)

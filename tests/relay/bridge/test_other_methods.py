@@ -74,7 +74,7 @@ async def test_forms_and_addresses_pass_and_name_the_editors_own_request(version
 
     async def log_in(params: Json) -> Json:
         method = "authenticate" if agent_version == 1 else "auth/login"
-        request = next(message["id"] for message in agent.heard if message.get("method") == method)
+        request = next(message["id"] for message in agent.received if message.get("method") == method)
         about = {"mode": "form", "message": "Who?", "requestedSchema": form, "requestId": request}
         answers.append(await agent.ask("elicitation/create", about))
         visit = {"mode": "url", "message": "Go", "url": "https://example.com", "elicitationId": "e", "sessionId": "s1"}

@@ -66,7 +66,7 @@ async def test_custom_notifications_pass_both_ways_in_order(version: int, agent_
 
     assert [told["number"] for told in agent.calls("_far/told")] == [*range(100)]
     assert [told["params"]["number"] for told in client.judge.calls("_near/told")] == [*range(100)]
-    assert "far/unknown" not in [message.get("method") for message in agent.heard]
+    assert "far/unknown" not in [message.get("method") for message in agent.received]
     assert client.judge.calls("near/unknown") == []
 
 
@@ -88,7 +88,7 @@ async def test_giving_up_a_custom_request_gives_it_up_on_the_other_side(version:
         client.tell("$/cancel_request", requestId="mine")
         ended = await waiting
         await agent.until("$/cancel_request")
-        there = next(message for message in agent.heard if message.get("method") == "_far/wait")
+        there = next(message for message in agent.received if message.get("method") == "_far/wait")
 
     assert ended["error"]["code"] == -32800
     assert agent.calls("$/cancel_request") == [{"requestId": there["id"]}]

@@ -222,7 +222,7 @@ async def test_what_an_agent_does_not_know_is_answered_here(caplog: pytest.LogCa
     assert (resumed["code"], resumed["message"]) == (-32601, "this agent can neither load nor resume sessions")
     assert (unknown["code"], unread["code"]) == (-32002, -32602)
     assert client.text == ""
-    assert {message["method"] for message in agent.heard} == {"initialize", "session/new", "session/cancel"}
+    assert {message["method"] for message in agent.received} == {"initialize", "session/new", "session/cancel"}
     assert caplog.text.count("does not list its sessions") == 1
     assert caplog.text.count("closes no sessions") == 1
 
