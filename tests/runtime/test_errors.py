@@ -9,12 +9,14 @@ import re
 from typing import Any
 
 import pytest
-from msgspec import UNSET
+from msgspec import UNSET, Raw
 
 from duologue import errors
 from duologue.errors import EncodeError, InternalError, InvalidParams, MethodNotFound, ProtocolViolation, RequestError
 from duologue.runtime.connection import Connection
 from duologue.runtime.handlers import Context, Handlers
+from duologue.runtime.outgoing_requests import read_object
+from duologue.schema import v1
 from duologue.schema.base import Method, Notification
 from duologue.transports.memory import memory_pair
 from tests.runtime.messages import NEW, PING, PROMPT, UPDATE, Nothing, Ping, Scoped, Seen, Update, frame, talk
@@ -300,3 +302,13 @@ def test_an_event_loop_that_ends_under_a_handler_is_not_logged_as_its_error(capl
 
     assert sorted(began) == ["ping", "update", "urgent"]
     assert "handling" not in caplog.text
+
+
+@pytest.mark.parametrize("raw", [UNSET, Raw(b"null"), Raw(b"{}")])
+def test_absent_and_null_parameters_are_an_empty_object(raw: Any) -> None:
+    assert read_object(v1.LogoutRequest, raw) == v1.LogoutRequest()
+
+
+def test_absent_parameters_of_a_method_with_fields_name_the_first_one() -> None:
+    with pytest.raises(InvalidParams, match=r"^\$\.sessionId: missing$"):
+        read_object(v1.PromptRequest, UNSET)

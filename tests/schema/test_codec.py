@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 import pytest
-from msgspec import UNSET, Meta, Raw
+from msgspec import Meta, Raw
 
 from duologue.errors import EncodeError, InvalidParams
 from duologue.schema import v1, v2
@@ -16,7 +16,6 @@ from duologue.schema.codec import (
     Defaulted,
     check_readable,
     decode,
-    decode_params,
     decode_result,
     decoder_for,
     encode,
@@ -93,16 +92,6 @@ def test_a_tolerated_value_in_an_untagged_union_is_reported_with_the_whole_path(
 
 
 # --- parameters and results
-
-
-@pytest.mark.parametrize("raw", [UNSET, b"null", b" null\n", Raw(b"null"), b"{}"])
-def test_absent_and_null_parameters_are_an_empty_object(raw: Any) -> None:
-    assert decode_params(v1.LogoutRequest, raw) == v1.LogoutRequest()
-
-
-def test_absent_parameters_of_a_method_with_fields_name_the_first_one() -> None:
-    with pytest.raises(InvalidParams, match=r"^\$\.sessionId: missing$"):
-        decode_params(v1.PromptRequest, UNSET)
 
 
 def test_a_null_result_is_read_as_an_empty_object_where_an_object_is_expected() -> None:

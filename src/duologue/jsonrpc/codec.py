@@ -297,11 +297,7 @@ def serialize_notification(method: str, params: Any) -> bytes:
 
 def serialize_result(id: Id, result: Any) -> bytes:
     """Serialize a successful response."""
-    message = _Result("2.0", id, result)
-    try:
-        return _encode(message)
-    except Exception as error:
-        return _encode_after_error(message, error)
+    return _serialize(_Result("2.0", id, result))
 
 
 def serialize_error(id: Id | None, error: RequestError) -> bytes:
@@ -309,11 +305,14 @@ def serialize_error(id: Id | None, error: RequestError) -> bytes:
     body: dict[str, Any] = {"code": error.code, "message": error.message or type(error).__name__}
     if error.data is not None:
         body["data"] = error.data
-    message = _Error("2.0", id, body)
+    return _serialize(_Error("2.0", id, body))
+
+
+def _serialize(message: Struct) -> bytes:
     try:
         return _encode(message)
-    except Exception as reason:
-        return _encode_after_error(message, reason)
+    except Exception as error:
+        return _encode_after_error(message, error)
 
 
 def _encode_after_error(message: Struct, error: Exception) -> bytes:

@@ -15,7 +15,7 @@ from typing import Any, Never, TypeAlias, TypeVar, cast
 
 import msgspec
 import msgspec.inspect
-from msgspec import DecodeError, Raw, UnsetType, ValidationError
+from msgspec import DecodeError, Raw, ValidationError
 
 from duologue.errors import EncodeError, InvalidParams
 from duologue.sanitize import replace_lone_surrogates
@@ -29,7 +29,6 @@ __all__ = [
     "Report",
     "check_readable",
     "decode",
-    "decode_params",
     "decode_result",
     "decoder_for",
     "encode",
@@ -109,13 +108,6 @@ def decode(type_: type[T], raw: Source, report: Report | None = None) -> T:
         return cast("T", _strict(cast("Any", type_))(raw))
     except _DECODE_FAILURES:
         return cast("T", _decode_leniently(type_, raw, report))
-
-
-def decode_params(type_: type[T], raw: Source | UnsetType, report: Report | None = None) -> T:
-    """Decode parameters like `decode`; absent and null ones are read as `{}`, as for methods without fields."""
-    if isinstance(raw, UnsetType) or _is_null(raw):
-        raw = b"{}"
-    return decode(type_, raw, report)
 
 
 def decode_result(type_: type[T], raw: Source, report: Report | None = None) -> T:
