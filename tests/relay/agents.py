@@ -25,7 +25,7 @@ def answer(message, result):
 
 
 def process(code: str) -> OpenProcess:
-    """The way to a fresh process with this program."""
+    """Return a function that opens a new process with this program."""
     program = _BEGIN + textwrap.dedent(code)
     return lambda: ProcessTransport([sys.executable, "-c", program])
 
@@ -48,7 +48,7 @@ for line in read():
             write({"jsonrpc": "2.0", "method": "early", "params": {"sessionId": f"s{made}"}})
             answer(message, {"sessionId": f"s{made}", "mark": params.get("mark")})
         case "tell":
-            write({"jsonrpc": "2.0", "method": "told", "params": {"sessionId": params["to"], "text": params["text"]}})
+            write({"jsonrpc": "2.0", "method": "update", "params": {"sessionId": params["to"], "text": params["text"]}})
             answer(message, {})
         case "ask":
             write({"jsonrpc": "2.0", "id": 1, "method": "question", "params": {"sessionId": params["sessionId"]}})

@@ -29,7 +29,7 @@ class Client:
         self.send({"jsonrpc": "2.0", "id": id, "method": method, "params": params})
 
     async def next(self) -> Json | None:
-        """What comes next; nothing at the end."""
+        """Return the next message; `None` at the end."""
         async with asyncio.timeout(SECONDS):
             while not self._frames:
                 self._frames = await self.transport.receive()
@@ -39,7 +39,7 @@ class Client:
         return message
 
     async def answer(self, id: int | str, method: str, **params: Any) -> Json:
-        """A request and its answer; what comes before it is dropped."""
+        """Send a request and return its response; messages before it are dropped."""
         self.ask(id, method, **params)
         while (message := await self.next()) is not None:
             if message.get("id") == id and "method" not in message:

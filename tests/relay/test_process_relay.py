@@ -43,7 +43,7 @@ async def test_each_client_has_a_process_of_its_own() -> None:
     assert len(set(pids)) == 3
 
 
-async def test_who_waits_when_the_agent_ends_is_told_so() -> None:
+async def test_open_requests_are_answered_with_an_error_when_the_agent_ends() -> None:
     quitter = """
     for line in read():
         if b"quit" in line:
@@ -73,7 +73,7 @@ async def test_an_agent_that_cannot_be_started_is_an_error_for_the_first_request
 
 
 @pytest.mark.fault("GWY-12")
-async def test_an_agent_that_crashes_at_once_is_not_started_for_ever() -> None:
+async def test_an_agent_that_crashes_at_start_is_restarted_ever_more_slowly() -> None:
     now = 1000.0
     restraint = RestartBackoff(clock=lambda: now)
     pipe = ProcessRelay(process("sys.exit(1)"), restraint)

@@ -32,7 +32,7 @@ async def test_answers_go_to_who_asked_although_all_count_alike(chaos_factor: in
         await asyncio.gather(*(talk(number, client) for number, client in enumerate(everybody)))
 
 
-async def test_the_agent_is_greeted_once_and_everybody_hears_its_answer() -> None:
+async def test_the_agent_is_initialized_once_and_all_clients_get_its_response() -> None:
     async with clients(SharedProcessRelay(process(SESSIONS)), 3) as everybody:
         for client in everybody:
             client.ask("hello", "initialize", mark="first")
@@ -45,7 +45,7 @@ async def test_the_agent_is_greeted_once_and_everybody_hears_its_answer() -> Non
     assert later["result"]["id"] == 2
 
 
-async def test_what_is_told_in_a_session_is_for_its_owner_even_before_it_is_introduced() -> None:
+async def test_updates_go_to_the_owner_of_a_session_even_before_its_creation_is_answered() -> None:
     async with clients(SharedProcessRelay(process(SESSIONS)), 2) as (ann, bob):
         await ann.answer(0, "initialize")
         await bob.answer(0, "initialize")
@@ -115,7 +115,7 @@ async def test_questions_and_answers_and_cancellations_find_their_way() -> None:
     assert isinstance(cancelled["params"]["params"]["requestId"], int)
 
 
-async def test_who_leaves_has_its_turns_cancelled_and_leaves_its_sessions_to_others() -> None:
+async def test_a_client_that_leaves_has_its_turns_cancelled_and_its_sessions_released() -> None:
     shared = SharedProcessRelay(process(SESSIONS))
     async with clients(shared, 1) as [bob]:
         await bob.answer(0, "initialize")
@@ -130,7 +130,7 @@ async def test_who_leaves_has_its_turns_cancelled_and_leaves_its_sessions_to_oth
     assert "result" in loaded
 
 
-async def test_everybody_is_told_when_the_agent_is_gone_and_the_next_one_gets_another() -> None:
+async def test_all_clients_get_an_error_when_the_agent_ends_and_the_next_client_a_new_agent() -> None:
     shared = SharedProcessRelay(process(SESSIONS))
     async with clients(shared, 2) as (ann, bob):
         await begin(ann)

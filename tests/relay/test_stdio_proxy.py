@@ -1,4 +1,4 @@
-"""A remote agent as a local command: the same frames at both ends, and answers whatever happens."""
+"""A remote agent as a local command: the same frames at both ends, and every request is answered."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ODD = [
 
 
 class Far:
-    """What the extension reaches, and the other end of it."""
+    """Both ends of the connection to the remote agent."""
 
     def __init__(self) -> None:
         self.near, self.far = memory_pair()
@@ -35,11 +35,11 @@ class Far:
 
 
 @asynccontextmanager
-async def extended(extension: StdioProxy) -> AsyncGenerator[MemoryTransport]:
-    """The editor's end of the wire."""
+async def proxied(proxy: StdioProxy) -> AsyncGenerator[MemoryTransport]:
+    """Serve an editor through the proxy; yield the editor's end."""
     editor, ours = memory_pair()
     async with asyncio.timeout(10), asyncio.TaskGroup() as group:
-        serving = group.create_task(extension.serve(ours))
+        serving = group.create_task(proxy.serve(ours))
         yield editor
         await serving
 
@@ -53,7 +53,7 @@ async def take(transport: Transport, count: int) -> list[bytes]:
 
 async def test_what_goes_in_comes_out_byte_for_byte_both_ways() -> None:
     far = Far()
-    async with extended(StdioProxy(far.open)) as editor:
+    async with proxied(StdioProxy(far.open)) as editor:
         for frame in ODD:
             editor.send(frame)
         assert await take(far.far, len(ODD)) == ODD
@@ -69,7 +69,7 @@ async def test_what_goes_in_comes_out_byte_for_byte_both_ways() -> None:
 
 async def test_line_ends_inside_a_message_do_not_cut_it_in_two_for_the_editor() -> None:
     far = Far()
-    async with extended(StdioProxy(far.open)) as editor:
+    async with proxied(StdioProxy(far.open)) as editor:
         far.far.send(b'{\n "jsonrpc": "2.0",\r\n "method": "a"\n}')
         [frame] = await take(editor, 1)
         assert b"\n" not in frame
@@ -79,21 +79,21 @@ async def test_line_ends_inside_a_message_do_not_cut_it_in_two_for_the_editor() 
 
 async def test_an_editor_that_leaves_still_gets_what_is_being_answered() -> None:
     far = Far()
-    extension = StdioProxy(far.open)
-    async with extended(extension) as editor:
+    proxy = StdioProxy(far.open)
+    async with proxied(proxy) as editor:
         editor.send(b'{"jsonrpc":"2.0","id":1,"method":"initialize","params":{}}')
         await take(far.far, 1)
         far.far.send(b'{"jsonrpc":"2.0","id":1,"result":{}}')
         assert len(await take(editor, 1)) == 1
         await editor.aclose()
-    assert extension.failure is None
+    assert proxy.failure is None
 
 
 @pytest.mark.fault("REC-12")
 async def test_an_agent_that_is_lost_leaves_no_request_unanswered() -> None:
     far = Far()
-    extension = StdioProxy(far.open)
-    async with extended(extension) as editor:
+    proxy = StdioProxy(far.open)
+    async with proxied(proxy) as editor:
         editor.send(b'{"jsonrpc":"2.0","id":1,"method":"a"}')
         editor.send(b'{"jsonrpc":"2.0","id":"two","method":"b"}')
         editor.send(b'{"jsonrpc":"2.0","method":"c"}')
@@ -104,43 +104,43 @@ async def test_an_agent_that_is_lost_leaves_no_request_unanswered() -> None:
     assert answers[0] == {"jsonrpc": "2.0", "id": 1, "result": {}}
     assert (answers[1]["id"], answers[1]["error"]["code"]) == ("two", -32603)
     assert "the agent is lost" in answers[1]["error"]["message"]
-    assert isinstance(extension.failure, ConnectionLost)
+    assert isinstance(proxy.failure, ConnectionLost)
 
 
-async def test_an_agent_that_cannot_be_reached_is_told_in_the_answer_to_the_first_request() -> None:
+async def test_an_unreachable_agent_is_an_error_in_the_response_to_the_first_request() -> None:
     def fail() -> Transport:
-        raise StartError("nobody there")
+        raise StartError("no server there")
 
-    extension = StdioProxy(fail)
-    async with extended(extension) as editor:
+    proxy = StdioProxy(fail)
+    async with proxied(proxy) as editor:
         editor.send(b'{"jsonrpc":"2.0","method":"hello"}')
         editor.send(b'{"jsonrpc":"2.0","id":1,"method":"initialize"}')
         [answer] = await take(editor, 1)
-    assert json.loads(answer)["error"]["message"] == "nobody there"
-    assert str(extension.failure) == "nobody there"
+    assert json.loads(answer)["error"]["message"] == "no server there"
+    assert str(proxy.failure) == "no server there"
 
 
-async def test_an_editor_that_reads_no_more_has_left() -> None:
+async def test_an_editor_that_stops_reading_has_left() -> None:
     far = Far()
-    extension = StdioProxy(far.open)
+    proxy = StdioProxy(far.open)
     editor, ours = memory_pair()
     async with asyncio.timeout(5), asyncio.TaskGroup() as group:
-        serving = group.create_task(extension.serve(ours))
+        serving = group.create_task(proxy.serve(ours))
         editor.send(b'{"jsonrpc":"2.0","method":"a"}')
         await take(far.far, 1)
         far.far.send(b'{"jsonrpc":"2.0","method":"b"}')
         await editor.aclose()
         await serving
-    assert extension.failure is None
+    assert proxy.failure is None
 
 
 async def test_neither_side_is_flooded_by_the_other() -> None:
     near, far = memory_pair(bound=1000)
-    extension = StdioProxy(lambda: near)
+    proxy = StdioProxy(lambda: near)
     editor, ours = memory_pair(bound=1000)
     frame = b'{"jsonrpc":"2.0","method":"%s"}' % (b"x" * 900)
     async with asyncio.timeout(10), asyncio.TaskGroup() as group:
-        serving = group.create_task(extension.serve(ours))
+        serving = group.create_task(proxy.serve(ours))
         for sender, receiver in ((editor, far), (far, editor)):
             for _ in range(20):
                 sender.send(frame)
@@ -154,11 +154,11 @@ async def test_neither_side_is_flooded_by_the_other() -> None:
 
 async def test_a_remote_side_that_breaks_while_the_editor_waits_for_room_is_a_failure_and_no_crash() -> None:
     near, far = memory_pair(bound=100)
-    extension = StdioProxy(lambda: near)
-    async with extended(extension) as editor:
+    proxy = StdioProxy(lambda: near)
+    async with proxied(proxy) as editor:
         editor.send(b'{"jsonrpc":"2.0","id":1,"method":"%s"}' % (b"x" * 200))
         await until(lambda: near.is_congested)
         await far.aclose()
         [answer] = await take(editor, 1)
         assert json.loads(answer)["error"]["code"] == -32603
-    assert isinstance(extension.failure, ConnectionLost)
+    assert isinstance(proxy.failure, ConnectionLost)

@@ -1,4 +1,4 @@
-"""Certificates for tests: good ones, and those that nobody should believe."""
+"""Certificates for tests: valid ones, and ones that must be rejected."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ class Authority:
         self.file.write_bytes(signed.public_bytes(serialization.Encoding.PEM))
 
     def sign(self, host: str, *, begins: timedelta = -DAY, ends: timedelta = DAY) -> Path:
-        """A certificate for this host, and its key, in one file."""
+        """Write a certificate for this host and its key to one file."""
         key = ec.generate_private_key(ec.SECP256R1())
         subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, host)])
         names = x509.SubjectAlternativeName([_name(host)])
         signer = x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key())
         builder = _builder(subject, self._name, key, begins, ends).add_extension(names, critical=False)
-        # Python 3.13 and later want to be told which key of the authority it was.
+        # Python 3.13 and later require the id of the authority's key.
         builder = builder.add_extension(signer, critical=False).add_extension(_usage(signs=False), critical=True)
         file = self._folder / f"{host}-{ends.days}.pem"
         private = key.private_bytes(
@@ -69,7 +69,7 @@ def _builder(
 
 
 def _usage(*, signs: bool) -> x509.KeyUsage:
-    """What a key is for: to sign certificates, or to serve."""
+    """Return the usage of a key: to sign certificates, or to serve."""
     return x509.KeyUsage(
         digital_signature=True,
         content_commitment=False,

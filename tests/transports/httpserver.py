@@ -43,10 +43,10 @@ Answer: TypeAlias = tuple[int, dict[str, str], bytes]
 
 @dataclass
 class Fake:
-    """Answers `initialize`, says 202 to all else, and streams what a test puts into the queues.
+    """Answer `initialize`, accept all other posts, and stream what a test puts into the queues.
 
     Attributes:
-        terms: What it grants to those who return; nothing, if None.
+        terms: The grant for resuming; `None` for a server without it.
         asked: Every request, in the order it came.
         left: The session of each stream that its reader left before the end.
         on_post, on_get: May answer in its place.
@@ -63,7 +63,7 @@ class Fake:
     )
 
     def stream(self, session: str | None = None) -> asyncio.Queue[bytes | None]:
-        """What goes to the connection's stream, or to a session's."""
+        """Queue a message for the stream of the connection, or of a session."""
         return self.queues.setdefault(session, asyncio.Queue())
 
     def tell(self, message: Json, session: str | None = None, number: int | None = None, **fields: object) -> None:
@@ -73,11 +73,11 @@ class Fake:
         self.stream(session).put_nowait(f"{head}data: {json.dumps(message)}\n\n".encode())
 
     def posts(self) -> list[Asked]:
-        """What was posted after `initialize`."""
+        """Return the messages posted after `initialize`."""
         return [each for each in self.asked if each.method == "POST"][1:]
 
     def gets(self, session: str | None = None) -> list[Asked]:
-        """How often a stream was asked for."""
+        """Return how often a stream was requested."""
         return [each for each in self.asked if each.method == "GET" and each.session == session]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -145,7 +145,7 @@ async def _body(receive: Receive) -> bytes:
 
 @asynccontextmanager
 async def serving(fake: Fake) -> AsyncGenerator[RemoteEndpoint]:
-    """The address of such a server; its streams end with it."""
+    """Run the server and yield its endpoint; its streams end with it."""
     async with serve_on_loopback(fake) as base:
         try:
             yield RemoteEndpoint.of(f"{base}/acp")

@@ -18,13 +18,13 @@ def shell(script: str) -> list[str]:
 
 
 def summary(frame: bytes) -> bytes:
-    """What there is to know about a frame, in one short line."""
+    """Summarize a frame in one short line."""
     size = frame.size if isinstance(frame, Oversized) else len(frame)
     return f"{type(frame).__name__} {size} {hashlib.sha256(frame).hexdigest()}".encode()
 
 
 def reporter(max_message_bytes: int) -> list[str]:
-    """An agent that answers every frame with its summary."""
+    """Answer every frame with its summary."""
     return python(
         f"""
         import asyncio

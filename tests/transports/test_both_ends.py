@@ -159,7 +159,7 @@ async def test_nul_bytes(end: End, tmp_path: Path) -> None:
 
 
 @pytest.mark.fault("FRM-20")
-async def test_large_frames_of_many_writers_come_back_whole_from_an_echo() -> None:
+async def test_large_frames_of_many_writers_are_echoed_whole() -> None:
     """Both ends write large frames: ours from 64 tasks, the agent's from its loop."""
     expected = {b"%02d" % number * (MIB // 2) for number in range(64)}
     async with asyncio.timeout(60), ProcessTransport(ECHO) as transport, asyncio.TaskGroup() as tasks:

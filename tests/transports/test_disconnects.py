@@ -33,7 +33,7 @@ QUICK = RetryPolicy(first=0.005, longest=0.05, limit=SECONDS)
 
 
 def chatty(pieces: int) -> Agent[Any]:
-    """An agent that says a lot, uses tools and asks before each of them."""
+    """Send much text, use tools and request permission for each of them."""
     agent = Agent[Any]("chatty")
 
     @agent.on_prompt
@@ -54,7 +54,7 @@ def chatty(pieces: int) -> Agent[Any]:
 async def through_a_proxy(
     agent: Agent[Any], kind: type[WebSocketTransport | HttpTransport], after_bytes: Callable[[], int] | None = None
 ) -> AsyncGenerator[tuple[CuttingProxy, WebSocketTransport | HttpTransport]]:
-    """A server, a wire to it that can be cut, and a transport through that."""
+    """Run a server behind a proxy that can be cut, and yield a transport through it."""
     async with AsyncExitStack() as stack, CuttingProxy().running() as proxy:
         doors = AccessControl(single_token(TOKEN), Limits(), hosts=[f"127.0.0.1:{proxy.port}"])
         app = ServerApp(lambda _: agent, doors, Limits())
@@ -64,7 +64,7 @@ async def through_a_proxy(
 
 
 async def told(agent: RemoteAgent, place: Path) -> list[str]:
-    """The transcript of one turn: what was said and which tools were used, in order."""
+    """Return the texts and tools of one turn, in order."""
     async with agent.new_session(place) as session:
         await session.prompt("talk")
         return [

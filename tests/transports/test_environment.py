@@ -1,4 +1,4 @@
-"""What a child finds in its environment."""
+"""The environment of a child process."""
 
 from __future__ import annotations
 

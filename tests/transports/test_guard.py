@@ -1,4 +1,4 @@
-"""Nothing outlives us: not when the agent is killed, not when we are, not when nobody closes anything."""
+"""No child outlives this process: not if the agent is killed, not if we are, not if nothing is closed."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ asyncio.run(main())
 
 
 @pytest.mark.fault("LIF-17")
-async def test_a_child_that_nobody_closed_ends_with_the_program_and_is_named(nothing_left: str) -> None:
+async def test_a_child_that_was_never_closed_ends_with_the_program_and_is_named(nothing_left: str) -> None:
     process = await asyncio.create_subprocess_exec(*python(NEVER_CLOSED, STUBBORN_FAMILY), stderr=PIPE)
     async with asyncio.timeout(20):
         _, err = await process.communicate()
@@ -170,7 +170,7 @@ async def test_a_forked_copy_of_us_neither_ends_our_children_nor_keeps_the_guard
     tree.send_signal(copy, signal.SIGKILL)
 
 
-async def test_a_dismissed_guard_leaves_everybody_alone() -> None:
+async def test_a_released_guard_signals_no_process() -> None:
     sleeper = started(["sleep", "1000"], env=owned_by("some-token", {}))
     guard = Guard("some-token")
     guard.watch(identified(sleeper))

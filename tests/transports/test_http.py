@@ -45,7 +45,7 @@ class Client:
 
 @asynccontextmanager
 async def opened(fake: Fake, retry: RetryPolicy = QUICK, **options: Any) -> AsyncGenerator[Client]:
-    """A client after its first exchange."""
+    """Open an initialized client."""
     async with asyncio.timeout(20), serving(fake) as address:
         async with HttpTransport(address, retry=retry, **options) as transport:
             client = Client(transport)
@@ -72,7 +72,7 @@ async def test_headers_and_token_are_shown_with_every_request() -> None:
     assert {(each.headers["authorization"], each.headers["x-team"]) for each in fake.asked} == {("Bearer abc", "blue")}
 
 
-async def test_the_first_exchange_is_a_post_and_the_last_a_delete() -> None:
+async def test_the_first_request_is_a_post_and_the_last_a_delete() -> None:
     fake = Fake()
     async with opened(fake) as client:
         await until(lambda: len(fake.gets()) == 1)
@@ -95,7 +95,7 @@ async def test_what_is_sent_arrives_in_order() -> None:
     assert [each.message["method"] for each in fake.posts()] == [f"m{number}" for number in range(20)]
 
 
-async def test_a_session_is_heard_before_anything_is_said_in_it() -> None:
+async def test_the_event_stream_of_a_session_is_opened_before_its_first_post() -> None:
     fake = Fake()
     async with opened(fake) as client:
         client.send(**prompt())
@@ -128,7 +128,7 @@ async def test_answers_carry_the_session_of_the_question() -> None:
     assert [(each.message["id"], each.session) for each in fake.posts()[1:]] == [(5, "s-1"), ("5", None)]
 
 
-async def test_the_first_message_must_be_the_first_exchange() -> None:
+async def test_the_first_message_must_be_initialize() -> None:
     fake = Fake()
     async with serving(fake) as address, HttpTransport(address) as transport:
         client = Client(transport)
@@ -139,7 +139,7 @@ async def test_the_first_message_must_be_the_first_exchange() -> None:
 
 
 @pytest.mark.parametrize("status", [301, 401, 403, 404, 500, 503])
-async def test_a_server_that_refuses_the_first_exchange_cannot_be_used(status: int) -> None:
+async def test_a_server_that_rejects_initialize_cannot_be_used(status: int) -> None:
     fake = Fake(on_post=lambda asked: (status, {"location": "http://elsewhere.example/"}, b"go away"))
     async with serving(fake) as address, HttpTransport(address) as transport:
         transport.send(INITIALIZE)
@@ -150,7 +150,7 @@ async def test_a_server_that_refuses_the_first_exchange_cannot_be_used(status: i
 
 
 @pytest.mark.parametrize("status", [200, 400, 500])
-async def test_an_agent_that_refuses_the_first_exchange_is_heard_and_may_be_asked_again(status: int) -> None:
+async def test_an_error_response_to_initialize_is_delivered_and_a_second_attempt_allowed(status: int) -> None:
     refusal = b'{"jsonrpc":"2.0","id":0,"error":{"code":-32022,"message":"no"}}'
 
     def once(asked: Asked) -> Answer | None:
@@ -166,7 +166,7 @@ async def test_an_agent_that_refuses_the_first_exchange_is_heard_and_may_be_aske
 
 
 @pytest.mark.parametrize("body", [b"<html>", b"", b"[]", b'{"jsonrpc":"2.0","id":9,"result":{}}'])
-async def test_what_is_no_answer_to_the_first_exchange_is_no_agent(body: bytes) -> None:
+async def test_an_invalid_response_to_initialize_is_a_connect_error(body: bytes) -> None:
     fake = Fake(on_post=lambda asked: (200, {"acp-connection-id": "c"}, body))
     async with serving(fake) as address, HttpTransport(address) as transport:
         transport.send(INITIALIZE)
@@ -189,7 +189,7 @@ async def test_a_connection_without_an_id_cannot_be_used_but_one_in_the_result_c
                     await transport.receive()
 
 
-async def test_nobody_at_the_address_is_an_error() -> None:
+async def test_no_server_at_the_url_is_an_error() -> None:
     async with HttpTransport(RemoteEndpoint.of("http://127.0.0.1:1")) as transport:
         transport.send(INITIALIZE)
         with pytest.raises(ConnectError, match="cannot reach"):
@@ -239,7 +239,7 @@ async def test_a_refused_notification_is_only_worth_a_line_in_the_log(caplog: py
     assert "rejected bad" in caplog.text
 
 
-async def test_a_refused_answer_ends_the_connection_for_the_agent_would_wait_for_ever() -> None:
+async def test_a_rejected_response_ends_the_connection_because_the_agent_would_wait_forever() -> None:
     fake = Fake(on_post=lambda asked: (400, {}, b"") if "result" in asked.message else None)
     async with opened(fake) as client:
         client.send(id=1, result={})
@@ -270,7 +270,7 @@ async def test_an_id_that_no_header_can_carry_fails_its_request_alone() -> None:
 
 
 @pytest.mark.parametrize("status", [404, 409])
-async def test_a_session_that_cannot_be_heard_yet_or_by_us_concerns_nobody_else(status: int) -> None:
+async def test_an_event_stream_that_cannot_be_opened_affects_only_its_session(status: int) -> None:
     fake = Fake(on_get=lambda asked: (status, {}, b"") if asked.session else None)
     async with opened(fake) as client:
         client.send(id=1, method="session/load", params={"sessionId": "s-1"})
@@ -283,7 +283,7 @@ async def test_a_session_that_cannot_be_heard_yet_or_by_us_concerns_nobody_else(
         assert not client.transport._is_ended
 
 
-async def test_the_end_of_the_connections_stream_is_the_end_where_nobody_may_return() -> None:
+async def test_the_end_of_the_connections_stream_is_the_end_without_resuming() -> None:
     fake = Fake()
     async with opened(fake) as client:
         fake.stream().put_nowait(END)
@@ -332,7 +332,7 @@ async def test_the_stream_of_a_closed_session_is_left_and_opened_anew_with_the_s
 
 
 @pytest.mark.fault("HTT-27")
-async def test_what_was_said_before_a_session_was_closed_is_heard_before_that() -> None:
+async def test_updates_sent_before_a_session_was_closed_are_received_before_the_response() -> None:
     fake = Fake()
     async with opened(fake) as client:
         client.send(id=1, method="session/close", params={"sessionId": "s-1"})
@@ -438,7 +438,7 @@ async def test_an_answer_over_the_limit_ends_the_connection() -> None:
             await transport.receive()
 
 
-async def test_an_answer_waits_for_what_came_before_it_on_the_stream_beside() -> None:
+async def test_a_response_waits_for_earlier_events_of_another_stream() -> None:
     fake = Fake(terms=TERMS)
     async with opened(fake) as client:
         client.send(id=1, method="session/load", params={"sessionId": "s-1"})
@@ -508,7 +508,7 @@ async def test_a_server_that_takes_nothing_congests_and_then_ends_the_connection
         hold.set()
 
 
-async def test_a_flood_that_nobody_takes_stays_in_the_network() -> None:
+async def test_a_flood_that_is_not_received_stays_in_the_network() -> None:
     fake = Fake()
     async with opened(fake) as client:
         for _ in range(256):
@@ -532,7 +532,7 @@ async def test_draining_ends_when_the_server_takes_more() -> None:
         assert not client.transport.is_congested
 
 
-async def test_a_post_that_breaks_is_the_end_where_nobody_may_return() -> None:
+async def test_a_post_that_breaks_is_the_end_without_resuming() -> None:
     fake = Fake()
     async with serving(fake) as address, CuttingProxy(urlsplit(address.url).port or 0).running() as proxy:
         async with HttpTransport(RemoteEndpoint.of(f"http://127.0.0.1:{proxy.port}/acp")) as transport:
@@ -646,7 +646,7 @@ async def test_a_refused_stream_is_not_tried_again(status: int) -> None:
     assert len(fake.gets()) == 2
 
 
-async def test_a_stream_that_somebody_seems_to_read_is_asked_for_until_it_is_free() -> None:
+async def test_a_stream_with_another_reader_is_requested_until_it_is_free() -> None:
     fake = Fake(terms=TERMS)
     fake.on_get = lambda asked: (409, {}, b"") if "last-event-id" in asked.headers and len(fake.gets()) < 4 else None
     async with opened(fake) as client:
@@ -658,7 +658,7 @@ async def test_a_stream_that_somebody_seems_to_read_is_asked_for_until_it_is_fre
 
 @pytest.mark.fault("REC-12")
 @pytest.mark.parametrize("what", ["stream", "post"])
-async def test_a_server_that_stays_away_is_reported_when_patience_ends(what: str) -> None:
+async def test_a_server_that_stays_away_is_reported_when_retries_end(what: str) -> None:
     fake = Fake(terms=TERMS)
     busy: Answer = (503, {}, b"")
     if what == "stream":

@@ -1,4 +1,4 @@
-"""When the machine has no more descriptors or processes to give."""
+"""Behaviour when the machine has run out of descriptors or processes."""
 
 from __future__ import annotations
 

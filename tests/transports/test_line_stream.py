@@ -158,7 +158,7 @@ async def test_large_frames_of_many_writers_never_interleave(pair: tuple[SocketT
 
 
 @pytest.mark.fault("PRC-07")
-async def test_when_the_peer_reads_no_more_sending_fails_and_receiving_goes_on(
+async def test_when_the_peer_stops_reading_sending_fails_and_receiving_continues(
     raw: tuple[socket.socket, socket.socket],
 ) -> None:
     """Spec: no death by SIGPIPE, no endless retry."""
@@ -183,7 +183,7 @@ async def test_when_the_peer_reads_no_more_sending_fails_and_receiving_goes_on(
 
 
 @pytest.mark.fault("PRC-10")
-async def test_output_that_nobody_reads_stops_at_a_bound_and_then_ends_the_connection(
+async def test_output_that_is_not_read_stops_at_a_limit_and_then_ends_the_connection(
     raw: tuple[socket.socket, socket.socket],
 ) -> None:
     ours, theirs = raw
@@ -205,7 +205,7 @@ async def test_output_that_nobody_reads_stops_at_a_bound_and_then_ends_the_conne
 
 
 @pytest.mark.fault("PRC-10")
-async def test_producers_that_do_not_wait_are_stopped_at_the_hard_mark(
+async def test_producers_that_do_not_wait_are_stopped_at_the_hard_limit(
     raw: tuple[socket.socket, socket.socket],
 ) -> None:
     ours, theirs = raw

@@ -42,7 +42,7 @@ async def test_closing_one_end_ends_the_other_after_what_was_sent() -> None:
     assert await one.receive() == []
 
 
-async def test_closing_wakes_whoever_receives_at_either_end() -> None:
+async def test_closing_wakes_the_receivers_at_both_ends() -> None:
     one, other = memory_pair()
     async with asyncio.timeout(5), asyncio.TaskGroup() as tasks:
         waiting = [tasks.create_task(end.receive()) for end in (one, other)]

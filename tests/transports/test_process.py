@@ -15,8 +15,7 @@ from duologue.errors import AgentExited, ConnectionLost, StartError
 from duologue.transports.process import process_tree as tree
 from duologue.transports.process.child import ShutdownTimeouts
 from duologue.transports.process.environment import OWNER
-from duologue.transports.process.stderr import TAIL_BYTES
-from duologue.transports.process.transport import ProcessTransport
+from duologue.transports.process.transport import TAIL_BYTES, ProcessTransport
 from tests.transports.programs import python, shell
 from tests.transports.waiting import until
 
@@ -25,7 +24,7 @@ QUICK = ShutdownTimeouts(after_close=0.1, after_terminate=0.2, after_kill=2)
 
 
 async def all_from(transport: ProcessTransport) -> tuple[list[bytes], AgentExited]:
-    """Every frame of a child that ends by itself, and how it ended."""
+    """Return all frames of a child that ends by itself, and its error."""
     frames: list[bytes] = []
     while True:
         try:
@@ -40,7 +39,7 @@ async def ending_of(command: str | list[str]) -> AgentExited:
     return ended
 
 
-async def test_frames_go_to_a_child_and_come_back() -> None:
+async def test_frames_go_to_a_child_and_are_echoed() -> None:
     async with asyncio.timeout(10), ProcessTransport("cat -u") as transport:
         transport.send(b'{"n":1}')
         assert await transport.receive() == [b'{"n":1}']
@@ -79,7 +78,7 @@ async def test_it_can_be_given_the_safe_environment_only(monkeypatch: pytest.Mon
 
 @pytest.mark.fault("LIF-09")
 @pytest.mark.parametrize("code", [0, 1, 127])
-async def test_an_agent_that_exits_says_its_code_and_its_last_words(code: int) -> None:
+async def test_the_error_of_an_agent_that_exits_has_its_code_and_its_stderr(code: int) -> None:
     ended = await ending_of(shell(f"echo cannot find my key >&2; exit {code}"))
     assert (ended.exit_code, ended.signal, ended.stderr) == (code, None, "cannot find my key\n")
     assert str(ended) == f"'sh' exited with code {code}\ncannot find my key"
@@ -110,7 +109,7 @@ async def test_an_agent_that_closes_stdout_but_runs_on_is_a_lost_connection_and_
 
 
 @pytest.mark.fault("LIF-14")
-async def test_an_agent_that_closes_stdin_is_still_heard() -> None:
+async def test_frames_of_an_agent_that_closes_stdin_are_still_received() -> None:
     chatter = shell("exec <&-; while :; do echo '{}'; sleep 0.01; done")
     async with asyncio.timeout(10), ProcessTransport(chatter, timeouts=QUICK) as transport:
 
@@ -354,7 +353,7 @@ async def test_without_a_shell_there_is_no_guard_and_a_warning(
     assert "/no/such/shell does not exist" in caplog.text
 
 
-async def test_a_status_that_somebody_else_took_is_unknown() -> None:
+async def test_the_status_of_a_child_reaped_elsewhere_is_unknown() -> None:
     before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     try:
         ended = await ending_of(shell("exit 3"))

@@ -30,7 +30,7 @@ def test_the_name_of_a_process_may_hold_anything() -> None:
         assert found.started >= ours.started
 
 
-def test_a_process_that_nobody_reaped_yet_is_not_alive() -> None:
+def test_a_process_that_was_not_reaped_yet_is_not_alive() -> None:
     process = Popen(["true"])
     os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
     assert tree.identify(process.pid) is None
@@ -58,7 +58,7 @@ async def test_marked_processes_are_found_wherever_they_are() -> None:
     await until(lambda: tree.find_by_marker("a-token-of-ours") == [])
 
 
-def test_a_signal_for_somebody_who_is_gone_reaches_nobody() -> None:
+def test_a_signal_for_an_ended_process_reaches_no_other() -> None:
     process = Popen(["sleep", "1000"])
     found = tree.identify(process.pid)
     assert found is not None

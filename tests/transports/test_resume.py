@@ -1,4 +1,4 @@
-"""What both ends count, keep and say so that a broken connection can be taken up again."""
+"""The resume protocol: what both ends count, buffer and send."""
 
 from __future__ import annotations
 
@@ -33,33 +33,33 @@ def granting(word: bytes) -> bytes:
     return b',"_meta":{"duologue/resume":' + word + b"}"
 
 
-def test_the_first_exchange_asks_for_the_right_to_return_and_hears_the_terms() -> None:
-    greeting = ResumeNegotiation()
-    asked = json.loads(greeting.outgoing(INITIALIZE))
+def test_initialize_requests_resuming_and_its_response_grants_it() -> None:
+    negotiation = ResumeNegotiation()
+    asked = json.loads(negotiation.outgoing(INITIALIZE))
 
     assert asked["params"] == {"protocolVersion": 1, "_meta": {"duologue/resume": {"version": 1}}}
-    assert (greeting.is_asked, greeting.is_over) == (True, False)
-    assert greeting.incoming(answer(granting(GRANTED))) == answer()
-    assert greeting.is_over
-    assert greeting.grant == ResumeGrant(version=1, connection_id="c", window_bytes=5, grace_seconds=2.5)
+    assert (negotiation.is_asked, negotiation.is_over) == (True, False)
+    assert negotiation.incoming(answer(granting(GRANTED))) == answer()
+    assert negotiation.is_over
+    assert negotiation.grant == ResumeGrant(version=1, connection_id="c", window_bytes=5, grace_seconds=2.5)
 
 
 @pytest.mark.parametrize("word", [b'{"version":2,"connectionId":"c"}', b'{"version":1}', b"null", b'"yes"', b"[]"])
-def test_terms_that_nobody_understands_are_none_and_are_not_passed_on(word: bytes) -> None:
-    greeting = ResumeNegotiation()
-    greeting.outgoing(INITIALIZE)
+def test_an_invalid_grant_is_ignored_and_not_passed_on(word: bytes) -> None:
+    negotiation = ResumeNegotiation()
+    negotiation.outgoing(INITIALIZE)
 
-    assert greeting.incoming(answer(granting(word))) == answer()
-    assert (greeting.is_over, greeting.grant) == (True, None)
+    assert negotiation.incoming(answer(granting(word))) == answer()
+    assert (negotiation.is_over, negotiation.grant) == (True, None)
 
 
-def test_a_server_that_knows_nothing_of_it_is_left_alone() -> None:
-    greeting = ResumeNegotiation()
-    greeting.outgoing(INITIALIZE)
+def test_a_response_without_a_grant_is_passed_on_unchanged() -> None:
+    negotiation = ResumeNegotiation()
+    negotiation.outgoing(INITIALIZE)
     theirs = answer(b',"_meta":{"theirs":1}')
 
-    assert greeting.incoming(theirs) == theirs
-    assert (greeting.is_over, greeting.grant) == (True, None)
+    assert negotiation.incoming(theirs) == theirs
+    assert (negotiation.is_over, negotiation.grant) == (True, None)
 
 
 @pytest.mark.parametrize(
@@ -72,34 +72,34 @@ def test_a_server_that_knows_nothing_of_it_is_left_alone() -> None:
         *(b"[]", b"not JSON", b"\xff", b""),
     ],
 )
-def test_every_other_message_leaves_as_it_came(frame: bytes) -> None:
-    greeting = ResumeNegotiation()
+def test_other_messages_are_sent_unchanged(frame: bytes) -> None:
+    negotiation = ResumeNegotiation()
 
-    assert greeting.outgoing(frame) == frame
-    assert not greeting.is_asked
+    assert negotiation.outgoing(frame) == frame
+    assert not negotiation.is_asked
 
 
 @pytest.mark.parametrize(
     "frame", [answer(granting(GRANTED), b"8"), b'{"jsonrpc":"2.0","id":7,"method":"x"}', b"7", b"{", b"\xff"]
 )
-def test_nothing_but_the_answer_ends_the_first_exchange(frame: bytes) -> None:
-    greeting = ResumeNegotiation()
-    greeting.outgoing(INITIALIZE)
+def test_only_the_response_to_initialize_ends_the_negotiation(frame: bytes) -> None:
+    negotiation = ResumeNegotiation()
+    negotiation.outgoing(INITIALIZE)
 
-    assert greeting.incoming(frame) == frame
-    assert not greeting.is_over
+    assert negotiation.incoming(frame) == frame
+    assert not negotiation.is_over
 
 
-def test_a_refused_attempt_may_be_followed_by_another() -> None:
-    greeting = ResumeNegotiation()
-    greeting.outgoing(INITIALIZE)
+def test_initialize_may_be_repeated_after_an_error() -> None:
+    negotiation = ResumeNegotiation()
+    negotiation.outgoing(INITIALIZE)
     refusal = b'{"jsonrpc":"2.0","id":7,"error":{"code":-32022,"message":"no"}}'
 
-    assert greeting.incoming(refusal) == refusal
-    assert not greeting.is_over
-    greeting.outgoing(INITIALIZE.replace(b"7", b"8", 1))
-    greeting.incoming(answer(granting(GRANTED), b"8"))
-    assert greeting.grant is not None
+    assert negotiation.incoming(refusal) == refusal
+    assert not negotiation.is_over
+    negotiation.outgoing(INITIALIZE.replace(b"7", b"8", 1))
+    negotiation.incoming(answer(granting(GRANTED), b"8"))
+    assert negotiation.grant is not None
 
 
 @pytest.mark.parametrize(
@@ -110,11 +110,11 @@ def test_a_refused_attempt_may_be_followed_by_another() -> None:
         (b' { "method" : "_duologue/lost" , "params" : {"reason":"old"}, "jsonrpc":"2.0" } ', "lost"),
     ],
 )
-def test_words_about_the_connection_are_read(frame: bytes, word: str) -> None:
-    said = read_control(frame)
+def test_control_messages_are_read(frame: bytes, word: str) -> None:
+    message = read_control(frame)
 
-    assert said is not None
-    assert said[0] == word
+    assert message is not None
+    assert message[0] == word
 
 
 @pytest.mark.parametrize(
@@ -128,7 +128,7 @@ def test_words_about_the_connection_are_read(frame: bytes, word: str) -> None:
         b'{"method":"_duologue/',
     ],
 )
-def test_everything_else_is_for_the_layers_above(frame: bytes) -> None:
+def test_other_frames_are_no_control_messages(frame: bytes) -> None:
     assert read_control(frame) is None
 
 
@@ -162,27 +162,27 @@ def test_a_window_is_full_by_bytes_or_by_frames() -> None:
 
 
 def test_what_arrives_is_acknowledged_by_frames_or_by_bytes() -> None:
-    receipts = AckCounter()
+    counter = AckCounter()
     due: list[bool] = []
     for _ in range(ACKNOWLEDGE_FRAMES):
-        receipts.add(b"x")
-        due.append(receipts.is_due)
+        counter.add(b"x")
+        due.append(counter.is_due)
 
     assert due == [False] * (ACKNOWLEDGE_FRAMES - 1) + [True]
-    assert receipts.is_owed
-    assert receipts.acknowledge() == ACKNOWLEDGE_FRAMES
-    assert [receipts.is_due, receipts.is_owed] == [False] * 2
-    receipts.add(b"x" * ACKNOWLEDGE_BYTES)
-    assert [receipts.is_due, receipts.acknowledge()] == [True, ACKNOWLEDGE_FRAMES + 1]
+    assert counter.is_owed
+    assert counter.acknowledge() == ACKNOWLEDGE_FRAMES
+    assert [counter.is_due, counter.is_owed] == [False] * 2
+    counter.add(b"x" * ACKNOWLEDGE_BYTES)
+    assert [counter.is_due, counter.acknowledge()] == [True, ACKNOWLEDGE_FRAMES + 1]
 
 
-def test_attempts_come_at_random_ever_more_rarely_and_not_for_ever() -> None:
-    patience = RetryPolicy(first=0.1, longest=10.0, limit=120.0)
-    pauses = patience.pauses_within(1000.0)
+def test_retries_are_random_ever_rarer_and_limited() -> None:
+    retry = RetryPolicy(first=0.1, longest=10.0, limit=120.0)
+    pauses = retry.pauses_within(1000.0)
     bounds = [0.1 * 2**number for number in range(7)] + [10.0] * 10
     taken = [next(pauses) for _ in bounds]
 
     assert all(0 <= pause <= bound for pause, bound in zip(taken, bounds, strict=True))
     assert len(set(taken)) > 10
-    assert list(patience.pauses_within(0.0)) == []
+    assert list(retry.pauses_within(0.0)) == []
     assert list(RetryPolicy(limit=0.0).pauses_within(100.0)) == []

@@ -1,4 +1,4 @@
-"""The last words of a child."""
+"""The stderr of a child process."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from duologue.sanitize import escape_bytes
-from duologue.transports.process.stderr import StderrTail
+from duologue.transports.process.transport import StderrTail
 
 
 @pytest.mark.fault("PRC-09")

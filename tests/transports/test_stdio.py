@@ -133,7 +133,7 @@ asyncio.run(main())
 """
 
 
-async def test_stray_output_never_reaches_the_wire_and_nobody_eats_from_it(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_stray_output_never_reaches_the_wire_and_no_child_reads_from_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("PYTHONUNBUFFERED", raising=False)
     code, out, err = await run(python(STRAY), PIPE, PIPE, LINES)
 

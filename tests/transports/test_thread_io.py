@@ -15,7 +15,7 @@ from tests.transports.waiting import until
 
 
 class Ear(asyncio.Protocol):
-    """Remembers what it was told."""
+    """Record the calls."""
 
     def __init__(self) -> None:
         self.data = b""
@@ -85,7 +85,7 @@ async def test_closing_a_reader_wakes_its_thread() -> None:
     assert ear.told == []
 
 
-async def test_a_reader_that_is_paused_and_closed_while_it_reads_ends_whoever_comes_first() -> None:
+async def test_a_reader_that_is_paused_and_closed_while_it_reads_ends_in_any_order() -> None:
     interval = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)  # so that the two threads meet in every order
     try:
@@ -116,7 +116,7 @@ async def test_a_reader_reports_what_broke() -> None:
     os.close(write_end)
 
 
-async def test_a_writer_that_nobody_reads_says_so_and_goes_on_when_somebody_does() -> None:
+async def test_a_writer_without_a_reader_pauses_and_resumes_when_it_is_read() -> None:
     read_end, write_end = os.pipe()
     ear = Ear()
     writer = ThreadWriter(write_end, ear)

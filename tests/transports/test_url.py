@@ -65,7 +65,7 @@ def test_a_header_is_one_line(headers: dict[str, str]) -> None:
         RemoteEndpoint.of("ws://localhost", headers=headers)
 
 
-def test_a_token_on_an_open_wire_is_worth_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_token_without_tls_is_logged_as_a_warning(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
         for url in ("ws://127.0.0.1", "http://localhost", "ws://[::1]", "wss://example.com"):
             RemoteEndpoint.of(url, token="t")
@@ -76,7 +76,7 @@ def test_a_token_on_an_open_wire_is_worth_a_warning(caplog: pytest.LogCaptureFix
     ]
 
 
-def test_certificates_are_checked_unless_somebody_says_otherwise(tmp_path: Path) -> None:
+def test_certificates_are_checked_unless_the_user_disables_it(tmp_path: Path) -> None:
     context = ssl.create_default_context()
 
     assert RemoteEndpoint.of("wss://h").tls().verify_mode is ssl.CERT_REQUIRED
@@ -91,7 +91,7 @@ def test_certificates_are_checked_unless_somebody_says_otherwise(tmp_path: Path)
     ("target", "is_one"),
     [("ws://h", True), ("HTTPS://h", True), ("gemini --acp", False), ("run ws://h", False), ("ws:", False)],
 )
-def test_an_address_is_told_from_a_command(target: str, is_one: bool) -> None:
+def test_a_url_is_distinguished_from_a_command(target: str, is_one: bool) -> None:
     assert is_remote(target) is is_one
 
 

@@ -29,7 +29,7 @@ LIMIT = 1024 * 1024
 async def open_to(
     play: Play, server: dict[str, Any] | None = None, **options: Any
 ) -> AsyncGenerator[WebSocketTransport]:
-    """A transport to a server that does this."""
+    """Open a transport to a server that runs `play`."""
     async with asyncio.timeout(20), serving(play) as address:
         async with WebSocketTransport(address, **options) as transport:
             yield transport
@@ -46,7 +46,7 @@ async def listen(socket: ServerConnection) -> None:
 
 
 async def everything(transport: WebSocketTransport) -> list[bytes]:
-    """All frames up to the end."""
+    """Receive all frames up to the end."""
     frames: list[bytes] = []
     while some := await transport.receive():
         frames += some
@@ -54,7 +54,7 @@ async def everything(transport: WebSocketTransport) -> list[bytes]:
 
 
 async def count(transport: WebSocketTransport, wanted: int) -> list[bytes]:
-    """As many frames as that."""
+    """Receive this many frames."""
     frames: list[bytes] = []
     while len(frames) < wanted:
         frames += await transport.receive()
@@ -62,7 +62,7 @@ async def count(transport: WebSocketTransport, wanted: int) -> list[bytes]:
 
 
 def raw(socket: ServerConnection, opcode: Opcode, data: bytes, *, fin: bool = True) -> None:
-    """A frame exactly as given, sent past all checks of the library."""
+    """Send a frame exactly as given, without the checks of the library."""
     socket.transport.write(Frame(opcode, data, fin).serialize(mask=False))
 
 
@@ -142,7 +142,7 @@ async def test_a_refused_upgrade_is_an_error_that_names_the_status(status: int) 
     assert caught.value.status == status
 
 
-async def test_nobody_at_the_address_is_an_error_at_once() -> None:
+async def test_no_server_at_the_url_is_an_error_at_once() -> None:
     async with serving(echo) as address:
         pass
     with pytest.raises(ConnectError, match="cannot reach ws://127"):
@@ -151,7 +151,7 @@ async def test_nobody_at_the_address_is_an_error_at_once() -> None:
 
 
 @pytest.mark.fault("HTT-19")
-async def test_a_redirect_is_not_followed_and_nobody_else_sees_the_token() -> None:
+async def test_a_redirect_is_not_followed_and_no_other_server_gets_the_token() -> None:
     visits: list[Request] = []
 
     def visited(connection: ServerConnection, request: Request) -> None:
@@ -279,7 +279,7 @@ async def test_pings_and_unasked_pongs_in_masses_change_nothing() -> None:
 
 
 @pytest.mark.fault("WSK-08", "WSK-09")
-async def test_a_server_that_gives_no_sign_of_life_is_found_dead() -> None:
+async def test_a_server_that_answers_no_ping_is_noticed() -> None:
     async def die(socket: ServerConnection) -> None:
         socket.transport.pause_reading()  # as if the cable were pulled: nothing arrives, and nothing comes
         await socket.wait_closed()
@@ -348,7 +348,7 @@ async def test_a_goodbye_in_the_middle_of_a_message_or_one_that_is_too_long_is_n
 # Pace
 
 
-async def test_a_flood_that_nobody_takes_stays_in_the_network() -> None:
+async def test_a_flood_that_is_not_received_stays_in_the_network() -> None:
     sent = 0
 
     async def flood(socket: ServerConnection) -> None:
@@ -385,7 +385,7 @@ async def test_a_server_that_reads_nothing_congests_and_then_ends_the_connection
             await transport.receive()
 
 
-async def test_a_server_that_reads_nothing_for_too_long_is_given_up() -> None:
+async def test_a_connection_to_a_server_that_reads_nothing_for_too_long_is_aborted() -> None:
     async def sleep(socket: ServerConnection) -> None:
         socket.transport.pause_reading()
         await socket.wait_closed()
@@ -418,7 +418,7 @@ async def test_sending_before_entering_is_refused() -> None:
         WebSocketTransport(RemoteEndpoint.of("ws://localhost")).send(b"{}")
 
 
-async def test_the_wish_to_return_leaves_no_trace_with_a_server_that_does_not_know_it() -> None:
+async def test_the_request_to_resume_does_not_disturb_a_server_without_resuming() -> None:
     asked: list[dict[str, Any]] = []
 
     async def welcome(socket: ServerConnection) -> None:
@@ -442,7 +442,7 @@ async def test_nothing_is_kept_for_a_server_that_does_not_know_of_returning() ->
 
     async with open_to(welcome) as transport:
         transport.send(b'{"jsonrpc":"2.0","id":0,"method":"initialize","params":{}}')
-        transport.send(b'"' + b"x" * 5_000_000 + b'"')  # before anybody knows; more than a window holds
+        transport.send(b'"' + b"x" * 5_000_000 + b'"')  # before the negotiation; more than a window holds
         assert transport.is_congested
         await transport.receive()
         await transport.drain()

@@ -1,4 +1,4 @@
-"""A WebSocket that breaks: each frame arrives once and in order, or somebody is told."""
+"""A WebSocket that breaks: each frame arrives once and in order, or there is an error."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ TERMS = {"version": 1, "connectionId": "c-1", "windowBytes": 1000, "graceSeconds
 
 
 async def welcome(socket: ServerConnection, **terms: Any) -> None:
-    """The first exchange, with the right to return."""
+    """Answer `initialize` with a grant for resuming."""
     asked = await hear(socket)
     assert asked["params"].pop("_meta") == {"duologue/resume": {"version": 1}}
     result = {"protocolVersion": 1, "_meta": {"duologue/resume": {**TERMS, **terms}}}
@@ -38,7 +38,7 @@ async def welcome(socket: ServerConnection, **terms: Any) -> None:
 async def introduced(
     address: RemoteEndpoint, retry: RetryPolicy = QUICK, **options: Any
 ) -> AsyncGenerator[WebSocketTransport]:
-    """A transport after its first exchange."""
+    """Open an initialized transport."""
     async with asyncio.timeout(20), WebSocketTransport(address, retry=retry, **options) as transport:
         transport.send(INITIALIZE)
         [answer] = await transport.receive()
@@ -47,7 +47,7 @@ async def introduced(
 
 
 def taking_turns(*plays: Play) -> Play:
-    """Each WebSocket has its own play; the last one's is played again and again."""
+    """Run one function per WebSocket; the last one is used for all others."""
     turns = iter(itertools.chain(plays, itertools.repeat(plays[-1])))
 
     async def play(socket: ServerConnection) -> None:
@@ -199,7 +199,7 @@ async def test_a_server_that_closes_with_a_complaint_is_not_bothered_again(code:
         b'{"jsonrpc":"2.0","id":0,"result":{}}',
     ],
 )
-async def test_lost_history_is_told_and_never_a_silent_gap(answer: bytes) -> None:
+async def test_lost_history_is_an_error_and_never_a_silent_gap(answer: bytes) -> None:
     async def first(socket: ServerConnection) -> None:
         await welcome(socket)
         socket.transport.abort()
@@ -229,7 +229,7 @@ async def test_a_server_that_only_closes_as_unknown_is_understood_too() -> None:
             await transport.receive()
 
 
-async def test_a_new_connection_that_breaks_at_once_is_no_reason_to_give_up() -> None:
+async def test_a_new_connection_that_breaks_at_once_is_tried_again() -> None:
     async def first(socket: ServerConnection) -> None:
         await welcome(socket)
         socket.transport.abort()
@@ -248,7 +248,7 @@ async def test_a_new_connection_that_breaks_at_once_is_no_reason_to_give_up() ->
 
 
 @pytest.mark.fault("REC-12")
-async def test_a_server_that_stays_away_is_reported_when_patience_ends() -> None:
+async def test_a_server_that_stays_away_is_reported_when_retries_end() -> None:
     async def play(socket: ServerConnection) -> None:
         await welcome(socket)
         await hear(socket)
@@ -266,7 +266,7 @@ async def test_a_server_that_stays_away_is_reported_when_patience_ends() -> None
 
 
 @pytest.mark.fault("REC-12")
-async def test_nobody_waits_longer_than_the_server_remembers() -> None:
+async def test_the_client_does_not_retry_longer_than_the_server_keeps_the_connection() -> None:
     visits = 0
 
     async def play(socket: ServerConnection) -> None:

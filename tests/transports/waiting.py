@@ -9,7 +9,7 @@ PATIENCE = 10.0
 
 
 async def until(is_so: Callable[[], bool], seconds: float = PATIENCE) -> None:
-    """Wait until it is so; nobody tells us of what other processes do."""
+    """Poll until the condition holds; other processes report nothing."""
     async with asyncio.timeout(seconds):
         while not is_so():  # noqa: ASYNC110
             await asyncio.sleep(0.005)

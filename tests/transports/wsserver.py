@@ -22,20 +22,20 @@ LONG = 64 * 1024 * 1024
 
 @asynccontextmanager
 async def serving(play: Play, **options: Any) -> AsyncGenerator[RemoteEndpoint]:
-    """The address of a server that does this with each WebSocket."""
+    """Run a server that calls `play` for each WebSocket; yield its URL."""
     options = {"compression": None, "max_size": LONG, "ping_interval": None, "close_timeout": 0.1, **options}
     async with serve(play, "127.0.0.1", 0, **options) as server:
         yield RemoteEndpoint.of(f"ws://127.0.0.1:{port_of(server)}/acp")
 
 
 def port_of(server: Server) -> int:
-    """The port that the system chose."""
+    """Return the port that the system chose."""
     port: int = next(iter(server.sockets)).getsockname()[1]
     return port
 
 
 def speaking_for(agent: Servable) -> Play:
-    """A server for an agent object: the frames of a WebSocket, and nothing else."""
+    """Serve an agent object over plain WebSocket, without resuming."""
 
     async def play(socket: ServerConnection) -> None:
         near, far = memory_pair()
@@ -58,18 +58,18 @@ async def _write(near: Transport, socket: ServerConnection) -> None:
 
 
 async def hear(socket: ServerConnection) -> Json:
-    """The next message of the client."""
+    """Return the next message of the client."""
     message: Json = json.loads(await socket.recv())
     return message
 
 
 async def say(socket: ServerConnection, **message: Any) -> None:
-    """One message."""
+    """Send one message."""
     await socket.send(json.dumps({"jsonrpc": "2.0", **message}))
 
 
 class CuttingProxy:
-    """Carries bytes between a client and a server, until it is told to cut all wires there are.
+    """Carry bytes between a client and a server, and cut all connections on demand.
 
     Attributes:
         cuts: How often something was cut.
@@ -99,7 +99,7 @@ class CuttingProxy:
             await server.wait_closed()
 
     def cut(self) -> None:
-        """As if somebody tripped over the cable, and both machines noticed."""
+        """Reset the TCP connections on both sides."""
         for writer in self._writers:
             self.cuts += 1
             writer.transport.abort()

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from types import TracebackType
-from typing import Self, TypeAlias
+from typing import TypeAlias
 
 from duologue.compat.dialects import Dialect
 from duologue.compat.normaliser import Normaliser
-from duologue.transports.base import Servable, Transport
+from duologue.transports.base import Servable, Transport, WrappedTransport
 
 __all__ = ["DialectAdapter", "DirectoryOf", "NormalisedTransport", "open_with_dialect"]
 
 DirectoryOf: TypeAlias = Callable[[str], Awaitable[str | None]]
 
 
-class NormalisedTransport(Transport):
+class NormalisedTransport(WrappedTransport):
     """Rewrites the frames of another transport, which it opens and closes.
 
     Args:
@@ -25,17 +24,9 @@ class NormalisedTransport(Transport):
     """
 
     def __init__(self, inner: Transport, normaliser: Normaliser, cwd_of: DirectoryOf | None = None) -> None:
-        self._inner = inner
+        super().__init__(inner)
         self._normaliser = normaliser
         self._cwd_of = cwd_of
-
-    @property
-    def is_congested(self) -> bool:  # type: ignore[override]  # pyright: ignore[reportIncompatibleVariableOverride] # the inner one knows, at any moment
-        return self._inner.is_congested
-
-    @property
-    def pending_bytes(self) -> int:
-        return self._inner.pending_bytes
 
     async def receive(self) -> list[bytes]:
         while arrived := await self._inner.receive():
@@ -55,21 +46,6 @@ class NormalisedTransport(Transport):
     def send(self, frame: bytes) -> None:
         for written in self._normaliser.outgoing(frame):
             self._inner.send(written)
-
-    async def drain(self) -> None:
-        await self._inner.drain()
-
-    async def aclose(self) -> None:
-        await self._inner.aclose()
-
-    async def __aenter__(self) -> Self:
-        await self._inner.__aenter__()
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self._inner.__aexit__(kind, error, trace)
 
 
 class DialectAdapter:

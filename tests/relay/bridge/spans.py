@@ -26,11 +26,11 @@ BOTH_WAYS = [(1, 2), (2, 1)]
 
 
 class Near:
-    """An agent of this process as something that can be opened, as often as one likes.
+    """Open connections to an agent in this process.
 
     Attributes:
-        lines: The agent's ends of all that was opened.
-        judges: Those who hold against the schema what agents of ours are told.
+        lines: The agent's ends of all connections.
+        judges: Validate the messages to our own agents against the schema.
     """
 
     def __init__(self, agent: Servable) -> None:
@@ -50,17 +50,17 @@ class Near:
         return near
 
     def _judge(self, agent: Agent[Any], far: Transport) -> None:
-        self.judges.append(judge := Judge(V2 if agent._protocol_versions == (2,) else V1))
+        self.judges.append(judge := Judge(V2 if agent.versions == (2,) else V1))
         self.tasks.start(agent.serve(far, observers=(judge,)))
 
     @property
     def complaints(self) -> list[str]:
-        """What was wrong with what the agents were told."""
+        """The schema violations in messages to the agents."""
         return [complaint for judge in self.judges for complaint in judge.complaints]
 
 
 def speaking(version: int, handler: Any = None, **options: Any) -> Agent[Any]:
-    """An agent that speaks one version alone."""
+    """Return an agent that speaks one version only."""
     agent: Agent[Any] = Agent("far", protocol_versions=(version,), unstable=True, **options)
 
     @agent.on_prompt
@@ -74,21 +74,21 @@ def speaking(version: int, handler: Any = None, **options: Any) -> Agent[Any]:
 async def across(
     agent: Servable, version: int, agent_version: int, *, but: tuple[str, ...] = (), **options: Any
 ) -> AsyncGenerator[RemoteAgent]:
-    """An agent behind a bridge; whatever the editor is told is held against the schema, and nothing stays behind.
+    """Connect to an agent through a bridge; validate all messages, and check at the end that no task is left.
 
-    Messages with one of the words `but` may break the schema, because the agent means them to.
+    Messages that contain one of `but` may violate the schema, because the agent intends that.
     """
-    way = Near(agent)
+    target = Near(agent)
     judge = Judge(V1 if version == 1 else V2)
-    bridge = Bridge(way.open, version=version, agent_version=agent_version)
+    bridge = Bridge(target.open, version=version, agent_version=agent_version)
     options.setdefault("permissions", Permissions.allow_everything())
     observers = (judge, *options.pop("observers", ()))
     async with duologue.connect(
         bridge, protocol_versions=(version,), observers=observers, unstable=True, **options
     ) as remote:
         yield remote
-    await way.tasks.settle()
-    complaints = [*judge.complaints, *way.complaints]
+    await target.tasks.settle()
+    complaints = [*judge.complaints, *target.complaints]
     assert [each for each in complaints if not any(word in each for word in but)] == []
 
 
@@ -110,7 +110,7 @@ class LeftAlone(WireClient):
 
 
 class NewerAgent(ScriptedAgent):
-    """Answers a prompt of version 2 when it is inserted, and tells what it is told to after that.
+    """Answer a prompt of version 2 when it is inserted, and send the scripted updates after that.
 
     Attributes:
         turn: The updates of each turn, the state that ends it among them.
@@ -131,37 +131,37 @@ class NewerAgent(ScriptedAgent):
         if message["method"] == "session/prompt":
             self.update(*self.turn)
 
-    def tells(self, *told: Json, **end: Any) -> None:
-        """Have turns in which this is told."""
+    def sends(self, *updates: Json, **end: Any) -> None:
+        """Set the updates of each turn."""
         idle = {"sessionUpdate": "state_update", "state": "idle", "stopReason": "end_turn", **end}
-        self.turn = [{"sessionUpdate": "state_update", "state": "running"}, *told, idle]
+        self.turn = [{"sessionUpdate": "state_update", "state": "running"}, *updates, idle]
 
 
 @asynccontextmanager
 async def wire_across(agent: Servable, version: int, agent_version: int) -> AsyncGenerator[LeftAlone]:
-    """A client made of nothing but messages, before a bridge; it leaves at the end, and nothing stays behind."""
-    way = Near(agent)
+    """Connect a raw wire client through a bridge; check at the end that no task is left."""
+    target = Near(agent)
     near, far = memory_pair()
     client = LeftAlone(near, version)
-    bridge = Bridge(way.open, version=version, agent_version=agent_version)
+    bridge = Bridge(target.open, version=version, agent_version=agent_version)
     async with asyncio.timeout(SECONDS):
-        serving = [way.tasks.start(bridge.serve(far)), way.tasks.start(client.read())]
+        serving = [target.tasks.start(bridge.serve(far)), target.tasks.start(client.read())]
         yield client
         await client.hang_up()
         await asyncio.gather(*serving)
-        await way.tasks.settle()
-    assert [*client.judge.complaints, *way.complaints] == []
+        await target.tasks.settle()
+    assert [*client.judge.complaints, *target.complaints] == []
 
 
 async def introduce(client: WireClient, version: int, **capabilities: Any) -> Json:
-    """The first exchange in either version."""
+    """Send `initialize` in either version."""
     if version == 2:
         return await client.initialize(**capabilities)
     return await client.ask("initialize", protocolVersion=1, clientCapabilities=capabilities)
 
 
 async def opened(client: WireClient, version: int, **capabilities: Any) -> str:
-    """The first exchange, and a session."""
+    """Send `initialize` and create a session; return its id."""
     await introduce(client, version, **capabilities)
     more: Json = {"mcpServers": []} if version == 1 else {}
     return str((await client.ask("session/new", cwd="/tmp", **more))["sessionId"])

@@ -1,4 +1,4 @@
-"""An agent in the version that is wished for: untouched if it speaks that, across a bridge if not."""
+"""An agent is served in the requested version: directly if it speaks that, through a bridge if not."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.relay.bridge.spans import BOTH_WAYS, SECONDS, LeftAlone, Near, NewerA
 
 @asynccontextmanager
 async def interpreted(agent: Servable, version: int) -> AsyncGenerator[tuple[LeftAlone, Near, AutoBridge]]:
-    """A client before an interpreter; it leaves at the end, and nothing stays behind."""
+    """Connect a client through an `AutoBridge`; check at the end that no task is left."""
     way = Near(agent)
     near, far = memory_pair()
     client, interpreter = LeftAlone(near, version), AutoBridge(way.open, version)
@@ -130,7 +130,7 @@ async def test_an_editor_that_says_nothing_starts_nothing() -> None:
     assert way.lines == []
 
 
-async def test_something_else_than_the_first_exchange_is_refused() -> None:
+async def test_a_first_message_other_than_initialize_is_rejected() -> None:
     async with interpreted(NewerAgent(), 1) as (client, way, _):
         refused = await client.refused("session/new", cwd="/tmp", mcpServers=[])
         client.write_nonsense("{")
@@ -142,7 +142,7 @@ async def test_something_else_than_the_first_exchange_is_refused() -> None:
 
 
 @pytest.mark.parametrize("version", [1, 2])
-async def test_an_agent_that_is_not_there_is_an_error_of_the_first_exchange(version: int) -> None:
+async def test_an_agent_that_cannot_be_started_is_an_error_in_the_initialize_response(version: int) -> None:
     def open_nothing() -> Transport:
         raise CommandNotFound("no such command: far")
 
@@ -159,7 +159,7 @@ async def test_an_agent_that_is_not_there_is_an_error_of_the_first_exchange(vers
     assert isinstance(interpreter.failure, CommandNotFound)
 
 
-async def test_an_agent_that_is_lost_after_it_was_left_alone_is_told() -> None:
+async def test_the_loss_of_an_agent_without_a_bridge_is_reported() -> None:
     agent = ScriptedAgent()
     async with interpreted(agent, 1) as (client, _, interpreter):
         await opened(client, 1)

@@ -1,4 +1,4 @@
-"""Random conversations are heard through a bridge as they are without one, as far as both versions have words."""
+"""Random conversations look the same through a bridge as without one, as far as both versions can express them."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ stops = st.sampled_from([None, "refusal", "max_tokens"])
 
 
 class Script:
-    """What an agent does in each turn, and what its user does before it."""
+    """The actions of an agent in each turn, and of its user before it."""
 
     def __init__(self, told: list[u.Update], stop: str | None, mode: str | None, asks: bool, fails: bool) -> None:
         self.told = told
@@ -86,13 +86,13 @@ scripts = st.builds(
 )
 
 
-class Knobs(Settings):
+class BridgeSettings(Settings):
     mode = choice("ask", "code", category="mode")
 
 
 def playing(version: int, turns: list[Script]) -> Agent[Any]:
-    """An agent that plays these turns, one after the other."""
-    agent: Agent[Any] = Agent("far", protocol_versions=(version,), settings=Knobs, unstable=True)
+    """Return an agent that plays these turns, one after the other."""
+    agent: Agent[Any] = Agent("far", protocol_versions=(version,), settings=BridgeSettings, unstable=True)
     agent.persist_sessions(MemoryStore())
     left = iter(turns)
 
@@ -113,7 +113,7 @@ def playing(version: int, turns: list[Script]) -> Agent[Any]:
 
 
 async def heard(remote: RemoteAgent, turns: list[Script]) -> Any:
-    """Everything a user sees of these turns, and of the session when it is opened again."""
+    """Return everything a user sees of these turns, and of the session when it is loaded again."""
     seen: list[Any] = []
     async with remote.new_session("/tmp") as session:
         for script in turns:

@@ -1,4 +1,4 @@
-"""When one end of a bridge ends, so does the other, and everybody who waits has an answer before that."""
+"""A bridge ends when either end does, after all open requests were answered."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ async def test_an_editor_that_leaves_ends_the_agent_and_what_it_does(version: in
 
 
 @both_ways
-async def test_an_agent_that_cannot_be_started_is_an_error_of_the_first_exchange(
+async def test_an_agent_that_cannot_be_started_is_an_error_in_the_initialize_response(
     version: int, agent_version: int
 ) -> None:
     def open_nothing() -> Transport:
@@ -132,7 +132,7 @@ async def test_a_thousand_requests_at_once_have_an_answer_each(version: int, age
 
 
 @both_ways
-async def test_many_sessions_talk_at_once_and_none_hears_another(version: int, agent_version: int) -> None:
+async def test_concurrent_sessions_do_not_receive_updates_of_each_other(version: int, agent_version: int) -> None:
     async def handler(turn: Any) -> None:
         for piece in turn.text.split():
             await turn.say(piece)

@@ -236,7 +236,7 @@ async def test_what_is_attached_to_a_compaction_is_the_same_in_both_versions() -
         return {"sessionUpdate": "compaction_update", "compactionId": "k", "status": "in_progress", **rest}
 
     newer = NewerAgent()
-    newer.tells(compaction(_meta={"a": 1, "b": 1}), compaction(_meta={"b": None, "c": 1}))
+    newer.sends(compaction(_meta={"a": 1, "b": 1}), compaction(_meta={"b": None, "c": 1}))
     async with wire_across(newer, 1, 2) as client:
         session = await opened(client, 1, session={"compaction": {}})
         await client.prompt(session, "go")
@@ -295,11 +295,11 @@ async def test_models_are_settings_of_a_category(caplog: pytest.LogCaptureFixtur
     assert "starts no MCP servers itself" in caplog.text
 
 
-async def test_what_cannot_be_told_is_said_once_for_each_kind(caplog: pytest.LogCaptureFixture) -> None:
+async def test_each_kind_of_loss_is_reported_once(caplog: pytest.LogCaptureFixture) -> None:
     agent = NewerAgent()
     work = {"type": "tool_call", "toolCallId": "c"}
     tool = {"sessionUpdate": "tool_call_update", "toolCallId": "c", "title": "Dig", "rawInput": {"a": 1}}
-    agent.tells(
+    agent.sends(
         {"sessionUpdate": "subagent_update", "sessionId": "child", "title": "Child"},
         {"sessionUpdate": "plan_update", "plan": {"type": "markdown", "planId": "p", "content": "# Plan"}},
         {"sessionUpdate": "agent_message", "messageId": "a", "content": [{"type": "text", "text": "x"}]},

@@ -1,4 +1,4 @@
-"""What the two ends say to each other in words of their own passes a bridge as it is."""
+"""Custom methods and `_meta` pass a bridge unchanged."""
 
 from __future__ import annotations
 
@@ -71,14 +71,14 @@ async def test_custom_notifications_pass_both_ways_in_order(version: int, agent_
 
 
 @both_ways
-async def test_giving_up_a_custom_request_gives_it_up_on_the_other_side(version: int, agent_version: int) -> None:
+async def test_cancelling_a_custom_request_cancels_it_on_the_other_side(version: int, agent_version: int) -> None:
     agent = scripted(agent_version)
     asked = asyncio.Event()
 
     async def wait(params: Json) -> Json:
         asked.set()
         await agent.until("$/cancel_request")
-        return error(-32800, "given up")
+        return error(-32800, "cancelled")
 
     agent.answers["_far/wait"] = wait
     async with wire_across(agent, version, agent_version) as client:
@@ -113,7 +113,7 @@ async def test_what_is_attached_passes_with_what_it_is_attached_to(version: int,
 
     agent.answers |= {"session/new": new, "session/list": listed, "session/prompt": prompt}
     if isinstance(agent, NewerAgent):
-        agent.tells(_meta={"from": "prompt"})
+        agent.sends(_meta={"from": "prompt"})
     agent.welcome.setdefault("agentCapabilities", {})["sessionCapabilities"] = {"list": {}}
     async with wire_across(agent, version, agent_version) as client:
         attached = {"_meta": {"trace": "1"}}

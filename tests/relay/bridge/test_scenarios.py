@@ -1,4 +1,4 @@
-"""What the built-in agent can show is the same through a bridge as without one, as far as both versions have words."""
+"""The built-in agent's commands look the same through a bridge, as far as both versions can express them."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ async def answer(question: Elicitation) -> ElicitationAnswer:
 
 
 async def heard(remote: RemoteAgent, cwd: Path) -> list[tuple[str, str, Any]]:
-    """How each command ends, what is said in it, and what the session looks like then."""
+    """Return how each command ends, its messages, and the state of the session after it."""
     seen: list[tuple[str, str, Any]] = []
     await asyncio.to_thread(cwd.mkdir)
     for name in ("write", "edit", *COMMANDS):
@@ -81,7 +81,7 @@ def _less_marks(text: str) -> str:
 
 
 def picture(transcript: Transcript) -> Any:
-    """All that a reader sees, less ids, and what a command printed."""
+    """Return what a reader sees, without ids and the output of commands."""
     return (
         [_item(item) for item in transcript.items],
         [msgspec.structs.replace(plan, meta=None) for plan in transcript.plans.values()],

@@ -26,7 +26,7 @@ async def prompted(client: WireClient, session: str, words: str = "hi") -> Json:
 
 async def test_an_idle_state_ends_the_prompt() -> None:
     agent = NewerAgent()
-    agent.tells({"sessionUpdate": "agent_message_chunk", "messageId": "a", "content": text("hello")})
+    agent.sends({"sessionUpdate": "agent_message_chunk", "messageId": "a", "content": text("hello")})
     async with wire_across(agent, 1, 2) as client:
         answer = await prompted(client, await opened(client, 1))
 
@@ -37,7 +37,7 @@ async def test_an_idle_state_ends_the_prompt() -> None:
 
 async def test_work_that_failed_is_an_error_of_the_prompt() -> None:
     agent = NewerAgent()
-    agent.tells(stopReason="error", error={"code": -32042, "message": "the model is ill", "data": {"since": "noon"}})
+    agent.sends(stopReason="error", error={"code": -32042, "message": "the model is ill", "data": {"since": "noon"}})
     async with wire_across(agent, 1, 2) as client:
         answer = await prompted(client, await opened(client, 1))
 
@@ -48,7 +48,7 @@ async def test_a_stop_reason_that_version_1_has_no_word_for_is_the_end_of_the_tu
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     agent = NewerAgent()
-    agent.tells(stopReason="_bored")
+    agent.sends(stopReason="_bored")
     async with wire_across(agent, 1, 2) as client:
         answer = await prompted(client, await opened(client, 1))
 
@@ -60,7 +60,7 @@ async def test_whole_messages_become_chunks_and_what_is_replaced_is_said_once(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     agent = NewerAgent()
-    agent.tells(
+    agent.sends(
         {"sessionUpdate": "user_message", "messageId": "m1", "content": [text("hi")]},
         {"sessionUpdate": "agent_message", "messageId": "a", "content": [text("one")]},
         {"sessionUpdate": "agent_message", "messageId": "a", "content": [text("one two")]},
@@ -84,7 +84,7 @@ async def test_whole_messages_become_chunks_and_what_is_replaced_is_said_once(
 async def test_a_command_that_the_agent_shows_is_text_in_its_tool_call_and_ends_with_it() -> None:
     agent = NewerAgent()
     output = b64encode(b"```\n\x1b[31mred\x1b[0m\n").decode()
-    agent.tells(
+    agent.sends(
         {"sessionUpdate": "tool_call_update", "toolCallId": "c", "title": "Build", "status": "in_progress"},
         {
             "sessionUpdate": "tool_call_content_chunk",
@@ -109,7 +109,7 @@ async def test_a_command_that_the_agent_shows_is_text_in_its_tool_call_and_ends_
 
 async def test_what_a_command_prints_after_its_turn_is_looked_at_now_and_then() -> None:
     agent = NewerAgent()
-    agent.tells(
+    agent.sends(
         {
             "sessionUpdate": "tool_call_update",
             "toolCallId": "c",
@@ -130,7 +130,7 @@ async def test_what_a_command_prints_after_its_turn_is_looked_at_now_and_then() 
 
 async def test_what_is_cleared_is_as_it_was_at_first() -> None:
     agent = NewerAgent()
-    agent.tells(
+    agent.sends(
         {
             "sessionUpdate": "tool_call_update",
             "toolCallId": "c",
@@ -159,7 +159,7 @@ async def test_notices_and_compaction_are_for_editors_that_asked_for_them(
     asks_for_it: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     agent = NewerAgent()
-    agent.tells(
+    agent.sends(
         {"sessionUpdate": "notice", "severity": "info", "title": "Look"},
         {"sessionUpdate": "notice", "severity": "info", "title": "Look again"},
         {"sessionUpdate": "compaction_update", "compactionId": "k", "status": "in_progress"},
@@ -176,7 +176,7 @@ async def test_notices_and_compaction_are_for_editors_that_asked_for_them(
 async def test_a_plan_that_is_gone_is_empty_for_an_editor_that_knows_one_plan() -> None:
     agent = NewerAgent()
     steps = [{"content": "dig", "priority": "high", "status": "pending"}]
-    agent.tells(
+    agent.sends(
         {"sessionUpdate": "plan_update", "plan": {"type": "items", "planId": "p", "entries": steps}},
         {"sessionUpdate": "plan_removed", "planId": "p"},
     )
@@ -211,7 +211,7 @@ async def test_settings_of_category_mode_are_modes_and_setting_a_mode_sets_them(
     assert refused["code"] == -32602
 
 
-async def test_commands_are_told_after_the_answer_that_opens_the_session() -> None:
+async def test_commands_are_sent_after_the_response_that_opens_the_session() -> None:
     agent = NewerAgent()
 
     async def new(params: Json) -> Json:
@@ -281,7 +281,7 @@ async def test_a_question_keeps_its_words_whatever_it_is_about(subject: Json | N
     assert answer["error"]["message"] == "yes"
 
 
-async def test_a_prompt_that_is_given_up_is_cancelled_and_still_ends() -> None:
+async def test_a_prompt_whose_request_is_cancelled_still_ends() -> None:
     agent = NewerAgent()
 
     async with wire_across(agent, 1, 2) as client:

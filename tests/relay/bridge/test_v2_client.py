@@ -64,7 +64,7 @@ async def test_an_error_of_the_prompt_is_an_idle_state_with_that_error() -> None
     assert end["error"] == {"code": -32042, "message": "the model is ill", "data": {"since": "noon"}}
 
 
-async def test_an_agent_is_never_told_of_files_and_terminals() -> None:
+async def test_files_and_terminals_are_never_advertised_to_the_agent() -> None:
     agent = ScriptedAgent()
     async with wire_across(agent, 2, 1) as client:
         session = await opened(client, 2, elicitation={"form": {}})
@@ -329,7 +329,7 @@ async def _set(client: WireClient, name: str, value: str, session: str = "s1") -
     return options
 
 
-async def test_a_tool_call_that_is_told_twice_is_one_and_null_changes_nothing() -> None:
+async def test_a_repeated_tool_call_is_one_and_null_changes_nothing() -> None:
     agent = ScriptedAgent()
     held = Held(agent)
     async with wire_across(agent, 2, 1) as client:
@@ -385,7 +385,7 @@ async def test_a_prompt_that_is_cancelled_in_the_same_breath_does_not_run() -> N
     assert agent.calls("session/prompt") == []
 
 
-async def test_a_prompt_that_waits_and_is_given_up_is_never_sent() -> None:
+async def test_a_queued_prompt_that_is_cancelled_is_never_sent() -> None:
     agent = ScriptedAgent()
     held = Held(agent)
     async with wire_across(agent, 2, 1) as client:

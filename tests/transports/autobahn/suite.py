@@ -34,7 +34,7 @@ START = "import autobahntestsuite.wstest; autobahntestsuite.wstest.run()"
 
 
 def python2() -> str:
-    """A Python 2.7 with pip; skips where there is none."""
+    """Return a Python 2.7 with pip; skip the test where there is none."""
     named = os.environ.get("DUOLOGUE_PYTHON2")
     installed = sorted(map(str, Path.home().glob(".pyenv/versions/2.7*/bin/python2.7")))
     for candidate in [named, *installed, shutil.which("python2.7"), shutil.which("python2")]:
@@ -75,13 +75,13 @@ class Suite:
             await process.wait()
 
     def verdicts(self) -> Verdicts:
-        """What it found."""
+        """Return the results of all cases."""
         index: dict[str, Any] = json.loads((self._folder / "found" / "index.json").read_text())
         return {case: (each["behavior"], each["behaviorClose"]) for case, each in index[AGENT].items()}
 
 
 def failures(verdicts: Verdicts) -> set[str]:
-    """The cases that somebody failed."""
+    """Return the failed cases."""
     return {case for case, (behaviour, close) in verdicts.items() if not {behaviour, close} <= GOOD}
 
 

@@ -1,6 +1,6 @@
-"""Both of our ends pass Autobahn's cases, with the very classes and settings that they have in use.
+"""Our client and server pass Autobahn's cases, with the classes and settings that they have in use.
 
-What they say is echoed, text as text and bytes as bytes, which is all the suite asks of anybody.
+They echo each message, text as text and bytes as bytes, as the suite requires.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ KNOWN = {"7.1.5"}
 
 
 class Echo(ServerApp):
-    """Our server with nobody behind it who understands anything."""
+    """Our server without an agent; it echoes."""
 
     def __init__(self) -> None:
         limits = Limits()
-        super().__init__(lambda caller: pytest.fail("nobody is asked"), AccessControl(None, limits), limits)
+        super().__init__(lambda caller: pytest.fail("no agent is started"), AccessControl(None, limits), limits)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "websocket":
@@ -78,7 +78,7 @@ async def test_our_server_behaves_in_every_case(suite: Suite) -> None:
 
 
 class EchoInbox(WebSocketConnection):
-    """Our client's WebSocket, which also hears bytes; the protocol knows none, and ours lets them pass."""
+    """Our client's WebSocket, which also receives binary messages, as the suite requires."""
 
     _bytes: bytearray | None = None
 
@@ -100,18 +100,18 @@ class EchoInbox(WebSocketConnection):
 
 
 class Repeating:
-    """Says again what it heard."""
+    """Echo what it receives."""
 
     def __init__(self) -> None:
-        self.heard: list[bytes] = []
+        self.received: list[bytes] = []
 
     def on_messages(self, inbox: WebSocketConnection, frames: list[bytes]) -> None:
-        self.heard += frames
+        self.received += frames
         for frame in frames:
             inbox.put(frame)
 
     def update_congestion(self) -> None:
-        """It says no more than it heard."""
+        """Do nothing: it sends only what it received."""
 
 
 async def visit(url: str) -> list[bytes]:
@@ -124,7 +124,7 @@ async def visit(url: str) -> list[bytes]:
     inbox.listener = owner
     inbox.deliver()
     await inbox.wait_closed()
-    return owner.heard
+    return owner.received
 
 
 @pytest.mark.fault("WSK-01")
@@ -146,12 +146,12 @@ async def test_our_client_behaves_in_every_case(suite: Suite, monkeypatch: pytes
 
 
 async def listening(port: int) -> None:
-    """Wait until somebody is there."""
+    """Wait until a server listens."""
     while True:
         try:
             _, writer = await asyncio.open_connection("127.0.0.1", port)
         except OSError:
-            await asyncio.sleep(0.05)  # nobody tells when a foreign process listens
+            await asyncio.sleep(0.05)  # a foreign process does not report that it listens
             continue
         writer.close()
         return

@@ -56,7 +56,7 @@ async def site(
     seconds: float = 60.0,
     **doors: Any,
 ) -> AsyncGenerator[Site]:
-    """Serve this to whoever knows the token."""
+    """Serve this to clients that have the token."""
     limits = limits or Limits()
     if "is_open" in doors:
         door = AccessControl(None, limits)
@@ -73,7 +73,7 @@ def bearer(token: str = TOKEN) -> dict[str, str]:
 
 @asynccontextmanager
 async def socket_to(place: Site, token: str = TOKEN, **options: Any) -> AsyncGenerator[Socket]:
-    """A WebSocket to it."""
+    """Open a WebSocket to the server."""
     options = {"additional_headers": bearer(token), "compression": None, "max_size": None, "proxy": None, **options}
     async with connect(options.pop("uri", place.ws), **options) as connection:
         yield Socket(connection)
@@ -97,7 +97,7 @@ class Socket:
         await self.connection.send(message if isinstance(message, str) else json.dumps(message))
 
     async def next(self) -> Json:
-        """The next message of the agent."""
+        """Return the next message of the agent."""
         async with asyncio.timeout(SECONDS):
             while True:
                 message: Json = json.loads(await self.connection.recv())
@@ -106,7 +106,7 @@ class Socket:
                 self.control.append(message)
 
     async def ask(self, id: int | str, method: str, params: Json) -> Json:
-        """A request, and its answer; what comes before it is dropped."""
+        """Send a request and return its response; messages before it are dropped."""
         await self.send({"jsonrpc": "2.0", "id": id, "method": method, "params": params})
         while (answer := await self.next()).get("id") != id or "method" in answer:
             pass
@@ -119,13 +119,13 @@ class Socket:
         return result
 
     async def closed(self) -> int:
-        """The code it is closed with."""
+        """Wait for the close frame; return its code."""
         async with asyncio.timeout(SECONDS):
             await self.connection.wait_closed()
         return self.connection.close_code or 0
 
     def cut(self) -> None:
-        """The network fails."""
+        """Drop the TCP connection."""
         self.connection.transport.abort()
 
 
@@ -191,7 +191,7 @@ class Poster:
 
     @asynccontextmanager
     async def listen(self, session: str | None = None, last: int | str | None = None) -> AsyncGenerator[Events]:
-        """The events of the connection, or of a session."""
+        """Open the event stream of the connection, or of a session."""
         headers = {"Accept": "text/event-stream", "Acp-Connection-Id": self.id}
         if session is not None:
             headers["Acp-Session-Id"] = session
@@ -217,7 +217,7 @@ class Events:
         self._lines = response.aiter_lines()
 
     async def next(self) -> Json:
-        """The next message."""
+        """Return the next message."""
         message: Json = {}
         self.after = None
         async with asyncio.timeout(SECONDS):
@@ -233,7 +233,7 @@ class Events:
         raise EOFError
 
     async def ended(self) -> bool:
-        """Whether the stream ends, with nothing more before its end."""
+        """Return whether the stream ends without a further event."""
         try:
             await self.next()
         except EOFError:
@@ -243,14 +243,14 @@ class Events:
 
 @asynccontextmanager
 async def poster_to(place: Site, token: str | None = TOKEN, **headers: str) -> AsyncGenerator[Poster]:
-    """A client over HTTP."""
+    """Open a client over HTTP."""
     named = {**(bearer(token) if token is not None else {}), **headers}
     async with httpx2.AsyncClient(headers=named, trust_env=False, timeout=SECONDS) as client:
         yield Poster(client, place)
 
 
 async def raw(place: Site, request: bytes) -> bytes:
-    """What the server answers to these very bytes, until it closes."""
+    """Send these bytes; return what the server sends until it closes."""
     reader, writer = await asyncio.open_connection("127.0.0.1", place.port)
     async with asyncio.timeout(SECONDS):
         writer.write(request)

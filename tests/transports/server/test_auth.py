@@ -1,4 +1,4 @@
-"""Who may come in, asked with raw requests: browsers and thieves do not use our client."""
+"""Access control, tested with raw requests: browsers and attackers do not use our client."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ FOREIGN_ORIGINS = [
 
 
 async def status(place: Site, *headers: str, method: str = "POST", path: str = "/acp", body: str = BODY) -> int:
-    """How a request with exactly these headers is answered."""
+    """Send a request with exactly these headers; return its status."""
     head = "".join(f"{header.replace('{port}', str(place.port))}\r\n" for header in headers)
     answer = await raw(
         place,
@@ -345,7 +345,7 @@ async def test_authentication_may_take_its_time() -> None:
 
 @pytest.mark.fault("HTT-05")
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "agents.example", "localhost.example"])
-def test_a_public_place_needs_a_token_and_tls(host: str) -> None:
+def test_a_public_address_needs_a_token_and_tls(host: str) -> None:
     for unsafe in (
         ServerAddress(host=host),
         ServerAddress(host=host, has_token=False, certificate="x"),

@@ -1,4 +1,4 @@
-"""Clients that are slow, silent, hostile or many, and a server that is told to stop."""
+"""Clients that are slow, silent, hostile or many, and a server that is stopped."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ UPGRADE = (
 
 
 class Waiting(Echo):
-    """Answers `wait` when it is told to."""
+    """Answer `wait` when the test releases it."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -75,7 +75,7 @@ class Waiting(Echo):
 
 @pytest.mark.fault("HTT-11")
 @pytest.mark.parametrize("begin", [b"", b"GET /health HTTP/1.1\r\nHost: local", b"POST"])
-async def test_slow_headers_are_not_waited_for_and_harm_nobody(
+async def test_slow_headers_time_out_without_delaying_other_clients(
     begin: bytes, monkeypatch: pytest.MonkeyPatch, chaos_factor: int, record_property: Any
 ) -> None:
     monkeypatch.setattr(guarded, "HEADER_SECONDS", 0.2)
@@ -160,7 +160,7 @@ def test_the_time_for_headers_is_the_one_that_the_page_on_limits_names() -> None
 
 
 @pytest.mark.fault("HTT-11")
-async def test_events_that_are_not_taken_are_not_offered_for_ever() -> None:
+async def test_a_reader_that_does_not_read_its_events_is_disconnected() -> None:
     class Flooding(Echo):
         def answer(self, transport: Transport, message: Json) -> None:
             super().answer(transport, message)
@@ -214,7 +214,7 @@ async def test_a_request_that_two_servers_would_read_differently_is_refused(line
 
 @asynccontextmanager
 async def raw_socket(place: Site, more: str = "") -> AsyncGenerator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
-    """A WebSocket whose frames a test writes byte by byte."""
+    """Open a WebSocket whose frames a test writes byte by byte."""
     reader, writer = await asyncio.open_connection("127.0.0.1", place.port)
     writer.write((UPGRADE % more).encode())
     async with asyncio.timeout(SECONDS):
@@ -230,7 +230,7 @@ async def raw_socket(place: Site, more: str = "") -> AsyncGenerator[tuple[asynci
 
 
 def frame(opcode: int, data: bytes, *, is_last: bool = True, reserved: int = 0) -> bytes:
-    """As a client writes it; the mask is all zero."""
+    """Return a masked frame; the mask is all zero."""
     head = bytes([(0x80 if is_last else 0) | reserved | opcode])
     if len(data) < 126:
         size = bytes([0x80 | len(data)])
@@ -242,7 +242,7 @@ def frame(opcode: int, data: bytes, *, is_last: bool = True, reserved: int = 0) 
 
 
 async def read_frame(reader: asyncio.StreamReader) -> tuple[int, bytes]:
-    """The opcode and the data of the next frame."""
+    """Return the opcode and the data of the next frame."""
     async with asyncio.timeout(SECONDS):
         first, size = await reader.readexactly(2)
         if size == 126:
@@ -299,7 +299,7 @@ async def test_compression_is_not_offered() -> None:
 
 
 @pytest.mark.fault("WSK-08")
-async def test_pings_are_answered_as_long_as_somebody_reads_the_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_pings_are_answered_while_the_client_reads_the_pongs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(guarded, "MAX_UNREAD", 100_000)
     async with site(Echo()) as place:
         async with raw_socket(place) as (reader, writer):
@@ -336,7 +336,7 @@ async def test_a_message_in_very_many_pieces_is_bounded(monkeypatch: pytest.Monk
 
 
 @pytest.mark.fault("WSK-13")
-async def test_a_client_that_does_not_read_slows_nobody_down() -> None:
+async def test_a_client_that_does_not_read_does_not_slow_down_others() -> None:
     """The others ask a hundred questions in less than twice the time it takes without it."""
 
     class Talkative(Echo):
@@ -371,7 +371,7 @@ async def test_a_client_that_does_not_read_slows_nobody_down() -> None:
 
 
 @pytest.mark.fault("GWY-11")
-async def test_what_rests_is_ended_and_what_works_is_not() -> None:
+async def test_idle_connections_are_ended_and_busy_ones_are_not() -> None:
     waiting = Waiting()
     async with site(waiting, Limits(idle_seconds=0.2)) as place, socket_to(place) as idle, socket_to(place) as busy:
         await idle.initialize()
@@ -389,7 +389,7 @@ async def test_what_rests_is_ended_and_what_works_is_not() -> None:
 
 
 @pytest.mark.fault("GWY-13")
-async def test_a_server_that_is_told_to_stop_lets_work_end_and_takes_nothing_new() -> None:
+async def test_a_stopping_server_lets_requests_end_and_accepts_nothing_new() -> None:
     waiting = Waiting()
     async with site(waiting) as place, socket_to(place) as busy, socket_to(place) as idle, poster_to(place) as poster:
         await busy.initialize()
@@ -437,7 +437,7 @@ async def test_work_that_does_not_end_is_interrupted_in_time() -> None:
 
 @pytest.mark.fault("REC-10")
 @pytest.mark.timeout(200)
-async def test_everybody_comes_back_at_once(chaos_factor: int, record_property: Any) -> None:
+async def test_all_clients_resume_at_once(chaos_factor: int, record_property: Any) -> None:
     count = min(50 * chaos_factor, 5000)
     async with site(Echo(), seconds=180) as place:
         ids: list[str] = []
@@ -481,7 +481,7 @@ async def test_idle_connections_are_cheap(chaos_factor: int, record_property: An
 
 
 async def bare_socket(place: Site) -> sockets.socket:
-    """A WebSocket that has said `initialize` and heard the answer."""
+    """Open a WebSocket and initialize the connection."""
     loop = asyncio.get_running_loop()
     client = sockets.socket()
     client.setblocking(False)
@@ -500,7 +500,7 @@ def _resident() -> int:
 
 
 @pytest.mark.fault("HTT-16")
-async def test_a_question_that_nobody_can_hear_is_a_no_in_the_end() -> None:
+async def test_a_permission_request_without_a_reader_is_rejected_in_the_end() -> None:
     agent = builtin_agent()
     agent._permission_timeout = 0.2
     async with site(agent) as place, poster_to(place) as poster:
@@ -550,7 +550,7 @@ async def test_who_missed_too_much_loads_the_session_and_finds_all_of_it_once() 
 
 
 async def _load(socket: Socket, session: str) -> str:
-    """All that is said in a session."""
+    """Load a session; return the text of its messages."""
     params: Json = {"sessionId": session, "cwd": "/", "mcpServers": []}
     await socket.send({"jsonrpc": "2.0", "id": 9, "method": "session/load", "params": params})
     said = ""

@@ -1,4 +1,4 @@
-"""HTTP/2 is not spoken by the server itself: whoever begins with it is sent away, whatever follows."""
+"""The server does not speak HTTP/2: a client that begins with it is disconnected."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ FLOODS = {
 
 @pytest.mark.fault("HTT-13")
 @pytest.mark.parametrize("name", FLOODS)
-async def test_a_flood_in_http_2_is_cut_off_and_nobody_else_notices(name: str) -> None:
+async def test_a_flood_in_http_2_is_cut_off_without_affecting_other_clients(name: str) -> None:
     async with site(Agent("quiet")) as place:
         async with asyncio.timeout(5):
             answer = await _send(place, PREFACE + FLOODS[name])
@@ -41,7 +41,7 @@ async def test_a_flood_in_http_2_is_cut_off_and_nobody_else_notices(name: str) -
 
 
 async def _send(place: Site, data: bytes) -> bytes:
-    """What comes back until the server closes the connection."""
+    """Return what the server sends until it closes the connection."""
     reader, writer = await asyncio.open_connection("127.0.0.1", place.port)
     try:
         writer.write(data)

@@ -121,7 +121,7 @@ async def test_who_names_no_session_in_answers_nor_before_it_has_one_is_understo
 
 
 @pytest.mark.fault("HTT-15")
-async def test_events_wait_for_their_reader_up_to_the_limit_and_then_it_is_told() -> None:
+async def test_events_wait_for_their_reader_up_to_the_limit_and_a_gap_is_reported() -> None:
     async with site(Sessions(), Limits(window_frames=10)) as place, poster_to(place) as poster:
         await poster.initialize()
         session = await open_session(poster)
@@ -144,7 +144,7 @@ async def test_events_wait_for_their_reader_up_to_the_limit_and_then_it_is_told(
     assert fresh["params"]["n"] == 0
 
 
-async def test_events_are_numbered_and_told_again_to_those_who_say_which_they_have() -> None:
+async def test_events_are_numbered_and_sent_again_after_the_last_event_id() -> None:
     async with site(Sessions()) as place, poster_to(place) as poster:
         await poster.initialize()
         session = await open_session(poster)
@@ -162,7 +162,7 @@ async def test_events_are_numbered_and_told_again_to_those_who_say_which_they_ha
 
 
 @pytest.mark.fault("HTT-14")
-async def test_a_stream_has_one_reader_and_who_comes_back_takes_over() -> None:
+async def test_a_stream_has_one_reader_and_a_resuming_one_replaces_it() -> None:
     async with site(Sessions()) as place, poster_to(place) as poster:
         await poster.initialize()
         async with poster.listen() as first, poster.listen() as second, poster.listen(last=0) as third:
@@ -205,7 +205,7 @@ async def test_what_is_no_message_is_answered_with_400(body: str | bytes, code: 
 
 
 @pytest.mark.fault("HTT-08")
-async def test_a_connection_is_named_by_those_who_opened_it() -> None:
+async def test_a_connection_is_usable_only_by_the_caller_that_opened_it() -> None:
     async with (
         site(Echo(), authenticate={"one": "ann", "two": "bob"}.get) as place,
         poster_to(place, "one") as ann,

@@ -1,4 +1,4 @@
-"""Connections that outlive their network: nothing is lost, nothing comes twice, and a gap is always told."""
+"""Connections that survive a broken network: nothing is lost or repeated, and a gap is always reported."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ def coming_back(id: str, received: Any) -> Json:
 
 @asynccontextmanager
 async def returned(place: Site, id: str, received: Any) -> AsyncGenerator[tuple[Socket, Json]]:
-    """A new socket for an old connection, and what the server says to that."""
+    """Open a new socket and resume an earlier connection; return the server's answer."""
     async with socket_to(place) as socket:
         await socket.send(coming_back(id, received))
         yield socket, await socket.next()
 
 
 class Paced(Echo):
-    """Tells numbers one at a time, whoever listens, and answers at the end; `ask` asks back first."""
+    """Send numbers one at a time, and answer at the end; `ask` sends a request first."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -80,7 +80,7 @@ async def test_every_event_comes_once_and_in_order_however_often_the_network_is_
 
 
 async def _count_with_cuts(place: Site, to: int, every: int) -> list[int]:
-    """The numbers as one client hears them that loses its socket after every so many."""
+    """Return the numbers received by a client that loses its socket after every few."""
     heard: list[int] = []
     received = 0
     async with socket_to(place) as socket:
@@ -160,7 +160,7 @@ async def test_a_position_that_makes_no_sense_is_history_lost(received: Any) -> 
 
 
 @pytest.mark.fault("REC-03")
-async def test_what_fell_out_of_the_window_is_told_as_lost() -> None:
+async def test_frames_dropped_from_the_window_are_reported_as_lost() -> None:
     paced = Paced()
     async with site(paced, Limits(window_frames=10)) as place:
         async with socket_to(place) as socket:
@@ -177,9 +177,9 @@ async def test_what_fell_out_of_the_window_is_told_as_lost() -> None:
 
 
 @pytest.mark.parametrize("transport", ["ws", "http"])
-async def test_an_agent_that_can_wait_waits_for_who_comes_back_and_nothing_is_lost(transport: str) -> None:
-    """Many more updates than the window holds, while nobody is there."""
-    # Over HTTP nobody says what has arrived, so the window has to hold all that is on its way.
+async def test_an_agent_that_can_wait_waits_for_a_resuming_client_and_nothing_is_lost(transport: str) -> None:
+    """Many more updates than the window holds are sent while no client is connected."""
+    # HTTP has no acknowledgements, so the window has to hold all that is on its way.
     async with site(builtin_agent(), Limits(window_frames=500 if transport == "ws" else 5000)) as place:
         async with connect(getattr(place, transport), token=TOKEN) as agent:
             turn = (await agent.new_session("/")).prompt("/stream 3000")
@@ -212,7 +212,7 @@ async def test_a_question_is_asked_again_after_a_cut_and_answered_once() -> None
 
 
 @pytest.mark.fault("REC-07")
-async def test_of_two_that_come_back_at_once_the_newer_wins_and_the_other_is_told() -> None:
+async def test_of_two_sockets_that_resume_at_once_the_newer_wins_and_the_other_is_closed() -> None:
     async with site(Counting()) as place, socket_to(place) as first:
         await first.initialize(WISH)
         async with returned(place, first.id, 0) as (second, _), returned(place, first.id, 0) as (third, _):
@@ -232,7 +232,7 @@ async def test_a_connection_that_is_cut_keeps_its_agent_and_its_turn_for_a_while
             await paced.ended.wait()
 
 
-async def test_a_client_that_says_good_bye_is_not_waited_for() -> None:
+async def test_a_client_that_closes_properly_is_not_waited_for() -> None:
     echo = Echo()
     async with site(echo) as place:
         async with socket_to(place) as socket:
@@ -265,14 +265,14 @@ async def test_the_server_says_what_it_has_after_a_while_anyway() -> None:
     assert said == {"jsonrpc": "2.0", "method": "_duologue/received", "params": {"count": 1}}
 
 
-async def test_a_client_that_never_asked_for_it_cannot_come_back() -> None:
+async def test_a_client_that_did_not_request_resuming_cannot_resume() -> None:
     async with site(Echo()) as place, socket_to(place) as socket:
         await socket.initialize()
         for received in (0, 1):
             async with returned(place, socket.id, received) as (back, told):
                 assert told["method"] == "_duologue/lost"
                 assert await back.closed() == 4410
-        assert (await socket.ask(1, "x", {}))["id"] == 1  # nor can anybody end it
+        assert (await socket.ask(1, "x", {}))["id"] == 1  # nor can another client end it
 
 
 async def test_words_about_the_connection_reach_the_agent_of_who_does_not_know_them() -> None:
@@ -308,7 +308,7 @@ def _cut_all(place: Site) -> None:
             held.cut()
 
 
-async def test_our_client_is_told_when_it_comes_back_too_late() -> None:
+async def test_our_client_reports_that_it_resumed_too_late() -> None:
     async with site(builtin_agent()) as place, connect(place.ws, token=TOKEN) as agent:
         [held] = place.app.connections.all()
         _cut_all(place)
@@ -318,7 +318,7 @@ async def test_our_client_is_told_when_it_comes_back_too_late() -> None:
 
 
 @pytest.mark.fault("REC-01", "REC-03")
-async def test_over_http_events_are_numbered_and_a_gap_is_told() -> None:
+async def test_over_http_events_are_numbered_and_a_gap_is_reported() -> None:
     async with site(Counting(), Limits(window_frames=20)) as place, poster_to(place) as poster:
         await poster.initialize(WISH)
         await poster.post({"jsonrpc": "2.0", "id": 1, "method": "count", "params": {"to": 10}})
@@ -337,7 +337,7 @@ async def test_over_http_events_are_numbered_and_a_gap_is_told() -> None:
     assert set(statuses.values()) == {410}
 
 
-async def test_over_http_a_connection_that_nobody_reads_is_kept_for_a_while() -> None:
+async def test_over_http_a_connection_without_readers_is_kept_for_a_while() -> None:
     echo = Echo()
     async with site(echo, Limits(grace_seconds=0.1)) as place, poster_to(place) as poster:
         await poster.initialize(WISH)
@@ -355,7 +355,7 @@ async def _until(is_so: Any) -> None:
             await asyncio.sleep(0.01)
 
 
-def test_a_window_tells_what_it_kept_and_what_not() -> None:
+def test_a_replay_buffer_reports_frames_that_it_dropped() -> None:
     window = ReplayBuffer(100, 5, keeps=True)
     for number in range(1, 9):
         window.append(b"%d" % number)

@@ -29,7 +29,7 @@ async def test_an_agent_object_answers_a_plain_client() -> None:
     assert answer["result"]["stopReason"] == "end_turn"
 
 
-async def test_the_upgrade_names_the_connection_by_an_id_nobody_can_guess() -> None:
+async def test_the_upgrade_names_the_connection_by_an_id_that_cannot_be_guessed() -> None:
     async with site(Echo()) as place, socket_to(place) as one, socket_to(place) as other:
         ids = {one.id, other.id}
 
@@ -159,7 +159,7 @@ async def test_an_agent_may_end_the_conversation() -> None:
 
 
 @pytest.mark.fault("WSK-13")
-async def test_a_client_that_does_not_read_is_cut_off_and_disturbs_nobody() -> None:
+async def test_a_client_that_does_not_read_is_cut_off_without_affecting_others() -> None:
     class Flooding(Echo):
         most = 0
 
@@ -215,7 +215,7 @@ async def _until(is_so: Any) -> None:
             await asyncio.sleep(0.01)
 
 
-async def test_a_client_that_asks_for_resuming_is_told_how_and_the_agent_sees_nothing_of_it() -> None:
+async def test_a_client_that_requests_resuming_gets_a_grant_which_the_agent_never_sees() -> None:
     echo = Echo()
     async with site(echo) as place, socket_to(place) as socket:
         welcome = await socket.initialize(WISH)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import signal
 from collections.abc import Callable, Mapping, Sequence
@@ -12,17 +13,22 @@ from typing import Self
 
 from duologue.errors import AgentExited, ConnectionLost, StartError
 from duologue.jsonrpc.framing import MAX_MESSAGE_BYTES
+from duologue.sanitize import escape_bytes
 from duologue.transports.buffered import MAX_QUEUED_BYTES
 from duologue.transports.process import environment
 from duologue.transports.process.child import Child, ShutdownTimeouts
 from duologue.transports.process.command import split_command
 from duologue.transports.process.process_tree import Process
-from duologue.transports.process.stderr import TAIL_BYTES, StderrTail
 from duologue.transports.stdio.fd_streams import enlarge_pipe, open_reader, open_writer, read_rest
 from duologue.transports.stdio.line_stream import LineStreamTransport
 from duologue.transports.stdio.thread_io import ThreadReader
 
-__all__ = ["ProcessTransport"]
+__all__ = ["TAIL_BYTES", "ProcessTransport", "StderrTail"]
+
+log = logging.getLogger(__name__)
+
+TAIL_BYTES = 64 * 1024
+"""Enough for the longest traceback."""
 
 EXIT_AFTER_END_SECONDS = 0.5
 """A process that exits closes its stdout a moment before its status is known."""
@@ -213,3 +219,36 @@ def _signal_name(number: int) -> str:
     with suppress(ValueError):
         return signal.Signals(number).name
     return f"signal {number}"
+
+
+class StderrTail(asyncio.Protocol):
+    """Read a child's stderr and keep the end of it.
+
+    Args:
+        on_data: Called with each piece of raw data. If it fails, that is logged once and it is not called again.
+        limit: Bytes to keep.
+    """
+
+    def __init__(self, on_data: Callable[[bytes], None] | None = None, limit: int = TAIL_BYTES) -> None:
+        self._on_data = on_data
+        self._limit = limit
+        self._tail = bytearray()
+        self.gone = asyncio.Event()
+
+    def __str__(self) -> str:
+        return escape_bytes(bytes(self._tail[-self._limit :]))
+
+    def data_received(self, data: bytes) -> None:
+        self._tail += data
+        # Cut in large steps: one copy of the tail per `limit` bytes.
+        if len(self._tail) > 2 * self._limit:
+            del self._tail[: -self._limit]
+        if self._on_data is not None:
+            try:
+                self._on_data(data)
+            except Exception:
+                self._on_data = None
+                log.exception("the stderr callback failed; it is not called again")
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.gone.set()

@@ -34,10 +34,9 @@ from duologue.transports.remote.http_client import (
     HttpClient,
     HttpResponse,
     first_error,
-    unreachable,
 )
 from duologue.transports.remote.sse import Event
-from duologue.transports.remote.url import RemoteEndpoint
+from duologue.transports.remote.url import RemoteEndpoint, rejected, unreachable
 from duologue.transports.resume.protocol import ResumeNegotiation, RetryPolicy
 
 __all__ = ["HttpTransport"]
@@ -220,7 +219,7 @@ class HttpTransport(BufferedTransport):
             raise unreachable(self.address.url, error) from error
         answer = read_envelope(response.body)
         if answer is None or answer.response_id is None or answer.id != envelope.id:
-            raise unreachable(self.address.url, response)
+            raise rejected(self.address.url, response.status, response.headers.get("location"))
         body = self._negotiation.incoming(response.body)
         if response.is_good and self._negotiation.is_over:
             self._connection_id = response.connection_id

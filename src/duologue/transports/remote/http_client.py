@@ -12,11 +12,11 @@ import httpx2
 import msgspec
 from msgspec import Struct, field
 
-from duologue.errors import ConnectError, MessageTooLarge
+from duologue.errors import MessageTooLarge
 from duologue.transports.remote.cookies import BoundedCookieJar
 from duologue.transports.remote.url import RemoteEndpoint
 
-__all__ = ["CONNECTION", "SESSION", "HttpClient", "HttpResponse", "first_error", "unreachable"]
+__all__ = ["CONNECTION", "SESSION", "HttpClient", "HttpResponse", "first_error"]
 
 E = TypeVar("E", bound=BaseException)
 
@@ -154,21 +154,6 @@ class HttpClient:
         await self._client.aclose()
         await self._streams.aclose()
         self._cookies.clear()
-
-
-def unreachable(url: str, cause: httpx2.HTTPError | HttpResponse) -> ConnectError:
-    """Return the error for a server that cannot be used."""
-    if isinstance(cause, HttpResponse):
-        location = cause.headers.get("location")
-        more = f"; it redirects to {location}, which is not followed" if location is not None else ""
-        more = "; does it want a token?" if cause.status == 401 else more
-        return ConnectError(f"{url} refuses us: HTTP {cause.status}{more}", status=cause.status)
-    reason: BaseException | None = cause
-    while reason is not None:
-        if isinstance(reason, ssl.SSLCertVerificationError):
-            return ConnectError(f"{url} cannot prove who it is: {reason.verify_message}")
-        reason = reason.__cause__ or reason.__context__
-    return ConnectError(f"cannot reach {url}: {str(cause) or type(cause).__name__}")
 
 
 def first_error(group: BaseExceptionGroup[E]) -> E:

@@ -8,10 +8,9 @@ from typing import Any
 from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus, WebSocketException
 
-from duologue.errors import ConnectError
 from duologue.transports.buffered import LINGER_SECONDS
 from duologue.transports.remote.cookies import BoundedCookieJar
-from duologue.transports.remote.url import RemoteEndpoint
+from duologue.transports.remote.url import RemoteEndpoint, rejected, unreachable
 from duologue.transports.remote.websocket_connection import WebSocketConnection
 
 __all__ = ["OPEN_SECONDS", "WebSocketConnector"]
@@ -79,7 +78,10 @@ class WebSocketConnector:
             ValueError,
             ImportError,
         ) as error:  # a proxy may need a package that is not installed
-            raise _unreachable(address.socket_url, error) from error
+            if isinstance(error, InvalidStatus):
+                response = error.response
+                raise rejected(address.socket_url, response.status_code, response.headers.get("Location")) from error
+            raise unreachable(address.socket_url, error) from error
         assert isinstance(connection, WebSocketConnection)
         connection.stall_seconds = self._output_stall
         if connection.response is not None:
@@ -92,15 +94,3 @@ class _Connect(connect):
 
     def process_redirect(self, exc: Exception) -> Exception | str:
         return exc
-
-
-def _unreachable(url: str, error: Exception) -> ConnectError:
-    if isinstance(error, InvalidStatus):
-        status = error.response.status_code
-        location = error.response.headers.get("Location")
-        more = f"; it redirects to {location}, which is not followed" if location is not None else ""
-        more = "; does it want a token?" if status == 401 else more
-        return ConnectError(f"{url} refuses a WebSocket: HTTP {status}{more}", status=status)
-    if isinstance(error, ssl.SSLCertVerificationError):
-        return ConnectError(f"{url} cannot prove who it is: {error.verify_message}")
-    return ConnectError(f"cannot reach {url}: {str(error) or type(error).__name__}")
