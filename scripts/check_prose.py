@@ -35,8 +35,6 @@ NOT_YET = (
     "tests/builtin",
     "tests/client",
     "tests/mcp",
-    "tests/relay",
-    "tests/transports",
 )
 NOT_READ = ("node_modules", "__pycache__", "target", "schema/v1", "schema/v2", "_prose.py", "tests/mutations")
 

@@ -28,7 +28,7 @@ def open_descriptors() -> dict[int, str]:
 
 @pytest.fixture(autouse=True)
 async def nothing_left(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[str]:
-    """Marks every process a test starts, and looks for all of them when it is over; gives the mark."""
+    """Mark every process that a test starts, and check at the end that none is left; yield the marker."""
     mark = f"test-{secrets.token_hex(8)}"
     monkeypatch.setenv(OWNER, mark)
     descriptors = open_descriptors()

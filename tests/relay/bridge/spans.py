@@ -50,7 +50,7 @@ class Near:
         return near
 
     def _judge(self, agent: Agent[Any], far: Transport) -> None:
-        self.judges.append(judge := Judge(V2 if agent.versions == (2,) else V1))
+        self.judges.append(judge := Judge(V2 if agent._protocol_versions == (2,) else V1))
         self.tasks.start(agent.serve(far, observers=(judge,)))
 
     @property

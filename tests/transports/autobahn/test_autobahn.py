@@ -58,7 +58,7 @@ def suite(tmp_path: Path) -> Suite:
 
 @pytest.fixture(autouse=True)
 def no_complaints() -> Iterator[None]:
-    """The web server logs every broken frame, which is what it is sent here."""
+    """Silence the web server, which logs every broken frame."""
     logger = logging.getLogger("uvicorn.error")
     logger.disabled = True
     yield
