@@ -46,7 +46,7 @@ CHAPTERS: dict[str, tuple[SlashCommand, ...]] = {
     "Start here": (show_help, *tour.COMMANDS, *talking.COMMANDS[:2]),
     "Files and programs": (*files.COMMANDS, *running.COMMANDS, *servers.COMMANDS),
     "Questions to you": questions.COMMANDS,
-    "What an agent tells": (*talking.COMMANDS[2:], *media.COMMANDS),
+    "What an agent sends": (*talking.COMMANDS[2:], *media.COMMANDS),
     "The session": (*session.COMMANDS, *subagents.COMMANDS, change_commands),
     "Time and amount": streams.COMMANDS,
     "What a client must survive": trouble.COMMANDS,

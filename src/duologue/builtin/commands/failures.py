@@ -71,7 +71,7 @@ async def error(turn: Turn[BuiltinSettings], argument: str) -> None:
     raise RequestError("this error was asked for", code=code, data={"asked": True})
 
 
-@command("exception", "Fail in a way nobody expected", shows="internal errors")
+@command("exception", "Fail with an unexpected exception", shows="internal errors")
 async def exception(turn: Turn[BuiltinSettings], argument: str) -> None:
     """The client hears the exception's class and a reference to the log, no more."""
     raise ValueError("nobody outside should read this")
@@ -90,7 +90,7 @@ async def crash(turn: Turn[BuiltinSettings], argument: str) -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-@command("unknown-update", "Send an update nobody knows", shows="unknown variants")
+@command("unknown-update", "Send an update of an unknown kind", shows="unknown variants")
 async def unknown_update(turn: Turn[BuiltinSettings], argument: str) -> None:
     """From a version of the protocol that does not exist; and a tool call of a kind and status nobody knows."""
     fields = {"sessionUpdate": "from_the_future", "answer": 42}

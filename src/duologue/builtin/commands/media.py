@@ -15,14 +15,14 @@ from duologue.conversation.content import AudioContent, ImageContent, Resource
 __all__ = ["COMMANDS"]
 
 
-@command("image", "Send a picture", shows="image content")
+@command("image", "Send an image", shows="image content")
 async def image(turn: Turn[BuiltinSettings], argument: str) -> None:
     """A small one, painted here."""
     await turn.say(ImageContent(_base64(_picture()), "image/png", "duologue:example.png"))
     await turn.say("That was a picture of 64 by 64 points.\n")
 
 
-@command("audio", "Send a sound", shows="audio content")
+@command("audio", "Send audio", shows="audio content")
 async def audio(turn: Turn[BuiltinSettings], argument: str) -> None:
     """A quarter of a second of 440 Hz."""
     await turn.say(AudioContent(_base64(_sound()), "audio/wav"))

@@ -65,7 +65,7 @@ async def compact(turn: Turn[BuiltinSettings], argument: str) -> None:
     await turn.say("The context was shortened.\n")
 
 
-@command("extension", "Call a method of yours that nobody defined", shows="extension methods and notifications")
+@command("extension", "Call a custom method of the client", shows="extension methods and notifications")
 async def extension(turn: Turn[BuiltinSettings], argument: str) -> None:
     """A client that does not know it answers -32601, and the conversation goes on."""
     greeting = {"greeting": "hello"}
