@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from benchmarks import report
+from benchmarks import history, report
 from benchmarks.cost import cost_table
 from benchmarks.measures import MEASURES, Row
 from benchmarks.pair import WIRES
@@ -23,10 +23,14 @@ def main() -> int:
     parser.add_argument("--only", default=",".join(ALL), help=f"some of: {','.join(ALL)}")
     parser.add_argument("--write", action="store_true", help=f"keep the run in {report.PAGES.relative_to(ROOT)}")
     parser.add_argument("--path", choices=PATHS, help="print the calls that one of these crosses, and measure nothing")
+    parser.add_argument("--compare", action="store_true", help="print the last run beside the one before")
     parser.add_argument("--costs", action="store_true", help="count calls and kept memory, and measure nothing")
     chosen = parser.parse_args()
     if chosen.path:
         print("\n\n".join(show(chosen.path, wire) for wire in WIRES))
+        return 0
+    if chosen.compare:
+        print(history.compare())
         return 0
     if chosen.costs:
         print(cost_table())
@@ -37,17 +41,21 @@ def main() -> int:
     if sys.platform != "linux":
         parser.error("the figures come from Linux's /proc")
     peers, absent = prepare()
-    print(report.machine(peers, chosen.rounds))
+    machine = report.machine(peers, chosen.rounds)
+    print(machine)
+    measured: list[Row] = []
     for page, measures in PAGES.items():
         rows: list[Row] = []
         for name in names:
             rows += measures[name](peers, chosen.rounds) if name in measures else []
         if not rows:
             continue
+        measured += rows
         print()
         print(report.table(rows, peers, absent))
         if chosen.write:
             say(f"written to {report.write(page, rows, peers, absent, chosen.rounds)}")
+    history.append(measured, peers, machine, chosen.rounds)
     return 0
 
 

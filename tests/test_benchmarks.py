@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
-from benchmarks.measures import Row, at_most, better, within
+from benchmarks import history
+from benchmarks.measures import Aim, Row, at_most, better, within
 from benchmarks.peers import BARE, OFFICIAL, OURS, OURS_PUBLIC, ROOT, TYPESCRIPT, Peer
 from benchmarks.remote import better_than_all
 from benchmarks.report import table
@@ -111,3 +114,18 @@ def test_an_aim_is_missed_by_the_smallest_amount() -> None:
     assert not within(1.16, 1.0, 1.15, "of one").is_hit
     assert not at_most(32.1, 32, "MB").is_hit
     assert at_most(32, 32, "MB").is_hit
+
+
+def test_a_run_is_set_beside_the_one_before(tmp_path: Path) -> None:
+    kept = tmp_path / "history.jsonl"
+    hit = Aim("14x official", "15x", is_hit=True)
+    for value, aim in ((2.0, hit), (3.0, replace(hit, reached="9x", is_hit=False))):
+        rows = [Row("a turn", "ms", {OURS: value}, (aim,)), Row("the same, wall", "ms", {OURS: 1.0})]
+        history.append(rows, {OURS: Peer(OURS, "", "a")}, "Measured: today, a machine", 3, kept)
+
+    shown = history.compare(kept)
+
+    assert "a turn, ms: duologue 2 -> 3 (1.50x)" in shown
+    assert "a turn (wall), ms: duologue 1 -> 1 (1.00x)" in shown
+    assert "no longer reached: a turn, ms: 14x official" in shown
+    assert "run `make bench` until there are two" in history.compare(tmp_path / "nothing")
