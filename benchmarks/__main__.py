@@ -7,13 +7,19 @@ import sys
 
 from benchmarks import history, report
 from benchmarks.cost import cost_table
+from benchmarks.growth import growth
 from benchmarks.measures import MEASURES, Row
 from benchmarks.pair import WIRES
 from benchmarks.paths import PATHS, show
 from benchmarks.peers import ROOT, prepare, say
 from benchmarks.remote import REMOTE_MEASURES
+from benchmarks.servers import SERVER_MEASURES
+from benchmarks.start import start
 
-PAGES = {report.PIPES: MEASURES, report.NETWORK: REMOTE_MEASURES}
+PAGES = {
+    report.PIPES: {**MEASURES, "start": start, "growth": growth},
+    report.NETWORK: {**REMOTE_MEASURES, **SERVER_MEASURES},
+}
 ALL = {name: measure for measures in PAGES.values() for name, measure in measures.items()}
 
 

@@ -23,6 +23,8 @@ PACKAGE = str(ROOT / "src" / "duologue")
 BENCHMARKS = str(ROOT / "benchmarks")
 COUNTS = {"update": 256, "request": 2 * IN_FLIGHT, "round trip": 64, "prompt": 16, "permission": 16}
 """How many of each are counted; the difference to twice as many is what is reported."""
+MEMORY_FACTORS = {"prompt": 8, "permission": 8}
+"""How many times as many where a few blocks that depend on addresses would weigh too much."""
 
 SETTLING_TURNS = 20
 INLINE_NAMES = {"<genexpr>", "<listcomp>", "<setcomp>", "<dictcomp>"}
@@ -54,10 +56,11 @@ class Cost:
 
 def count(action: str, wire: str) -> Cost:
     """Count calls first and memory in a second run, because each of them disturbs the other."""
-    calls = run(_difference(action, wire, _count_calls))
+    times = COUNTS[action]
+    calls = run(_difference(action, wire, _count_calls, times))
     tracemalloc.start()  # from the beginning: what replaces something that was not traced would count as new
     try:
-        memory = run(_difference(action, wire, _count_memory))
+        memory = run(_difference(action, wire, _count_memory, times * MEMORY_FACTORS.get(action, 1)))
     finally:
         tracemalloc.stop()
     return Cost(**{name: round(value, 2) for name, value in calls.items()}, blocks=round(memory["blocks"]))
@@ -94,8 +97,8 @@ Meter = Callable[[], Callable[[], dict[str, int]]]
 """Begin to count; what it returns ends that and has the counts."""
 
 
-async def _difference(action: str, wire: str, meter: Meter) -> dict[str, float]:
-    act, times = ACTIONS[action], COUNTS[action]
+async def _difference(action: str, wire: str, meter: Meter, times: int) -> dict[str, float]:
+    act = ACTIONS[action]
     async with open_pair(wire) as session:
         await act(session, 3 * times)  # caches are filled, and what is kept of the last ones has been kept before
         taken: list[dict[str, int]] = []

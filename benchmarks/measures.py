@@ -6,13 +6,26 @@ where possible: on a shared machine it varies far less than wall-clock time.
 
 from __future__ import annotations
 
+import json
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeAlias
 
-from benchmarks.peers import BARE, OFFICIAL, OFFICIAL_NEXT, OURS, OURS_PUBLIC, OURS_SAME, RUST_TUNED, TYPESCRIPT, Peer
-from benchmarks.runs import Sample, codecs, converse, interleave, start_up
+from benchmarks.peers import (
+    BARE,
+    OFFICIAL,
+    OFFICIAL_NEXT,
+    OURS,
+    OURS_PUBLIC,
+    OURS_SAME,
+    PROGRAMS,
+    RUST_TUNED,
+    TYPESCRIPT,
+    Peer,
+)
+from benchmarks.runs import ENVIRONMENT, Sample, codecs, converse, interleave, run_program, start_up
 
 UPDATES = 20_000
 REQUESTS = 5_000
@@ -21,6 +34,9 @@ FLOOD_UPDATES = 30_000
 LARGE_MEGABYTES = (10, 25, 50)
 LARGE_LIMIT = 64 * 1024 * 1024
 MEGABYTE = 1_000_000
+ENDED_SESSIONS = 1_200
+RUNNING_SESSIONS = 1_000
+"""A connection has no more requests open than that, nearly."""
 
 Cells: TypeAlias = Mapping[str, float]
 """A value per peer; a peer without one failed or does not take part."""
@@ -207,6 +223,50 @@ def versions(peers: Peers, rounds: int) -> list[Row]:
     return rows
 
 
+def store(peers: Peers, rounds: int) -> list[Row]:
+    """The same agent with and without its sessions saved in SQLite."""
+    public = peers[OURS_PUBLIC]
+
+    def sample(peer: Peer) -> Sample:
+        plain = converse(peer, "stream", UPDATES)
+        with tempfile.TemporaryDirectory() as folder:
+            saved = converse(peer, "stream", UPDATES, {"BENCH_STORE": folder})
+        return {"plain": plain["cpu"], "saved": saved["cpu"], "plain_agent": plain["agent_cpu"], **saved}
+
+    got = interleave([public], min(rounds, 5), sample, "sessions saved")
+    plain, saved = cells(got, "plain", 1000), cells(got, "saved", 1000)
+    aims = tuple(within(saved[name], plain[name], 1.4, "of the same without") for name in saved)
+    return [
+        Row(f"{UPDATES:,} updates, nothing saved, CPU of both sides", "ms", plain),
+        Row(f"{UPDATES:,} updates, saved by `persist_sessions`, CPU of both sides", "ms", saved, aims),
+        Row("the same, agent alone", "ms", cells(got, "agent_cpu", 1000)),
+        Row("the same, wall", "ms", cells(got, "seconds", 1000)),
+    ]
+
+
+def ends(peers: Peers, rounds: int) -> list[Row]:
+    """Many open sessions that end at once."""
+    public = peers[OURS_PUBLIC]
+    hows = {
+        "leave": ("by leaving", ENDED_SESSIONS),
+        "leave-running": ("by leaving, a turn in each", RUNNING_SESSIONS),
+        "close": ("by closing each", ENDED_SESSIONS),
+    }
+    rows: list[Row] = []
+    for how, (label, count) in hows.items():
+        program = [public.runtime, str(PROGRAMS / "sessions_end.py"), how, str(count)]
+
+        def sample(peer: Peer, program: list[str] = program) -> Sample:
+            found: Sample = json.loads(run_program(program, {**ENVIRONMENT, **peer.env}))
+            return found
+
+        got = interleave([public], min(rounds, 3), sample, f"sessions ended {label}")
+        wall = cells(got, "seconds", 1000)
+        aims = tuple(at_most(value, 1000, "ms") for value in wall.values())
+        rows.append(Row(f"{count:,} open sessions ended {label}, wall", "ms", wall, aims))
+    return rows
+
+
 MEASURES: dict[str, Callable[[Peers, int], list[Row]]] = {
     "imports": imports,
     "codec": codec,
@@ -217,6 +277,8 @@ MEASURES: dict[str, Callable[[Peers, int], list[Row]]] = {
     "slow": slow,
     "large": large,
     "versions": versions,
+    "store": store,
+    "ends": ends,
 }
 
 

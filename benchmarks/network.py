@@ -10,17 +10,22 @@ import os
 import subprocess
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
+from urllib.parse import urlsplit
 
 WIRE = os.environ.get("BENCH_WIRE")
 
 
 @contextmanager
-def server(command: Sequence[str]) -> Generator[tuple[int, str]]:
-    """Start an agent that listens; return its process id and its URL."""
+def server(command: Sequence[str], *, is_gentle: bool = False) -> Generator[tuple[int, str]]:
+    """Start an agent that listens; return its process id and its URL.
+
+    With `is_gentle` it is asked to end, so that it can end its own child, too.
+    """
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         try:
-            port = int(process.stdout.readline())
+            said = process.stdout.readline().strip()
+            port = said if said.isdigit() else urlsplit(said).port  # `duologue serve` prints a URL
             yield process.pid, f"{WIRE}://127.0.0.1:{port}/acp"
         finally:
-            process.kill()
+            process.terminate() if is_gentle else process.kill()

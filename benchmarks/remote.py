@@ -99,9 +99,14 @@ def better_than_all(values: Cells, factor: float) -> tuple[Aim, ...]:
     return (Aim(f"{factor:g}x the best of the others ({best})", f"{ratio:.1f}x", ratio >= factor),)
 
 
+def remote_python() -> str:
+    """Return the interpreter of an environment with what duologue needs for the network."""
+    return python_environment("duologue-remote", *(f"{name}=={version(name)}" for name in OF_OURS))
+
+
 def _over_network(peers: Mapping[str, Peer]) -> list[Peer]:
     """Return the peers that support the network, in environments with what that needs."""
-    ours = python_environment("duologue-remote", *(f"{name}=={version(name)}" for name in OF_OURS))
+    ours = remote_python()
     official = foreign.official_python_remote(foreign.OFFICIAL_NEXT)
     runtimes = {**dict.fromkeys(OURS_ALL, ours), OFFICIAL_NEXT: official, TYPESCRIPT: shutil.which("node") or ""}
     return [replace(peer, runtime=runtimes[name]) for name, peer in peers.items() if name in runtimes]

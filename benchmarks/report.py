@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import platform
+import shutil
 import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from benchmarks.growth import PLOT
 from benchmarks.measures import Row
 from benchmarks.peers import GO, OURS, ROOT, RUST, TYPESCRIPT, Peer
 
@@ -19,9 +21,11 @@ NOTES = ROOT / "benchmarks"
 OVER_PIPES = """\
 # Benchmarks
 
-`make bench` runs duologue, the official Python SDK in two versions and the TypeScript SDK side by side and in turns:
-an agent and a client of each, two processes, real pipes. This page is one such run, written by
-`python -m benchmarks --write`.
+`make bench` runs duologue, the official Python SDK in two versions, and the TypeScript, Rust and Go SDKs side by side
+and in turns: an agent and a client of each, two processes, real pipes. Where a toolchain is missing, the table says so.
+This page is one such run, written by `python -m benchmarks --write`. Every run is also kept in
+`benchmarks/history.jsonl`, which is not committed: `python -m benchmarks --compare` prints the last one beside the one
+before. Calls are counted instead of timed by `python -m benchmarks --costs` and listed by `--path`.
 
 Compare the ratios: the number in brackets is how many times as much as duologue each of them needs. The absolute
 numbers are those of one machine on one day. They are medians; CPU time is that of all threads, as the scheduler counts
@@ -30,12 +34,18 @@ it. A run counts only if every update was handled.
 The figures over WebSocket and HTTP are [on another page](benchmarks-network.md).
 """
 
+GROWTH = """\
+## Growth
+
+![What an update costs with many sessions, a long transcript and many open tool calls](benchmarks-growth.svg)
+"""
+
 OVER_NETWORK = """\
 # Benchmarks of the network
 
 `make bench` also measures the network: a server and a client of each, two processes, one machine, over WebSocket and
 over HTTP/1.1 with event streams. This page is one such run, written by
-`python -m benchmarks --only network,sockets --write`. The columns are those of
+`python -m benchmarks --only network,sockets,serve,scale --write`. The columns are those of
 [the measures over pipes](benchmarks.md).
 """
 
@@ -94,6 +104,9 @@ def write(page: Page, rows: Sequence[Row], peers: Mapping[str, Peer], absent: Ma
     missing = "".join(f"\n{name} did not take part: {reason}.\n" for name, reason in absent.items())
     notes = (NOTES / f"{page.name}-notes.md").read_text()
     parts = [page.opening, f"{machine(peers, rounds)}\n", table(rows, peers, absent), missing, notes]
+    if page is PIPES and PLOT.exists():
+        shutil.copy(PLOT, PAGES / "benchmarks-growth.svg")
+        parts.append(GROWTH)
     path = PAGES / f"{page.name}.md"
     path.write_text("\n".join(part for part in parts if part))
     return path

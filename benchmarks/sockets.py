@@ -56,6 +56,10 @@ class WebSocket:
     def __exit__(self, *args: object) -> None:
         self._socket.close()
 
+    def fileno(self) -> int:
+        """The socket, for a selector; whoever reads it has read all answers before."""
+        return self._socket.fileno()
+
     def send(self, method: str, params: Mapping[str, Any], id: int) -> None:
         """Send a request."""
         body = json.dumps({"jsonrpc": "2.0", "id": id, "method": method, "params": params}).encode()

@@ -7,15 +7,33 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import NoReturn
+from xml.etree import ElementTree as ET
 
 import pytest
 
 from benchmarks import history
+from benchmarks.growth import AMOUNTS, svg
 from benchmarks.measures import Aim, Row, at_most, better, within
-from benchmarks.peers import BARE, OFFICIAL, OURS, OURS_PUBLIC, ROOT, TYPESCRIPT, Peer
+from benchmarks.peers import (
+    BARE,
+    GO,
+    OFFICIAL,
+    OURS,
+    OURS_PUBLIC,
+    PROGRAMS,
+    ROOT,
+    RUST,
+    RUST_TUNED,
+    TYPESCRIPT,
+    Peer,
+    prepare,
+)
 from benchmarks.remote import better_than_all
 from benchmarks.report import table
 from benchmarks.runs import ENVIRONMENT, Sample, converse, interleave, run_program
+from benchmarks.servers import serve_command
+from tests.interop import peers as foreign
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the figures come from Linux's /proc")
 
@@ -54,6 +72,77 @@ def test_a_server_is_measured_while_its_clients_rest_or_do_not_read(what: list[s
     seen = json.loads(run_program([sys.executable, "-m", "benchmarks.sockets", *what, "--", *agent], env))
 
     assert set(seen) == ({"each"} if what[0] == "idle" else {"growth", "alone", "beside", "ratio"})
+
+
+def test_a_bare_connection_sends_what_the_public_api_sends() -> None:
+    peer = Peer(OURS, sys.executable, "duologue", env={**ENV, "BENCH_SAME_FRAMES": "1"})
+
+    assert converse(peer, "stream", 50)["cpu"] > 0
+    assert converse(peer, "sequential", 50)["cpu"] > 0
+
+
+def test_an_agent_is_measured_while_it_saves_its_sessions(tmp_path: Path) -> None:
+    peer = Peer(OURS_PUBLIC, sys.executable, "public", env=ENV)
+
+    assert converse(peer, "stream", 50, {"BENCH_STORE": str(tmp_path)})["cpu"] > 0
+    assert list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("how", ["leave", "leave-running", "close"])
+def test_the_end_of_many_sessions_is_measured(how: str) -> None:
+    command = [sys.executable, str(PROGRAMS / "sessions_end.py"), how, "20"]
+
+    assert json.loads(run_program(command, {**ENVIRONMENT, **ENV}))["seconds"] > 0
+
+
+@pytest.mark.parametrize("kind", AMOUNTS)
+def test_an_update_is_measured_with_much_open(kind: str) -> None:
+    command = [sys.executable, str(PROGRAMS / "growth.py"), kind, "20", "100"]
+
+    assert json.loads(run_program(command, {**ENVIRONMENT, **ENV}))["microseconds"] > 0
+
+
+def test_the_plot_of_growth_is_well_formed() -> None:
+    drawn = ET.fromstring(svg({"sessions": {10: 5.0, 1_000: 10.0}, "tools": {1: 5.0}}))
+
+    assert {title.text for title in drawn.iter("{http://www.w3.org/2000/svg}title")} == {
+        "10 open sessions: 1.00x",
+        "1,000 open sessions: 2.00x",
+        "1 open tool calls: 1.00x",
+    }
+
+
+@pytest.mark.parametrize("is_served", [False, True])
+def test_a_server_is_measured_while_its_clients_receive_updates(is_served: bool) -> None:
+    agent = [sys.executable, str(PROGRAMS / "public_agent.py")]
+    command = serve_command(sys.executable, "--shared") if is_served else agent
+    program = [sys.executable, "-m", "benchmarks.load", "5", "10", "1", "--", *command]
+    seen = json.loads(run_program(program, {**ENVIRONMENT, **ENV, "BENCH_WIRE": "ws"}))
+
+    assert seen["share"] == 1
+    assert seen["cpu"] > 0
+
+
+@pytest.mark.parametrize("wire", ["ws", "http"])
+def test_an_agent_is_measured_behind_duologue_serve(wire: str) -> None:
+    client = Peer(OURS_PUBLIC, sys.executable, "public", env=ENV).program("client")
+    command = [*client, "stream", "50", "--", *serve_command(sys.executable)]
+
+    assert json.loads(run_program(command, {**ENVIRONMENT, **ENV, "BENCH_WIRE": wire}))["agent_cpu"] > 0
+
+
+def test_a_peer_without_a_toolchain_is_named_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(*args: object, **options: object) -> NoReturn:
+        raise foreign.Absent("cargo is not installed here")
+
+    names = ("rust_benchmark", "go_benchmark", "typescript_sdk", "official_python")
+    for name in names:
+        monkeypatch.setattr(foreign, name, missing if name != "official_python" else lambda _: sys.executable)
+    monkeypatch.setattr("benchmarks.peers.python_environment", lambda *_: sys.executable)
+    ready, absent = prepare()
+
+    assert absent == dict.fromkeys((TYPESCRIPT, RUST, RUST_TUNED, GO), "cargo is not installed here")
+    assert not set(absent) & set(ready)
 
 
 @pytest.mark.chaos

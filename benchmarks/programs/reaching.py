@@ -19,7 +19,7 @@ async def agent_process() -> AsyncGenerator[tuple[Transport, Callable[[], int]]]
     if WIRE:
         from duologue.transports.remote.factory import RemoteFactory
 
-        with server(command) as (pid, url):
+        with server(command, is_gentle="serve" in command) as (pid, url):
             remote = RemoteFactory.of(url)
             assert remote is not None
             yield remote.open(), lambda: pid
