@@ -29,7 +29,7 @@ def main() -> int:
     parser.add_argument("--only", default=",".join(ALL), help=f"some of: {','.join(ALL)}")
     parser.add_argument("--write", action="store_true", help=f"keep the run in {report.PAGES.relative_to(ROOT)}")
     parser.add_argument("--path", choices=PATHS, help="print the calls that one of these crosses, and measure nothing")
-    parser.add_argument("--compare", action="store_true", help="print the last run beside the one before")
+    parser.add_argument("--compare", action="store_true", help="compare the last run with the one before")
     parser.add_argument("--costs", action="store_true", help="count calls and kept memory, and measure nothing")
     chosen = parser.parse_args()
     if chosen.path:

@@ -1,4 +1,4 @@
-"""Every run, one line of JSON each, so that it can be set beside the one before. The file stays on this machine."""
+"""Every run, one line of JSON each, so that two runs can be compared. The file stays on this machine."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def append(rows: Iterable[Row], peers: Mapping[str, Peer], machine: str, rounds:
 
 
 def labelled(rows: Iterable[Row]) -> dict[str, Row]:
-    """Rows by labels that stand alone: `the same` is told what it is the same as."""
+    """Return rows by complete labels: `the same` is replaced by the row it refers to."""
     found: dict[str, Row] = {}
     last = ""
     for row in rows:
@@ -52,7 +52,7 @@ def labelled(rows: Iterable[Row]) -> dict[str, Row]:
 
 
 def compare(path: Path = HISTORY) -> str:
-    """Set the last run beside the one before: how many times as much each cell is now."""
+    """Compare the last run with the one before: old median, new median and ratio of each cell."""
     runs: list[dict[str, Any]] = []
     if path.exists():
         runs = [json.loads(line) for line in path.read_text("utf-8").splitlines() if line][-2:]

@@ -1,7 +1,7 @@
-"""Many WebSockets that each receive updates at a steady rate: what that costs a server, and how late they come.
+"""Load generator: many WebSockets that each receive updates at a steady rate.
 
 `python -m benchmarks.load CONNECTIONS RATE SECONDS -- SERVER...` prints one JSON object. The generator is blocking
-sockets, a selector and a regular expression; what it uses itself is told apart. Standard library only.
+sockets, a selector and a regular expression; its own CPU is reported separately. Standard library only.
 """
 
 from __future__ import annotations

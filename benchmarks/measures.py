@@ -36,7 +36,7 @@ LARGE_LIMIT = 64 * 1024 * 1024
 MEGABYTE = 1_000_000
 ENDED_SESSIONS = 1_200
 RUNNING_SESSIONS = 1_000
-"""A connection has no more requests open than that, nearly."""
+"""Fewer, because a connection limits how many requests are open at once."""
 
 Cells: TypeAlias = Mapping[str, float]
 """A value per peer; a peer without one failed or does not take part."""
@@ -224,7 +224,7 @@ def versions(peers: Peers, rounds: int) -> list[Row]:
 
 
 def store(peers: Peers, rounds: int) -> list[Row]:
-    """The same agent with and without its sessions saved in SQLite."""
+    """Measure the same agent with and without its sessions saved in SQLite."""
     public = peers[OURS_PUBLIC]
 
     def sample(peer: Peer) -> Sample:
@@ -245,7 +245,7 @@ def store(peers: Peers, rounds: int) -> list[Row]:
 
 
 def ends(peers: Peers, rounds: int) -> list[Row]:
-    """Many open sessions that end at once."""
+    """Measure how long it takes to end many open sessions."""
     public = peers[OURS_PUBLIC]
     hows = {
         "leave": ("by leaving", ENDED_SESSIONS),

@@ -24,7 +24,7 @@ OVER_PIPES = """\
 `make bench` runs duologue, the official Python SDK in two versions, and the TypeScript, Rust and Go SDKs side by side
 and in turns: an agent and a client of each, two processes, real pipes. Where a toolchain is missing, the table says so.
 This page is one such run, written by `python -m benchmarks --write`. Every run is also kept in
-`benchmarks/history.jsonl`, which is not committed: `python -m benchmarks --compare` prints the last one beside the one
+`benchmarks/history.jsonl`, which is not committed: `python -m benchmarks --compare` compares the last one with the one
 before. Calls are counted instead of timed by `python -m benchmarks --costs` and listed by `--path`.
 
 Compare the ratios: the number in brackets is how many times as much as duologue each of them needs. The absolute

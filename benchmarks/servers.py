@@ -1,4 +1,4 @@
-"""What a server costs: `duologue serve` in front of an agent, and one server with a thousand clients."""
+"""Measures of servers: `duologue serve` in front of an agent, and one server with a thousand clients."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ MAIN_CONNECTIONS = 1_000
 RATE = 10
 SECONDS = 8
 SATURATED_SECONDS = 1.0
-"""An update that comes later than this is no stream any more."""
+"""A server is saturated if 1 of 100 updates comes later than this."""
 SOURCES = {"PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'src'}"}
 
 
 def serve_command(runtime: str, *options: str) -> list[str]:
-    """The command of `duologue serve` in front of the agent of the public API, which talks on its pipes."""
+    """Return the command of `duologue serve` in front of the public API's agent, which uses pipes."""
     run = "import sys; from duologue.cli.main import main; sys.exit(main())"
     agent = ["env", "-u", "BENCH_WIRE", runtime, str(PROGRAMS / "public_agent.py")]
     return [runtime, "-c", run, "serve", "--dangerously-without-token", *options, "--", *agent]
 
 
 def serve(peers: Mapping[str, Peer], rounds: int) -> list[Row]:
-    """What `duologue serve` adds to an agent, by CPU of its process for each update."""
+    """Measure the CPU per update that `duologue serve` adds to an agent."""
     runtime = remote_python()
     alone = replace(peers[OURS_PUBLIC], runtime=runtime)
     rows: list[Row] = []
@@ -56,7 +56,7 @@ def serve(peers: Mapping[str, Peer], rounds: int) -> list[Row]:
 
 
 def scale(peers: Mapping[str, Peer], rounds: int) -> list[Row]:
-    """One server and many connections that each receive ten updates a second, in steps until it is too slow."""
+    """Measure one server with more and more connections that each receive ten updates a second."""
     runtime = remote_python()
     agent = [runtime, str(PROGRAMS / "public_agent.py")]
     kinds = {"an `Agent` in process": agent, "`duologue serve --shared`": serve_command(runtime, "--shared")}

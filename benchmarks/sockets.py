@@ -57,7 +57,7 @@ class WebSocket:
         self._socket.close()
 
     def fileno(self) -> int:
-        """The socket, for a selector; whoever reads it has read all answers before."""
+        """Return the socket's descriptor, for a selector. Read it only after all responses were read."""
         return self._socket.fileno()
 
     def send(self, method: str, params: Mapping[str, Any], id: int) -> None:

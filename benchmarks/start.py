@@ -1,4 +1,4 @@
-"""What it takes to start: importing duologue, asking for help, and the first output of a turn."""
+"""Measures of starting: importing duologue, `--help`, and the first output of a turn."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LONGEST_SECONDS = 60
 
 
 def start(peers: Mapping[str, Peer], rounds: int) -> list[Row]:
-    """Interpreters that import something and end, in turns, and `duologue run` until it prints."""
+    """Measure interpreters that import something and end, and `duologue run` until it prints."""
     runtime = remote_python()
     ours = [Peer(name, runtime, "", env=peers[OURS].env) for name in COMMANDS]
 

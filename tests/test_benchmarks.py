@@ -205,7 +205,7 @@ def test_an_aim_is_missed_by_the_smallest_amount() -> None:
     assert at_most(32, 32, "MB").is_hit
 
 
-def test_a_run_is_set_beside_the_one_before(tmp_path: Path) -> None:
+def test_a_run_is_compared_with_the_one_before(tmp_path: Path) -> None:
     kept = tmp_path / "history.jsonl"
     hit = Aim("14x official", "15x", is_hit=True)
     for value, aim in ((2.0, hit), (3.0, replace(hit, reached="9x", is_hit=False))):

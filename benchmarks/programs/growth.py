@@ -1,4 +1,4 @@
-"""What one update costs when much is open already: `growth.py KIND AMOUNT UPDATES` prints microseconds of CPU.
+"""CPU of one update with many sessions, items or tool calls open: `growth.py KIND AMOUNT UPDATES` prints microseconds.
 
 Both sides are in this process, connected in memory. `sessions` opens so many, `items` has a transcript of so many, and
 `tools` leaves so many tool calls open; then come the updates of one session, which are measured.

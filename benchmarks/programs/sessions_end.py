@@ -1,4 +1,4 @@
-"""What it takes to end many open sessions of the public API: `sessions_end.py HOW COUNT` prints seconds and CPU.
+"""End many open sessions of the public API: `sessions_end.py HOW COUNT` prints seconds and CPU.
 
 Both sides are in this process, connected by pipes. `leave` and `leave-running` measure the time from leaving the
 client's connection until the agent has ended, without a turn or with one in every session; `close` closes each.
