@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import os
 import re
 import subprocess
@@ -13,6 +14,9 @@ from typing import Any
 
 import pytest
 import yaml
+
+import duologue
+from duologue.cli.parser import each_command
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -160,6 +164,41 @@ def test_the_image_of_the_readme_shows_a_whole_tour() -> None:
 
     assert all(word in image for word in ("duologue", "Write", "Edit", "execute", "tools"))
     assert re.findall(r"(?:href|src|url)[=(]\W*http", image) == []
+
+
+OTHER_PROGRAMS = {
+    *("--acp", "--from", "--ws", "--check", "--only", "--write", "--release", "--count"),
+    *("--api-key", "--repository", "--compress-prog", "--max-c", "--max-count", "--upload-pa"),
+}
+
+
+def test_every_option_that_a_page_names_exists() -> None:
+    known = {
+        option
+        for _, parser in each_command().values()
+        for action in parser._actions
+        for option in action.option_strings
+    }
+    named = {
+        (option, _name(page))
+        for page in [*PAGES, *FRONT_MATTER]
+        for option in re.findall(r"(?<![\w-])--[a-z][a-z-]+", page.read_text("utf-8"))
+    }
+
+    assert {(option, page) for option, page in named if option not in known | OTHER_PROGRAMS} == set()
+
+
+@pytest.mark.parametrize("name", ["Agent", "Permissions", "Terminals", "Workspace", "connect"])
+def test_every_keyword_that_a_page_names_exists(name: str) -> None:
+    known = set(inspect.signature(getattr(duologue, name)).parameters)
+    named = {
+        (keyword, _name(page))
+        for page in [*PAGES, *FRONT_MATTER]
+        for arguments in re.findall(rf"(?<![\w.]){name}\(([^()]*)", page.read_text("utf-8"))
+        for keyword in re.findall(r"\b(\w+)=", arguments)
+    }
+
+    assert {(keyword, page) for keyword, page in named if keyword not in known} == set()
 
 
 def test_the_lock_file_names_no_index() -> None:
