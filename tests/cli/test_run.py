@@ -87,7 +87,7 @@ def test_each_misbehaviour_of_an_agent_has_its_exit_code(tmp_path: Path, kind: s
         (["run", "hi", "--file", "absent.txt"], "no such file"),
         (["run", "hi", "--continue"], "no session in this directory"),
         (["run", "hi", "--session", "nowhere"], "no such session: nowhere"),
-        (["run", "hi", "--image", "config.toml"], "by its name, not image"),
+        (["run", "hi", "--image", "config.toml"], "not image; attach it as a file"),
         (["run", "hi", "--ask"], "--ask needs a terminal"),
         (["run", "-f", "-"], "the prompt is empty"),
     ],

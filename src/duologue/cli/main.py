@@ -14,19 +14,6 @@ from duologue.cli.parser import make_parser
 
 __all__ = ["main"]
 
-MODULES = {
-    "run": ("duologue.cli.commands.run", "run"),
-    "chat": ("duologue.cli.commands.chat", "chat"),
-    "agent": ("duologue.cli.commands.agent", "agent"),
-    "serve": ("duologue.cli.commands.serve", "serve"),
-    "connect": ("duologue.cli.commands.connect", "connect"),
-    "sessions": ("duologue.cli.commands.sessions", "sessions"),
-    "agents": ("duologue.cli.commands.agents", "agents"),
-    "doctor": ("duologue.cli.commands.doctor", "doctor"),
-    "completion": ("duologue.cli.commands.completion", "completion"),
-}
-"""Command -> its module and function; a module is imported when its command is given."""
-
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit code."""
@@ -44,9 +31,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     problem = _problem(chosen, has_command="--" in given)
     if problem is not None:
         parser.error(problem)
-    module, function = MODULES[chosen.command]
+    # Each command is a function in the module of its name, which is imported only now.
+    module = import_module(f"duologue.cli.commands.{chosen.command}")
     try:
-        code: int = getattr(import_module(module), function)(chosen)
+        code: int = getattr(module, chosen.command)(chosen)
         sys.stdout.flush()
     except BrokenPipeError:
         # Python flushes stdout again at exit; that must not fail a second time.

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from contextlib import suppress
-from types import TracebackType
 from typing import Self
 
 from msgspec import UNSET, UnsetType
@@ -33,9 +33,7 @@ class Store(ABC):
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *error: object) -> None:
         await self.aclose()
 
     # --- one session
@@ -75,7 +73,6 @@ class Store(ABC):
             StoreError: The entry is damaged.
         """
 
-    @abstractmethod
     async def update_info(
         self,
         session_id: str,
@@ -87,6 +84,14 @@ class Store(ABC):
         meta: JsonObject | None | UnsetType = UNSET,
     ) -> SessionInfo:
         """Change the session's entry in the list, even while it is open; its time of change stays the same."""
+        fields = {
+            "title": title,
+            "archived": archived,
+            "cwd": cwd,
+            "additional_directories": additional_directories,
+            "meta": meta,
+        }
+        return await self.change_info(session_id, {name: value for name, value in fields.items() if value is not UNSET})
 
     @abstractmethod
     async def fork(self, session_id: str, info: SessionInfo) -> None:
@@ -138,6 +143,10 @@ class Store(ABC):
             raise failures[0]
 
     # --- for implementations of a store
+
+    @abstractmethod
+    async def change_info(self, session_id: str, changes: Mapping[str, object]) -> SessionInfo:
+        """Change these fields of the session's entry in the list; return the new entry."""
 
     @abstractmethod
     async def acquire(self, session_id: str, *, new: SessionInfo | None = None) -> SessionRecords:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import time
 from bisect import bisect_right
+from collections.abc import Mapping
 
 import msgspec
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET
 
-from duologue.conversation.content import JsonObject
 from duologue.conversation.session_setup import SessionInfo
 from duologue.errors import ResourceNotFound, SessionInUse, StoreError
 from duologue.store.base import Store
@@ -33,26 +33,9 @@ class MemoryStore(Store):
     async def info(self, session_id: str) -> SessionInfo:
         return self._session(session_id).shown()
 
-    async def update_info(
-        self,
-        session_id: str,
-        *,
-        title: str | None | UnsetType = UNSET,
-        archived: bool | UnsetType = UNSET,
-        cwd: str | UnsetType = UNSET,
-        additional_directories: list[str] | UnsetType = UNSET,
-        meta: JsonObject | None | UnsetType = UNSET,
-    ) -> SessionInfo:
-        changes = {
-            "title": title,
-            "archived": archived,
-            "cwd": cwd,
-            "additional_directories": additional_directories,
-            "meta": meta,
-        }
+    async def change_info(self, session_id: str, changes: Mapping[str, object]) -> SessionInfo:
         session = self._session(session_id)
-        set_fields = {name: value for name, value in changes.items() if value is not UNSET}
-        session.info = msgspec.structs.replace(session.info, **set_fields)
+        session.info = msgspec.structs.replace(session.info, **changes)
         return session.shown()
 
     async def fork(self, session_id: str, info: SessionInfo) -> None:

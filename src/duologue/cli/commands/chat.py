@@ -169,18 +169,7 @@ class _Chat:
         finally:
             self._running_turn = None
             self._echo.end()
-        usage = session.usage
-        report = TurnSummary(
-            session_id=session.id,
-            stop_reason=turn.stop_reason or "ended",
-            code=ExitCode.OK,
-            seconds=time.monotonic() - began,
-            tools=len(turn.tool_calls),
-            usage=turn.usage,
-            cost=None if usage is None else usage.cost,
-            currency=None if usage is None else usage.currency,
-        )
-        self._screen.end(report)
+        self._screen.end(TurnSummary.of(turn, ExitCode.OK, began))
 
     # --- commands of the chat itself
 

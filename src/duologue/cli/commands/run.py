@@ -115,13 +115,13 @@ class _Run:
                 turn = session.prompt(self._prompt, files=self._arguments.file, images=self._arguments.image)
             except InvalidParams as error:
                 raise UsageError(str(error)) from None
-            report = await self._turn(session, turn)
+            report = await self._turn(turn)
         finally:
             await close_session(session)
         self._shown.end(report)
         return report.code
 
-    async def _turn(self, session: ClientSession, turn: ClientTurn) -> TurnSummary:
+    async def _turn(self, turn: ClientTurn) -> TurnSummary:
         began = time.monotonic()
         self._running_turn = turn
         self._echo.begin(self._prompt)
@@ -130,17 +130,7 @@ class _Run:
         finally:
             self._running_turn = None
             self._echo.end()
-        cost = session.usage
-        return TurnSummary(
-            session_id=session.id,
-            stop_reason=turn.stop_reason or "ended",
-            code=self._code(turn),
-            seconds=round(time.monotonic() - began, 3),
-            tools=len(turn.tool_calls),
-            usage=turn.usage,
-            cost=None if cost is None else cost.cost,
-            currency=None if cost is None else cost.currency,
-        )
+        return TurnSummary.of(turn, self._code(turn), began)
 
     def _code(self, turn: ClientTurn) -> ExitCode:
         code = code_of_stop(turn.stop_reason)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol, TextIO
+from typing import Protocol, Self, TextIO
 
 from duologue.cli.console.agent_terminals import AgentTerminals, OutputSource
 from duologue.cli.console.diff import MOST_LINES, diff_lines, short_path
@@ -15,6 +16,7 @@ from duologue.cli.console.safe_output import Style, safe
 from duologue.cli.console.shown_text import BoundedDict, ShownText
 from duologue.cli.exit_codes import ExitCode
 from duologue.client.services.terminals import Terminals
+from duologue.client.turn import ClientTurn
 from duologue.conversation import items
 from duologue.conversation.content import AudioContent, Content, ImageContent, Resource, ResourceLink
 from duologue.conversation.updates import FileChange, PlanEntry
@@ -64,6 +66,21 @@ class TurnSummary:
     usage: TokenUsage | None = None
     cost: float | None = None
     currency: str | None = None
+
+    @classmethod
+    def of(cls, turn: ClientTurn, code: ExitCode, began: float) -> Self:
+        """Summarize an ended turn that began at this time of the monotonic clock."""
+        usage = turn.session.usage
+        return cls(
+            session_id=turn.session.id,
+            stop_reason=turn.stop_reason or "ended",
+            code=code,
+            seconds=round(time.monotonic() - began, 3),
+            tools=len(turn.tool_calls),
+            usage=turn.usage,
+            cost=None if usage is None else usage.cost,
+            currency=None if usage is None else usage.currency,
+        )
 
 
 class Output(Protocol):

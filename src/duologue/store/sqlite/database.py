@@ -13,7 +13,6 @@ import time
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
-from typing import Any
 
 import msgspec
 from msgspec import UNSET
@@ -93,12 +92,11 @@ class Database:
         """Return a session's list entry."""
         return info_of(_sound(self.find(session_id)))
 
-    def update_info(self, session_id: str, changes: Mapping[str, object]) -> SessionInfo:
-        """Change the fields that are set; return the new entry."""
+    def change_info(self, session_id: str, changes: Mapping[str, object]) -> SessionInfo:
+        """Change these fields; return the new entry."""
         with self._writing():
             row = _sound(self._row(session_id))
-            set_fields: dict[str, Any] = {name: value for name, value in changes.items() if value is not UNSET}
-            info = msgspec.structs.replace(info_of(row), **set_fields)
+            info = msgspec.structs.replace(info_of(row), **changes)
             self._replace(row, _with_info(row, info))
             return info
 

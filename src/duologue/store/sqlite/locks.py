@@ -8,7 +8,6 @@ import hashlib
 import os
 import time
 from pathlib import Path
-from types import TracebackType
 
 from duologue.errors import SessionInUse
 from duologue.private_files import FILE_MODE
@@ -34,9 +33,7 @@ class SessionLock:
     def __enter__(self) -> None:
         self.acquire()
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.release()
 
     def acquire(self) -> None:

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Concatenate, ParamSpec, TypeVar
 
-from msgspec import UNSET, UnsetType
-
-from duologue.conversation.content import JsonObject
 from duologue.conversation.session_setup import SessionInfo
 from duologue.errors import StoreError
 from duologue.private_files import make_private_directory
@@ -46,24 +43,8 @@ class SqliteStore(Store):
     async def info(self, session_id: str) -> SessionInfo:
         return await self.start(Database.info, session_id)
 
-    async def update_info(
-        self,
-        session_id: str,
-        *,
-        title: str | None | UnsetType = UNSET,
-        archived: bool | UnsetType = UNSET,
-        cwd: str | UnsetType = UNSET,
-        additional_directories: list[str] | UnsetType = UNSET,
-        meta: JsonObject | None | UnsetType = UNSET,
-    ) -> SessionInfo:
-        changes = {
-            "title": title,
-            "archived": archived,
-            "cwd": cwd,
-            "additional_directories": additional_directories,
-            "meta": meta,
-        }
-        return await self.start(Database.update_info, session_id, changes)
+    async def change_info(self, session_id: str, changes: Mapping[str, object]) -> SessionInfo:
+        return await self.start(Database.change_info, session_id, changes)
 
     async def fork(self, session_id: str, info: SessionInfo) -> None:
         await self.save_log(session_id)
