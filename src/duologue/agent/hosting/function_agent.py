@@ -37,8 +37,8 @@ def as_agent(target: Answer | type | Agent[Any], *, name: str | None = None) -> 
     """Return an `Agent` that answers prompts with `target` and stores sessions in memory; see `run`."""
     if isinstance(target, Agent):
         return target  # pyright: ignore[reportUnknownVariableType]
-    name = name or getattr(target, "__name__", "agent").replace("_", "-").lower()
-    agent: Agent[Any] = Agent(name, store=MemoryStore())
+    shown = name or str(getattr(target, "__name__", "agent")).replace("_", "-").lower()
+    agent: Agent[Any] = Agent(shown, store=MemoryStore())
     if isinstance(target, type):
         instances: WeakKeyDictionary[Session[Any], Any] = WeakKeyDictionary()
 
