@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from duologue.builtin.arguments import number_in, path_and_rest, seconds_in
 from duologue.builtin.command_table import CHAPTERS, COMMANDS, table_of
+from duologue.builtin.slash_command import number_in, path_and_rest, seconds_in
 from duologue.schema import v1
 from scripts.command_tables import PAGE, with_tables
 from tests.builtin.harness import bench

@@ -101,7 +101,7 @@ async def test_what_a_client_did_not_ask_for_is_not_sent_and_that_is_said(tmp_pa
         on = Bench(editor, None)
         on.session = await editor.new()
         for command in ("/notice", "/named-plan"):
-            assert "your client did not ask to hear of it" in await on.say(command)
+            assert "your client does not support it" in await on.say(command)
         assert on.of(v1.Notice) == []
 
 

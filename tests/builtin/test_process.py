@@ -120,7 +120,7 @@ async def test_the_text_of_an_unexpected_error_is_told_only_if_asked_for(
         on.session = await on.editor.new()
         with pytest.raises(RequestError) as caught:
             await on.prompt("/exception")
-        assert ("nobody outside" in f"{caught.value.message} {caught.value.data}") == is_told
+        assert ("must stay inside the agent" in f"{caught.value.message} {caught.value.data}") == is_told
 
 
 def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -151,7 +151,7 @@ def test_a_data_directory_that_cannot_be_used_costs_persistence_and_nothing_else
 
     assert ended.returncode == 0
     assert '"protocolVersion":1' in ended.stdout
-    assert "sessions are kept in memory only" in ended.stderr
+    assert "sessions are stored in memory only" in ended.stderr
 
 
 def test_it_introduces_itself_with_its_version() -> None:

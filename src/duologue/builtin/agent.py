@@ -11,15 +11,14 @@ import duologue
 from duologue import Agent, Turn
 from duologue.agent.hosting.stdio import serve_stdio
 from duologue.builtin.command_table import COMMANDS, explain_unknown
+from duologue.builtin.commands.failures import OwnProcess
 from duologue.builtin.intents import command_for
-from duologue.builtin.login import require_login
-from duologue.builtin.raw_wire import OwnProcess
 from duologue.builtin.settings import BuiltinSettings
 from duologue.compat.dialects import Dialect
 from duologue.conversation.content import JsonObject
 from duologue.private_files import make_private_directory, user_directory
 from duologue.protocol.feature_filter import Unstable
-from duologue.protocol.values import Provider
+from duologue.protocol.values import Account, AuthStatus, Provider
 from duologue.store.base import Store
 from duologue.store.memory import MemoryStore
 
@@ -63,7 +62,7 @@ def builtin_agent(
     )
     agent.use_providers(Provider(provider_id="example", supported=["openai", "anthropic"]))
     if login:
-        require_login(agent)
+        _add_login(agent)
     for command in COMMANDS.values():
         agent.command(command.name, command.description, hint=command.hint)(command.handler)
 
@@ -82,6 +81,23 @@ def builtin_agent(
     return agent
 
 
+def _add_login(agent: Agent[BuiltinSettings]) -> None:
+    """Add a login method that always succeeds, and is forgotten with the process."""
+    accounts: list[Account] = []
+
+    @agent.login("example", "Log in", description="Succeeds without asking anything")
+    async def log_in() -> None:
+        accounts[:] = [Account(label="you@example.com", active=True, name="You")]
+
+    @agent.on_logout
+    async def log_out() -> None:
+        accounts.clear()
+
+    @agent.on_login_status
+    async def status() -> AuthStatus:
+        return AuthStatus(state="authenticated" if accounts else "unauthenticated", accounts=list(accounts))
+
+
 def main(arguments: argparse.Namespace) -> int:
     """Serve on stdio; return the exit code."""
     agent = builtin_agent(
@@ -96,10 +112,10 @@ def main(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _store(named: str | None) -> Store | Path:
-    """The directory that was named, or else the usual one if it can be used; somebody's first try must not fail."""
-    if named is not None:
-        return Path(named)
+def _store(given: str | None) -> Store | Path:
+    """Return the given directory, else the default one, or a store in memory if that cannot be used."""
+    if given is not None:
+        return Path(given)
     directory = user_directory("XDG_DATA_HOME", ".local/share") / "sessions"
     try:
         make_private_directory(directory)
@@ -108,5 +124,5 @@ def _store(named: str | None) -> Store | Path:
         reason = "not writable"
     except OSError as error:
         reason = error.strerror or str(error)
-    sys.stderr.write(f"duologue agent: sessions are kept in memory only, not in {directory}: {reason}\n")
+    sys.stderr.write(f"duologue agent: sessions are stored in memory only; {directory} cannot be used: {reason}\n")
     return MemoryStore()

@@ -1,4 +1,4 @@
-"""Plain words: which command a person most likely means. No model, a few patterns."""
+"""Find the command that a prompt in plain English most likely means, by a few patterns."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ PATTERNS: tuple[tuple[str, str, Callable[[Found], str]], ...] = (
     (r"ask (?:me )?(?:for )?permission.*", "permission", lambda found: ""),
     (r"ask me.*", "ask", lambda found: ""),
 )
-"""What is said, the command that is meant, and its argument."""
+"""Pattern, command, and its argument."""
 
 SHOW_ME = r"(?:please )?(?:show|send|give|make|draw|play|do|try)(?: me)?(?: us)?(?: an?| the| some| your)? (.+)"
 
@@ -63,30 +63,30 @@ OTHER_NAMES = {
     "token": "usage",
     "commands": "help",
 }
-"""What people call the things that commands show."""
+"""Other words for what a command shows."""
 
 
 def command_for(text: str, names: Collection[str]) -> tuple[str, str]:
-    """The command and its argument for a prompt; `echo` when nothing fits.
+    """Return the command and its argument for a prompt; `echo` if no pattern matches.
 
     Args:
-        text: What was said.
-        names: The commands there are. One that is written with a slash and is none of them comes back as it is.
+        text: The text of the prompt.
+        names: The known commands. An unknown one with a slash is returned as it is.
     """
-    said = text.strip()
-    if said.startswith("/"):
-        name, _, argument = said[1:].partition(" ")
+    prompt = text.strip()
+    if prompt.startswith("/"):
+        name, _, argument = prompt[1:].partition(" ")
         return name, argument.strip()
-    wish = said.rstrip(".!? ")
+    request = prompt.rstrip(".!? ")
     for pattern, name, argument_of in PATTERNS:
-        found = re.fullmatch(pattern, wish, re.IGNORECASE)
+        found = re.fullmatch(pattern, request, re.IGNORECASE)
         if found is not None:
             return name, argument_of(found)
-    return _thing_to_show(wish, names) or ("echo", said)
+    return _thing_to_show(request, names) or ("echo", prompt)
 
 
-def _thing_to_show(wish: str, names: Collection[str]) -> tuple[str, str] | None:
-    found = re.fullmatch(SHOW_ME, wish, re.IGNORECASE)
+def _thing_to_show(request: str, names: Collection[str]) -> tuple[str, str] | None:
+    found = re.fullmatch(SHOW_ME, request, re.IGNORECASE)
     if found is None:
         return None
     thing = found[1].lower()

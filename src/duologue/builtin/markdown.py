@@ -1,4 +1,4 @@
-"""Markdown that survives whatever is put into it."""
+"""Markdown with escaped content."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ __all__ = ["fenced", "table"]
 
 
 def fenced(text: str, language: str = "") -> str:
-    """A block of code; its fence is longer than any row of backticks inside."""
+    """Return a code block; its fence is longer than any run of backticks inside."""
     longest = max((len(row) for row in re.findall(r"`{3,}", text)), default=2)
     fence = "`" * (longest + 1)
     return f"{fence}{language}\n{text.removesuffix(chr(10))}\n{fence}\n"
 
 
 def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table; bars in its cells are escaped."""
+    """Return a table; bars in its cells are escaped."""
     lines = [heads, ["---"] * len(heads), *([cell.replace("|", "\\|") for cell in row] for row in rows)]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)

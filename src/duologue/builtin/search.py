@@ -1,4 +1,4 @@
-"""Finding files and words beneath the session's directories, hidden files left out."""
+"""Find files and text in the session's directories, without hidden files."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from duologue.local.files import Roots
 __all__ = ["Found", "find_files", "find_text"]
 
 MAX_SEARCHED = 5_000
-"""Files looked into for a word: a large project, a moment."""
+"""Files that are searched, so that a search ends soon."""
 
 NOT_SEARCHED = {"node_modules", "__pycache__"}
-"""Directories full of files that nobody wrote."""
+"""Directories of generated or installed files."""
 
 
 @dataclass(frozen=True)
 class Found:
-    """A line that holds the word; lines count from 1."""
+    """A line that contains the word; lines count from 1."""
 
     path: Path
     line: int
@@ -31,7 +31,7 @@ class Found:
 
 
 def find_files(directories: list[str]) -> Iterator[Path]:
-    """The files beneath these directories in the order of their names; links are not followed."""
+    """Yield the files in these directories, sorted by name; links are not followed."""
     for directory in directories:
         for place, inner, names in os.walk(directory):
             inner[:] = sorted(name for name in inner if not name.startswith(".") and name not in NOT_SEARCHED)
@@ -42,7 +42,7 @@ def find_files(directories: list[str]) -> Iterator[Path]:
 
 
 def find_text(directories: list[str], word: str, most: int) -> list[Found]:
-    """The first lines that hold the word, no more than `most`. Files that are not text are passed over."""
+    """Return the first `most` lines that contain the word; files that are not text are skipped."""
     with closing(Roots(directories)) as roots:
         return list(islice(_matches(roots, directories, word), most))
 

@@ -1,15 +1,16 @@
-"""The built-in agent's settings: three modes that really gate its tools, and an option of every kind."""
+"""The built-in agent's settings: three modes that gate its tools, and an option of every kind."""
 
 from __future__ import annotations
 
-from duologue import Settings, choice, toggle
+from duologue import Settings, Turn, choice, toggle
+from duologue.agent.tool_call import ToolCallHandle
 from duologue.conversation.settings import Option
 
-__all__ = ["BuiltinSettings"]
+__all__ = ["BuiltinSettings", "may"]
 
 
 class BuiltinSettings(Settings):
-    """What can be set."""
+    """The settings of the built-in agent."""
 
     mode = choice(
         Option("ask", "Ask", "Asks before it writes or runs anything"),
@@ -30,3 +31,18 @@ class BuiltinSettings(Settings):
         "brief", "long", category="thought_level", name="Thoughts", description="How much it thinks aloud"
     )
     numbers = toggle(True, name="Line numbers", description="Shows line numbers when it reads a file")
+
+
+async def may(turn: Turn[BuiltinSettings], tool: ToolCallHandle, act: str, *, remember_as: str | None = None) -> bool:
+    """Return True if the mode or the user allows this tool call; otherwise mark it as failed.
+
+    Args:
+        turn: The turn, with the current mode.
+        tool: The tool call.
+        act: What it does, for the message: "write files".
+        remember_as: What an "always" answer covers; see `ToolCallHandle.request_permission`.
+    """
+    if turn.settings.mode == "architect":
+        await tool.fail(f"In architect mode I do not {act}. `/mode` or `/exit-plan` leave it.")
+        return False
+    return turn.settings.mode == "code" or await tool.request_permission(remember_as=remember_as)

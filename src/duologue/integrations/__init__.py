@@ -1,4 +1,4 @@
-"""Agents made with other libraries, served by one call each.
+"""Serve agents made with other libraries; each module needs the extra of its library.
 
-What every agent needs belongs to `agent`; each module here needs the extra of its library. Programs import it.
+What every agent needs belongs to `agent`. Only programs import this package.
 """

@@ -1,15 +1,15 @@
-"""A LangGraph graph, as an agent of this protocol.
+"""Serve a LangGraph graph as an ACP agent.
 
     from duologue.integrations.langgraph import acp_agent
 
-    acp_agent(graph, name="my-graph").serve()
+    acp_agent(graph, name="my-graph").run()
 
-The graph's state has `messages`. Text and thoughts stream, tool calls are shown, interrupts ask for permission,
-cancelling ends the run. A graph with a checkpointer keeps its own history under the session's id; for one without, the
-session keeps it.
+The graph's state must have `messages`. Text and thoughts stream, tool calls are shown, interrupts request permission,
+cancelling ends the run. A graph with a checkpointer stores its own history under the session's id; otherwise the
+session stores it.
 """
 
-# LangGraph and LangChain leave much of their types open.
+# LangGraph and LangChain are only partly typed.
 # pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false
 # pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
 
@@ -43,10 +43,10 @@ from duologue.store.memory import MemoryStore
 __all__ = ["acp_agent"]
 
 STATE = "langgraph.messages"
-"""Under which name a session keeps the messages of a graph that keeps none itself."""
+"""Key in `session.state` of the messages of a graph without a checkpointer."""
 
 OnInterrupt: TypeAlias = Callable[[Turn[Any], Any], Awaitable[Any]]
-"""Turns what a graph was interrupted with into what it is resumed with."""
+"""Returns the value to resume with for the value of an interrupt."""
 
 
 def acp_agent(
@@ -60,19 +60,19 @@ def acp_agent(
     mcp: bool = False,
     unstable: Unstable = False,
 ) -> Agent[Any]:
-    """An `Agent` that answers prompts with this compiled graph. Sessions are kept in memory unless told otherwise.
+    """Return an `Agent` that answers prompts with this graph; sessions are stored in memory, see `persist_sessions`.
 
     Args:
         graph: A compiled graph whose state has `messages`.
-        name: What to call it.
-        version: Of your agent.
-        kinds: What kind of tool each one is, where the name does not say.
-        on_interrupt: Answers interrupts; without it each is a permission request, resumed with `True` or `False`
-            (or with decisions, for the interrupts of LangChain's approval middleware).
-        config: For every run, as `graph.invoke` takes it: `{"recursion_limit": 50}`.
-        mcp: Connect the MCP servers that clients name. A compiled graph has its tools already, so its nodes find these
-            (`McpTool`) in `config["configurable"]["mcp_tools"]`; needs the extra `mcp`.
-        unstable: Which unstable parts of the protocol clients are offered and sent; see `Agent`.
+        name: The agent's name.
+        version: The agent's version.
+        kinds: Kinds of tools by name, where the name alone is not enough: `{"deploy": "execute"}`.
+        on_interrupt: Handles interrupts. Default: a permission request, resumed with `True` or `False` (or with
+            decisions, for the interrupts of LangChain's approval middleware).
+        config: Configuration of every run, as for `graph.invoke`: `{"recursion_limit": 50}`.
+        mcp: Connect the MCP servers that clients name. The nodes of the graph find their tools (`McpTool`) in
+            `config["configurable"]["mcp_tools"]`; needs the extra `mcp`.
+        unstable: Unstable features to offer; see `Agent`.
     """
     served: Agent[Any] = Agent(
         name,
@@ -86,13 +86,13 @@ def acp_agent(
 
     @served.on_prompt
     async def answer(turn: Turn[Any]) -> str:
-        return await _Run(graph, turn, kinds or {}, on_interrupt, config or {}).play()
+        return await _Run(graph, turn, kinds or {}, on_interrupt, config or {}).run()
 
     return served
 
 
 class _Run:
-    """One turn: the graph from the prompt to its end, with the interrupts between."""
+    """One turn: runs the graph from the prompt to its end, with the interrupts in between."""
 
     def __init__(
         self,
@@ -110,30 +110,30 @@ class _Run:
         self._tools: dict[str, ToolCallHandle] = {}
         self._calls: dict[str, tuple[str, Any]] = {}
         self._open = AsyncExitStack()
-        """The tool calls that were announced: however the turn ends, none is left running."""
-        self._said: set[str] = set()
+        """Announced tool calls; closing it leaves none running, however the turn ends."""
+        self._sent_ids: set[str] = set()
         self._messages: list[BaseMessage] = []
 
-    async def play(self) -> str:
-        keeps_history = bool(getattr(self._graph, "checkpointer", None))
-        said = HumanMessage(content=[_to_langchain(block) for block in self._turn.prompt])
-        if not keeps_history:
+    async def run(self) -> str:
+        has_checkpointer = bool(getattr(self._graph, "checkpointer", None))
+        message = HumanMessage(content=[_to_langchain(block) for block in self._turn.prompt])
+        if not has_checkpointer:
             self._messages = messages_from_dict(self._turn.session.state.get(STATE, []))
-        self._messages.append(said)
-        given: Any = {"messages": [said] if keeps_history else list(self._messages)}
+        self._messages.append(message)
+        graph_input: Any = {"messages": [message] if has_checkpointer else list(self._messages)}
         try:
             async with self._open:
-                await self._to_the_end(given)
+                await self._run_to_end(graph_input)
         except GraphRecursionError:
             return "max_turn_requests"
-        if not keeps_history:
+        if not has_checkpointer:
             self._turn.session.state[STATE] = messages_to_dict(self._messages)
         return "end_turn"
 
-    async def _to_the_end(self, given: Any) -> None:
-        while interrupts := await self._once(given):
+    async def _run_to_end(self, graph_input: Any) -> None:
+        while interrupts := await self._run_once(graph_input):
             answers = {each.id: await self._on_interrupt(self._turn, each.value) for each in interrupts}
-            given = Command(resume=answers if len(answers) > 1 else next(iter(answers.values())))
+            graph_input = Command(resume=answers if len(answers) > 1 else next(iter(answers.values())))
 
     async def _mcp_tools(self) -> dict[str, Any]:
         session = self._turn.session
@@ -142,37 +142,37 @@ class _Run:
         await session.mcp.ready()
         return {"mcp_tools": session.mcp.tools}
 
-    async def _once(self, given: Any) -> list[Any]:
-        """Run to the end or to the next interrupts; those."""
+    async def _run_once(self, graph_input: Any) -> list[Any]:
+        """Run to the end or to the next interrupts; return the interrupts."""
         own = {**self._config.get("configurable", {}), "thread_id": self._turn.session.id, **await self._mcp_tools()}
         config = {**self._config, "configurable": own}
         interrupts: list[Any] = []
-        async for mode, event in self._graph.astream(given, config, stream_mode=["messages", "updates"]):
+        async for mode, event in self._graph.astream(graph_input, config, stream_mode=["messages", "updates"]):
             if mode == "messages":
-                await self._spoken(event[0])
+                await self._on_message(event[0])
                 continue
             for node, change in event.items():
                 if node == "__interrupt__":
                     interrupts += list(change)
                 else:
-                    await self._changed(change)
+                    await self._on_state_change(change)
         return interrupts
 
-    async def _spoken(self, message: BaseMessage) -> None:
-        """Words as they come: pieces from a model that streams, or a whole message from a node."""
+    async def _on_message(self, message: BaseMessage) -> None:
+        """Send text and thoughts: chunks from a model that streams, or a complete message from a node."""
         if not isinstance(message, AIMessage):
             return
-        if not isinstance(message, AIMessageChunk) and message.id in self._said:
+        if not isinstance(message, AIMessageChunk) and message.id in self._sent_ids:
             return
         if message.id is not None:
-            self._said.add(message.id)
+            self._sent_ids.add(message.id)
         for block in message.content_blocks:
             if block["type"] == "text" and block["text"]:
                 await self._turn.say(block["text"])
             elif block["type"] == "reasoning" and (thought := block.get("reasoning")):
                 await self._turn.think(thought)
 
-    async def _changed(self, change: Any) -> None:
+    async def _on_state_change(self, change: Any) -> None:
         for message in _messages_in(change):
             self._messages.append(message)
             if isinstance(message, AIMessage):
@@ -184,7 +184,7 @@ class _Run:
     async def _tool(self, call_id: str, name: str, arguments: Any) -> None:
         self._calls[call_id] = (name, arguments)
         known = self._tools.get(call_id)
-        if known is not None:  # told again: an approval has changed what it is called with
+        if known is not None:  # sent again: an approval has changed its arguments
             await known.update(status=known.status, raw_input=arguments)
             return
         kind = self._kinds.get(name) or guess_tool_kind(name)
@@ -203,7 +203,7 @@ class _Run:
             await tool.update(status="completed", raw_output=text)
 
     async def _ask_permission(self, turn: Turn[Any], value: Any) -> Any:
-        """An interrupt as a permission request."""
+        """Answer an interrupt by a permission request."""
         requests = value.get("action_requests") if isinstance(value, dict) else None
         if isinstance(requests, list):
             decisions = [await self._allowed(str(each.get("name", "")), each.get("args")) for each in requests]
@@ -211,7 +211,7 @@ class _Run:
         return await self._allowed(_title_of(value), value)
 
     async def _allowed(self, title: str, raw: Any) -> bool:
-        """Ask about the tool call that waits for this, or else about something of its own."""
+        """Request permission for the pending tool call that this is about, or else for a new one."""
         for call_id, call in self._calls.items():
             if call == (title, raw) and self._tools[call_id].status == "pending":
                 return await self._tools[call_id].request_permission()

@@ -1,13 +1,13 @@
-"""An agent made with pydantic-ai, as an agent of this protocol.
+"""Serve an agent made with pydantic-ai as an ACP agent.
 
     from pydantic_ai import Agent
     from duologue.integrations.pydantic_ai import acp_agent
 
-    acp_agent(Agent("openai:gpt-5", tools=[…])).serve()
+    acp_agent(Agent("openai:gpt-5", tools=[…])).run()
 
-Text and thoughts stream, tool calls are shown, tools that need approval ask for permission, cancelling ends the run,
-and each session keeps the library's own message history. The MCP servers that a client names are connected, where the
-extra `mcp` is installed, and calls of their tools ask for permission.
+Text and thoughts stream, tool calls are shown, tools that need approval request permission, cancelling ends the run,
+and each session stores the library's message history. The MCP servers that a client names are connected if the extra
+`mcp` is installed, and calls of their tools request permission.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ __all__ = ["acp_agent"]
 D = TypeVar("D")
 
 STATE = "pydantic_ai.messages"
-"""Under which name a session keeps the library's message history."""
+"""Key in `session.state` of the library's message history."""
 
 
 def acp_agent(
@@ -69,15 +69,15 @@ def acp_agent(
     kinds: Mapping[str, str] | None = None,
     unstable: Unstable = False,
 ) -> Agent[Any]:
-    """An `Agent` that answers prompts with this one. Sessions are kept in memory; `keep_sessions` changes that.
+    """Return an `Agent` that answers prompts with this one; sessions are stored in memory, see `persist_sessions`.
 
     Args:
-        agent: Made with pydantic-ai.
-        name: What to call it; the agent's own name otherwise.
-        version: Of your agent.
-        deps: Makes the dependencies of a run from the turn.
-        kinds: What kind of tool each function is, where the name does not say: `{"deploy": "execute"}`.
-        unstable: Which unstable parts of the protocol clients are offered and sent; see `Agent`.
+        agent: An agent made with pydantic-ai.
+        name: The agent's name; the name of `agent` if not given.
+        version: The agent's version.
+        deps: Returns the dependencies of a run for a turn.
+        kinds: Kinds of tools by name, where the name alone is not enough: `{"deploy": "execute"}`.
+        unstable: Unstable features to offer; see `Agent`.
     """
     served: Agent[Any] = Agent(
         name or agent.name or "pydantic-ai",
@@ -91,13 +91,13 @@ def acp_agent(
 
     @served.on_prompt
     async def answer(turn: Turn[Any]) -> str:
-        return await _Run(agent, turn, deps, kinds or {}).play()
+        return await _Run(agent, turn, deps, kinds or {}).run()
 
     return served
 
 
 class _Run:
-    """One turn: one run of the library's agent, or several with approvals between them."""
+    """One turn: one run of the library's agent, or several with approvals in between."""
 
     def __init__(
         self,
@@ -112,32 +112,32 @@ class _Run:
         self._kinds = kinds
         self._tools: dict[str, ToolCallHandle] = {}
         self._open = AsyncExitStack()
-        """The tool calls that were announced: however the turn ends, none is left running."""
-        self._has_spoken = False
+        """Announced tool calls; closing it leaves none running, however the turn ends."""
+        self._has_sent_text = False
         self._approved_as: dict[str, str] = {}
-        """What an "always" covers, for tools of MCP servers: a tool that changes is another tool."""
+        """What an "always" answer covers, for tools of MCP servers: a tool that changes needs a new approval."""
 
-    async def play(self) -> str:
+    async def run(self) -> str:
         try:
             async with self._open:
-                output, history = await self._to_the_end()
+                output, history = await self._run_to_end()
         except UsageLimitExceeded:
             return "max_turn_requests"
         return await self._finish(output, history)
 
-    async def _to_the_end(self) -> tuple[Any, list[ModelMessage]]:
+    async def _run_to_end(self) -> tuple[Any, list[ModelMessage]]:
         history = ModelMessagesTypeAdapter.validate_python(self._turn.session.state.get(STATE, []))
         prompt: list[UserContent] | None = [_to_user_content(block) for block in self._turn.prompt]
         results: DeferredToolResults | None = None
         toolsets = await self._mcp_toolsets()
         while True:
-            output, history = await self._once(prompt, history, results, toolsets)
+            output, history = await self._run_once(prompt, history, results, toolsets)
             if not isinstance(output, DeferredToolRequests):
                 return output, history
             prompt, results = None, await self._approve(output)
 
     async def _mcp_toolsets(self) -> list[AbstractToolset[Any]]:
-        """The tools of the MCP servers that the client named; each call asks for permission."""
+        """Return the tools of the MCP servers that the client named; each call requests permission."""
         session = self._turn.session
         if not session.setup.mcp_servers or not session.has_mcp:
             return []
@@ -145,7 +145,7 @@ class _Run:
         self._approved_as = {tool.function_name: f"mcp {tool.fingerprint}" for tool in session.mcp.tools}
         return [FunctionToolset([_mcp_tool(tool) for tool in session.mcp.tools])]
 
-    async def _once(
+    async def _run_once(
         self,
         prompt: list[UserContent] | None,
         history: list[ModelMessage],
@@ -177,7 +177,7 @@ class _Run:
         match event:
             case PartStartEvent(part=TextPart(content=text)) | PartDeltaEvent(delta=TextPartDelta(content_delta=text)):
                 if text:
-                    self._has_spoken = True
+                    self._has_sent_text = True
                     await self._turn.say(text)
             case PartStartEvent(part=ThinkingPart(content=text)):
                 if text:
@@ -213,7 +213,7 @@ class _Run:
         await tool.update(status="completed", raw_output=part.model_response_object())
 
     async def _approve(self, requests: DeferredToolRequests) -> DeferredToolResults:
-        """Ask about each call that needs it; what nobody can run here is refused."""
+        """Request permission for each call that needs it; reject calls of tools that only run elsewhere."""
         results = DeferredToolResults()
         for call in requests.approvals:
             tool = await self._tool(call)
@@ -224,17 +224,17 @@ class _Run:
             results.approvals[call.tool_call_id] = True if is_allowed else ToolDenied("the user did not permit this")
         for call in requests.calls:
             tool = await self._tool(call)
-            await tool.fail("nothing here can run this tool")
-            results.calls[call.tool_call_id] = "this tool cannot be run here"
+            await tool.fail("this tool cannot be run by the agent")
+            results.calls[call.tool_call_id] = "this tool cannot be run by the agent"
         return results
 
     async def _finish(self, output: Any, history: list[ModelMessage]) -> str:
-        if not self._has_spoken and output is not None:
+        if not self._has_sent_text and output is not None:
             await self._turn.say(output if isinstance(output, str) else str(output))
         last = next((message for message in reversed(history) if isinstance(message, ModelResponse)), None)
         reason = None if last is None else last.finish_reason
         if reason == "content_filter":
-            return "refusal"  # what was refused does not enter the history
+            return "refusal"  # a refused prompt does not enter the history
         self._turn.session.state[STATE] = ModelMessagesTypeAdapter.dump_python(history, mode="json")
         return "max_tokens" if reason == "length" else "end_turn"
 
@@ -243,7 +243,7 @@ def _mcp_tool(tool: McpTool) -> PydanticTool[Any]:
     async def call(**arguments: Any) -> str:
         try:
             result = await tool(**arguments)
-        except RequestError as error:  # the server is gone, or refused: the model may go on without it
+        except RequestError as error:  # the server is gone, or answered with an error: the model may go on without it
             raise ModelRetry(error.message) from error
         if result.is_error:
             raise ModelRetry(result.text)

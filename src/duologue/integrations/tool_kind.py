@@ -1,4 +1,4 @@
-"""What kind of tool a function is, from its name: good enough for an icon, and the author can say better."""
+"""Guess the kind of a tool from its name: good enough for an icon, and the author can override it."""
 
 from __future__ import annotations
 
@@ -19,6 +19,6 @@ _WORDS: list[tuple[str, str]] = [
 
 
 def guess_tool_kind(name: str) -> str:
-    """`read_file` reads, `run_tests` executes, `frobnicate` is `other`."""
+    """Return the kind: `read_file` is `read`, `run_tests` is `execute`, `frobnicate` is `other`."""
     words = set(re.split(r"[^a-z]+", re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()))
     return next((kind for kind, known in _WORDS if words & set(known.split("|"))), "other")

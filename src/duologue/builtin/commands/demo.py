@@ -1,4 +1,4 @@
-"""The main things in one turn: a plan, a thought, a file written and changed, a command run, and what it all cost."""
+"""The main features in one turn: a plan, a thought, edits of a file, a command and usage."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ STEPS = (
     ("Change it", edit, f"{EXAMPLE} 'written by' 'changed by'"),
     ("Run a command on it", run, f"cat {EXAMPLE}"),
 )
-"""What is done, by which command, with which argument."""
+"""Title, command and argument of each step."""
 
 
 @command("tour", "Show the main things in one turn", shows="a plan, a thought, diffs, a command, usage")
 async def tour(turn: Turn[BuiltinSettings], argument: str) -> None:
-    """Asks before each change in the default mode, as everything else here does."""
+    """Show the main features; asks before each change in the default mode."""
     await turn.say("This is the **Agent Client Protocol** at work: an agent and its client, two processes that talk.\n")
     await turn.think("I have no model, so this thought is made up. All the rest is real.")
     for number, (_, act, given) in enumerate(STEPS):
@@ -38,7 +38,7 @@ COMMANDS = (tour,)
 
 
 def _plan(done: int) -> list[PlanEntry]:
-    """The steps, so many of them done."""
+    """Return the plan with the first `done` steps completed."""
     states = [
         "completed" if number < done else "in_progress" if number == done else "pending" for number in range(len(STEPS))
     ]

@@ -1,19 +1,20 @@
-"""Commands that do what a client must survive: bad ends, lost agents, unknown things, noise."""
+"""Commands that do what a client must survive: errors, lost agents, unknown variants, stray output."""
 
 from __future__ import annotations
 
 import os
 import re
 import signal
+from contextvars import ContextVar
 
 from duologue import Turn
-from duologue.builtin.raw_wire import own_wire
 from duologue.builtin.settings import BuiltinSettings
 from duologue.builtin.slash_command import command
 from duologue.conversation.updates import TerminalPart, ToolCallUpdate, UnknownPart, UnrecognizedUpdate
 from duologue.errors import RequestError
+from duologue.transports.base import Servable, Transport
 
-__all__ = ["COMMANDS"]
+__all__ = ["COMMANDS", "OwnProcess"]
 
 ODD_PIECES = (
     "\u2028\u2029\x85",
@@ -38,49 +39,64 @@ NOISE = (
     b'{"jsonrpc":"2.0","id":"nobody-asked","result":{}}',
     b'{"jsonrpc":"2.0","method":"unheard/of","params":{"without":"an underscore"}}',
 )
-"""Lines that are no message, and messages nobody waits for."""
+"""Lines that are not messages, and messages that answer no request."""
+
+_own_wire: ContextVar[Transport | None] = ContextVar("own_wire", default=None)
+"""The transport on stdin and stdout, if the agent is alone in its process; `/noise` and `/crash` need it."""
 
 SURVIVED = "If you can read this, your client survived.\n"
 
 
+class OwnProcess:
+    """An agent that is alone in its process."""
+
+    def __init__(self, agent: Servable) -> None:
+        self._agent = agent
+
+    async def serve(self, transport: Transport) -> None:
+        """Serve the agent, with the transport known to its commands."""
+        _own_wire.set(transport)
+        await self._agent.serve(transport)
+
+
 @command("refuse", "Refuse to answer", shows="stop reason `refusal`")
 async def refuse(turn: Turn[BuiltinSettings], argument: str) -> str:
-    """What was asked does not count for the next prompt."""
+    """Refuse; the prompt is left out of the history."""
     await turn.say("I would rather not.\n")
     return "refusal"
 
 
 @command("max-tokens", "Run out of tokens", shows="stop reason `max_tokens`")
 async def max_tokens(turn: Turn[BuiltinSettings], argument: str) -> str:
-    """In the middle of a sentence."""
+    """Stop in the middle of a sentence."""
     await turn.say("And the most important thing to know is that")
     return "max_tokens"
 
 
 @command("max-requests", "Run out of model requests", shows="stop reason `max_turn_requests`")
 async def max_requests(turn: Turn[BuiltinSettings], argument: str) -> str:
-    """After too many of them."""
+    """Stop after too many requests."""
     await turn.say("I have asked the model too often in this turn.\n")
     return "max_turn_requests"
 
 
 @command("error", "End the prompt with an error", shows="JSON-RPC errors", hint="[code]")
 async def error(turn: Turn[BuiltinSettings], argument: str) -> None:
-    """The connection lives on."""
+    """Answer with an error; the connection stays open."""
     code = int(argument) if re.fullmatch(r"-?\d{1,9}", argument) else RequestError.code
     raise RequestError("this error was asked for", code=code, data={"asked": True})
 
 
 @command("exception", "Fail with an unexpected exception", shows="internal errors")
 async def exception(turn: Turn[BuiltinSettings], argument: str) -> None:
-    """The client hears the exception's class and a reference to the log, no more."""
-    raise ValueError("nobody outside should read this")
+    """Raise: the client receives the exception's class and a reference to the log only."""
+    raise ValueError("this text must stay inside the agent")
 
 
 @command("crash", "End the agent's process at once", shows="a lost agent", hint="[exit code]")
 async def crash(turn: Turn[BuiltinSettings], argument: str) -> None:
-    """In the middle of a turn: by SIGKILL, or with an exit code."""
-    if own_wire.get() is None:
+    """End the process in the middle of a turn: by SIGKILL, or with an exit code."""
+    if _own_wire.get() is None:
         await turn.say("I am an object inside another program, which I will not take down with me.\n")
         return
     await turn.say("Goodbye.")
@@ -92,7 +108,7 @@ async def crash(turn: Turn[BuiltinSettings], argument: str) -> None:
 
 @command("unknown-update", "Send an update of an unknown kind", shows="unknown variants")
 async def unknown_update(turn: Turn[BuiltinSettings], argument: str) -> None:
-    """From a version of the protocol that does not exist; and a tool call of a kind and status nobody knows."""
+    """Send an unknown update, and a tool call of an unknown kind and status."""
     fields = {"sessionUpdate": "from_the_future", "answer": 42}
     await turn.update(UnrecognizedUpdate(tag="from_the_future", fields=fields))
     await turn.update(
@@ -103,7 +119,7 @@ async def unknown_update(turn: Turn[BuiltinSettings], argument: str) -> None:
 
 @command("odd-tools", "Send tool calls that break the rules", shows="tool calls as some agents send them")
 async def odd_tools(turn: Turn[BuiltinSettings], argument: str) -> None:
-    """One never announced, one announced twice, one never finished, with content nobody knows."""
+    """Send tool calls never announced, announced twice, never finished, and with unknown content."""
     await turn.update(ToolCallUpdate(tool_call_id="never-announced", status="completed"))
     for title in ("Announced once", "Announced twice"):
         await turn.update(ToolCallUpdate(is_new=True, tool_call_id="twice", title=title, status="completed"))
@@ -133,8 +149,8 @@ async def odd_text(turn: Turn[BuiltinSettings], argument: str) -> None:
 
 @command("noise", "Write lines to stdout that are not the protocol", shows="a noisy agent")
 async def noise(turn: Turn[BuiltinSettings], argument: str) -> None:
-    """What is printed goes to stderr; only what is written to the wire on purpose gets there."""
-    wire = own_wire.get()
+    """Write stray lines to the wire; what is printed goes to stderr."""
+    wire = _own_wire.get()
     if wire is None:
         await turn.say("I am an object inside another program: there is no stdout of mine to be noisy on.\n")
         return

@@ -8,12 +8,10 @@ from itertools import islice
 from pathlib import Path
 
 from duologue import Turn
-from duologue.builtin.arguments import path_and_rest, words_in
 from duologue.builtin.markdown import fenced
-from duologue.builtin.mode_policy import may
 from duologue.builtin.search import find_files, find_text
-from duologue.builtin.settings import BuiltinSettings
-from duologue.builtin.slash_command import command
+from duologue.builtin.settings import BuiltinSettings, may
+from duologue.builtin.slash_command import command, path_and_rest, words_in
 from duologue.conversation.updates import Location
 from duologue.errors import RequestError
 
@@ -29,7 +27,7 @@ MAX_FOLLOWED = 5
 """Matches that `/search` reports as places for the client to follow."""
 
 MAX_SHOWN = 100_000
-"""Characters of a file that are shown; nobody reads more in a conversation."""
+"""Characters of a file that are shown: enough for a conversation."""
 
 EXAMPLE = "duologue-example.txt"
 """What `/write` and `/edit` work on when no file is named."""
@@ -42,7 +40,7 @@ OTHER_GREETING = "Good day from duologue's built-in agent.\n"
     "read", "Read a file, unsaved changes included", shows="read tools, `fs/read_text_file`", hint="path [line [limit]]"
 )
 async def read(turn: Turn[BuiltinSettings], argument: str) -> None:
-    """Asks nobody: reading is what the session's directory is for."""
+    """Read a file of the session without asking for permission."""
     path, line, limit = _path_and_lines(argument)
     async with turn.tool(f"Read {path}", kind="read", locations=[Location(str(turn.absolute(path)), line)]) as tool:
         try:
@@ -60,7 +58,7 @@ async def read(turn: Turn[BuiltinSettings], argument: str) -> None:
 
 @command("files", "List the session's files", shows="search tools")
 async def files(turn: Turn[BuiltinSettings], argument: str) -> None:
-    """The first of them; hidden ones are left out."""
+    """List the first files, without hidden ones."""
     roots = turn.session.setup.roots
     async with turn.tool("List files", kind="search") as tool:
         found = await asyncio.to_thread(lambda: list(islice(find_files(roots), MAX_LISTED + 1)))
@@ -77,7 +75,7 @@ async def files(turn: Turn[BuiltinSettings], argument: str) -> None:
     hint="path text to put into it",
 )
 async def write(turn: Turn[BuiltinSettings], argument: str) -> None:
-    """Asks first in the default mode."""
+    """Write a file; asks first in the default mode."""
     path, text = path_and_rest(argument)
     path = path or EXAMPLE
     new = text.removesuffix("\n") + "\n" if text else GREETING
@@ -88,7 +86,7 @@ async def write(turn: Turn[BuiltinSettings], argument: str) -> None:
     "edit", "Replace some text in a file", shows="edit tools, diffs, permission", hint="path 'old text' 'new text'"
 )
 async def edit(turn: Turn[BuiltinSettings], argument: str) -> None:
-    """Asks first in the default mode. Without an argument it edits an example of its own, to and fro."""
+    """Edit a file; asks first in the default mode. Without an argument it edits an example file."""
     try:
         words = words_in(argument)
     except ValueError as error:
@@ -111,7 +109,7 @@ async def edit(turn: Turn[BuiltinSettings], argument: str) -> None:
 
 @command("search", "Search the files for a word", shows="search tools, locations to follow", hint="word")
 async def search(turn: Turn[BuiltinSettings], argument: str) -> None:
-    """Plain text, no patterns."""
+    """Search for plain text."""
     word = argument.strip() or "TODO"
     async with turn.tool(f"Search for {word!r}", kind="search", raw_input={"word": word}) as tool:
         found = await asyncio.to_thread(find_text, turn.session.setup.roots, word, MAX_FOUND + 1)
@@ -133,7 +131,7 @@ async def _edit_example(turn: Turn[BuiltinSettings]) -> None:
 
 
 async def _change(turn: Turn[BuiltinSettings], title: str, path: str, old: str | None, new: str) -> None:
-    """Show the difference, ask, write."""
+    """Show the difference, ask for permission, and write."""
     async with turn.tool(title, kind="edit", locations=[path]) as tool:
         await tool.diff(path, old, new, status="pending")
         if not await may(turn, tool, "write files"):
@@ -157,7 +155,7 @@ async def _read_or_none(turn: Turn[BuiltinSettings], path: str) -> str | None:
 
 
 def _path_and_lines(argument: str) -> tuple[str, int | None, int | None]:
-    """A path, then a line and a number of lines; a path with blanks needs no quotes."""
+    """Parse a path, a line and a number of lines; a path with spaces needs no quotes."""
     found = re.fullmatch(r"\s*(.*?)(?:\s+(\d{1,9}))?(?:\s+(\d{1,9}))?\s*", argument, re.DOTALL)
     path, line, limit = found.groups() if found is not None else (argument, None, None)
     quoted, rest = path_and_rest(path)

@@ -1,4 +1,4 @@
-"""Commands that ask the user something: permission, a form, an address, a change of mode."""
+"""Commands that ask the user: for permission, with a form, to visit a URL, to change the mode."""
 
 from __future__ import annotations
 
@@ -7,16 +7,15 @@ from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from duologue import Turn
-from duologue.builtin.arguments import number_in, seconds_in
 from duologue.builtin.settings import BuiltinSettings
-from duologue.builtin.slash_command import command
+from duologue.builtin.slash_command import command, number_in, seconds_in
 from duologue.errors import RequestError
 from duologue.protocol.values import PermissionOption
 
 __all__ = ["COMMANDS", "Order"]
 
 WITHDRAW_SECONDS = 2.0
-"""Long enough for a person to see the question, too short to answer it."""
+"""Seconds to see the request, but not enough to answer it."""
 
 LEAVING_PLAN = [
     PermissionOption(option_id="code", name="Yes, and go ahead", kind="allow_always"),
@@ -28,7 +27,7 @@ LEAVING_PLAN = [
 
 @command("permission", "Ask for permission and say what was chosen", shows="`session/request_permission`", hint="[N]")
 async def permission(turn: Turn[BuiltinSettings], argument: str) -> None:
-    """Asks every time, N questions at once; nothing is done either way."""
+    """Request permission N times at once; nothing is done either way."""
     count = number_in(argument, 1, 100)
     async with asyncio.TaskGroup() as group:
         for number in range(count):
@@ -46,7 +45,7 @@ async def _ask_permission(turn: Turn[BuiltinSettings], title: str) -> None:
 
 @command("withdraw", "Ask for permission and take the question back", shows="`$/cancel_request`", hint="[seconds]")
 async def withdraw(turn: Turn[BuiltinSettings], argument: str) -> None:
-    """A client should take it off the screen."""
+    """Cancel a permission request; the client should remove it."""
     async with turn.tool("A question that is taken back", kind="other") as tool:
         try:
             async with asyncio.timeout(seconds_in(argument, WITHDRAW_SECONDS, 3600.0)):
@@ -60,7 +59,7 @@ async def withdraw(turn: Turn[BuiltinSettings], argument: str) -> None:
 
 @command("exit-plan", "Offer to leave architect mode and start working", shows="`switch_mode` tools with permission")
 async def exit_plan(turn: Turn[BuiltinSettings], argument: str) -> None:
-    """The pattern of agents that plan before they act."""
+    """Ask to leave architect mode, as agents do that plan before they act."""
     async with turn.tool("Ready to implement the plan", kind="switch_mode") as tool:
         await tool.show("1. Look around\n2. Do the work\n3. Check the result\n", status="pending")
         chosen = await tool.request_permission_option(options=LEAVING_PLAN, remember_as=tool.tool_call_id)
@@ -87,13 +86,13 @@ class Order:
     extras: list[Extra] = field(default_factory=list[Extra])
 
 
-@command("ask", "Ask you to fill in a form, or to visit an address", shows="`elicitation/create`", hint="form or url")
+@command("ask", "Ask you to fill in a form, or to visit a URL", shows="`elicitation/create`", hint="form or url")
 async def ask(turn: Turn[BuiltinSettings], argument: str) -> None:
-    """Forms for anything but secrets, addresses for those."""
+    """Send a form, or a URL elicitation."""
     try:
         await (_ask_url(turn) if argument.strip() == "url" else _ask_form(turn))
     except RequestError as error:
-        # Some clients advertise what they cannot do.
+        # Some clients advertise a capability that they do not have.
         await turn.say(f"I could not ask: {error.message}.\n")
 
 
@@ -107,10 +106,10 @@ async def _ask_form(turn: Turn[BuiltinSettings]) -> None:
 
 async def _ask_url(turn: Turn[BuiltinSettings]) -> None:
     name = turn.session.new_id("ask")
-    agreed = await turn.elicit_url("Please visit this address.", "https://example.com/login", elicitation_id=name)
+    agreed = await turn.elicit_url("Please visit this page.", "https://example.com/login", elicitation_id=name)
     if agreed:
         await turn.session.complete_elicitation(name)
-    await turn.say("You agreed, and I told your client that it is done.\n" if agreed else "You did not agree.\n")
+    await turn.say("You agreed, and I reported to your client that it is done.\n" if agreed else "You did not agree.\n")
 
 
 COMMANDS = (permission, ask, withdraw, exit_plan)

@@ -1,4 +1,4 @@
-"""The command that uses the session's MCP servers, which come from the client."""
+"""The command that uses the MCP servers that the client named."""
 
 from __future__ import annotations
 
@@ -7,11 +7,9 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from duologue import Turn
-from duologue.builtin.arguments import path_and_rest
 from duologue.builtin.markdown import table
-from duologue.builtin.mode_policy import may
-from duologue.builtin.settings import BuiltinSettings
-from duologue.builtin.slash_command import command
+from duologue.builtin.settings import BuiltinSettings, may
+from duologue.builtin.slash_command import command, path_and_rest
 from duologue.conversation.content import JsonObject
 from duologue.errors import RequestError
 
@@ -24,7 +22,7 @@ __all__ = ["COMMANDS"]
 
 @command("mcp", "List the session's MCP servers, or call a tool of one", shows="MCP servers", hint="[server tool {…}]")
 async def mcp(turn: Turn[BuiltinSettings], argument: str) -> None:
-    """Asks before it calls a tool in the default mode."""
+    """List the servers or call a tool; asks first in the default mode."""
     try:
         servers = turn.mcp
     except RuntimeError:
@@ -43,7 +41,7 @@ async def mcp(turn: Turn[BuiltinSettings], argument: str) -> None:
     try:
         arguments = msgspec.json.decode(given or "{}", type=JsonObject)
     except msgspec.MsgspecError as error:
-        await turn.say(f"What stands behind the tool's name must be a JSON object: {error}.\n")
+        await turn.say(f"The arguments must be a JSON object: {error}.\n")
         return
     await _call(turn, tool, arguments)
 
@@ -63,7 +61,7 @@ async def _list(turn: Turn[BuiltinSettings], servers: McpServers) -> None:
 
 async def _call(turn: Turn[BuiltinSettings], tool: McpTool, arguments: JsonObject) -> None:
     async with turn.tool(f"{tool.server}: {tool.title or tool.name}", name=tool.name, raw_input=arguments) as call:
-        # By fingerprint: a server that gives an approved name another meaning has a tool nobody approved.
+        # By fingerprint: a tool that changes under an approved name needs a new approval.
         if not await may(turn, call, "call tools of others", remember_as=f"mcp {tool.fingerprint}"):
             await turn.say(f"I did not call `{tool.name}`.\n")
             return

@@ -1,4 +1,4 @@
-"""Commands that only talk: words, thoughts, plans, numbers, links."""
+"""Commands that only send updates: text, thoughts, plans, usage, links."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ STEPS = ("Look around", "Do the work", "Check the result")
 
 @command("hello", "Say hello", shows="message chunks")
 async def hello(turn: Turn[BuiltinSettings], argument: str) -> None:
-    """A greeting that says what to try."""
+    """Greet the user and say what to try."""
     await turn.say("Hello! I am duologue's built-in agent. There is no model behind me: ")
     await turn.say("I show what the protocol can do, for real, in this session's directory.\n\n")
     await turn.say("Try `/help` for everything, `/read README.md`, `/edit`, `/run ls`, `/plan` or `/permission`.\n")
@@ -35,7 +35,7 @@ async def hello(turn: Turn[BuiltinSettings], argument: str) -> None:
 
 @command("echo", "Say what you said, and what came with it", shows="the prompt's blocks", hint="text")
 async def echo(turn: Turn[BuiltinSettings], argument: str) -> None:
-    """What becomes of words that mean nothing else."""
+    """Answer a prompt that no other command matches."""
     await turn.say(f"You said: {argument}\n" if argument else "You said nothing I could read as text.\n")
     attached = [f"- {_described(block)}\n" for block in turn.prompt if not isinstance(block, TextContent)]
     if attached:
@@ -47,7 +47,7 @@ async def echo(turn: Turn[BuiltinSettings], argument: str) -> None:
 
 @command("think", "Think aloud, then answer", shows="thought chunks", hint="about what")
 async def think(turn: Turn[BuiltinSettings], argument: str) -> None:
-    """Thoughts first, words after."""
+    """Send thoughts, then an answer."""
     for thought in ("Let me see. ", f"This is about {argument or 'nothing in particular'}. ", "That will do."):
         await turn.think(thought)
     if turn.settings.thoughts == "long":
@@ -57,7 +57,7 @@ async def think(turn: Turn[BuiltinSettings], argument: str) -> None:
 
 @command("plan", "Make a plan and follow it", shows="plans, replaced as a whole")
 async def plan(turn: Turn[BuiltinSettings], argument: str) -> None:
-    """A plan of three steps, told again after each."""
+    """Send a plan of three steps, again after each step."""
     for done in range(len(STEPS) + 1):
         await turn.plan(*(_step(number, done) for number in range(len(STEPS))))
     await turn.say("The plan is done, all three steps of it.\n")
@@ -70,7 +70,7 @@ def _step(number: int, done: int) -> PlanEntry:
 
 @command("named-plan", "A plan with a name, as Markdown, then gone", shows="`plan_update`, `plan_removed` (unstable)")
 async def named_plan(turn: Turn[BuiltinSettings], argument: str) -> None:
-    """Only clients that know named plans see it."""
+    """Send a named plan and remove it; only clients with named plans see it."""
     await turn.plan_document("side-plan", markdown="# Side plan\n\n1. Exist\n2. Vanish\n")
     await turn.remove_plan("side-plan")
     await turn.say(_seen("A named plan came and went", turn.client_capabilities.named_plans))
@@ -78,7 +78,7 @@ async def named_plan(turn: Turn[BuiltinSettings], argument: str) -> None:
 
 @command("usage", "Report tokens and cost", shows="`usage_update`, the usage of a turn")
 async def usage(turn: Turn[BuiltinSettings], argument: str) -> None:
-    """Numbers made up, shapes real."""
+    """Report made-up numbers."""
     await turn.report_usage(used=53_000, size=200_000, cost=0.045, currency="USD")
     turn.tokens = TokenUsage(total=1_500, input=1_200, output=300, thought=50, cached_read=800, cached_write=100)
     await turn.say("53,000 of 200,000 tokens used, for 0.045 USD. None of them were real.\n")
@@ -86,22 +86,22 @@ async def usage(turn: Turn[BuiltinSettings], argument: str) -> None:
 
 @command("notice", "Show a notice", shows="`notice`", hint="info, warning or error")
 async def notice(turn: Turn[BuiltinSettings], argument: str) -> None:
-    """Only clients that know notices see it."""
+    """Send a notice; only clients with notices see it."""
     severity = argument.strip() or "info"
     await turn.notify("This is a notice", severity=severity, description="It is no part of the conversation.")
     await turn.say(_seen(f"There was a notice of severity `{severity}`", turn.client_capabilities.notices))
 
 
-@command("title", "Give the session a title, or take it away", shows="`session_info_update`", hint="title")
+@command("title", "Set the title of the session, or remove it", shows="`session_info_update`", hint="title")
 async def title(turn: Turn[BuiltinSettings], argument: str) -> None:
-    """Without an argument it takes the title away."""
+    """Set the title; without an argument, remove it."""
     await turn.set_title(argument or None)
     await turn.say(f"This session is called “{argument}” now.\n" if argument else "This session has no title now.\n")
 
 
 @command("links", "Send links and annotated text", shows="resource links, annotations")
 async def links(turn: Turn[BuiltinSettings], argument: str) -> None:
-    """Content beyond plain text that needs no capability."""
+    """Send content other than plain text that needs no capability."""
     await turn.say(
         ResourceLink(
             uri=(turn.cwd / "README.md").as_uri(),
@@ -117,14 +117,14 @@ async def links(turn: Turn[BuiltinSettings], argument: str) -> None:
 
 @command("meta", "Send `_meta`, and show yours", shows="`_meta`, both ways")
 async def meta(turn: Turn[BuiltinSettings], argument: str) -> None:
-    """What peers attach for each other."""
+    """Send `_meta`, and show what the client attached."""
     await turn.say("You attached:\n\n", meta={"duologue.example/attached": True})
     await turn.say(fenced(msgspec.json.format(msgspec.json.encode(turn.meta)).decode(), "json"))
 
 
 @command("user-message", "Say something in your name", shows="user message chunks in a live turn", hint="text")
 async def user_message(turn: Turn[BuiltinSettings], argument: str) -> None:
-    """For words that reached the agent by another way."""
+    """Send a user message that the client did not send."""
     await turn.send_user_message(argument or "These are your words, although you never typed them.")
     await turn.say("I said something in your name.\n")
 
@@ -132,8 +132,8 @@ async def user_message(turn: Turn[BuiltinSettings], argument: str) -> None:
 COMMANDS = (hello, echo, think, plan, named_plan, usage, notice, title, links, meta, user_message)
 
 
-def _seen(what: str, does_client_know: bool) -> str:
-    return f"{what}{'.' if does_client_know else '; your client did not ask to hear of it.'}\n"
+def _seen(what: str, is_supported: bool) -> str:
+    return f"{what}{'.' if is_supported else '; your client does not support it.'}\n"
 
 
 def _described(block: Content) -> str:

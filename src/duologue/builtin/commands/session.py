@@ -16,7 +16,7 @@ PING = "_duologue.example/ping"
 
 @command("session", "Show what I know of this session and of your client", shows="client capabilities, `systemPrompt`")
 async def session(turn: Turn[BuiltinSettings], argument: str) -> None:
-    """Everything the client gave it."""
+    """Show everything that the client sent about the session."""
     here = turn.session
     client, prompt = here.client_info, here.setup.system_prompt
     features = turn.client_capabilities
@@ -34,7 +34,7 @@ async def session(turn: Turn[BuiltinSettings], argument: str) -> None:
 
 @command("mode", "Show or switch the mode", shows="`current_mode_update`", hint="ask, architect or code")
 async def mode(turn: Turn[BuiltinSettings], argument: str) -> None:
-    """From the agent's side."""
+    """Show the mode, or change it from the agent's side."""
     if argument:
         await _set(turn, "mode", argument.strip())
     await turn.say(f"The mode is `{turn.settings.mode}`.\n")
@@ -42,7 +42,7 @@ async def mode(turn: Turn[BuiltinSettings], argument: str) -> None:
 
 @command("config", "Show the settings or change one", shows="`config_option_update`", hint="[name value]")
 async def config(turn: Turn[BuiltinSettings], argument: str) -> None:
-    """All of them, or one changed from the agent's side."""
+    """Show the settings, or change one from the agent's side."""
     name, _, value = argument.strip().partition(" ")
     if name:
         await _set(turn, name, value == "true" if value in ("true", "false") else value)
@@ -52,7 +52,7 @@ async def config(turn: Turn[BuiltinSettings], argument: str) -> None:
 
 @command("compact", "Shorten the context", shows="`compaction_update`, `compaction_summary_chunk`", hint="[fail]")
 async def compact(turn: Turn[BuiltinSettings], argument: str) -> None:
-    """A summary written piece by piece, then whole; or a failure."""
+    """Send a summary in chunks, then complete; or a failure."""
     name = turn.session.new_id("compaction")
     await turn.report_compaction(name, "in_progress")
     if argument.strip() == "fail":
@@ -67,7 +67,7 @@ async def compact(turn: Turn[BuiltinSettings], argument: str) -> None:
 
 @command("extension", "Call a custom method of the client", shows="extension methods and notifications")
 async def extension(turn: Turn[BuiltinSettings], argument: str) -> None:
-    """A client that does not know it answers -32601, and the conversation goes on."""
+    """Call a custom method; a client without it answers -32601, and the turn goes on."""
     greeting = {"greeting": "hello"}
     await turn.session.notify_extension(PING, greeting)
     try:

@@ -1,4 +1,4 @@
-"""Commands that work with more than one session (unstable): only clients that know subagents see it."""
+"""Commands that work with more than one session (unstable); only clients with subagents see it."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from duologue.conversation.updates import (
 __all__ = ["COMMANDS"]
 
 MAX_COUNTED = 10_000
-"""Files that a subagent counts: it is to come back."""
+"""Files that a subagent counts, so that it ends soon."""
 
 
 @command("subagent", "Have another session count the files", shows="`subagent_update`, a session of its own (unstable)")
 async def subagent(turn: Turn[BuiltinSettings], argument: str) -> None:
-    """The other session works for real, and tells under an id of its own what it does."""
+    """Run a subagent that works for real and sends updates under its own session id."""
     child, task = turn.session.new_id("sess"), [TextContent("How many files are there?")]
     running: JsonObject = {"state": "running"}
     await turn.update(
@@ -35,11 +35,11 @@ async def subagent(turn: Turn[BuiltinSettings], argument: str) -> None:
     )
     sent, received = turn.session.new_id("msg"), turn.session.new_id("msg")
     await turn.update(SessionMessageUpdate(message_id=sent, recipient_session_id=child, content=[*task]))
-    heard = SessionMessageUpdate(
+    message = SessionMessageUpdate(
         message_id=received, sender_session_id=turn.session.id, sender_message_id=sent, content=[*task]
     )
     try:
-        await turn.session.update_subagent(child, heard)
+        await turn.session.update_subagent(child, message)
         found = await _count_files(turn, child)
     except BaseException:
         await turn.send_final_update(
@@ -47,12 +47,12 @@ async def subagent(turn: Turn[BuiltinSettings], argument: str) -> None:
         )
         raise
     await turn.update(SubagentUpdate(session_id=child, state={"state": "idle", "stopReason": "end_turn"}))
-    await turn.say(f"A subagent looked around and came back. It said: {found}\n")
+    await turn.say(f"A subagent looked around. It said: {found}\n")
 
 
 @command("session-message", "Send a message between sessions", shows="`session_message` (unstable)")
 async def session_message(turn: Turn[BuiltinSettings], argument: str) -> None:
-    """In two pieces."""
+    """Send a session message in two chunks."""
     name = turn.session.new_id("msg")
     start = SessionMessageUpdate(message_id=name, sender_session_id=turn.session.id, content=[TextContent("I found ")])
     await turn.update(start)

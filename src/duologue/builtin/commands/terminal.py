@@ -1,4 +1,4 @@
-"""Commands that run a program: in the client's terminal, or as a process of our own."""
+"""Commands that run a program: in the client's terminal, or as a child process."""
 
 from __future__ import annotations
 
@@ -7,16 +7,14 @@ import shlex
 from pathlib import Path
 
 from duologue import Turn
-from duologue.builtin.arguments import words_in
-from duologue.builtin.mode_policy import may
-from duologue.builtin.settings import BuiltinSettings
-from duologue.builtin.slash_command import command
+from duologue.builtin.settings import BuiltinSettings, may
+from duologue.builtin.slash_command import command, words_in
 from duologue.errors import DuologueError
 
 __all__ = ["COMMANDS"]
 
 RUN_SECONDS = 60.0
-"""As long as a person watches a command without asking."""
+"""Seconds that `/run` gives a command."""
 
 TEST_SECONDS = 600.0
 
@@ -27,12 +25,12 @@ TESTS: tuple[tuple[str, str, list[str]], ...] = (
     ("Cargo.toml", "", ["cargo", "test"]),
     ("go.mod", "", ["go", "test", "./..."]),
 )
-"""How a project says that it has tests, and how they are run: file, what must be in it, command."""
+"""How to find and run a project's tests: file, pattern in the file, command."""
 
 
 @command("run", "Run a command, no shell in between", shows="execute tools, terminals, permission", hint="command")
 async def run(turn: Turn[BuiltinSettings], argument: str) -> None:
-    """Asks first in the default mode; stopped after a minute."""
+    """Run a command, for at most a minute; asks first in the default mode."""
     try:
         words = words_in(argument) or ["echo", "hello"]
     except ValueError as error:
@@ -43,7 +41,7 @@ async def run(turn: Turn[BuiltinSettings], argument: str) -> None:
 
 @command("test", "Run the project's tests", shows="execute tools, terminals, permission")
 async def test(turn: Turn[BuiltinSettings], argument: str) -> None:
-    """Whatever the project's own files say they are."""
+    """Run the tests that the project's files define."""
     words = how_to_test(turn.cwd)
     if words is None:
         await turn.say(f"I see no tests here: I look for {', '.join(name for name, _, _ in TESTS)}.\n")
@@ -55,7 +53,7 @@ COMMANDS = (run, test)
 
 
 def how_to_test(directory: Path) -> list[str] | None:
-    """How the tests in this directory are run, if it has any."""
+    """Return the command that runs the tests of this directory, if it has any."""
     for name, sign, words in TESTS:
         try:
             text = (directory / name).read_text("utf-8", errors="replace")

@@ -7,9 +7,8 @@ import math
 from contextlib import suppress
 
 from duologue import Turn
-from duologue.builtin.arguments import number_in, seconds_in
 from duologue.builtin.settings import BuiltinSettings
-from duologue.builtin.slash_command import command
+from duologue.builtin.slash_command import command, number_in, seconds_in
 from duologue.conversation.content import TextContent
 from duologue.conversation.updates import MessageChunk
 from duologue.errors import ConnectionLost
@@ -20,7 +19,7 @@ SLOW_SECONDS = 10.0
 """How long `/slow` lasts at least."""
 
 WAIT_SECONDS = 600.0
-"""How long `/cancel-me` waits for somebody to cancel it."""
+"""Seconds that `/cancel-me` waits to be cancelled."""
 
 STUBBORN_SECONDS = 2.0
 """How long `/stubborn` goes on after it was cancelled."""
@@ -30,14 +29,14 @@ KINDS = ("read", "edit", "delete", "move", "search", "execute", "think", "fetch"
 
 @command("stream", "Send N message chunks", shows="message chunks, back-pressure", hint="N")
 async def stream(turn: Turn[BuiltinSettings], argument: str) -> None:
-    """Exactly N of them, as fast as the client takes them."""
+    """Send exactly N chunks, as fast as the client reads them."""
     for number in range(number_in(argument, 100, 10_000_000)):
         await turn.say(f"{number} ")
 
 
 @command("tools", "Show N tool calls of every kind and status", shows="tool calls", hint="N")
 async def tools(turn: Turn[BuiltinSettings], argument: str) -> None:
-    """All kinds in turn; every fourth fails."""
+    """Show all kinds of tool calls; every fourth fails."""
     count = number_in(argument, len(KINDS), 100_000)
     for number in range(count):
         kind = KINDS[number % len(KINDS)]
@@ -52,13 +51,13 @@ async def tools(turn: Turn[BuiltinSettings], argument: str) -> None:
 
 @command("big", "Send one chunk of N bytes", shows="large messages", hint="N")
 async def big(turn: Turn[BuiltinSettings], argument: str) -> None:
-    """One line of one letter. The default limit of this library is 32 MiB; more is here to be refused."""
+    """Send one large chunk; this library rejects more than 32 MiB by default."""
     await turn.say("x" * number_in(argument, 1_000_000, 60_000_000))
 
 
 @command("slow", "Take ten seconds or more", shows="cancellation", hint="[seconds]")
 async def slow(turn: Turn[BuiltinSettings], argument: str) -> None:
-    """At least ten seconds, unless cancelled."""
+    """Take at least ten seconds, unless cancelled."""
     loop = asyncio.get_running_loop()
     until = loop.time() + max(SLOW_SECONDS, seconds_in(argument, SLOW_SECONDS, 86_400.0))
     while (left := until - loop.time()) > 0:
@@ -69,7 +68,7 @@ async def slow(turn: Turn[BuiltinSettings], argument: str) -> None:
 
 @command("cancel-me", "Wait until you cancel, and say so", shows="cancellation, updates after the cancel")
 async def cancel_me(turn: Turn[BuiltinSettings], argument: str) -> None:
-    """A client must take updates until the turn is answered."""
+    """Wait to be cancelled, then send a final update: clients must accept updates until the response."""
     await turn.say("Cancel me. ")
     try:
         async with turn.tool("Wait to be cancelled", kind="other") as tool:
@@ -78,12 +77,12 @@ async def cancel_me(turn: Turn[BuiltinSettings], argument: str) -> None:
     except asyncio.CancelledError:
         await turn.send_final_update(MessageChunk(role="agent", content=TextContent("You cancelled me.\n")))
         raise
-    await turn.say("Nobody did.\n")
+    await turn.say("You did not cancel me.\n")
 
 
 @command("stubborn", "Go on for two seconds after you cancel", shows="a cancellation that takes a while")
 async def stubborn(turn: Turn[BuiltinSettings], argument: str) -> None:
-    """The turn still ends as cancelled."""
+    """Ignore a cancellation for a while; the turn still ends as cancelled."""
     await turn.say("I do not like to be cancelled. ")
     try:
         await asyncio.sleep(WAIT_SECONDS)
@@ -95,17 +94,17 @@ async def stubborn(turn: Turn[BuiltinSettings], argument: str) -> None:
 
 @command("background", "Say something after the turn has ended", shows="updates between turns", hint="[seconds]")
 async def background(turn: Turn[BuiltinSettings], argument: str) -> None:
-    """One more message, a moment after the answer."""
+    """Send a message a moment after the turn has ended."""
     session = turn.session
     seconds = seconds_in(argument, 0.2, 3600.0)
 
-    async def speak_later() -> None:
+    async def send_later() -> None:
         await asyncio.sleep(seconds)
         with suppress(ConnectionLost):
             text = TextContent("This came between turns.\n")
             await session.update(MessageChunk(role="agent", content=text, message_id=session.new_id("msg")))
 
-    session.tasks.start(speak_later())
+    session.tasks.start(send_later())
     await turn.say("I go on after this turn.\n")
 
 
