@@ -26,7 +26,7 @@ class Knobs(Settings):
 
 @dataclass
 class Release:
-    """What to release."""
+    """A form."""
 
     version: str
     announce: bool = True
@@ -43,7 +43,7 @@ class Stats:
 
 
 def complete_agent(**options: Any) -> tuple[Agent[Knobs], Providers]:
-    """The agent, and the providers its clients may choose; everything unstable is on unless the options differ."""
+    """Return the agent and its providers; everything unstable is on unless the options differ."""
     options = {"unstable": True, "legacy_models": True, **options}
     agent: Agent[Knobs] = Agent(
         "complete",
@@ -135,7 +135,7 @@ async def _ask(turn: Turn[Knobs]) -> None:
 
 
 class Desk:
-    """What an editor does for an agent: files and terminals that exist only here, and every question answered."""
+    """A client's services: files and terminals in memory, and an answer to every request."""
 
     def __init__(self, editor: Editor) -> None:
         self.files: dict[str, str] = {}

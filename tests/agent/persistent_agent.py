@@ -17,7 +17,7 @@ from tests.agent.wire_client import agent_with
 
 
 async def tell(turn: Turn[Settings]) -> str | None:
-    """A turn with a bit of everything, and the end that was asked for."""
+    """Send a bit of everything, and end as requested."""
     if turn.text == "wait":
         async with turn.tool("Wait"):
             await asyncio.Event().wait()

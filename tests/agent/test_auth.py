@@ -89,13 +89,13 @@ async def test_terminal_methods_are_shown_only_to_clients_that_can_run_them(tmp_
 
 @pytest.mark.rule(43)
 @pytest.mark.parametrize("method", ["nope", "", "wizard"])
-async def test_a_method_nobody_knows_or_one_for_a_terminal_is_refused(tmp_path: Path, method: str) -> None:
+async def test_an_unknown_method_or_one_for_a_terminal_is_rejected(tmp_path: Path, method: str) -> None:
     async with asyncio.timeout(5), editor_for(guarded_agent(), tmp_path, **EVERYTHING) as editor:
         with pytest.raises(InvalidParams, match="known: key, broken"):
             await login(editor, method)
 
 
-async def test_a_login_that_fails_says_why_and_lets_nobody_in(tmp_path: Path) -> None:
+async def test_a_failed_login_says_why_and_lets_no_client_in(tmp_path: Path) -> None:
     async with asyncio.timeout(5), editor_for(guarded_agent(), tmp_path) as editor:
         with pytest.raises(RequestError, match="the key is wrong") as caught:
             await login(editor, "broken")
@@ -106,7 +106,7 @@ async def test_a_login_that_fails_says_why_and_lets_nobody_in(tmp_path: Path) ->
         await editor.new()
 
 
-async def test_auth_status_tells_who_is_logged_in_and_changes_are_told_once(tmp_path: Path) -> None:
+async def test_auth_status_reports_the_login_and_each_change_once(tmp_path: Path) -> None:
     agent = guarded_agent()
     states: list[str] = ["unauthenticated"]
 

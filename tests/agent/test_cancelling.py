@@ -22,7 +22,7 @@ from tests.agent.wire_client import EVERYTHING, RawClient, agent_with, editor_fo
 
 
 async def script(turn: Turn[Settings]) -> None:
-    """A turn of many small steps, some of which wait for the client."""
+    """Run many small steps, some of which wait for the client."""
     await turn.think("hm")
     async with turn.tool("Read", kind="read") as read:
         await read.show(await turn.files.read("a.txt"))
@@ -124,7 +124,7 @@ async def open_session(client: RawClient, cwd: Path, **capabilities: Any) -> str
 
 @pytest.mark.fault("CAN-04")
 @pytest.mark.rule(82, 85, 87)
-async def test_a_cancel_of_nothing_is_harmless_and_does_not_touch_the_next_prompt(tmp_path: Path) -> None:
+async def test_cancelling_without_a_prompt_does_not_affect_the_next_prompt(tmp_path: Path) -> None:
     """In the wild, agents 2: cancels before and after a turn."""
     async with asyncio.timeout(5), raw_client(agent_with()) as client:
         session = await open_session(client, tmp_path)
@@ -290,7 +290,7 @@ async def test_whatever_a_tool_raises_while_it_is_cancelled_the_turn_was_cancell
 
 @pytest.mark.fault("CAN-14")
 @pytest.mark.parametrize("answer", ["at once", "late", "refused", "never"])
-async def test_a_cancelled_turn_gives_up_its_own_requests_and_gives_back_a_terminal_made_in_the_race(
+async def test_a_cancelled_turn_cancels_its_requests_and_releases_a_terminal_created_meanwhile(
     tmp_path: Path, answer: str
 ) -> None:
     async def work(turn: Turn[Settings]) -> None:
@@ -418,7 +418,7 @@ async def test_a_compaction_in_progress_is_cancelled_with_its_turn_and_fails_wit
         ]
 
 
-async def test_last_words_leave_even_when_the_turn_is_cancelled_twice(tmp_path: Path) -> None:
+async def test_final_updates_are_sent_even_when_the_turn_is_cancelled_twice(tmp_path: Path) -> None:
     async def work(turn: Turn[Settings]) -> None:
         try:
             await turn.say("x")
@@ -462,7 +462,7 @@ async def test_a_client_that_leaves_does_not_wait_for_work_it_had_cancelled_befo
     await asyncio.sleep(0)
 
 
-async def test_last_words_do_not_wait_for_a_client_that_does_not_read(tmp_path: Path) -> None:
+async def test_final_updates_do_not_wait_for_a_client_that_does_not_read(tmp_path: Path) -> None:
     ended = asyncio.Event()
 
     async def work(turn: Turn[Settings]) -> None:

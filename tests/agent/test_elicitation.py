@@ -25,7 +25,7 @@ URLS: dict[str, Any] = {"elicitation": v1.ElicitationCapabilities(url=v1.Elicita
 
 @dataclass
 class Release:
-    """What to release."""
+    """A release."""
 
     version: str = field(metadata={"title": "Version", "pattern": r"\d+\.\d+", "minLength": 3, "maxLength": 9})
     channel: Literal["stable", "beta"] = "stable"

@@ -23,7 +23,7 @@ from tests.agent.wire_validator import V1, methods_of
 
 @asynccontextmanager
 async def desk_for(cwd: Path, capabilities: dict[str, Any], **options: Any) -> AsyncGenerator[tuple[Editor, Desk]]:
-    """A client with these capabilities, logged in to the agent that does everything."""
+    """Connect a client with these capabilities and log in to the agent that does everything."""
     agent, _ = complete_agent(**options)
     async with asyncio.timeout(20), editor_for(agent, cwd, judged=True, **capabilities) as editor:
         await editor.connection.request(v1.AUTHENTICATE, v1.AuthenticateRequest(method_id="key"))
@@ -110,7 +110,7 @@ SENT = methods_of("client") - {"mcp/message"}
 
 @pytest.fixture(scope="module")
 def everything_sent(tmp_path_factory: pytest.TempPathFactory) -> tuple[set[str], set[str], list[str]]:
-    """What an agent sends in a turn that does everything: methods, kinds of update, and stop reasons."""
+    """A turn that does everything sends all methods, kinds of update and stop reasons."""
 
     async def turn() -> tuple[set[str], set[str], list[str]]:
         async with desk_for(tmp_path_factory.mktemp("place"), EVERYTHING) as (editor, _):

@@ -20,7 +20,7 @@ from tests.agent.wire_client import EVERYTHING, Editor
 
 
 async def say(editor: Editor, session: str, text: str) -> str:
-    """What the agent says to this."""
+    """Return the agent's answer to a prompt."""
     editor.updates.clear()
     assert (await editor.prompt(session, text)).stop_reason == "end_turn"
     return editor.text

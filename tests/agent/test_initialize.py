@@ -41,7 +41,7 @@ async def test_what_is_no_version_is_refused_and_another_try_is_welcome(asked: o
 
 @pytest.mark.rule(31)
 @pytest.mark.fault("LIF-01")
-async def test_before_the_first_exchange_requests_are_refused_and_notifications_ignored(tmp_path: Path) -> None:
+async def test_before_initialize_requests_are_rejected_and_notifications_ignored(tmp_path: Path) -> None:
     async with asyncio.timeout(5), raw_client(agent_with()) as client:
         client.send(method="session/cancel", params={"sessionId": "s"})
         client.send(method="_custom/hello")
@@ -54,7 +54,7 @@ async def test_before_the_first_exchange_requests_are_refused_and_notifications_
 
 
 @pytest.mark.fault("LIF-02")
-async def test_a_second_first_exchange_is_refused_and_the_settings_of_the_first_stay(tmp_path: Path) -> None:
+async def test_a_second_initialize_is_rejected_and_the_first_stays_in_force(tmp_path: Path) -> None:
     async def answer(turn: Turn[Settings]) -> None:
         await turn.say(f"terminals: {turn.client_capabilities.terminals}")
 

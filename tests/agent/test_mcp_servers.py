@@ -22,7 +22,7 @@ WITHOUT_THE_EXTRA = pytest.param(True, id="without the extra")
 
 
 def touching(marker: Path, name: str = "files") -> v1.McpServerStdio:
-    """A server that leaves a trace if it is started."""
+    """Return a server that creates a file when it is started."""
     return v1.McpServerStdio(name=name, command="/bin/sh", args=["-c", f"echo > {marker}"], env=[])
 
 

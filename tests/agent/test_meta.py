@@ -1,4 +1,4 @@
-"""What the two ends attach for each other (`_meta`), custom methods in both directions, and providers."""
+"""The `_meta` that both sides attach, custom methods in both directions, and providers."""
 
 from __future__ import annotations
 
@@ -196,7 +196,7 @@ async def test_custom_methods_are_typed_in_both_directions(tmp_path: Path) -> No
 # --- providers
 
 
-async def test_providers_are_listed_set_whole_and_disabled_and_headers_are_never_told(tmp_path: Path) -> None:
+async def test_providers_are_listed_set_and_disabled_and_headers_are_never_sent(tmp_path: Path) -> None:
     agent, providers = complete_agent()
     async with asyncio.timeout(5), editor_for(agent, tmp_path, judged=True) as editor:
 
@@ -224,7 +224,7 @@ async def test_providers_are_listed_set_whole_and_disabled_and_headers_are_never
             await editor.ask(v1.PROVIDERS_DISABLE, provider_id="main")
         await editor.ask(v1.PROVIDERS_SET, provider_id="spare", api_type="azure", base_url="https://z")
         await editor.ask(v1.PROVIDERS_DISABLE, provider_id="spare")
-        await editor.ask(v1.PROVIDERS_DISABLE, provider_id="never heard of")
+        await editor.ask(v1.PROVIDERS_DISABLE, provider_id="unknown")
         assert (await listed())["spare"] == (False, None)
         assert "spare" not in providers.headers
 

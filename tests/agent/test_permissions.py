@@ -21,7 +21,7 @@ from tests.agent.wire_client import agent_with, editor_for, raw_client
 
 
 def asking(answers: list[bool], **options: Any) -> Any:
-    """A handler whose tool call is called after the prompt, and what came of each question."""
+    """Return a handler whose tool call is named after the prompt, and the list of its results."""
 
     async def ask(turn: Turn[Settings]) -> None:
         async with turn.tool(turn.text, kind="edit") as edit:
@@ -133,7 +133,7 @@ async def test_always_covers_exactly_what_the_user_was_shown(tmp_path: Path) -> 
     ],
     ids=str,
 )
-async def test_an_answer_that_is_none_is_a_no(tmp_path: Path, reply: dict[str, Any]) -> None:
+async def test_an_invalid_answer_counts_as_rejected(tmp_path: Path, reply: dict[str, Any]) -> None:
     """In the wild, agents 3: option ids never offered, and errors of every kind."""
     answers: list[bool] = []
     async with asyncio.timeout(5), raw_client(agent_with(asking(answers))) as client:
@@ -150,7 +150,7 @@ async def test_an_answer_that_is_none_is_a_no(tmp_path: Path, reply: dict[str, A
         assert answers == [False]
 
 
-async def test_no_answer_is_a_no_after_a_while_and_the_question_is_taken_back(tmp_path: Path) -> None:
+async def test_a_permission_request_without_an_answer_is_rejected_and_cancelled(tmp_path: Path) -> None:
     """In the wild, agents 3: clients that answer late, or never."""
     answers: list[bool] = []
     agent = agent_with(asking(answers), permission_timeout=0.05)

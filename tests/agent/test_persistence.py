@@ -183,7 +183,9 @@ async def set_title(editor: Editor, session: str, title: str) -> str:
 
 
 @pytest.mark.parametrize("is_open", [True, False])
-async def test_a_title_the_user_gave_is_normal_told_and_kept_from_the_agent(tmp_path: Path, is_open: bool) -> None:
+async def test_a_title_of_the_user_is_normalized_sent_and_not_replaced_by_the_agent(
+    tmp_path: Path, is_open: bool
+) -> None:
     async with asyncio.timeout(5), editor_for(keeping_agent(unstable=True), tmp_path, judged=True) as editor:
         session = await editor.new()
         await editor.prompt(session, "title A")
@@ -210,7 +212,7 @@ async def test_a_title_the_user_gave_is_normal_told_and_kept_from_the_agent(tmp_
             await set_title(editor, "unknown", "T")
 
 
-async def test_a_title_only_the_list_knows_is_told_when_the_session_is_loaded(tmp_path: Path) -> None:
+async def test_a_title_that_is_only_in_the_list_is_sent_when_the_session_is_loaded(tmp_path: Path) -> None:
     async with asyncio.timeout(5), editor_for(keeping_agent(unstable=True), tmp_path, judged=True) as editor:
         session = await editor.new()
         await editor.close(session)
@@ -254,7 +256,7 @@ async def test_settings_and_state_are_kept_and_the_answer_says_them_as_they_are_
 
 
 @pytest.mark.rule(158)
-async def test_a_refused_turn_is_told_again_but_leaves_what_the_next_prompt_builds_on(tmp_path: Path) -> None:
+async def test_a_refused_turn_is_replayed_but_is_not_part_of_the_history(tmp_path: Path) -> None:
     seen: list[str] = []
 
     async def answer(turn: Turn[Settings]) -> str | None:
@@ -306,7 +308,7 @@ async def test_a_new_session_that_finds_no_file_handle_left_says_so(tmp_path: Pa
         await editor.new()
 
 
-async def test_why_sessions_cannot_be_kept_is_told_in_words(tmp_path: Path) -> None:
+async def test_the_client_receives_the_reason_why_sessions_cannot_be_stored(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     async with (
         asyncio.timeout(5),

@@ -39,7 +39,7 @@ WORK = ["wait", "run", "ask", "ignore", "thread", "leave"]
 
 
 def start(cwd: Path, *arguments: str) -> tuple[subprocess.Popen[bytes], str]:
-    """The noisy agent as a child of ours, with a session open."""
+    """Run the noisy agent as a child process with an open session."""
     process = subprocess.Popen(
         [sys.executable, str(NOISY), *arguments],
         cwd=cwd,
@@ -78,7 +78,7 @@ def prompt(process: subprocess.Popen[bytes], session: str, text: str) -> None:
 
 
 def exit_code(process: subprocess.Popen[bytes], seconds: float) -> int:
-    """How it ended, within so many seconds of being told."""
+    """Return how the process ended, within so many seconds after the signal."""
     began = time.monotonic()
     try:
         code = process.wait(10)
@@ -108,7 +108,7 @@ def test_an_agent_whose_client_leaves_is_gone_within_two_seconds(tmp_path: Path,
 @pytest.mark.fault("LIF-16")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 @pytest.mark.parametrize("work", [None, "run", "ignore"])
-def test_an_agent_told_to_end_by_a_signal_ends_in_good_order_within_three_seconds(
+def test_a_signal_ends_an_agent_in_order_within_three_seconds(
     tmp_path: Path, number: signal.Signals, work: str | None
 ) -> None:
     process, session = start(tmp_path, str(tmp_path / "kept"))

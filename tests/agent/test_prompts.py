@@ -37,7 +37,7 @@ LINK = v1.ResourceLink(name="a", uri="file:///a", title="A", description="d", mi
 
 
 def collecting() -> tuple[Any, list[Any]]:
-    """A handler, and the prompts it was given."""
+    """Return a handler and the list of prompts it received."""
     seen: list[Any] = []
 
     async def collect(turn: Turn[Settings]) -> None:
@@ -162,7 +162,7 @@ async def test_annotations_and_meta_of_every_block_can_be_read_and_written(tmp_p
 
 
 @pytest.mark.rule(75)
-async def test_the_tokens_of_a_turn_are_told_with_its_answer(tmp_path: Path) -> None:
+async def test_the_tokens_of_a_turn_are_sent_with_its_response(tmp_path: Path) -> None:
     async def answer(turn: Turn[Settings]) -> None:
         turn.tokens = TokenUsage(
             total=2**60, input=1, output=2, thought=3, cached_read=4, cached_write=5, meta={"a": 1}
@@ -181,7 +181,7 @@ async def test_the_tokens_of_a_turn_are_told_with_its_answer(tmp_path: Path) -> 
         )
 
 
-async def test_stopping_works_from_a_task_group_and_a_reason_nobody_knows_is_an_error(tmp_path: Path) -> None:
+async def test_stopping_works_from_a_task_group_and_an_unknown_reason_is_an_error(tmp_path: Path) -> None:
     async def stop(turn: Turn[Settings]) -> None:
         turn.stop("refusal")
 
@@ -296,7 +296,7 @@ async def test_prompts_of_one_session_wait_in_line_and_their_updates_never_mix(t
 
 
 @pytest.mark.fault("ORD-08")
-async def test_giving_up_a_prompt_that_waits_in_line_leaves_the_others_in_it(tmp_path: Path) -> None:
+async def test_cancelling_a_queued_prompt_leaves_the_others_queued(tmp_path: Path) -> None:
     release = asyncio.Event()
     ran: list[str] = []
 

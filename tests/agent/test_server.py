@@ -196,7 +196,7 @@ def test_what_callers_share_is_configuration_or_a_registry_of_handlers(name: str
     assert isinstance(value, list | dict | set) == (name in registries)
 
 
-def test_a_store_of_ones_own_needs_to_be_told_apart() -> None:
+def test_an_own_store_class_needs_a_store_for_each_caller() -> None:
     class Own(MemoryStore): ...
 
     agent = Agent[Any]("x")
@@ -208,7 +208,7 @@ def test_a_store_of_ones_own_needs_to_be_told_apart() -> None:
     assert PerCallerAgents(agent, lambda caller: kept)("ann").store is kept
 
 
-def test_an_agent_without_store_has_none_for_anybody() -> None:
+def test_an_agent_without_a_store_has_none_for_any_caller() -> None:
     assert PerCallerAgents(Agent[Any]("x"))("ann").store is None
 
 
@@ -225,14 +225,14 @@ def test_what_is_registered_is_there_for_every_caller() -> None:
     assert callers("ann") is not callers("bob")
 
 
-def test_a_token_is_made_and_told_if_there_is_none(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_token_is_made_and_printed_if_there_is_none(capsys: pytest.CaptureFixture[str]) -> None:
     Agent[Any]("x").asgi()
 
     assert re.search(r"token [\w-]{43}$", capsys.readouterr().err)
 
 
 @pytest.mark.parametrize("option", ["--ws", "--http"])
-async def test_a_program_serves_on_the_network_if_it_is_told_to(option: str, tmp_path: Path) -> None:
+async def test_a_program_serves_on_the_network_with_the_option(option: str, tmp_path: Path) -> None:
     program = tmp_path / "agent.py"
     program.write_text(
         textwrap.dedent("""
@@ -286,7 +286,7 @@ async def test_it_can_be_part_of_a_larger_application() -> None:
 
 
 @pytest.mark.parametrize("port", ["65536", "-1", "http"])
-def test_a_port_that_is_none_is_told_as_a_mistake_of_the_command_line(
+def test_an_invalid_port_is_an_error_of_the_command_line(
     port: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(sys, "argv", ["agent.py", f"--ws={port}"])

@@ -243,7 +243,7 @@ async def test_closing_twice_is_not_found_and_deleting_twice_is_fine(tmp_path: P
 
 
 @pytest.mark.fault("ORD-04")
-async def test_whatever_is_told_while_a_session_opens_follows_the_answer_that_opens_it(tmp_path: Path) -> None:
+async def test_updates_sent_while_a_session_opens_follow_the_response_that_opens_it(tmp_path: Path) -> None:
     agent = agent_with()
 
     @agent.command("registered", "A command")
@@ -284,7 +284,7 @@ async def test_whatever_is_told_while_a_session_opens_follows_the_answer_that_op
         assert names == ["registered", "added"]
 
 
-async def test_an_update_that_cannot_be_told_does_not_keep_the_session_from_working(tmp_path: Path) -> None:
+async def test_an_update_that_cannot_be_sent_does_not_stop_the_session(tmp_path: Path) -> None:
     agent = agent_with()
 
     @agent.on_open
@@ -407,7 +407,7 @@ async def test_a_title_of_the_agent_or_the_user_is_better_than_one_from_a_prompt
         assert listed == {first: "Named", second: "Mine"}
 
 
-async def test_sessions_get_no_title_from_a_prompt_unless_that_was_wished_for(tmp_path: Path) -> None:
+async def test_sessions_get_no_title_from_a_prompt_unless_auto_title_is_set(tmp_path: Path) -> None:
     async with asyncio.timeout(5), editor_for(agent_with(), tmp_path) as editor:
         await editor.prompt(await editor.new(), "go")
         assert titles(editor.updates) == []

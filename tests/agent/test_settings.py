@@ -93,7 +93,7 @@ async def test_a_declaration_is_shown_as_options_modes_and_models(tmp_path: Path
 
 @pytest.mark.fault("WLD-10")
 @pytest.mark.rule(116, 117)
-async def test_whoever_changes_a_mode_in_whatever_way_the_other_ways_are_kept_in_step(tmp_path: Path) -> None:
+async def test_modes_and_settings_agree_whichever_side_changes_the_mode(tmp_path: Path) -> None:
     async def answer(turn: Turn[Knobs]) -> None:
         await turn.set_option(mode=turn.text)
 

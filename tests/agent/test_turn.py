@@ -1,4 +1,4 @@
-"""What an agent's author can do in a turn, as the editor sees it on the wire of version 1."""
+"""The methods of a turn, as the client sees them on the wire of version 1."""
 
 from __future__ import annotations
 
@@ -192,7 +192,7 @@ async def test_permission_is_asked_once_and_always_is_remembered(tmp_path: Path)
         assert asked[0].tool_call.title == "Write notes.md"
 
 
-async def test_a_permission_question_that_fails_is_a_no(tmp_path: Path) -> None:
+async def test_a_permission_request_that_fails_is_rejected(tmp_path: Path) -> None:
     answers: list[bool] = []
 
     async def answer(turn: Turn[Settings]) -> None:

@@ -1,4 +1,4 @@
-"""What a turn tells, field by field, and the rules for tool calls, messages, plans, usage and compaction."""
+"""The updates of a turn, field by field: tool calls, messages, plans, usage and compaction."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tests.agent.wire_client import EVERYTHING, Editor, agent_with, editor_for
 
 
 async def told(tmp_path: Path, handler: Any, **capabilities: Any) -> Editor:
-    """An editor that has heard one turn with this handler."""
+    """Return a client after one turn with this handler."""
     agent = agent_with(handler, unstable={"plan", "subagents"})
     async with asyncio.timeout(5), editor_for(agent, tmp_path, judged=True, **capabilities) as editor:
         assert (await editor.prompt(await editor.new(), "go")).stop_reason == "end_turn"
@@ -120,7 +120,7 @@ async def test_failing_a_tool_call_on_purpose_does_not_fail_the_turn(tmp_path: P
 
 
 @pytest.mark.rule(95)
-async def test_a_plan_is_told_whole_every_time(tmp_path: Path) -> None:
+async def test_a_plan_is_sent_completely_every_time(tmp_path: Path) -> None:
     async def answer(turn: Turn[Settings]) -> None:
         await turn.plan("Read", PlanEntry("Write", priority="high", meta={"m": 1}))
         await turn.plan(PlanEntry("Read", "completed"), PlanEntry("Write", "in_progress", "high"))
@@ -220,7 +220,7 @@ async def test_what_happens_between_turns_goes_through_the_session(tmp_path: Pat
         assert editor.text == "done in the background"
 
 
-async def test_an_update_nobody_knows_yet_can_be_sent(tmp_path: Path) -> None:
+async def test_an_unknown_update_can_be_sent(tmp_path: Path) -> None:
     async def answer(turn: Turn[Settings]) -> None:
         await turn.update(
             UnrecognizedUpdate(tag="from_the_future", fields={"sessionUpdate": "from_the_future", "a": [1]})

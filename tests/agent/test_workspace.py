@@ -236,7 +236,7 @@ async def test_a_command_inside_a_tool_call_that_asked_is_shown_there(tmp_path: 
         assert editor.statuses[-1] == "completed"
 
 
-async def test_a_user_is_told_which_command_is_missing(tmp_path: Path) -> None:
+async def test_the_error_names_the_command_that_is_missing(tmp_path: Path) -> None:
     async def handle(turn: Turn[Settings]) -> None:
         await turn.run("no-such-command")
 

@@ -40,7 +40,7 @@ EVERYTHING: dict[str, Any] = {
 
 
 class Editor:
-    """What a client sees of an agent: answers to its requests, and updates in the order they were handled.
+    """A client that records responses and updates in the order in which they were handled.
 
     Attributes:
         updates: Every update, in order; `sessions` has the session of each.
@@ -97,7 +97,7 @@ class Editor:
     # --- calling
 
     async def initialize(self, **capabilities: Any) -> v1.InitializeResponse:
-        """The first exchange, with these client capabilities."""
+        """Send `initialize` with these client capabilities."""
         request = v1.InitializeRequest(protocol_version=1, client_capabilities=v1.ClientCapabilities(**capabilities))
         self.hello = await self.connection.request(v1.INITIALIZE, request)
         return self.hello
@@ -107,33 +107,33 @@ class Editor:
         return await self.connection.request(method, method.params(**fields))
 
     async def opened(self, cwd: Path | None = None, **fields: Any) -> v1.NewSessionResponse:
-        """A session in this directory, with all that is said about it."""
+        """Open a session in this directory and return the complete response."""
         fields.setdefault("mcp_servers", [])
         request = v1.NewSessionRequest(cwd=str(cwd or self.cwd), **fields)
         return await self.connection.request(v1.SESSION_NEW, request)
 
     async def new(self, cwd: Path | None = None, **fields: Any) -> str:
-        """A session in this directory."""
+        """Open a session in this directory."""
         return (await self.opened(cwd, **fields)).session_id
 
     async def load(self, session_id: str, cwd: Path | None = None, **fields: Any) -> v1.LoadSessionResponse:
-        """An earlier session, told again."""
+        """Load a stored session with its replay."""
         fields.setdefault("mcp_servers", [])
         request = v1.LoadSessionRequest(session_id=session_id, cwd=str(cwd or self.cwd), **fields)
         return await self.connection.request(v1.SESSION_LOAD, request)
 
     async def resume(self, session_id: str, **fields: Any) -> v1.ResumeSessionResponse:
-        """An earlier session, not told again."""
+        """Resume a stored session without a replay."""
         request = v1.ResumeSessionRequest(session_id=session_id, cwd=str(self.cwd), **fields)
         return await self.connection.request(v1.SESSION_RESUME, request)
 
     async def fork(self, session_id: str, **fields: Any) -> str:
-        """A copy of a session."""
+        """Fork a session."""
         request = v1.ForkSessionRequest(session_id=session_id, cwd=str(self.cwd), **fields)
         return (await self.connection.request(v1.SESSION_FORK, request)).session_id
 
     async def sessions_page(self, **fields: Any) -> v1.ListSessionsResponse:
-        """One page of sessions."""
+        """Return one page of sessions."""
         return await self.connection.request(v1.SESSION_LIST, v1.ListSessionsRequest(**fields))
 
     async def close(self, session_id: str) -> None:
@@ -152,7 +152,7 @@ class Editor:
     async def prompt(
         self, session_id: str, *blocks: str | v1.ContentBlock, meta: dict[str, Any] | None = None
     ) -> v1.PromptResponse:
-        """One turn."""
+        """Run one turn."""
         content = [v1.TextContent(text=block) if isinstance(block, str) else block for block in blocks]
         request = v1.PromptRequest(session_id=session_id, prompt=content, meta=meta)
         return await self.connection.request(v1.SESSION_PROMPT, request)
@@ -170,7 +170,7 @@ class Editor:
         return self._judge
 
     def of(self, kind: type[Any]) -> list[Any]:
-        """The updates of one kind."""
+        """Return the updates of one kind."""
         return [update for update in self.updates if isinstance(update, kind)]
 
     @property
@@ -187,7 +187,7 @@ class Editor:
 
 
 def agent_with(handler: Any = None, **options: Any) -> Agent[Any]:
-    """An agent that does this with prompts; without a handler it says what it was told."""
+    """Return an agent with this handler; without one it repeats the prompt."""
 
     async def echo(turn: Any) -> None:
         await turn.say(turn.text)
@@ -201,7 +201,7 @@ def agent_with(handler: Any = None, **options: Any) -> Agent[Any]:
 async def editor_on(
     transport: Transport, cwd: Path, *, judge: Judge | None = None, **capabilities: Any
 ) -> AsyncGenerator[Editor]:
-    """An editor on any transport that has been through the first exchange."""
+    """Connect a client that has sent `initialize`, on any transport."""
     handlers = Handlers()
     observers = () if judge is None else (judge,)
     async with Connection(transport, handlers, observers=observers) as connection:
@@ -215,7 +215,7 @@ async def editor_on(
 async def editor_for(
     agent: Agent[Any], cwd: Path, *, judged: bool = False, **capabilities: Any
 ) -> AsyncGenerator[Editor]:
-    """An editor in memory; `judged` holds whatever the agent writes against the official schema."""
+    """Connect a client in memory; `judged` validates what the agent writes by the official schema."""
     near, far = memory_pair()
     serving = TaskScope().start(agent.serve(far))
     async with editor_on(near, cwd, judge=Judge() if judged else None, **capabilities) as editor:
@@ -235,7 +235,7 @@ class RawClient:
         self._wire.send(json.dumps({"jsonrpc": "2.0", **members}).encode())
 
     async def receive(self) -> dict[str, Any]:
-        """The next message of the agent."""
+        """Return the agent's next message."""
         while not self._unread:
             frames = await self._wire.receive()
             assert frames, "the agent closed the connection"
@@ -243,7 +243,7 @@ class RawClient:
         return self._unread.pop(0)
 
     async def answer_to(self, id: int | str | None) -> dict[str, Any]:
-        """The answer to a request; what comes before it is dropped."""
+        """Send a request and return its response; messages before it are dropped."""
         while True:
             message = await self.receive()
             if "method" not in message and message["id"] == id and type(message["id"]) is type(id):
@@ -255,13 +255,13 @@ class RawClient:
         return await self.answer_to(id)
 
     async def initialize(self, **params: Any) -> dict[str, Any]:
-        """The first exchange."""
+        """Send `initialize`."""
         return await self.ask("hello", "initialize", {"protocolVersion": 1, **params})
 
 
 @asynccontextmanager
 async def raw_client(agent: Agent[Any]) -> AsyncGenerator[RawClient]:
-    """A client that has not even said hello."""
+    """Connect a client that has not sent `initialize`."""
     near, far = memory_pair()
     serving = TaskScope().start(agent.serve(far))
     async with near:

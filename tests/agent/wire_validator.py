@@ -19,7 +19,7 @@ MOST_JUDGED = 400
 
 @cache
 def definitions(official: Official = V1) -> dict[tuple[str, str], str]:
-    """The definition of each message by its method and kind: `request`, `response` or `notification`."""
+    """Return the definition of each message by its method and kind: `request`, `response` or `notification`."""
     found: dict[tuple[str, str], str] = {}
     for name, definition in official.document["$defs"].items():
         method = definition.get("x-method")
@@ -30,7 +30,7 @@ def definitions(official: Official = V1) -> dict[tuple[str, str], str]:
 
 
 def methods_of(side: str, kind: str = "", official: Official = V1) -> set[str]:
-    """The names of all messages that one side handles."""
+    """Return the names of all messages that one side handles."""
     return {
         method
         for (method, which), name in definitions(official).items()
@@ -107,15 +107,15 @@ class Judge:
 
     @property
     def received(self) -> list[dict[str, Any]]:
-        """What the agent wrote, in order."""
+        """The messages that the agent wrote, in order."""
         return [message for direction, message in self.wire if direction == "in"]
 
     def calls(self, method: str) -> list[dict[str, Any]]:
-        """What the agent asked or told with this method."""
+        """Return the agent's requests and notifications with this method."""
         return [message for message in self.received if message.get("method") == method]
 
     def order(self) -> list[str]:
-        """What the agent wrote, each message in a word: its method, its kind of update, or the method it answers."""
+        """Return each message of the agent as its method, its kind of update, or the method it answers."""
         return [self._word(message) for message in self.received]
 
     def _word(self, message: dict[str, Any]) -> str:
@@ -128,7 +128,7 @@ class Judge:
 
 @cache
 def _properties(official: Official, name: str) -> set[str] | None:
-    """The fields at the root of a definition; `None` where it is a union of several shapes."""
+    """Return the fields at the root of a definition; `None` for a union."""
     definition = official.document["$defs"][name]
     if any(word in definition for word in ("anyOf", "oneOf", "allOf")):
         return None

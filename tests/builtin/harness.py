@@ -66,18 +66,18 @@ class Bench:
             await self._news.wait()
 
     async def prompt(self, *blocks: str | v1.ContentBlock) -> v1.PromptResponse:
-        """One turn; `text` and `of` then speak of it alone."""
+        """Run one turn; `text` and `of` then cover only this one."""
         self._from = len(self.editor.updates)
         return await self.editor.prompt(self.session, *blocks)
 
     async def say(self, *blocks: str | v1.ContentBlock) -> str:
-        """One turn that ends as turns end; what the agent said in it."""
+        """Run one turn that ends with `end_turn`; return its text."""
         response = await self.prompt(*blocks)
         assert response.stop_reason == "end_turn"
         return self.text
 
     async def cancelled(self, text: str) -> v1.PromptResponse:
-        """One turn that is cancelled once its first words are there."""
+        """Run one turn that is cancelled after its first text."""
         turn = asyncio.ensure_future(self.prompt(text))
         await self.until_said(" ")
         await self.editor.cancel(self.session)
@@ -95,12 +95,12 @@ class Bench:
         return self.editor.updates[self._from :]
 
     def of(self, kind: type[Any]) -> list[Any]:
-        """The updates of one kind since the last prompt."""
+        """Return the updates of one kind since the last prompt."""
         return [update for update in self.updates if isinstance(update, kind)]
 
     @property
     def text(self) -> str:
-        """What the agent said since the last prompt."""
+        """The agent's text since the last prompt."""
         said = [chunk.content for chunk in self.of(v1.AgentMessageChunk)]
         return "".join(content.text for content in said if isinstance(content, v1.TextContent))
 
@@ -111,7 +111,7 @@ class Bench:
 
     @property
     def shown(self) -> list[Any]:
-        """What the last tool call shows."""
+        """The content of the last tool call."""
         content: list[Any] = [update.content for update in self.of(v1.ToolCallUpdate) if update.content is not None][-1]
         return content
 
@@ -131,7 +131,7 @@ async def bench(
     seconds: float = 20.0,
     **new: Any,
 ) -> AsyncGenerator[Bench]:
-    """In memory, with a session in this directory."""
+    """Connect the built-in agent in memory, with a session in this directory."""
     async with (
         asyncio.timeout(seconds),
         editor_for(agent or builtin_agent(unstable=True), directory, **EVERYTHING) as editor,
@@ -143,7 +143,7 @@ async def bench(
 
 @asynccontextmanager
 async def process(directory: Path, *options: str, choose: str | None = "allow_once") -> AsyncGenerator[Bench]:
-    """The real program on its real stdout; no session yet."""
+    """Run the real program without a session."""
     kept = ["--sessions", str(directory / ".kept")] if "--scenario" not in options else []
     handlers = Handlers()
     transport = ProcessTransport([*PROGRAM, *kept, *options])

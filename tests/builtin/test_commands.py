@@ -60,7 +60,7 @@ def test_the_documentation_shows_the_same_commands() -> None:
 @pytest.mark.parametrize(
     ("argument", "number"), [("", 7), ("5", 5), ("5_000", 5000), ("1,000", 1000), ("9" * 30, 7), ("²", 7), ("-1", 7)]
 )
-def test_a_number_is_read_with_patience(argument: str, number: int) -> None:
+def test_a_number_is_parsed_leniently(argument: str, number: int) -> None:
     assert number_in(argument, 7, 10_000) == number
 
 
@@ -69,7 +69,7 @@ def test_a_number_has_an_upper_bound() -> None:
 
 
 @pytest.mark.parametrize(("argument", "seconds"), [("", 1.0), ("2", 2.0), ("0.5s", 0.5), ("99", 60.0), ("soon", 1.0)])
-def test_a_time_is_read_with_patience(argument: str, seconds: float) -> None:
+def test_a_time_is_parsed_leniently(argument: str, seconds: float) -> None:
     assert seconds_in(argument, 1.0, 60.0) == seconds
 
 

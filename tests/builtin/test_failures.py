@@ -1,4 +1,4 @@
-"""What a client must survive, and that the conversation goes on after it."""
+"""Failures that a client must survive, and a conversation that goes on after them."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from tests.agent.wire_client import editor_for
 from tests.builtin.harness import Bench, bench
 
 
-async def test_reading_asks_nobody_in_any_mode_and_shows_the_text_with_line_numbers(tmp_path: Path) -> None:
+async def test_reading_needs_no_permission_in_any_mode_and_shows_line_numbers(tmp_path: Path) -> None:
     (tmp_path / "notes.md").write_text("one\ntwo\nthree\n")
 
     async with bench(tmp_path) as on:

@@ -100,7 +100,7 @@ async def test_a_declined_question_is_no_error(tmp_path: Path, kind: str) -> Non
         assert "You ordered nothing" in said or "You did not agree" in said
 
 
-async def test_an_address_is_offered_and_its_end_is_told(tmp_path: Path) -> None:
+async def test_a_url_is_offered_and_its_completion_is_reported(tmp_path: Path) -> None:
     offered: list[str] = []
     done: list[str] = []
     async with bench(tmp_path) as on:
@@ -119,7 +119,7 @@ async def test_an_address_is_offered_and_its_end_is_told(tmp_path: Path) -> None
         assert offered == done != []
 
 
-async def test_an_editor_without_forms_is_told_that_it_has_none(tmp_path: Path) -> None:
+async def test_a_client_without_forms_gets_an_answer_that_says_so(tmp_path: Path) -> None:
     async with asyncio.timeout(5), editor_for(builtin_agent(), tmp_path) as editor:
         on = Bench(editor, None)
         on.session = await editor.new()

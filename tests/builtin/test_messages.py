@@ -40,7 +40,7 @@ async def test_words_without_meaning_are_said_back_with_all_that_came_along(tmp_
         assert "large model" in await on.say("lorem ipsum")
 
 
-async def test_a_prompt_with_only_a_picture_is_answered(tmp_path: Path) -> None:
+async def test_a_prompt_with_only_an_image_is_answered(tmp_path: Path) -> None:
     async with bench(tmp_path) as on:
         said = await on.say(v1.ImageContent(data="AAAA", mime_type="image/png"))
         assert "nothing I could read as text" in said
@@ -59,7 +59,7 @@ async def test_thoughts_come_before_words_and_are_longer_if_that_is_set(tmp_path
         assert len(on.of(v1.AgentThoughtChunk)) == 4
 
 
-async def test_a_plan_is_told_as_a_whole_after_every_step(tmp_path: Path) -> None:
+async def test_a_plan_is_sent_completely_after_every_step(tmp_path: Path) -> None:
     async with bench(tmp_path) as on:
         await on.say("show me a plan")
         told = [[entry.status for entry in plan.entries] for plan in on.of(v1.Plan)]
@@ -74,7 +74,7 @@ async def test_a_plan_is_told_as_a_whole_after_every_step(tmp_path: Path) -> Non
         assert on.of(v1.PlanRemoved)
 
 
-async def test_usage_is_told_in_the_turn_and_with_its_answer(tmp_path: Path) -> None:
+async def test_usage_is_sent_in_the_turn_and_with_its_response(tmp_path: Path) -> None:
     async with bench(tmp_path) as on:
         response = await on.prompt("/usage")
         (update,) = on.of(v1.UsageUpdate)
@@ -121,7 +121,7 @@ async def test_links_annotations_and_meta(tmp_path: Path) -> None:
         assert on.editor.updates[-2].meta == {"duologue.example/attached": True}
 
 
-async def test_pictures_and_sounds_are_what_they_say_they_are(tmp_path: Path) -> None:
+async def test_images_and_audio_have_the_declared_format(tmp_path: Path) -> None:
     async with bench(tmp_path) as on:
         await on.say("show me a picture")
         image = on.of(v1.AgentMessageChunk)[0].content

@@ -22,7 +22,7 @@ def prepare(directory: Path, act: str) -> Path:
 
 
 @pytest.mark.parametrize("act", ACTS)
-async def test_in_architect_mode_nothing_is_written_or_run_and_nobody_is_asked(tmp_path: Path, act: str) -> None:
+async def test_in_architect_mode_nothing_is_written_or_run_or_asked(tmp_path: Path, act: str) -> None:
     trace = prepare(tmp_path, act)
 
     async with bench(tmp_path, choose="allow_always") as on:

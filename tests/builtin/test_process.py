@@ -113,7 +113,7 @@ async def test_a_login_is_required_if_the_command_line_says_so(tmp_path: Path) -
 
 
 @pytest.mark.parametrize(("options", "is_told"), [((), False), (("--debug",), True)])
-async def test_the_text_of_an_unexpected_error_is_told_only_if_asked_for(
+async def test_the_text_of_an_unexpected_error_is_sent_only_with_debug(
     tmp_path: Path, options: tuple[str, ...], is_told: bool
 ) -> None:
     async with process(tmp_path, *options) as on:

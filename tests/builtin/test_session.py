@@ -69,7 +69,7 @@ async def test_fewer_commands_can_be_offered_and_all_again(tmp_path: Path) -> No
         assert len(on.of(v1.AvailableCommandsUpdate)[-1].available_commands) > 40
 
 
-async def test_subagents_and_messages_between_sessions_are_told(tmp_path: Path) -> None:
+async def test_subagents_and_messages_between_sessions_are_sent(tmp_path: Path) -> None:
     (tmp_path / "a.txt").touch()
     async with bench(tmp_path) as on:
         said = await on.say("/subagent")
@@ -85,7 +85,7 @@ async def test_subagents_and_messages_between_sessions_are_told(tmp_path: Path) 
         assert on.of(v1.SessionMessage)[0].message_id == on.of(v1.SessionMessageChunk)[0].message_id
 
 
-async def test_what_a_subagent_does_is_told_in_its_own_session_to_those_who_know_of_it(tmp_path: Path) -> None:
+async def test_updates_of_a_subagent_are_sent_in_its_own_session_to_clients_with_subagents(tmp_path: Path) -> None:
     for knows in (True, False):
         capabilities: dict[str, Any] = {"subagents": v1.SubagentCapabilities()} if knows else {}
         async with (
@@ -99,7 +99,7 @@ async def test_what_a_subagent_does_is_told_in_its_own_session_to_those_who_know
             assert len(set(editor.sessions)) == 1 + knows
 
 
-async def test_a_method_nobody_defined_is_called_and_answered_or_not(tmp_path: Path) -> None:
+async def test_a_custom_method_of_the_client_is_called_and_answered_or_not(tmp_path: Path) -> None:
     ping: Method[dict[str, Any], dict[str, Any]] = Method("_duologue.example/ping", dict[str, Any], dict[str, Any])
     async with bench(tmp_path) as on:
         assert "(-32601)" in await on.say("/extension")

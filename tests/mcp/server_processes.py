@@ -14,14 +14,14 @@ SERVERS = Path(__file__).with_name("servers")
 
 
 def small(*behaviours: str, name: str = "small", env: dict[str, str] | None = None) -> StdioMcpServer:
-    """The server that misbehaves on demand."""
+    """Return the server that misbehaves on demand."""
     return StdioMcpServer(
         name=name, command=sys.executable, args=["-I", str(SERVERS / "small.py"), *behaviours], env=env or {}
     )
 
 
 def real(name: str = "real") -> StdioMcpServer:
-    """The server made with the SDK."""
+    """Return the server made with the SDK."""
     return StdioMcpServer(name=name, command=sys.executable, args=["-I", str(SERVERS / "real.py")])
 
 
@@ -42,7 +42,7 @@ async def until_gone(pid: int) -> None:
 
 
 def is_gone(pid: int) -> bool:
-    """Whether a process has ended."""
+    """Return True if a process has ended."""
     with suppress(ProcessLookupError):
         os.kill(pid, 0)
         return "Z" in Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[:1]

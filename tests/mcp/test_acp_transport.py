@@ -111,7 +111,7 @@ async def test_where_there_is_a_result_it_counts() -> None:
         assert (await servers.call("inside", "act")).text == "done"
 
 
-async def test_notifications_about_a_request_reach_the_one_who_waits_for_it() -> None:
+async def test_notifications_about_a_request_reach_its_caller() -> None:
     async def with_progress(client: Client, request_id: str, params: JsonObject) -> JsonObject:
         token = params["_meta"]["progressToken"]
         client.tell("mcp-0", "notifications/progress", {"progressToken": token, "progress": 9})
@@ -134,7 +134,7 @@ async def test_notifications_about_a_request_reach_the_one_who_waits_for_it() ->
     assert steps == [(1, 2)]
 
 
-async def test_a_server_in_the_client_tells_of_new_tools_to_those_who_listen() -> None:
+async def test_a_server_in_the_client_reports_new_tools_to_subscribers() -> None:
     client = Client(_done)
     client.is_listened_to = True
     changes: asyncio.Queue[str] = asyncio.Queue()

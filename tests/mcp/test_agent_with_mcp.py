@@ -54,7 +54,7 @@ class Editor:
 
     @property
     def answer(self) -> Any:
-        """What the tool answered, as it came."""
+        """The unchanged result of the tool."""
         return self.last.raw_output
 
     @property

@@ -28,7 +28,7 @@ BILL = {"mode": "url", "message": "Pay here", "url": "https://example.com/pay", 
 
 
 def agent_that_calls() -> Agent[Any]:
-    """An agent that calls the tool it is told with what it is told, and says the answer."""
+    """Return an agent that calls the tool named in the prompt and repeats its result."""
 
     async def call(turn: Turn[Any]) -> None:
         server, tool, arguments = turn.text.split(" ", 2)
@@ -92,7 +92,7 @@ async def test_a_question_in_the_middle_of_a_call_reaches_the_user(
         assert [question.message for question in asked] == ["small: Which tea?"]
 
 
-async def test_an_address_gets_an_id_of_our_own_by_which_its_end_is_told(tmp_path: Path) -> None:
+async def test_a_url_gets_an_id_of_our_own_by_which_its_completion_is_reported(tmp_path: Path) -> None:
     async with asyncio.timeout(30), editor_for(agent_that_calls(), tmp_path, judged=True, elicitation=BOTH) as editor:
         done: asyncio.Queue[str] = asyncio.Queue()
 
@@ -165,7 +165,7 @@ class Nobody:
         raise AssertionError("nothing was asked")
 
 
-async def test_a_server_that_nobody_has_called_asks_nobody() -> None:
+async def test_a_server_cannot_send_elicitations_without_a_call() -> None:
     """The server dies of the answer, and its last words are what it was told."""
     changed: asyncio.Queue[str] = asyncio.Queue()
     curious = McpServers([small("curious")], user=Nobody(), restart_pauses=(), on_change=changed.put_nowait)

@@ -1,4 +1,4 @@
-"""What MCP servers do to a session, and what a session survives."""
+"""Failures of MCP servers that a session survives."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ async def test_a_server_that_dies_in_a_call_is_restarted_three_times_and_then_fa
 
 
 @pytest.mark.fault("MCP-04")
-async def test_the_calls_beside_the_one_that_kills_the_server_fail_too() -> None:
+async def test_other_active_calls_fail_too_when_a_call_kills_the_server() -> None:
     async with asyncio.timeout(20), McpServers([small()], restart_pauses=[]) as servers:
         await servers.ready()
         outcomes = await asyncio.gather(
@@ -244,6 +244,6 @@ async def test_failed_handshakes_leave_nothing_behind(
 
 
 def _possessions() -> tuple[int, int]:
-    """How many descriptors we have, and how many children, dead ones included."""
+    """Return the number of open descriptors and of children, zombies included."""
     children = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
     return len(os.listdir("/proc/self/fd")), len(children)

@@ -155,7 +155,7 @@ async def test_what_a_function_raises_is_a_failed_call_that_names_the_error() ->
     assert result == {"content": [{"type": "text", "text": "ZeroDivisionError: division by zero"}], "isError": True}
 
 
-async def test_a_plain_function_runs_beside_the_event_loop() -> None:
+async def test_a_plain_function_runs_in_a_thread() -> None:
     def where() -> str:
         return threading.current_thread().name
 

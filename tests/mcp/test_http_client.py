@@ -131,7 +131,7 @@ async def test_a_file_is_no_server() -> None:
 
 @pytest.mark.fault("MCP-01")
 @pytest.mark.parametrize("config", [_http, _sse], ids=["http", "sse"])
-async def test_an_address_where_nobody_listens_is_reported(config: Callable[..., McpServer]) -> None:
+async def test_a_url_where_no_server_listens_is_reported(config: Callable[..., McpServer]) -> None:
     async with asyncio.timeout(20):
         async with serve_on_loopback(Starlette()) as base:
             pass

@@ -64,7 +64,7 @@ def _assert_every_kind_came_through(content: list[Content]) -> None:
     assert resource == Resource("file:///b.txt", text="inside")
 
 
-async def test_content_of_a_kind_nobody_knows_yet_is_kept() -> None:
+async def test_content_of_an_unknown_kind_is_kept() -> None:
     async with asyncio.timeout(20), McpServers([small()]) as servers:
         result = await servers.call("small", "odd")
 
@@ -183,7 +183,7 @@ async def test_many_calls_at_once_get_their_own_answers() -> None:
     assert [json.loads(result.text)["n"] for result in results] == list(range(100))
 
 
-async def test_a_server_nobody_named_is_unavailable() -> None:
+async def test_a_server_that_was_not_named_is_unavailable() -> None:
     async with asyncio.timeout(20), McpServers([]) as servers:
         await servers.ready()
         with pytest.raises(McpServerUnavailable, match="no MCP server is called 'ghost'"):
@@ -232,7 +232,7 @@ async def test_a_server_that_gives_a_tool_another_meaning_has_a_new_tool() -> No
         assert now.fingerprint != approved.fingerprint
 
 
-async def test_a_server_of_the_newer_kind_tells_of_new_tools_to_those_who_listen() -> None:
+async def test_a_server_of_the_newer_kind_reports_new_tools_to_subscribers() -> None:
     changes: asyncio.Queue[str] = asyncio.Queue()
 
     async with asyncio.timeout(30), McpServers([real()], on_change=changes.put_nowait) as servers:
@@ -244,7 +244,7 @@ async def test_a_server_of_the_newer_kind_tells_of_new_tools_to_those_who_listen
         assert (await servers.call("real", "grown")).text == "new"
 
 
-async def test_a_callback_that_fails_harms_nobody(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_callback_that_fails_does_not_stop_the_servers(caplog: pytest.LogCaptureFixture) -> None:
     def on_change(name: str) -> None:
         raise ValueError(name)
 

@@ -115,7 +115,7 @@ async def test_what_cannot_be_answered_is_an_inner_error(method: str, params: Js
     assert "result" not in answer
 
 
-async def test_another_version_is_told_which_one_is_spoken() -> None:
+async def test_an_unsupported_version_is_answered_with_the_supported_one() -> None:
     answer = await _answer("tools/list", {"_meta": {**ENVELOPE, VERSION_KEY: "2027-01-01"}})
 
     assert answer["error"]["data"] == {"supported": ["2026-07-28"], "requested": "2027-01-01"}
@@ -197,7 +197,7 @@ async def test_a_cancelled_call_cancels_the_function() -> None:
         assert servers.states == {"slow": "ready"}
 
 
-async def test_the_address_is_for_those_who_know_the_token_and_for_no_web_page() -> None:
+async def test_the_url_needs_the_token_and_rejects_web_pages() -> None:
     async with asyncio.timeout(20), serve_http(make_tools()) as config, httpx2.AsyncClient() as web:
         message = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {"_meta": ENVELOPE}}
         common = {"Accept": "application/json, text/event-stream", "MCP-Protocol-Version": VERSION}

@@ -50,7 +50,7 @@ async def test_a_link_local_address_can_be_allowed_by_name() -> None:
     await check_url("http://169.254.1.1/mcp", ["169.254.1.1"])
 
 
-async def test_a_name_nobody_knows_has_no_address() -> None:
+async def test_an_unknown_name_has_no_address() -> None:
     assert await resolve("no-such-host.invalid", 80) == []
     assert await resolve("a" * 300, 80) == []
 

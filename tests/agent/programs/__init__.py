@@ -21,7 +21,7 @@ NOISY = Path(__file__).with_name("noisy.py")
 async def program(
     path: Path, cwd: Path, *arguments: str, home: str | None = None, **capabilities: Any
 ) -> AsyncGenerator[tuple[Editor, bytearray]]:
-    """An agent's program, judged, and what it wrote to stderr."""
+    """Run an agent's program with a validator; yield both and its stderr."""
     stderr = bytearray()
     env = {} if home is None else {"HOME": home}
     transport = ProcessTransport([sys.executable, str(path), *arguments], cwd=cwd, env=env, on_stderr=stderr.extend)

@@ -22,7 +22,7 @@ def stranger(agent: Agent[Any]) -> Any:
 @pytest.mark.parametrize(
     ("spoken", "asked", "answered"), [((1, 2), 1, 1), ((1, 2), 2, 2), ((1, 2), 9, 2), ((2,), 9, 2), ((1,), 9, 1)]
 )
-async def test_the_highest_version_at_or_below_the_wish_is_spoken(
+async def test_the_highest_version_at_or_below_the_requested_one_is_negotiated(
     spoken: tuple[int, ...], asked: int, answered: int
 ) -> None:
     async with stranger(both(protocol_versions=spoken)) as client:
@@ -35,7 +35,9 @@ async def test_the_highest_version_at_or_below_the_wish_is_spoken(
 
 @pytest.mark.rule(137)
 @pytest.mark.parametrize(("spoken", "asked"), [((1, 2), 0), ((2,), 1), ((2,), 0), ((1, 2), -3)])
-async def test_a_wish_below_all_versions_is_refused_with_those_there_are(spoken: tuple[int, ...], asked: int) -> None:
+async def test_a_version_below_all_supported_ones_is_rejected_and_they_are_named(
+    spoken: tuple[int, ...], asked: int
+) -> None:
     async with stranger(both(protocol_versions=spoken)) as client:
         error = await client.refused("initialize", protocolVersion=asked)
 
@@ -61,7 +63,7 @@ async def test_both_sides_say_who_they_are() -> None:
 
 
 @pytest.mark.parametrize("params", [{}, {"protocolVersion": "2"}, {"protocolVersion": None}, {"protocolVersion": 1.5}])
-async def test_a_wish_that_cannot_be_read_is_refused_and_may_be_repeated(params: dict[str, Any]) -> None:
+async def test_an_invalid_version_is_rejected_and_initialize_may_be_repeated(params: dict[str, Any]) -> None:
     async with stranger(both()) as client:
         assert (await client.refused("initialize", **params))["code"] == -32602
         assert (await client.initialize())["protocolVersion"] == 2
@@ -83,7 +85,7 @@ async def test_a_client_of_a_later_version_is_taken_as_far_as_it_can_be_understo
         assert seen == ["unknown"]
 
 
-async def test_before_the_first_exchange_nothing_else_is_answered() -> None:
+async def test_before_initialize_every_other_request_is_rejected() -> None:
     async with stranger(both()) as client:
         client.tell("session/cancel", sessionId="s")
         assert (await client.refused("session/list"))["code"] == -32600
@@ -195,7 +197,7 @@ async def test_an_agent_without_ways_to_log_in_has_neither() -> None:
             assert (await client.refused(method, methodId="key"))["code"] == -32601
 
 
-async def test_a_login_in_the_terminal_is_offered_to_those_who_have_one() -> None:
+async def test_a_login_in_the_terminal_is_offered_to_clients_with_a_terminal() -> None:
     agent = both()
     agent.login_in_terminal("tty", "In the terminal", args=("login",), env={"A": "b"})
     async with wire_client(agent) as client:

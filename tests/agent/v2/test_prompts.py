@@ -212,7 +212,7 @@ async def test_a_prompt_and_its_cancellation_in_one_breath_have_one_end(by_id: b
 
 
 @pytest.mark.rule(143)
-async def test_a_cancelled_turn_tells_its_last_words_and_is_not_an_error() -> None:
+async def test_a_cancelled_turn_sends_its_final_updates_and_is_not_an_error() -> None:
     started = asyncio.Event()
 
     async def handle(turn: Turn[Any]) -> None:

@@ -19,7 +19,7 @@ START = {"type": "start"}
 
 
 async def tell(turn: Turn[Any]) -> None:
-    """A bit of everything."""
+    """Send a bit of everything."""
     await turn.think("hm")
     await turn.say("You said ")
     await turn.say(turn.text)
@@ -58,7 +58,7 @@ async def test_a_resumed_session_tells_its_past_if_asked_then_its_state_then_ans
 
 
 @pytest.mark.rule(145, 146)
-async def test_without_a_wish_nothing_of_the_past_is_told(tmp_path: Path) -> None:
+async def test_without_a_request_nothing_is_replayed(tmp_path: Path) -> None:
     async with wire_client(both(tell)) as client:
         session = await client.new(tmp_path)
         await client.turn(session, "hi")
@@ -71,7 +71,7 @@ async def test_without_a_wish_nothing_of_the_past_is_told(tmp_path: Path) -> Non
 
 
 @pytest.mark.rule(146)
-async def test_a_place_to_replay_from_that_nobody_knows_is_refused(tmp_path: Path) -> None:
+async def test_an_unknown_position_to_replay_from_is_rejected(tmp_path: Path) -> None:
     async with wire_client(both()) as client:
         session = await client.new(tmp_path)
         await client.ask("session/close", sessionId=session)
@@ -185,7 +185,7 @@ async def test_a_setting_is_changed_by_its_type_and_all_of_them_are_answered(tmp
             assert error["code"] == -32602, bad
 
 
-async def test_a_mode_the_agent_switches_is_told_as_settings(tmp_path: Path) -> None:
+async def test_a_mode_that_the_agent_changes_is_sent_as_settings(tmp_path: Path) -> None:
     async with wire_client(choosing()) as client:
         session = await client.new(tmp_path)
         await client.turn(session, "switch")
@@ -229,7 +229,7 @@ async def test_work_in_the_background_is_named_in_every_state_once_there_was_som
         assert told[-3:] == [("idle", []), ("running", []), ("idle", [])]
 
 
-async def test_what_happens_between_turns_is_told_and_changes_no_state(tmp_path: Path) -> None:
+async def test_updates_between_turns_are_sent_and_change_no_state(tmp_path: Path) -> None:
     sessions: list[Session[Any]] = []
     agent = both()
 
@@ -247,7 +247,7 @@ async def test_what_happens_between_turns_is_told_and_changes_no_state(tmp_path:
         assert client.states == ["running", "idle end_turn"]
 
 
-async def test_nothing_of_a_new_session_is_told_before_its_answer(tmp_path: Path) -> None:
+async def test_no_update_of_a_new_session_is_sent_before_its_response(tmp_path: Path) -> None:
     stop = asyncio.Event()
     agent = both()
 

@@ -1,4 +1,4 @@
-"""What runs inside a turn of version 2 and can be cancelled alone: tool calls, and commands of the agent's own."""
+"""Tool calls and commands of the agent in version 2, which the client can cancel alone."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.transports.waiting import until
 
 
 def output(client: WireClient) -> bytes:
-    """All that the one terminal showed, as a client puts it together."""
+    """Return the complete output of the one terminal, as a client merges it."""
     shown = b""
     for update in client.updates:
         if update["sessionUpdate"] == "terminal_output_chunk":
@@ -58,7 +58,7 @@ async def test_a_tool_call_can_be_cancelled_alone_and_the_turn_goes_on() -> None
         assert client.states == ["running", "idle end_turn"]
 
 
-async def test_a_cancelled_tool_call_nobody_cares_for_ends_the_turn_as_cancelled() -> None:
+async def test_a_cancelled_tool_call_that_is_not_caught_ends_the_turn_as_cancelled() -> None:
     async def handle(turn: Turn[Any]) -> None:
         async with turn.tool("Long", cancellable=True):
             await asyncio.Event().wait()

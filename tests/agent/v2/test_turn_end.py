@@ -44,7 +44,7 @@ async def test_closing_and_deleting_what_is_not_there_succeeds() -> None:
         assert await client.ask("session/list") == {"sessions": []}
 
 
-async def test_a_handler_that_ignores_its_end_keeps_nobody_waiting() -> None:
+async def test_a_handler_that_ignores_cancellation_does_not_delay_the_response() -> None:
     never = asyncio.Event()
     begun = asyncio.Event()
 
@@ -67,7 +67,7 @@ async def test_a_handler_that_ignores_its_end_keeps_nobody_waiting() -> None:
 
 
 def asking_agent(seen: asyncio.Event) -> Agent[Any]:
-    """Each word of a prompt is a phase that its turn stays in."""
+    """Run one phase for each word of the prompt."""
 
     async def handle(turn: Turn[Any]) -> None:
         match turn.text:

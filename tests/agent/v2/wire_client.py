@@ -83,41 +83,41 @@ class WireClient:
     # --- writing
 
     def write(self, **members: Any) -> None:
-        """One message."""
+        """Send one message."""
         frame = json.dumps({"jsonrpc": "2.0", **members}).encode()
         self.judge("out", frame)
         self._wire.send(frame)
 
     def write_nonsense(self, text: str) -> None:
-        """One line that is no message, or should not be one."""
+        """Send one line that is not a valid message."""
         self._wire.send(text.encode())
 
     def start(self, method: str, **params: Any) -> asyncio.Future[Json]:
-        """A request; its answer comes later."""
+        """Send a request; its response arrives later."""
         return self.start_as(next(self._ids), method, **params)
 
     def start_as(self, id: int | str, method: str, **params: Any) -> asyncio.Future[Json]:
-        """A request with this id."""
+        """Send a request with this id."""
         self._waiting[id] = asyncio.get_running_loop().create_future()
         self.write(id=id, method=method, params=params)
         return self._waiting[id]
 
     async def ask(self, method: str, **params: Any) -> Json:
-        """The result of a request."""
+        """Send a request and return its result."""
         answer = await self.start(method, **params)
         assert "result" in answer, answer
         result: Json = answer["result"]
         return result
 
     async def refused(self, method: str, **params: Any) -> Json:
-        """The error of a request."""
+        """Send a request and return its error."""
         answer = await self.start(method, **params)
         assert "error" in answer, answer
         error: Json = answer["error"]
         return error
 
     def tell(self, method: str, **params: Any) -> None:
-        """A notification."""
+        """Send a notification."""
         self.write(method=method, params=params)
 
     async def hang_up(self) -> None:
@@ -127,20 +127,20 @@ class WireClient:
     # --- the usual
 
     async def initialize(self, version: int = 2, **capabilities: Any) -> Json:
-        """The first exchange."""
+        """Send `initialize`."""
         us = {"name": "tested", "version": "1"}
         return await self.ask("initialize", protocolVersion=version, info=us, capabilities=capabilities)
 
     async def new(self, cwd: object = "/tmp") -> str:
-        """A session."""
+        """Open a session."""
         return str((await self.ask("session/new", cwd=str(cwd)))["sessionId"])
 
     def prompt(self, session: str, text: str) -> asyncio.Future[Json]:
-        """A prompt that is on its way."""
+        """Send a prompt without waiting for its end."""
         return self.start("session/prompt", sessionId=session, prompt=[{"type": "text", "text": text}])
 
     async def turn(self, session: str, text: str) -> Json:
-        """A turn from its prompt to the state that ends it."""
+        """Run a turn from its prompt to the state that ends it."""
         before = len(self.ends())
         answer = await self.prompt(session, text)
         assert "result" in answer, answer
@@ -160,7 +160,7 @@ class WireClient:
             await self.until_more()
 
     async def until_asked(self, method: str) -> Json:
-        """The next question of the agent that has no answer yet."""
+        """Return the agent's next request that has no response yet."""
         await self.until(lambda: any(request["method"] == method for request in self.asked))
         return next(request for request in self.asked if request["method"] == method)
 
@@ -170,16 +170,16 @@ class WireClient:
         return [message["params"]["update"] for message in self.judge.calls("session/update")]
 
     def of(self, kind: str) -> list[Json]:
-        """The updates of one kind."""
+        """Return the updates of one kind."""
         return [update for update in self.updates if update["sessionUpdate"] == kind]
 
     def ends(self) -> list[Json]:
-        """The states that ended a turn."""
+        """Return the states that ended a turn."""
         return [state for state in self.of("state_update") if "stopReason" in state]
 
     @property
     def states(self) -> list[str]:
-        """What the session did, in words: `running`, `idle end_turn`, …"""
+        """The states of the session as text: `running`, `idle end_turn`, …"""
         return [" ".join(filter(None, (each["state"], each.get("stopReason")))) for each in self.of("state_update")]
 
     @property
@@ -189,7 +189,7 @@ class WireClient:
 
 
 def both(handler: Any = None, **options: Any) -> Agent[Any]:
-    """An agent of both versions that does this with prompts; without a handler it says what it was told."""
+    """Return an agent of both versions with this handler; without one it repeats the prompt."""
 
     async def echo(turn: Any) -> None:
         await turn.say(turn.text)
@@ -209,7 +209,7 @@ async def wire_client(
     seconds: float = 10,
     bound: int = MAX_QUEUED_BYTES,
 ) -> AsyncGenerator[WireClient]:
-    """A client that has been through the first exchange, unless it shall not; the judge has the last word."""
+    """Connect a client that has sent `initialize`, unless `is_introduced` is false; validate all frames at the end."""
     near, far = memory_pair(bound)
     tasks = TaskScope()
     serving = tasks.start(agent.serve(far))

@@ -92,7 +92,7 @@ class Server:
         return {"content": [{"type": "text", "text": text}]}
 
     def answered(self, answer: dict[str, Any]) -> None:
-        """What we asked in the middle of a call: say what was answered, and that all is done."""
+        """Handle the answer to an elicitation: report it and finish the call."""
         write({"method": "notifications/elicitation/complete", "params": {"elicitationId": "bill"}})
         text = json.dumps(answer.get("result", answer.get("error")))
         if answer["id"] == "out of the blue":
@@ -102,7 +102,7 @@ class Server:
         write({"id": number, "result": {"content": [{"type": "text", "text": text}]}})
 
     def start_family(self) -> int:
-        """A child that leaves our session and group, ignores SIGTERM and outlives our stdin."""
+        """Start a child that leaves the process group, ignores SIGTERM and outlives our stdin."""
         code = "import signal, sys; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(flush=True); signal.pause()"
         child = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, start_new_session=True)
         assert child.stdout is not None
