@@ -12,10 +12,12 @@ from duologue.jsonrpc.messages import Id
 
 
 def test_a_request_has_an_id_a_method_and_perhaps_a_session() -> None:
-    shape = read_envelope(b'{"jsonrpc":"2.0","id":"1","method":"x","params":{"a":{"sessionId":"no"},"sessionId":"s"}}')
+    envelope = read_envelope(
+        b'{"jsonrpc":"2.0","id":"1","method":"x","params":{"a":{"sessionId":"no"},"sessionId":"s"}}'
+    )
 
-    assert shape is not None
-    assert (shape.id, shape.method, shape.session, shape.made_session) == ("1", "x", "s", None)
+    assert envelope is not None
+    assert (envelope.id, envelope.method, envelope.session, envelope.made_session) == ("1", "x", "s", None)
 
 
 def test_a_response_may_announce_a_session_or_be_an_error() -> None:
@@ -33,17 +35,17 @@ def test_a_response_may_announce_a_session_or_be_an_error() -> None:
 
 @pytest.mark.parametrize("params", ["[1]", '"text"', '{"sessionId":1}', "null", "{}"])
 def test_id_and_method_are_read_when_the_params_have_no_valid_session(params: str) -> None:
-    shape = read_envelope(b'{"jsonrpc":"2.0","id":1,"method":"x","params":%b}' % params.encode())
+    envelope = read_envelope(b'{"jsonrpc":"2.0","id":1,"method":"x","params":%b}' % params.encode())
 
-    assert shape is not None
-    assert (shape.id, shape.method, shape.session) == (1, "x", None)
+    assert envelope is not None
+    assert (envelope.id, envelope.method, envelope.session) == (1, "x", None)
 
 
 def test_an_envelope_is_read_despite_a_lone_surrogate() -> None:
-    shape = read_envelope(b'{"id":1,"method":"x","params":{"sessionId":"s","text":"\\ud800"}}')
+    envelope = read_envelope(b'{"id":1,"method":"x","params":{"sessionId":"s","text":"\\ud800"}}')
 
-    assert shape is not None
-    assert (shape.id, shape.method, shape.session) == (1, "x", "s")
+    assert envelope is not None
+    assert (envelope.id, envelope.method, envelope.session) == (1, "x", "s")
 
 
 @pytest.mark.parametrize(
@@ -112,6 +114,7 @@ def test_pending_requests_are_stored_until_they_are_answered() -> None:
     assert requests.answered(1) is None
     assert requests.get(1) is None
     assert requests.items() == [("1", "another"), (2, "two")]
+    assert requests.ids() == ["1", 2]
     assert requests.values() == ["another", "two"]
     requests.clear()
     assert not requests
@@ -119,10 +122,10 @@ def test_pending_requests_are_stored_until_they_are_answered() -> None:
 
 def test_envelope_values_are_those_of_the_json_text() -> None:
     message = {"jsonrpc": "2.0", "id": 2**60, "method": "é", "params": {"sessionId": "\ud83d\ude00"}}
-    shape = read_envelope(json.dumps(message).encode())
+    envelope = read_envelope(json.dumps(message).encode())
 
-    assert shape is not None
-    assert (shape.id, shape.method, shape.session) == (2**60, "é", "😀")
+    assert envelope is not None
+    assert (envelope.id, envelope.method, envelope.session) == (2**60, "é", "😀")
 
 
 @pytest.mark.parametrize(

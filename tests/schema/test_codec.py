@@ -55,40 +55,40 @@ def test_the_error_names_the_path() -> None:
 
 
 def test_tolerated_values_are_reported_in_the_order_of_the_fields() -> None:
-    mended: list[Defaulted] = []
+    defaulted: list[Defaulted] = []
     raw = (
         b'{"sessionId":"s","update":{"sessionUpdate":"tool_call","toolCallId":"c","title":"t","kind":5,"content":[7]}}'
     )
-    decode(v1.SessionNotification, raw, mended.append)
+    decode(v1.SessionNotification, raw, defaulted.append)
 
-    assert mended == [
+    assert defaulted == [
         ("$.update.kind", "expected str, got int; read as absent"),
         ("$.update.content[0]", "expected object, got int; item dropped"),
     ]
 
 
 def test_the_reports_of_a_dropped_item_are_dropped_with_it() -> None:
-    mended: list[Defaulted] = []
+    defaulted: list[Defaulted] = []
     raw = b'{"toolCallId":"c","content":[{"type":"content","content":{"type":"text","annotations":5}}]}'
-    decode(v1.ToolCallUpdate, raw, mended.append)
+    decode(v1.ToolCallUpdate, raw, defaulted.append)
 
-    assert [entry.path for entry in mended] == ["$.content[0].content.text"]
+    assert [entry.path for entry in defaulted] == ["$.content[0].content.text"]
 
 
 def test_the_reports_of_a_value_read_as_absent_go_with_it() -> None:
-    mended: list[Defaulted] = []
+    defaulted: list[Defaulted] = []
     background = b'[{"type":"terminal","terminalId":"t","_meta":5},7]'
-    decode(v2.WorkState, b'{"state":"running","background":' + background + b"}", mended.append)
+    decode(v2.WorkState, b'{"state":"running","background":' + background + b"}", defaulted.append)
 
-    assert [entry.path for entry in mended] == ["$.background[1]"]
+    assert [entry.path for entry in defaulted] == ["$.background[1]"]
 
 
 def test_a_tolerated_value_in_an_untagged_union_is_reported_with_the_whole_path() -> None:
-    mended: list[Defaulted] = []
+    defaulted: list[Defaulted] = []
     raw = b'{"protocolVersion":1,"authMethods":[{"id":"a","name":"A","description":5}]}'
-    decode(v1.InitializeResponse, raw, mended.append)
+    decode(v1.InitializeResponse, raw, defaulted.append)
 
-    assert [entry.path for entry in mended] == ["$.authMethods[0].description"]
+    assert [entry.path for entry in defaulted] == ["$.authMethods[0].description"]
 
 
 # --- parameters and results

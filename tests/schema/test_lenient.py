@@ -149,13 +149,13 @@ def test_invalid_items_are_dropped_and_reported_and_valid_ones_stay(place: Place
     good = Maker(official.schema, Everything()).type(field.type)[0]
     bad = 5 if not isinstance(good, int) else "x"
     value = {**full(official, structure), field.wire: [good, bad, good]}
-    mended: list[Defaulted] = []
-    model = decode(official.type_of(structure.name), wire(value), mended.append)
+    defaulted: list[Defaulted] = []
+    model = decode(official.type_of(structure.name), wire(value), defaulted.append)
     back: Any = decode(dict[str, Any], encode(model))
 
     assert len(back[field.wire]) == 2
-    assert [entry.path for entry in mended] == [f"$.{field.wire}[1]"]
-    assert mended[0].problem.endswith("item dropped")
+    assert [entry.path for entry in defaulted] == [f"$.{field.wire}[1]"]
+    assert defaulted[0].problem.endswith("item dropped")
 
 
 @pytest.mark.parametrize(
@@ -175,10 +175,10 @@ def test_without_a_mark_one_invalid_item_fails_the_message(place: Place) -> None
 def test_null_is_read_as_empty_where_the_schema_marks_it(place: Place) -> None:
     official, structure, field = place
     value = full(official, structure)
-    mended: list[Defaulted] = []
-    decode(official.type_of(structure.name), wire({**value, field.wire: None}), mended.append)
+    defaulted: list[Defaulted] = []
+    decode(official.type_of(structure.name), wire({**value, field.wire: None}), defaulted.append)
 
-    assert mended == []
+    assert defaulted == []
     empty: Any = [] if isinstance(field.type, ListOf) else {}
     assert read_back(official.type_of(structure.name), {**value, field.wire: None}) == read_back(
         official.type_of(structure.name), {**value, field.wire: empty}
@@ -271,11 +271,11 @@ def test_a_known_tag_with_a_bad_payload_never_becomes_other(union: Union) -> Non
 def test_an_unknown_enumeration_value_is_kept(place: Place) -> None:
     official, structure, field = place
     value = {**full(official, structure), field.wire: "_later"}
-    mended: list[Defaulted] = []
-    model = decode(official.type_of(structure.name), wire(value), mended.append)
+    defaulted: list[Defaulted] = []
+    model = decode(official.type_of(structure.name), wire(value), defaulted.append)
     back: Any = decode(dict[str, Any], encode(model))
 
-    assert mended == []
+    assert defaulted == []
     assert back[field.wire] == "_later"
 
 
@@ -315,10 +315,10 @@ def test_meta_may_be_null_and_an_invalid_one_is_tolerated(place: Place) -> None:
     type_ = official.type_of(structure.name)
     value = full(official, structure)
     without = {key: item for key, item in value.items() if key != "_meta"}
-    mended: list[Defaulted] = []
-    decode(type_, wire({**value, "_meta": None}), mended.append)
+    defaulted: list[Defaulted] = []
+    decode(type_, wire({**value, "_meta": None}), defaulted.append)
 
-    assert mended == []
+    assert defaulted == []
     assert ("_meta" in read_back(type_, {**value, "_meta": None})) is field.patch
     for bad in JSON_TYPES[1:8]:
         assert read_back(type_, {**value, "_meta": bad}) == read_back(type_, without)
@@ -347,4 +347,4 @@ def test_a_mode_update_with_the_former_name_of_the_mode_is_read_and_reported() -
     reported: list[Defaulted] = []
 
     assert decode(v1.CurrentModeUpdate, b'{"modeId":"ask"}', reported.append).current_mode_id == "ask"
-    assert [mended.problem for mended in reported] == ["read as currentModeId"]
+    assert [defaulted.problem for defaulted in reported] == ["read as currentModeId"]
