@@ -25,7 +25,7 @@ async def main(url: str) -> None:
     except ConnectError as error:  # no server there, or it rejects the client
         sys.exit(f"no agent: {error}")
     except ResumeFailed:  # away for too long: connect again and load the session
-        sys.exit("the server has given us up; `agent.load(session.id, …)` on a new connection goes on from here")
+        sys.exit("away for too long; connect again and continue with `agent.load_session(session.id)`")
     except ConnectionLost as error:
         sys.exit(f"lost: {error}")
 

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Self, TypeVar
 
 from duologue.client.calling_task import CallingTask, current_calling_task
 from duologue.client.prompt import Attachment, build_prompt
-from duologue.client.session_controls import SessionControls
-from duologue.client.session_state import check_can_cancel
+from duologue.client.session_controls import SessionControls, check_can_cancel
 from duologue.client.subscribers import EventSubscribers
 from duologue.client.supervisor import STATES, UserSettings, reopen
 from duologue.client.turn import ClientTurn

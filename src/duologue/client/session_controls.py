@@ -1,4 +1,4 @@
-"""Changing a session: its mode, its model, its config options and its title."""
+"""State of a session that needs no request, and its mode, model, config options and title that requests change."""
 
 from __future__ import annotations
 
@@ -6,30 +6,89 @@ from abc import abstractmethod
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, TypeVar
 
-from duologue.client.session_state import SessionState
 from duologue.client.supervisor import MODE, MODEL, UserSettings
-from duologue.conversation.updates import SettingsUpdate
-from duologue.errors import InvalidParams
+from duologue.conversation.content import TextContent
+from duologue.conversation.items import Terminal, ToolCall, Usage
+from duologue.conversation.settings import ConfigOption, Modes
+from duologue.conversation.transcript import Transcript
+from duologue.conversation.updates import AvailableCommand, SettingsUpdate
+from duologue.conversation.work_state import BackgroundWork
+from duologue.errors import InvalidParams, MethodNotFound
 from duologue.protocol.interfaces import AgentProxy
 
 if TYPE_CHECKING:
     from duologue.client.agent import RemoteAgent
 
-__all__ = ["SessionControls"]
+__all__ = ["SessionControls", "check_can_cancel"]
 
 T = TypeVar("T")
 
 
-class SessionControls(SessionState):
-    """Methods of a session that change its mode, model, config options and title."""
+class SessionControls:
+    """State of a session as the agent has reported it, and methods that change it.
+
+    Attributes:
+        transcript: Messages, tool calls and plans so far, limited by `connect(max_transcript_bytes=…)`.
+    """
 
     id: str
     agent: RemoteAgent
     _user_settings: UserSettings
 
+    def __init__(self, max_transcript_bytes: int | None) -> None:
+        self.transcript = Transcript(max_transcript_bytes)
+        self._max_transcript_bytes = max_transcript_bytes
+        self._models: ConfigOption | None = None
+
     @abstractmethod
     async def _request(self, send: Callable[[AgentProxy], Awaitable[T]]) -> T:
         """Send a request of this session to the agent."""
+
+    @property
+    def title(self) -> str | None:
+        """Title of the session."""
+        return self.transcript.title
+
+    @property
+    def commands(self) -> list[AvailableCommand]:
+        """Slash commands that the agent offers."""
+        return self.transcript.commands
+
+    @property
+    def usage(self) -> Usage | None:
+        """Size of the context and cost of the session, as reported last."""
+        return self.transcript.usage
+
+    @property
+    def settings(self) -> list[ConfigOption]:
+        """Config options with their values."""
+        return self.transcript.settings
+
+    @property
+    def modes(self) -> Modes | None:
+        """Modes: the config option of category `mode`, or else the modes of the session."""
+        return self.transcript.modes_shown
+
+    @property
+    def models(self) -> ConfigOption | None:
+        """Models: the config option of category `model`, or else the models that older agents send."""
+        found = next((each for each in self.settings if each.category == "model"), None)
+        return found or self._models
+
+    @property
+    def background(self) -> list[BackgroundWork]:
+        """Work that goes on in addition to the turn, which only agents of version 2 report."""
+        reported = self.transcript.state
+        return [] if reported is None else reported.background or []
+
+    def _apply_model(self, model_id: str) -> None:
+        """Store the model that was set at an agent that has models and no config options."""
+        self._models = None if self._models is None else self._models.with_value(model_id)
+
+    def last_message_text(self) -> str:
+        """Return the last message of the agent as plain text."""
+        sent = [message for message in self.transcript.messages if message.role == "agent"]
+        return "".join(block.text for block in sent[-1].content if isinstance(block, TextContent)) if sent else ""
 
     async def set_mode(self, mode_id: str) -> None:
         """Switch the mode, by the config option of category `mode` if there is one."""
@@ -73,3 +132,14 @@ class SessionControls(SessionState):
         """Return the status of the session at the agent: `open`, `saved` (unstable)."""
         self.agent._require("status", "tell the status of a session")
         return await self._request(lambda proxy: proxy.session_status(self.id))
+
+
+def check_can_cancel(what: str, part_id: str, part: ToolCall | Terminal | None) -> None:
+    """Check that the agent offers to cancel one tool call or terminal alone.
+
+    Raises:
+        MethodNotFound: It does not.
+    """
+    # protocol/v2, capabilities of tool calls and terminals: a client MUST NOT cancel what does not advertise `cancel`.
+    if part is None or not part.can_cancel:
+        raise MethodNotFound(f"the agent does not offer to cancel the {what} {part_id!r} alone; cancel the turn")

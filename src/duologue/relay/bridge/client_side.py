@@ -77,13 +77,13 @@ class BridgeClientHandler:
 
         return await self._ask(lambda: session.ask(ask()))
 
-    async def elicit(self, question: Elicitation) -> ElicitationAnswer:
-        session_id = question.session_id
-        question = structs.replace(question, request_id=self._state.request_ids.of_client(question.request_id))
+    async def elicit(self, elicitation: Elicitation) -> ElicitationAnswer:
+        session_id = elicitation.session_id
+        elicitation = structs.replace(elicitation, request_id=self._state.request_ids.of_client(elicitation.request_id))
         if session_id is None:
-            return await self._ask(lambda: self._state.client.elicit(question))
+            return await self._ask(lambda: self._state.client.elicit(elicitation))
         session = self._state.session(session_id)
-        answer = await self._ask(lambda: session.ask(self._state.client.elicit(question)))
+        answer = await self._ask(lambda: session.ask(self._state.client.elicit(elicitation)))
         return answer or ElicitationAnswer(action="cancel")
 
     async def mcp_message(self, server_id: str, request_id: str, method: str, params: JsonObject | None) -> JsonObject:
