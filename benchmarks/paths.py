@@ -6,6 +6,7 @@ A line is a call of one of duologue's functions, indented below its caller. `~` 
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -49,12 +50,15 @@ class Recorder:
 
     def __init__(self) -> None:
         self.calls: list[Call] = []
+        self.stopped = asyncio.Event()
 
     def start(self) -> None:
+        self.stopped.clear()
         sys.setprofile(self._note)
 
     def stop(self) -> None:
         sys.setprofile(None)
+        self.stopped.set()
 
     def _note(self, frame: FrameType, event: str, _: Any) -> None:
         code = frame.f_code
@@ -117,7 +121,7 @@ async def _pair(path: str, wire: str, recorder: Recorder) -> AsyncGenerator[Clie
             if is_recorded:
                 recorder.start()
             await turn.say(LAST)
-            await settle()  # the turn ends only when the update was seen
+            await recorder.stopped.wait()  # without being resumed before the client has the update
         elif path == "permission":
             async with turn.tool("Write a file", kind="edit") as tool:
                 await settle()
