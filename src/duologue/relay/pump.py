@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from duologue.errors import AgentExited, ConnectionLost, DuologueError, RequestError
-from duologue.jsonrpc.codec import serialize_error
+from duologue.jsonrpc.codec import PLAIN_NOTIFICATION, serialize_error
 from duologue.jsonrpc.envelope import PendingRequests, read_envelope
 from duologue.transports.base import Transport
 from duologue.transports.offload import examine
@@ -92,7 +92,8 @@ class FramePump:
                 return ConnectionLost("it closed its output")
             try:
                 for frame in frames:
-                    envelope = read_envelope(frame)
+                    # A frame that begins with a method is no response: most updates need not be parsed.
+                    envelope = None if frame.startswith(PLAIN_NOTIFICATION) else read_envelope(frame)
                     if envelope is not None and (id := envelope.response_id) is not None:
                         self._unanswered.answered(id)
                     client.send(frame if self._to_client is None else self._to_client(frame))

@@ -28,7 +28,7 @@ SERVER_FAULT = {CloseCode.PROTOCOL_ERROR, CloseCode.INVALID_DATA, CloseCode.MESS
 class ConnectionListener(Protocol):
     """Receive the events of a WebSocket."""
 
-    def on_messages(self, connection: WebSocketConnection, frames: list[bytes]) -> None:
+    def on_messages(self, connection: WebSocketConnection, frames: list[bytes], /) -> None:
         """Process messages that arrived."""
 
     def update_congestion(self) -> None:
