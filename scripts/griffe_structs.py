@@ -43,7 +43,7 @@ def _bases(found: griffe.Class) -> list[griffe.Class]:
 
 
 def _fields(found: griffe.Class) -> list[griffe.Parameter]:
-    """Return the fields as keyword parameters, those of the bases first, required ones before the others."""
+    """Return the fields as parameters, those of the bases first, required ones before the others."""
     fields: dict[str, griffe.Parameter] = {}
     for owner in [*reversed(found.mro()), found]:
         for member in owner.members.values():
@@ -51,12 +51,20 @@ def _fields(found: griffe.Class) -> list[griffe.Parameter]:
                 fields[member.name] = griffe.Parameter(
                     member.name,
                     annotation=member.annotation,
-                    kind=griffe.ParameterKind.keyword_only,
+                    kind=_kind_of_fields(owner),
                     default=member.value,
                     docstring=member.docstring,
                 )
-    itself = griffe.Parameter("self", kind=griffe.ParameterKind.positional_or_keyword)
-    return [itself, *sorted(fields.values(), key=lambda field: field.default is not None)]
+    keyword = griffe.ParameterKind.keyword_only
+    in_order = sorted(fields.values(), key=lambda field: (field.kind is keyword, field.default is not None))
+    return [griffe.Parameter("self", kind=griffe.ParameterKind.positional_or_keyword), *in_order]
+
+
+def _kind_of_fields(owner: griffe.Class) -> griffe.ParameterKind:
+    header = owner.source.partition(":\n")[0]
+    if "kw_only=True" in header:
+        return griffe.ParameterKind.keyword_only
+    return griffe.ParameterKind.positional_or_keyword
 
 
 def _is_field(member: griffe.Object | griffe.Alias) -> TypeGuard[griffe.Attribute]:
