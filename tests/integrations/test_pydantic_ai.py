@@ -15,7 +15,7 @@ from pydantic_ai.models.function import AgentInfo, DeltaThinkingPart, DeltaToolC
 from pydantic_ai.models.test import TestModel
 
 from duologue.integrations.pydantic_ai import STATE, acp_agent
-from duologue.integrations.tool_kind import guess_tool_kind
+from duologue.integrations.tool_calls import guess_tool_kind
 from duologue.runtime.handlers import Context
 from duologue.schema import v1
 from tests.agent.wire_client import editor_for

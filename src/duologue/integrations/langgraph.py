@@ -16,7 +16,6 @@ session stores it.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import AsyncExitStack
 from typing import Any, TypeAlias
 
 from langchain_core.messages import (
@@ -32,11 +31,9 @@ from langgraph.errors import GraphRecursionError
 from langgraph.types import Command
 
 from duologue.agent.agent import Agent
-from duologue.agent.tool_call import ToolCallHandle
 from duologue.agent.turn import Turn
 from duologue.conversation.content import AudioContent, Content, ImageContent, Resource, ResourceLink, TextContent
-from duologue.conversation.work_state import FINAL_STATUSES
-from duologue.integrations.tool_kind import guess_tool_kind
+from duologue.integrations.tool_calls import ToolCalls
 from duologue.protocol.feature_filter import Unstable
 from duologue.store.memory import MemoryStore
 
@@ -86,7 +83,7 @@ def acp_agent(
 
     @served.on_prompt
     async def answer(turn: Turn[Any]) -> str:
-        return await _Run(graph, turn, kinds or {}, on_interrupt, config or {}).run()
+        return await _Run(graph, turn, kinds, on_interrupt, config or {}).run()
 
     return served
 
@@ -98,19 +95,16 @@ class _Run:
         self,
         graph: Any,
         turn: Turn[Any],
-        kinds: Mapping[str, str],
+        kinds: Mapping[str, str] | None,
         on_interrupt: OnInterrupt | None,
         config: Mapping[str, Any],
     ) -> None:
         self._graph = graph
         self._turn = turn
-        self._kinds = kinds
         self._on_interrupt = on_interrupt or self._ask_permission
         self._config = config
-        self._tools: dict[str, ToolCallHandle] = {}
+        self._tools = ToolCalls(turn, kinds)
         self._calls: dict[str, tuple[str, Any]] = {}
-        self._open = AsyncExitStack()
-        """Announced tool calls; closing it leaves none running, however the turn ends."""
         self._sent_ids: set[str] = set()
         self._messages: list[BaseMessage] = []
 
@@ -122,7 +116,7 @@ class _Run:
         self._messages.append(message)
         graph_input: Any = {"messages": [message] if has_checkpointer else list(self._messages)}
         try:
-            async with self._open:
+            async with self._tools:
                 await self._run_to_end(graph_input)
         except GraphRecursionError:
             return "max_turn_requests"
@@ -183,24 +177,15 @@ class _Run:
 
     async def _tool(self, call_id: str, name: str, arguments: Any) -> None:
         self._calls[call_id] = (name, arguments)
-        known = self._tools.get(call_id)
-        if known is not None:  # sent again: an approval has changed its arguments
+        known = self._tools.handles.get(call_id)
+        if known is None:
+            await self._tools.open(call_id, name, arguments)
+        else:  # sent again: an approval has changed its arguments
             await known.update(status=known.status, raw_input=arguments)
-            return
-        kind = self._kinds.get(name) or guess_tool_kind(name)
-        tool = self._turn.tool(name, kind, name=name, raw_input=arguments)
-        self._tools[call_id] = await self._open.enter_async_context(tool)
 
     async def _result(self, message: ToolMessage) -> None:
-        tool = self._tools.get(message.tool_call_id)
-        if tool is None or tool.status in FINAL_STATUSES:
-            return
         text = message.content if isinstance(message.content, str) else str(message.content)
-        if message.status == "error":
-            await tool.fail(text)
-        else:
-            await tool.show(text)
-            await tool.update(status="completed", raw_output=text)
+        await self._tools.finish(message.tool_call_id, text, text, is_error=message.status == "error")
 
     async def _ask_permission(self, turn: Turn[Any], value: Any) -> Any:
         """Answer an interrupt by a permission request."""
@@ -213,10 +198,9 @@ class _Run:
     async def _allowed(self, title: str, raw: Any) -> bool:
         """Request permission for the pending tool call that this is about, or else for a new one."""
         for call_id, call in self._calls.items():
-            if call == (title, raw) and self._tools[call_id].status == "pending":
-                return await self._tools[call_id].request_permission()
-        kind = self._kinds.get(title) or guess_tool_kind(title)
-        async with self._turn.tool(title, kind, raw_input=raw) as tool:
+            if call == (title, raw) and self._tools.handles[call_id].status == "pending":
+                return await self._tools.handles[call_id].request_permission()
+        async with self._turn.tool(title, self._tools.kind_of(title), raw_input=raw) as tool:
             return await tool.request_permission()
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic_ai import Agent as PydanticAgent
@@ -42,9 +42,8 @@ from duologue.agent.agent import Agent
 from duologue.agent.tool_call import ToolCallHandle
 from duologue.agent.turn import Turn
 from duologue.conversation.content import AudioContent, Content, ImageContent, Resource, ResourceLink, TextContent
-from duologue.conversation.work_state import FINAL_STATUSES
 from duologue.errors import RequestError
-from duologue.integrations.tool_kind import guess_tool_kind
+from duologue.integrations.tool_calls import ToolCalls
 from duologue.protocol.feature_filter import Unstable
 from duologue.protocol.values import TokenUsage
 from duologue.store.memory import MemoryStore
@@ -91,7 +90,7 @@ def acp_agent(
 
     @served.on_prompt
     async def answer(turn: Turn[Any]) -> str:
-        return await _Run(agent, turn, deps, kinds or {}).run()
+        return await _Run(agent, turn, deps, kinds).run()
 
     return served
 
@@ -104,22 +103,19 @@ class _Run:
         agent: PydanticAgent[Any, Any],
         turn: Turn[Any],
         deps: Callable[[Turn[Any]], Any] | None,
-        kinds: Mapping[str, str],
+        kinds: Mapping[str, str] | None,
     ) -> None:
         self._agent = agent
         self._turn = turn
         self._deps = None if deps is None else deps(turn)
-        self._kinds = kinds
-        self._tools: dict[str, ToolCallHandle] = {}
-        self._open = AsyncExitStack()
-        """Announced tool calls; closing it leaves none running, however the turn ends."""
+        self._tools = ToolCalls(turn, kinds)
         self._has_sent_text = False
         self._approved_as: dict[str, str] = {}
         """What an "always" answer covers, for tools of MCP servers: a tool that changes needs a new approval."""
 
     async def run(self) -> str:
         try:
-            async with self._open:
+            async with self._tools:
                 output, history = await self._run_to_end()
         except UsageLimitExceeded:
             return "max_turn_requests"
@@ -193,24 +189,13 @@ class _Run:
                 pass
 
     async def _tool(self, part: ToolCallPart) -> ToolCallHandle:
-        tool = self._tools.get(part.tool_call_id)
-        if tool is None:
-            kind = self._kinds.get(part.tool_name) or guess_tool_kind(part.tool_name)
-            arguments = part.args_as_dict() if part.args else {}
-            tool = self._turn.tool(part.tool_name, kind, name=part.tool_name, raw_input=arguments)
-            self._tools[part.tool_call_id] = await self._open.enter_async_context(tool)
-        return tool
+        return await self._tools.open(part.tool_call_id, part.tool_name, part.args_as_dict() if part.args else {})
 
     async def _result(self, event: FunctionToolResultEvent) -> None:
         part = event.part
-        tool = self._tools.get(part.tool_call_id)
-        if tool is None or tool.status in FINAL_STATUSES:
-            return
-        if part.outcome != "success":
-            await tool.fail(part.model_response_str())
-            return
-        await tool.show(part.model_response_str())
-        await tool.update(status="completed", raw_output=part.model_response_object())
+        is_error = part.outcome != "success"
+        output = None if is_error else part.model_response_object()
+        await self._tools.finish(part.tool_call_id, part.model_response_str(), output, is_error=is_error)
 
     async def _approve(self, requests: DeferredToolRequests) -> DeferredToolResults:
         """Request permission for each call that needs it; reject calls of tools that only run elsewhere."""

@@ -1,0 +1,68 @@
+"""Tool calls of a run: opened once per call of the library, finished with its result, none left running."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
+from typing import Any
+
+from duologue.agent.tool_call import ToolCallHandle
+from duologue.agent.turn import Turn
+from duologue.conversation.work_state import FINAL_STATUSES
+
+__all__ = ["ToolCalls", "guess_tool_kind"]
+
+_WORDS: list[tuple[str, str]] = [
+    ("delete", "delete|remove|unlink"),
+    ("move", "move|rename"),
+    ("execute", "run|exec|execute|shell|bash|terminal|command"),
+    ("search", "search|find|grep|query|lookup"),
+    ("fetch", "fetch|http|url|web|download|browse"),
+    ("edit", "write|edit|create|update|insert|replace|patch|save|append"),
+    ("read", "read|get|list|load|show|open|cat"),
+    ("think", "think|plan|reason"),
+]
+
+
+class ToolCalls(AsyncExitStack):
+    """The tool calls of one turn, by the ids of the library. Leaving the context ends those that are open.
+
+    Args:
+        turn: The turn that shows them.
+        kinds: Kinds of tools by name; others are guessed.
+    """
+
+    def __init__(self, turn: Turn[Any], kinds: Mapping[str, str] | None) -> None:
+        super().__init__()
+        self.handles: dict[str, ToolCallHandle] = {}
+        self._turn = turn
+        self._kinds = kinds or {}
+
+    def kind_of(self, name: str) -> str:
+        """Return the kind that the author gave, or a guess."""
+        return self._kinds.get(name) or guess_tool_kind(name)
+
+    async def open(self, call_id: str, name: str, arguments: Any) -> ToolCallHandle:
+        """Announce a tool call; return the open one if it was announced before."""
+        if call_id not in self.handles:
+            tool = self._turn.tool(name, self.kind_of(name), name=name, raw_input=arguments)
+            self.handles[call_id] = await self.enter_async_context(tool)
+        return self.handles[call_id]
+
+    async def finish(self, call_id: str, text: str, raw_output: Any, *, is_error: bool) -> None:
+        """Show the result of a tool call that is still open."""
+        tool = self.handles.get(call_id)
+        if tool is None or tool.status in FINAL_STATUSES:
+            return
+        if is_error:
+            await tool.fail(text)
+            return
+        await tool.show(text)
+        await tool.update(status="completed", raw_output=raw_output)
+
+
+def guess_tool_kind(name: str) -> str:
+    """Return the kind: `read_file` is `read`, `run_tests` is `execute`, `frobnicate` is `other`."""
+    words = set(re.split(r"[^a-z]+", re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()))
+    return next((kind for kind, known in _WORDS if words & set(known.split("|"))), "other")
