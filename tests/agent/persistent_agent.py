@@ -1,4 +1,4 @@
-"""An agent that keeps its sessions, and what is told again of them."""
+"""An agent that stores its sessions, and what it replays of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Login: methods, what is refused before it, what changes with it, and who is told."""
+"""Login: methods, requests that are rejected before it, and reports of the status."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.agent.wire_client import EVERYTHING, Editor, agent_with, editor_for
 
 
 def guarded_agent(**options: Any) -> Agent[Any]:
-    """Lets nobody in without a login."""
+    """Return an agent that requires a login."""
     agent = agent_with(login_required=True, unstable=True, **options)
     agent.persist_sessions(MemoryStore())
 

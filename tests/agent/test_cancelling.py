@@ -358,7 +358,7 @@ async def test_a_cancelled_turn_releases_its_terminal_before_its_answer_and_does
                 break
         assert message["result"] == {"stopReason": "cancelled"}
         assert {"terminal/release", "$/cancel_request"} <= set(words)
-        # Nobody ever answers the release; the session is closed all the same.
+        # The client never answers the release; the session is closed all the same.
         client.send(id=2, method="session/close", params={"sessionId": session})
         assert (await client.answer_to(2))["result"] == {}
 
@@ -501,7 +501,7 @@ async def test_a_handler_that_cancels_itself_ends_as_cancelled(tmp_path: Path) -
 
 
 async def test_a_slow_client_does_not_keep_a_cancelled_turn_from_ending(tmp_path: Path) -> None:
-    """Permission questions that nobody ever answers, in several sessions: each ends by itself."""
+    """Permission requests without an answer, in several sessions: each ends by itself."""
 
     async def work(turn: Turn[Settings]) -> None:
         async with turn.tool("Ask") as tool:

@@ -32,14 +32,14 @@ class Release:
     copies: int = field(default=1, metadata={"minimum": 1, "maximum": 5})
     share: float = 0.5
     announce: bool = True
-    mail: str | None = field(default=None, metadata={"format": "email", "description": "Whom to tell"})
+    mail: str | None = field(default=None, metadata={"format": "email", "description": "Address for the announcement"})
     parts: list[Literal["docs", "tests"]] = field(default_factory=lambda: ["docs"])
 
 
 def test_a_dataclass_becomes_a_form_of_every_kind_of_field() -> None:
     assert form_schema(Release) == {
         "type": "object",
-        "description": "What to release.",
+        "description": "A release.",
         "required": ["version"],
         "properties": {
             "version": {"type": "string", "title": "Version", "pattern": r"\d+\.\d+", "minLength": 3, "maxLength": 9},
@@ -47,7 +47,7 @@ def test_a_dataclass_becomes_a_form_of_every_kind_of_field() -> None:
             "copies": {"type": "integer", "minimum": 1, "maximum": 5, "default": 1},
             "share": {"type": "number", "default": 0.5},
             "announce": {"type": "boolean", "default": True},
-            "mail": {"type": "string", "format": "email", "description": "Whom to tell"},
+            "mail": {"type": "string", "format": "email", "description": "Address for the announcement"},
             "parts": {
                 "type": "array",
                 "items": {"type": "string", "enum": ["docs", "tests"]},

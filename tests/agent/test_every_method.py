@@ -55,7 +55,10 @@ CALLS: dict[str, tuple[Method[Any, Any], dict[str, Any]]] = {
 
 
 def test_the_table_above_is_complete() -> None:
-    elsewhere = {"initialize", "session/set_config_option"}  # one is the first exchange, the other a union: see below
+    elsewhere = {
+        "initialize",
+        "session/set_config_option",
+    }  # sent before; a union: see below
 
     assert set(CALLS) - {"session/set_model"} | elsewhere == methods_of("agent", "request")
 

@@ -52,7 +52,7 @@ async def test_each_kind_of_answer_means_what_it_says(
         editor.choose = kind
         session = await editor.new()
         for _ in range(2):
-            assert (await editor.prompt(session, "Write")).stop_reason == "end_turn"  # a no lets the turn finish
+            assert (await editor.prompt(session, "Write")).stop_reason == "end_turn"  # the turn goes on
         assert answers == [is_allowed] * 2
         assert len(editor.asked) == times
         went = ["pending", "in_progress", "completed"] if is_allowed else ["pending", "failed"]

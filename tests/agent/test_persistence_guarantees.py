@@ -170,11 +170,11 @@ async def test_a_client_that_leaves_while_its_session_is_being_opened_leaves_non
         assert agent._open_sessions == {}
         async with editor_for(agent, tmp_path) as editor:
             for info in (await editor.sessions_page()).sessions:
-                await editor.load(info.session_id)  # nobody holds on to it
+                await editor.load(info.session_id)  # no lock is left
 
 
 class ForgetfulStore(MemoryStore):
-    """Its list is damaged, and so is what was kept beside the updates."""
+    """The list is damaged, and so is the state that is stored with the updates."""
 
     async def info(self, session_id: str) -> Any:
         raise StoreError("the entry is damaged")
@@ -194,7 +194,7 @@ async def test_a_damaged_entry_costs_the_entry_and_not_the_session(tmp_path: Pat
 
 
 class SlowStore(MemoryStore):
-    """A disk that writes nothing until it is told to."""
+    """A disk that writes nothing until the test lets it."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -279,7 +279,7 @@ async def test_what_a_cancelled_turn_still_says_is_kept_and_comes_before_its_ans
 
 
 class FullStore(MemoryStore):
-    """A disk that fills up when told."""
+    """A disk that fills up on demand."""
 
     def __init__(self) -> None:
         super().__init__()

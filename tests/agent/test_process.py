@@ -184,7 +184,7 @@ import duologue
 
 async def answer(prompt: str):
     yield "so far so good"
-    raise KeyError("nobody expected this")
+    raise KeyError("an unexpected error")
 
 duologue.run(answer)
 """
@@ -221,4 +221,4 @@ def test_an_author_who_configures_no_logging_sees_why_a_turn_failed(
     found = re.fullmatch(r"KeyError \((reference \w+)\)", answer["error"]["message"])
     assert found
     assert stderr.decode().count(found[1]) == seen
-    assert stderr.decode().count("nobody expected this") == seen
+    assert stderr.decode().count("an unexpected error") == seen

@@ -263,7 +263,7 @@ async def test_updates_sent_while_a_session_opens_follow_the_response_that_opens
         await editor.until_told(v1.AgentMessageChunk, 2)
         await editor.close(session)
         await editor.load(session)
-        await editor.until_told(v1.AgentMessageChunk, 4 + 1)  # what was told before, in one piece, and the same anew
+        await editor.until_told(v1.AgentMessageChunk, 4 + 1)  # the replay in one chunk, and the new ones
         await editor.close(session)
         await editor.resume(session)
         await editor.until_told(v1.AgentMessageChunk, 7)

@@ -116,7 +116,7 @@ async def test_modes_and_settings_agree_whichever_side_changes_the_mode(tmp_path
         editor.updates.clear()
         await editor.prompt(session, "act")  # no change, no news
         assert editor.updates == []
-        await editor.set_mode(session, "act")  # but whoever sets a mode may wait for it
+        await editor.set_mode(session, "act")  # but a client that sets a mode may wait for it
         assert editor.updates == [v1.CurrentModeUpdate(current_mode_id="act")]
 
 

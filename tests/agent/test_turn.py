@@ -90,19 +90,19 @@ async def test_a_cancelled_turn_ends_as_cancelled_whatever_its_handler_raises(tm
         try:
             await asyncio.Event().wait()
         finally:
-            await turn.say("last words")
+            await turn.say("the end")
             raise RuntimeError("while being cancelled")
 
     async with asyncio.timeout(5), editor_for(agent_with(answer), tmp_path) as editor:
         session, other = await editor.new(), await editor.new()
-        await editor.cancel(session)  # nothing runs: harmless
+        await editor.cancel(session)  # nothing runs: no effect
         turn = asyncio.ensure_future(editor.prompt(session, "slow"))
         await began.wait()
         assert (await editor.prompt(other, "quick")).stop_reason == "end_turn"
         await editor.cancel(session)
 
         assert (await turn).stop_reason == "cancelled"
-        assert editor.text == "last words"
+        assert editor.text == "the end"
 
 
 @pytest.mark.fault("CAN-03", "CAN-09")

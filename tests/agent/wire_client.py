@@ -44,7 +44,7 @@ class Editor:
 
     Attributes:
         updates: Every update, in order; `sessions` has the session of each.
-        judge: Every frame in both directions; `None` if nobody judges.
+        judge: Every frame in both directions; `None` without validation.
         asked: The permission questions; `choose` is the kind of option that is chosen, or says it per question, `None`
             answers `cancelled`.
     """

@@ -91,7 +91,7 @@ class Bench:
 
     @property
     def updates(self) -> list[Any]:
-        """All that was told since the last prompt."""
+        """All updates since the last prompt."""
         return self.editor.updates[self._from :]
 
     def of(self, kind: type[Any]) -> list[Any]:

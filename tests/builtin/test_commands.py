@@ -79,7 +79,7 @@ def test_a_time_is_parsed_leniently(argument: str, seconds: float) -> None:
         ("", "", ""),
         ("  ", "", ""),
         ("a.txt", "a.txt", ""),
-        ("a.txt  two blanks", "a.txt", " two blanks"),
+        ("a.txt  two words", "a.txt", " two words"),
         ("'a b.txt' rest", "a b.txt", "rest"),
         ('"a b.txt"', "a b.txt", ""),
         ("a.txt\nline", "a.txt", "line"),

@@ -20,7 +20,7 @@ def on_wire(*behaviours: str, name: str = "small") -> v1.McpServerStdio:
 async def test_servers_and_their_tools_are_listed_and_those_that_failed_are_named(tmp_path: Path) -> None:
     async with bench(tmp_path, mcp_servers=[on_wire(), on_wire("exit", name="broken")]) as on:
         said = await on.say("/mcp")
-        assert "| `small` | `echo` | says what it was told |" in said
+        assert "| `small` | `echo` | repeats its input |" in said
         assert "`broken` cannot be used" in said
 
 

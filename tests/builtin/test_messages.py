@@ -1,4 +1,4 @@
-"""Words, thoughts, plans, numbers, links, pictures and sounds."""
+"""Text, thoughts, plans, numbers, links, images and audio."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The modes gate every tool that changes anything: `architect` never, `ask` after a yes, `code` at once."""
+"""The modes gate every tool that changes anything: `architect` never, `ask` after permission, `code` at once."""
 
 from __future__ import annotations
 

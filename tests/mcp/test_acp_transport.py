@@ -1,4 +1,4 @@
-"""MCP carried over ACP, seen from the agent: what goes out, and what all may come back."""
+"""MCP over ACP on the agent's side: requests, and every kind of response."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ DONE = _complete(content=[{"type": "text", "text": "done"}])
 
 
 class Client:
-    """The client's end: knows one tool and nothing else, and answers a call as it is told."""
+    """The client's end: knows one tool and nothing else, and answers a call as the test says."""
 
     def __init__(self, answer: Answer) -> None:
         self.seen: list[tuple[str, str, str, JsonObject]] = []

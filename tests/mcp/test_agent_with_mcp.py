@@ -95,7 +95,7 @@ async def _prompt(connection: Connection, session_id: str, text: str) -> None:
 async def test_an_agent_uses_the_servers_its_client_names_and_takes_them_along(tmp_path: Path) -> None:
     async with _session(tmp_path) as (editor, connection, session_id):
         await _prompt(connection, session_id, "list")
-        assert "small echo: says what it was told" in editor.text
+        assert "small echo: repeats its input" in editor.text
         assert "inside double: Twice as much." in editor.text
         assert "broken does not work: no such file: '/no/such/file'" in editor.text
 

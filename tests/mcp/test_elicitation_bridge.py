@@ -159,14 +159,14 @@ class Nobody:
     """A user who must not be asked."""
 
     async def ask(self, question: Elicitation) -> ElicitationAnswer:
-        raise AssertionError("nobody called a tool")
+        raise AssertionError("no tool was called")
 
     async def completed(self, elicitation_id: str) -> None:
         raise AssertionError("nothing was asked")
 
 
 async def test_a_server_cannot_send_elicitations_without_a_call() -> None:
-    """The server dies of the answer, and its last words are what it was told."""
+    """The server exits on the error response; its stderr shows the response."""
     changed: asyncio.Queue[str] = asyncio.Queue()
     curious = McpServers([small("curious")], user=Nobody(), restart_pauses=(), on_change=changed.put_nowait)
     async with asyncio.timeout(30), curious as servers:

@@ -179,7 +179,7 @@ async def test_a_server_that_is_killed_fails_its_calls_and_is_called_again(confi
 
 
 class Refusing:
-    """An application that does not take messages once it was told so, while its streams go on."""
+    """An application that rejects messages on demand, while its streams go on."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -226,7 +226,7 @@ async def test_a_server_that_takes_no_messages_at_all_is_reported_at_once(
 
 
 class Forgetful:
-    """A server of the older kind, which gives out sessions and forgets them all when it is told to."""
+    """A server of the older kind, which gives out sessions and forgets them all on demand."""
 
     def __init__(self, answer: Callable[[Any], Response] | None = None) -> None:
         self.sessions: set[str] = set()

@@ -22,7 +22,7 @@ ENVELOPE: JsonObject = {VERSION_KEY: VERSION, CAPABILITIES_KEY: {}}
 
 
 async def greet(name: str, times: int = 1) -> str:
-    """Greet somebody."""
+    """Greet a person."""
     return " ".join([f"hello {name}"] * times)
 
 
@@ -62,7 +62,7 @@ async def test_an_agent_lists_and_calls_the_tools_of_a_client(way: Any) -> None:
             await servers.ready()
             assert servers.errors == {}
             assert [(tool.name, tool.description) for tool in servers.tools] == [
-                ("greet", "Greet somebody."),
+                ("greet", "Greet a person."),
                 ("weigh", "Weigh things."),
             ]
             greet, weigh = servers.tools
@@ -144,7 +144,7 @@ def test_an_id_is_never_used_twice() -> None:
 
 
 class Slow:
-    """A tool that waits until it is told to go on."""
+    """A tool that waits until the test releases it."""
 
     def __init__(self) -> None:
         self.started = asyncio.Event()

@@ -40,7 +40,7 @@ async def answer(turn: Turn[Settings]) -> None:
         case "thread":
             await asyncio.to_thread(time.sleep, 300)
         case "leave":
-            # Started beside everything, owned by nobody.
+            # Started without an owner.
             turn.session.state["task"] = None
             asyncio.get_running_loop().create_task(_never())
         case _:

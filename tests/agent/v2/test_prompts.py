@@ -188,7 +188,7 @@ async def test_a_prompt_that_waits_can_be_cancelled_alone_by_its_id() -> None:
 
 @pytest.mark.parametrize("by_id", [True, False])
 async def test_a_prompt_and_its_cancellation_in_one_breath_have_one_end(by_id: bool) -> None:
-    """Whether it is inserted before it is cancelled or not, exactly one of the two endings is told."""
+    """Whether it is inserted before it is cancelled or not, exactly one of the two endings is sent."""
     async with wire_client(both(Gate())) as client:
         session = await client.new()
         prompt = [{"type": "text", "text": "x"}]
@@ -204,7 +204,7 @@ async def test_a_prompt_and_its_cancellation_in_one_breath_have_one_end(by_id: b
             if "error" in await answer:
                 assert (await answer)["error"]["code"] == -32800
                 continue
-            client.tell("session/cancel", sessionId=session)  # an answered request cannot be cancelled any more
+            client.tell("session/cancel", sessionId=session)  # an answered request can no longer be cancelled
             while len(client.ends()) == ended:
                 await client.until_more()
         assert set(client.states) <= {"running", "idle cancelled"}

@@ -28,7 +28,7 @@ TOOLS = ["echo", "die", "environment", "huge", "nameless", "odd", "family", "ren
 
 
 def note_start(sign: str) -> None:
-    """Tell whoever counts that we are starting, or no longer are."""
+    """Report to the test that a start begins or has ended."""
     if path := os.environ.get("STARTS"):
         fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
         os.write(fd, sign.encode())
@@ -37,7 +37,7 @@ def note_start(sign: str) -> None:
 
 class Server:
     def __init__(self) -> None:
-        self.description = "says what it was told"
+        self.description = "repeats its input"
         self.is_mute = "mute" in BEHAVIOURS
 
     def listing(self, params: dict[str, Any]) -> dict[str, Any]:
@@ -96,7 +96,7 @@ class Server:
         write({"method": "notifications/elicitation/complete", "params": {"elicitationId": "bill"}})
         text = json.dumps(answer.get("result", answer.get("error")))
         if answer["id"] == "out of the blue":
-            sys.stderr.write(f"I was told {text}\n")
+            sys.stderr.write(f"I received {text}\n")
             os._exit(1)
         number = int(str(answer["id"]).removeprefix("about "))
         write({"id": number, "result": {"content": [{"type": "text", "text": text}]}})
