@@ -49,6 +49,10 @@ class Connection:
     assert found_in(tmp_path / "module.py", code) == []
 
 
+def test_data_is_not_checked(tmp_path: Path) -> None:
+    assert found_in(tmp_path / "module.py", 'typed = "tell nobody"  # not prose: a user\'s words\n') == []
+
+
 def test_pages_are_checked_outside_of_code(tmp_path: Path) -> None:
     text = "Nobody reads `nobody`.\n\n```python\nnobody = 1\n```\n"
 

@@ -161,16 +161,16 @@ async def test_what_a_cancelled_turn_still_says_comes_before_its_answer_and_neve
             return
         await turn.say("old")
 
-        async def beside() -> None:
+        async def background() -> None:
             while True:
                 try:
-                    await turn.say("old beside")
+                    await turn.say("old background")
                 except RuntimeError as error:
                     late.append(str(error))
                     return
                 await asyncio.sleep(0)
 
-        turn.session.tasks.start(beside())
+        turn.session.tasks.start(background())
         try:
             await asyncio.Event().wait()
         finally:

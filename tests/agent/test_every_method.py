@@ -113,7 +113,7 @@ SENT = methods_of("client") - {"mcp/message"}
 
 @pytest.fixture(scope="module")
 def everything_sent(tmp_path_factory: pytest.TempPathFactory) -> tuple[set[str], set[str], list[str]]:
-    """A turn that does everything sends all methods, kinds of update and stop reasons."""
+    """Run turns that do everything; return the methods, kinds of update and stop reasons that were sent."""
 
     async def turn() -> tuple[set[str], set[str], list[str]]:
         async with desk_for(tmp_path_factory.mktemp("place"), EVERYTHING) as (editor, _):

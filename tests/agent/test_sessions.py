@@ -145,13 +145,13 @@ async def test_a_system_prompt_is_applied_or_refused_never_ignored(tmp_path: Pat
 
 @pytest.mark.rule(45, 54)
 async def test_additional_directories_are_roots_and_nothing_else_is(tmp_path: Path) -> None:
-    inside, beside, outside = (tmp_path / name for name in ("inside", "beside", "outside"))
-    for directory in (inside, beside, outside):
+    inside, additional, outside = (tmp_path / name for name in ("inside", "additional", "outside"))
+    for directory in (inside, additional, outside):
         directory.mkdir()
         (directory / "a.txt").write_text(directory.name)
 
     async def answer(turn: Turn[Settings]) -> None:
-        for directory in (inside, beside, outside):
+        for directory in (inside, additional, outside):
             try:
                 await turn.say(await turn.files.read(directory / "a.txt") + " ")
             except InvalidParams:
@@ -160,10 +160,10 @@ async def test_additional_directories_are_roots_and_nothing_else_is(tmp_path: Pa
     agent = agent_with(answer)
     agent.persist_sessions(MemoryStore())
     async with asyncio.timeout(5), editor_for(agent, tmp_path, judged=True) as editor:
-        session = await editor.new(inside, additional_directories=[str(beside)])
+        session = await editor.new(inside, additional_directories=[str(additional)])
         await editor.prompt(session, "go")
-        assert editor.text == "inside beside refused "
-        assert (await editor.sessions_page()).sessions[0].additional_directories == [str(beside)]
+        assert editor.text == "inside additional refused "
+        assert (await editor.sessions_page()).sessions[0].additional_directories == [str(additional)]
 
         await editor.load(session, inside)  # the list was not given again: nothing of it is restored
         editor.updates.clear()

@@ -39,14 +39,14 @@ def methods_of(side: str, kind: str = "", official: Official = V1) -> set[str]:
 
 
 class Judge:
-    """A tap at the client's end of a connection.
+    """Checks every frame at the client's end of a connection against the schema.
 
     Args:
         official: The schema of the version that is spoken.
 
     Attributes:
         wire: Every message in order, with its direction: `in` is from the agent.
-        complaints: What was wrong. A tap that raises changes nothing, so whoever calls the judge has to look here.
+        complaints: Violations. An exception in an observer is ignored, so the test has to check this list.
     """
 
     def __init__(self, official: Official = V1) -> None:

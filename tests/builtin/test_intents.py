@@ -40,7 +40,7 @@ from duologue.builtin.intents import OTHER_NAMES, PATTERNS, command_for
         ("think about tea", "think", "tea"),
         ("ask me for permission", "permission", ""),
         ("ask me something", "ask", ""),
-        ("show me a picture", "image", ""),
+        ("show me a picture", "image", ""),  # not prose: a user's words
         ("play a sound", "audio", ""),
         ("make a plan", "plan", ""),
         ("show me some tool calls", "tools", ""),

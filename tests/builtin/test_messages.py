@@ -123,7 +123,7 @@ async def test_links_annotations_and_meta(tmp_path: Path) -> None:
 
 async def test_images_and_audio_have_the_declared_format(tmp_path: Path) -> None:
     async with bench(tmp_path) as on:
-        await on.say("show me a picture")
+        await on.say("show me a picture")  # not prose: a user's words
         image = on.of(v1.AgentMessageChunk)[0].content
         assert isinstance(image, v1.ImageContent)
         assert base64.b64decode(image.data).startswith(b"\x89PNG\r\n\x1a\n")

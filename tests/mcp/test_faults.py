@@ -115,7 +115,7 @@ async def test_a_server_that_dies_in_a_call_is_restarted_three_times_and_then_fa
 
     async with asyncio.timeout(30), McpServers([small()], restart_pauses=pauses, on_change=on_change) as servers:
         for _ in range(1 + len(pauses)):
-            with pytest.raises(McpServerUnavailable, match=r"ended before it answered: .* by SIGKILL\nlast words"):
+            with pytest.raises(McpServerUnavailable, match=r"ended before it answered: .* by SIGKILL\nlast line"):
                 await servers.call("small", "die")
         with pytest.raises(McpServerUnavailable, match="MCP server 'small' is failed"):
             await servers.call("small", "echo")

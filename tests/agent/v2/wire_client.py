@@ -155,7 +155,7 @@ class WireClient:
         await self._news.wait()
 
     async def until(self, is_so: Callable[[], object]) -> None:
-        """Looked at whenever something came."""
+        """Wait until the condition is true; check it whenever a message arrives."""
         while not is_so():
             await self.until_more()
 

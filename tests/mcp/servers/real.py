@@ -43,7 +43,7 @@ def make_server() -> MCPServer:
 
     @server.tool()
     def fail(reason: str) -> str:
-        """Always fail."""
+        """Fail with this reason."""
         raise ValueError(reason)
 
     @server.tool()

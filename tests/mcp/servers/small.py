@@ -60,7 +60,7 @@ class Server:
             case "environment":
                 text = json.dumps({**os.environ, "PID": str(os.getpid())})
             case "die":
-                sys.stderr.write("last words\n")
+                sys.stderr.write("last line\n")
                 sys.stderr.flush()
                 os.kill(os.getpid(), signal.SIGKILL)
             case "huge":
