@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
@@ -33,7 +34,10 @@ def start(peers: Mapping[str, Peer], rounds: int) -> list[Row]:
         return _run([peer.runtime, *COMMANDS[peer.name]], peer.env)
 
     got = interleave(ours, rounds + 2, sample, "start")
-    first = interleave([Peer("run", runtime, "", env=peers[OURS].env)], min(rounds, 5), _first_output, "duologue run")
+    # The command line needs the package's metadata, which only an installed duologue has.
+    first = interleave(
+        [Peer("run", sys.executable, "", env=peers[OURS].env)], min(rounds, 5), _first_output, "duologue run"
+    )
     shown = {OURS_PUBLIC: first["run"]["seconds"] * 1000} if first["run"] else {}
     cpu = cells(got, "cpu", 1000)
     above = cpu["duologue"] - cpu["empty"]
