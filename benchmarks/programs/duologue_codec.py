@@ -9,8 +9,15 @@ from msgspec import UNSET
 
 from benchmarks.programs.timing import serve
 from benchmarks.wire import CHUNK_TEXTS, SESSION, chunk_messages, compact, mixed_messages
-from duologue.jsonrpc.codec import SHALLOW_BYTES, is_well_formed, parse, serialize_notification, serialize_request
-from duologue.runtime.fast_path import PLAIN_NOTIFICATION, NotificationFastPath
+from duologue.jsonrpc.codec import (
+    PLAIN_NOTIFICATION,
+    SHALLOW_BYTES,
+    is_well_formed,
+    parse,
+    serialize_notification,
+    serialize_request,
+)
+from duologue.runtime.fast_path import NotificationFastPath
 from duologue.runtime.handlers import Context, Handlers
 from duologue.schema import v1
 from duologue.schema.codec import decoder_for

@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from duologue.relay.bridge.auto_bridge import AutoBridge as AutoBridge
     from duologue.relay.bridge.bridge import Bridge as Bridge
     from duologue.runtime.connection import Connection as Connection
-    from duologue.runtime.connection import Direction as Direction
-    from duologue.runtime.connection import FrameObserver as FrameObserver
     from duologue.runtime.handlers import Context as Context
     from duologue.runtime.handlers import Handlers as Handlers
+    from duologue.runtime.observers import Direction as Direction
+    from duologue.runtime.observers import FrameObserver as FrameObserver
     from duologue.sanitize import sanitize as sanitize
     from duologue.sanitize import strip_terminal_controls as strip_terminal_controls
     from duologue.schema.base import Method as Method
@@ -48,7 +48,8 @@ else:
             "duologue.mcp.tool_server.transports": "serve_stdio",
             "duologue.relay.bridge.auto_bridge": "AutoBridge",
             "duologue.relay.bridge.bridge": "Bridge",
-            "duologue.runtime.connection": "Connection Direction FrameObserver",
+            "duologue.runtime.connection": "Connection",
+            "duologue.runtime.observers": "Direction FrameObserver",
             "duologue.runtime.handlers": "Context Handlers",
             "duologue.sanitize": "sanitize strip_terminal_controls",
             "duologue.schema.base": "Method Model Notification",

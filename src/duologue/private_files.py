@@ -6,15 +6,6 @@ import os
 import stat
 from pathlib import Path
 
-__all__ = [
-    "DIRECTORY_MODE",
-    "FILE_MODE",
-    "PrivateFile",
-    "make_private_directory",
-    "make_private_file",
-    "user_directory",
-]
-
 DIRECTORY_MODE = 0o700
 FILE_MODE = 0o600
 

@@ -8,17 +8,6 @@ from __future__ import annotations
 
 import re
 
-__all__ = [
-    "MOST_CHARACTERS",
-    "escape_bytes",
-    "escape_line",
-    "quote",
-    "replace_lone_surrogates",
-    "sanitize",
-    "shorten",
-    "strip_terminal_controls",
-]
-
 MOST_CHARACTERS = 200
 """Characters of a text that fit into one line of a prompt or a log."""
 

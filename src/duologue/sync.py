@@ -9,6 +9,7 @@ with duologue.sync.connect("gemini --acp") as agent, agent.new_session("/repo") 
 
 from __future__ import annotations
 
-from duologue.client.blocking.client import BlockingAgent, BlockingSession, BlockingTurn, ask, connect, open
+from duologue.client.blocking.client import BlockingAgent, BlockingSession, ask, connect, open
+from duologue.client.blocking.turn import BlockingTurn
 
 __all__ = ["BlockingAgent", "BlockingSession", "BlockingTurn", "ask", "connect", "open"]

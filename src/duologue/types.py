@@ -73,6 +73,7 @@ if TYPE_CHECKING:
     from duologue.conversation.updates import Update as Update
     from duologue.conversation.urls import host_of as host_of
     from duologue.conversation.work_state import BackgroundWork as BackgroundWork
+    from duologue.conversation.work_state import TokenUsage as TokenUsage
     from duologue.mcp.results import McpResult as McpResult
     from duologue.mcp.servers import McpServers as McpServers
     from duologue.mcp.tool_server.server import ToolServer as ToolServer
@@ -87,7 +88,6 @@ if TYPE_CHECKING:
     from duologue.protocol.values import ElicitationAnswer as ElicitationAnswer
     from duologue.protocol.values import PermissionOption as PermissionOption
     from duologue.protocol.values import Provider as Provider
-    from duologue.protocol.values import TokenUsage as TokenUsage
     from duologue.store.base import Store as Store
     from duologue.store.memory import MemoryStore as MemoryStore
     from duologue.store.sqlite.store import SqliteStore as SqliteStore
@@ -133,7 +133,7 @@ else:
                 "Update"
             ),
             "duologue.conversation.urls": "host_of",
-            "duologue.conversation.work_state": "BackgroundWork",
+            "duologue.conversation.work_state": "BackgroundWork TokenUsage",
             "duologue.mcp.results": "McpResult",
             "duologue.mcp.servers": "McpServers",
             "duologue.mcp.tool_server.server": "ToolServer",
@@ -141,7 +141,7 @@ else:
             "duologue.protocol.meta": "RequestMeta",
             "duologue.protocol.values": (
                 "Account AgentCapabilities AuthMethod AuthStatus ClientCapabilities Elicitation ElicitationAnswer "
-                "PermissionOption Provider TokenUsage"
+                "PermissionOption Provider"
             ),
             "duologue.store.base": "Store",
             "duologue.store.memory": "MemoryStore",

@@ -11,7 +11,8 @@ from duologue.agent.settings import Settings, choice, toggle
 from duologue.agent.turn import Turn
 from duologue.conversation.content import TextContent
 from duologue.conversation.updates import SessionMessageChunk, SessionMessageUpdate, SubagentUpdate
-from duologue.protocol.values import Provider, TokenUsage
+from duologue.conversation.work_state import TokenUsage
+from duologue.protocol.values import Provider
 from duologue.runtime.handlers import Context
 from duologue.schema import v1
 from duologue.store.memory import MemoryStore

@@ -23,8 +23,8 @@ from duologue.conversation.content import (
     UnknownContent,
 )
 from duologue.conversation.updates import ToolCallUpdate
+from duologue.conversation.work_state import TokenUsage
 from duologue.errors import InternalError, InvalidParams, RequestError, ResourceNotFound
-from duologue.protocol.values import TokenUsage
 from duologue.schema import v1
 from duologue.schema.base import Other
 from tests.agent.wire_client import agent_with, editor_for, raw_client

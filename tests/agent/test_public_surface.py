@@ -17,7 +17,7 @@ from duologue.agent.providers import Providers
 from duologue.agent.terminal import TerminalHandle
 from duologue.agent.tool_call import ToolCallHandle
 from duologue.conversation.session_setup import SessionParams
-from duologue.protocol.interfaces import ClientProxy
+from duologue.protocol.shared.client_proxy import ClientProxy
 from duologue.protocol.values import ClientCapabilities
 
 # Change these lists on purpose, with a line in the changelog: every name is a promise.

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from duologue.client.connect import connect
-from duologue.client.permissions.policy import PermissionRequest, Permissions
+from duologue.client.permissions.policy import Permissions
+from duologue.client.permissions.request import PermissionRequest
 from duologue.client.services.terminals import Terminals
 from duologue.client.services.workspace import Workspace
 from tests.client.hostile_agent import CANARY, HostileAgent, World, all_turns, grant_tricks, succeeded

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from duologue.client.permissions.actions import MOST_PATHS
-from duologue.client.permissions.policy import PermissionRequest, Permissions
+from duologue.client.permissions.policy import Permissions
+from duologue.client.permissions.request import PermissionRequest
 from tests.client.permission_requests import User, question, reads, runs, says_yes, writes
 
 pytestmark = pytest.mark.timeout(30)

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from duologue.client.permissions.actions import Action, ActionContext
-from duologue.client.permissions.policy import PermissionRequest, Permissions
+from duologue.client.permissions.policy import Permissions
+from duologue.client.permissions.request import PermissionRequest
 from duologue.client.permissions.rules import Rules, Verdict
 from duologue.protocol.values import PermissionOption
 from tests.client.permission_requests import ALL, User, question, says, writes

@@ -14,7 +14,8 @@ import pytest
 
 from duologue.client.agent import RemoteAgent
 from duologue.client.connect import connect
-from duologue.client.permissions.policy import PermissionRequest, Permissions
+from duologue.client.permissions.policy import Permissions
+from duologue.client.permissions.request import PermissionRequest
 from duologue.conversation.content import ResourceLink
 from duologue.conversation.session_setup import HttpMcpServer, McpServer, SseMcpServer, StdioMcpServer
 from duologue.errors import AuthenticationRequired, InvalidParams, MethodNotFound, ProtocolViolation, ResourceNotFound

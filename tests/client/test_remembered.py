@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from duologue.client.permissions.actions import Action
-from duologue.client.permissions.policy import PermissionRequest, Permissions
+from duologue.client.permissions.policy import Permissions
 from duologue.client.permissions.remembered import TurnGrants
-from duologue.client.permissions.request import Scope
+from duologue.client.permissions.request import PermissionRequest, Scope
 from tests.client.permission_requests import User, question, runs, writes
 
 pytestmark = pytest.mark.timeout(30)

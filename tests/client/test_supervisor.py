@@ -14,7 +14,8 @@ import pytest
 
 from duologue import sync
 from duologue.client.connect import connect
-from duologue.client.permissions.policy import PermissionRequest, Permissions
+from duologue.client.permissions.policy import Permissions
+from duologue.client.permissions.request import PermissionRequest
 from duologue.client.services.terminals import Terminals
 from duologue.client.session import ClientSession
 from duologue.client.supervisor import Restart

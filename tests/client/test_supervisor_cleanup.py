@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from duologue.client.connect import connect
-from duologue.client.permissions.policy import PermissionRequest, Permissions
+from duologue.client.permissions.policy import Permissions
+from duologue.client.permissions.request import PermissionRequest
 from duologue.client.services.workspace import Workspace
 from duologue.client.session import ClientSession
 from duologue.client.turn import ClientTurn

@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from duologue.client.services.terminals import Terminals, new_id
+from duologue.conversation.work_state import TerminalExit
 from duologue.errors import InvalidParams, InvalidRequest, ResourceNotFound
-from duologue.protocol.values import TerminalExit, TerminalOutputResult
+from duologue.protocol.values import TerminalOutputResult
 from duologue.sanitize import strip_terminal_controls
 from duologue.transports.process import process_tree as tree
 from tests.transports.conftest import nothing_left

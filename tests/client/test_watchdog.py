@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from duologue.client.connect import connect
-from duologue.client.permissions.policy import PermissionRequest, Permissions
+from duologue.client.permissions.policy import Permissions
+from duologue.client.permissions.request import PermissionRequest
 from duologue.client.services.terminals import Terminals
 from duologue.errors import TurnStalled
 from duologue.events import Event, StallDetected, Text

@@ -11,7 +11,8 @@ import pytest
 from duologue.agent.settings import Settings, choice
 from duologue.agent.turn import Turn
 from duologue.client.connect import connect
-from duologue.client.permissions.policy import PermissionRequest, Permissions
+from duologue.client.permissions.policy import Permissions
+from duologue.client.permissions.request import PermissionRequest
 from duologue.client.services.terminals import Terminals
 from duologue.client.services.workspace import Workspace
 from duologue.conversation.session_setup import HttpMcpServer

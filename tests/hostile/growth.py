@@ -200,7 +200,8 @@ async def until_nothing_comes(agent: RemoteAgent) -> None:
 async def run_turn(name: str, directory: str) -> None:
     """Run one turn with the agent of this name, with nothing but defaults, and say what it took."""
     from duologue.client.connect import connect
-    from duologue.client.permissions.policy import PermissionRequest, Permissions
+    from duologue.client.permissions.policy import Permissions
+    from duologue.client.permissions.request import PermissionRequest
     from duologue.client.services.workspace import Workspace
 
     async def deny_later(question: PermissionRequest) -> bool:

@@ -10,7 +10,8 @@ import pytest
 
 from duologue.client.connect import connect
 from duologue.client.permissions import details as remainder
-from duologue.client.permissions.policy import PermissionRequest, Permissions
+from duologue.client.permissions.policy import Permissions
+from duologue.client.permissions.request import PermissionRequest
 from tests.client.scripted_agent import Json, ScriptedAgent, result
 
 pytestmark = [pytest.mark.timeout(60), pytest.mark.fault("PRM-17")]

@@ -17,7 +17,8 @@ from typing import Any
 import pytest
 
 from duologue.client.connect import connect
-from duologue.client.permissions.policy import PermissionRequest, Permissions
+from duologue.client.permissions.policy import Permissions
+from duologue.client.permissions.request import PermissionRequest
 from duologue.client.services import working_directory
 from duologue.client.services.terminals import Terminals
 from tests.client.scripted_agent import Json, ScriptedAgent, result

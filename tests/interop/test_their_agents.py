@@ -13,7 +13,7 @@ import pytest
 
 from duologue import Permissions, Terminals, Workspace, connect
 from duologue.client.agent import RemoteAgent
-from duologue.client.permissions.policy import PermissionRequest
+from duologue.client.permissions.request import PermissionRequest
 from duologue.client.session import ClientSession
 from duologue.client.turn import ClientTurn
 from duologue.conversation.updates import FileChange, TerminalPart

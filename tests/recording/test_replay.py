@@ -10,9 +10,10 @@ import pytest
 from msgspec import Raw
 
 from duologue.builtin.agent import builtin_agent
-from duologue.client.connect import Target, connect
+from duologue.client.connect import connect
 from duologue.client.permissions.policy import Permissions
 from duologue.client.services.workspace import Workspace
+from duologue.client.target import Target
 from duologue.conversation.session_setup import StdioMcpServer
 from duologue.recording.reader import Entry, read_recording
 from duologue.recording.redaction import MASK, redact

@@ -9,9 +9,9 @@ import msgspec
 import pytest
 from msgspec import UNSET
 
-from duologue.jsonrpc.codec import MAX_DEPTH
+from duologue.jsonrpc.codec import MAX_DEPTH, PLAIN_NOTIFICATION
 from duologue.runtime.connection import Connection
-from duologue.runtime.fast_path import PLAIN_NOTIFICATION, NotificationFastPath
+from duologue.runtime.fast_path import NotificationFastPath
 from duologue.runtime.handlers import Context, Handlers
 from duologue.schema.base import JsonValue, Model, Notification
 from duologue.transports.memory import memory_pair

@@ -16,7 +16,8 @@ from duologue.conversation.updates import (
     Update,
 )
 from duologue.errors import EncodeError, InvalidParams, ResourceNotFound, SessionInUse, StoreError
-from duologue.store.base import Archived, Store
+from duologue.store.base import Store
+from duologue.store.pagination import Archived
 from tests.store.messages import info, replayed, say, tool
 
 

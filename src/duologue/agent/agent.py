@@ -30,8 +30,9 @@ from duologue.protocol.feature_filter import Unstable, enabled_features
 from duologue.protocol.meta import RequestMeta
 from duologue.protocol.negotiation import VersionNegotiator, check_versions
 from duologue.protocol.values import PERMISSION_SECONDS, AuthMethod, AuthStatus, Provider
-from duologue.runtime.connection import Connection, FrameObserver
+from duologue.runtime.connection import Connection
 from duologue.runtime.handlers import Handlers
+from duologue.runtime.observers import FrameObserver
 from duologue.transports.base import Transport
 from duologue.transports.methods import INITIALIZE
 
@@ -39,8 +40,6 @@ if TYPE_CHECKING:
     from duologue.agent.hosting.server import ServerKeywords
     from duologue.store.base import Store
     from duologue.transports.server.app import ServerApp
-
-__all__ = ["Agent"]
 
 T = TypeVar("T", bound=Callable[..., Any])
 

@@ -7,13 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from duologue.conversation.content import JsonObject
 from duologue.errors import AuthenticationRequired, InvalidParams, MethodNotFound
-from duologue.protocol.interfaces import ClientProxy
+from duologue.protocol.shared.client_proxy import ClientProxy
 from duologue.protocol.values import AuthStatus
 
 if TYPE_CHECKING:
     from duologue.agent.agent import Agent
-
-__all__ = ["Login"]
 
 LOGGED_IN = ("authenticated", "not_required")
 """States in which the user does not have to log in."""

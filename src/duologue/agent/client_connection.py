@@ -17,8 +17,8 @@ from duologue.conversation.content import Content, JsonObject, TextContent
 from duologue.conversation.session_setup import Implementation, SessionInfo, SessionParams
 from duologue.conversation.settings import ConfigOption
 from duologue.errors import InternalError, InvalidParams, MethodNotFound, ResourceNotFound, StoreError
-from duologue.protocol.interfaces import ClientProxy
 from duologue.protocol.meta import RequestMeta
+from duologue.protocol.shared.client_proxy import ClientProxy
 from duologue.protocol.values import (
     AgentCapabilities,
     AuthStatus,
@@ -32,8 +32,6 @@ from duologue.protocol.values import (
 if TYPE_CHECKING:
     from duologue.agent.agent import Agent
     from duologue.store.base import Store
-
-__all__ = ["ClientConnection"]
 
 MAX_TITLE = 200
 """Characters of a title that the user sets: more does not fit in a list."""

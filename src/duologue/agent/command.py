@@ -9,13 +9,11 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from duologue.agent.terminal import open_terminal
-from duologue.protocol.values import TerminalExit
+from duologue.conversation.work_state import TerminalExit
 
 if TYPE_CHECKING:
     from duologue.agent.tool_call import ToolCallHandle
     from duologue.agent.turn import Turn
-
-__all__ = ["OUTPUT_LIMIT", "CommandResult", "run_command"]
 
 OUTPUT_LIMIT = 1024 * 1024
 """Bytes of a command's output to keep: more than a model reads."""

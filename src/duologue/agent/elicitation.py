@@ -25,10 +25,8 @@ import msgspec
 from duologue.conversation.content import JsonObject
 from duologue.conversation.urls import host_of
 from duologue.errors import ConnectionLost, InvalidParams, ProtocolViolation
-from duologue.protocol.interfaces import ClientProxy
+from duologue.protocol.shared.client_proxy import ClientProxy
 from duologue.protocol.values import Elicitation, ElicitationAnswer
-
-__all__ = ["ElicitationForwarder", "check_url", "elicit", "elicit_form", "form_schema"]
 
 F = TypeVar("F")
 

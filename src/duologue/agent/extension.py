@@ -10,8 +10,6 @@ from duologue.runtime.handlers import Context, Handlers
 from duologue.schema.base import Method, Notification
 from duologue.schema.codec import check_readable
 
-__all__ = ["Extension"]
-
 
 class Extension:
     """A coroutine function of one parameter that serves a custom method and the notification of the same name.

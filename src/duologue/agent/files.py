@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from duologue.agent.session import Session
 
-__all__ = ["Files"]
-
 
 class Files:
     """Reads and writes the files of a session. Paths are absolute, or relative to the session's directory."""

@@ -16,8 +16,6 @@ from duologue.protocol.values import PermissionOption
 if TYPE_CHECKING:
     from duologue.agent.session import Session
 
-__all__ = ["PendingPermission", "RememberedAnswers", "request_permission"]
-
 
 class PendingPermission:
     """A permission request: the tool call it is about, and what an "always" answer covers.

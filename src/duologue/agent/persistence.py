@@ -11,9 +11,8 @@ from duologue.conversation.content import Content, JsonObject
 from duologue.conversation.updates import Update
 
 if TYPE_CHECKING:
-    from duologue.store.base import SessionLog, Store
-
-__all__ = ["SavedState", "SessionPersistence"]
+    from duologue.store.base import Store
+    from duologue.store.session_log import SessionLog
 
 STATE_NAME = "duologue"
 """Key in the store of the session's own state."""

@@ -18,8 +18,6 @@ from duologue.conversation.work_state import STOP_REASONS
 from duologue.errors import CommandNotFound, InternalError, StoreError
 from duologue.runtime.tasks import TaskScope
 
-__all__ = ["CANCEL_SECONDS", "PromptQueue"]
-
 _log = logging.getLogger("duologue.agent")
 
 CANCEL_SECONDS = 4.0

@@ -7,8 +7,6 @@ import msgspec
 from duologue.errors import InvalidParams
 from duologue.protocol.values import Provider
 
-__all__ = ["Providers"]
-
 
 class Providers:
     """The providers of one agent, shared by all its clients while the process runs.

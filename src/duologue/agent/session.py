@@ -32,7 +32,7 @@ from duologue.conversation.updates import (
 from duologue.conversation.work_state import FINAL_STATUSES, BackgroundWork
 from duologue.errors import ConnectionLost, EncodeError, StoreError
 from duologue.local.files import Roots
-from duologue.protocol.interfaces import ClientProxy
+from duologue.protocol.shared.client_proxy import ClientProxy
 from duologue.protocol.values import ClientCapabilities
 from duologue.runtime.tasks import TaskScope
 
@@ -40,8 +40,6 @@ if TYPE_CHECKING:
     from duologue.agent.agent import Agent
     from duologue.agent.turn import Turn
     from duologue.mcp.servers import McpServers
-
-__all__ = ["Session"]
 
 _log = logging.getLogger("duologue.agent")
 

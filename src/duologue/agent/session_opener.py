@@ -17,14 +17,13 @@ from duologue.agent.session import Session
 from duologue.conversation.session_setup import SessionInfo, SessionParams
 from duologue.conversation.updates import CommandsUpdate, InfoUpdate, ModeUpdate, SettingsUpdate
 from duologue.errors import InvalidRequest, SessionInUse, StoreError
-from duologue.protocol.interfaces import ClientProxy
+from duologue.protocol.shared.client_proxy import ClientProxy
 from duologue.protocol.values import SessionOpened
 
 if TYPE_CHECKING:
     from duologue.agent.agent import Agent
-    from duologue.store.base import SessionLog, Store
-
-__all__ = ["SessionOpener", "normal_path"]
+    from duologue.store.base import Store
+    from duologue.store.session_log import SessionLog
 
 _IN_RESPONSE = (ModeUpdate, SettingsUpdate, CommandsUpdate)
 """Updates that a replay leaves out: the response that opens the session has their current values."""

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from duologue.conversation.content import Content, text_of
 
-__all__ = ["SessionTitle"]
-
 MAX_CHARACTERS = 80
 """Length of a title that is made from a prompt: one line of a list."""
 

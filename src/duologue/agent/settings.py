@@ -27,8 +27,6 @@ else:
 
     S = TypeVar("S", bound="Settings")
 
-__all__ = ["S", "Settings", "choice", "toggle"]
-
 
 class _Setting:
     """One declared setting; on an instance it reads as its current value."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["StopTurn", "ToolCancelled"]
-
 
 class StopTurn(Exception):
     """Ends the turn with a stop reason; raised by `turn.stop()`."""

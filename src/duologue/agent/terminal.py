@@ -11,14 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from duologue.conversation.updates import TerminalOutputChunk, TerminalPart, TerminalUpdate
+from duologue.conversation.work_state import TerminalExit
 from duologue.errors import ConnectionLost, RequestError
 from duologue.local.commands import RunningCommand
-from duologue.protocol.values import TerminalExit, TerminalOutputResult
+from duologue.protocol.values import TerminalOutputResult
 
 if TYPE_CHECKING:
     from duologue.agent.session import Session
-
-__all__ = ["TerminalHandle", "TerminalStream", "open_terminal"]
 
 
 class TerminalHandle(ABC):

@@ -29,8 +29,6 @@ from duologue.protocol.values import PERMISSION_OPTIONS, PermissionOption
 if TYPE_CHECKING:
     from duologue.agent.turn import Turn
 
-__all__ = ["ToolCallHandle"]
-
 Part: TypeAlias = str | Content | ToolContent
 _PARTS = (ContentPart, FileChange, TerminalPart, UnknownPart)
 

@@ -34,15 +34,13 @@ from duologue.conversation.updates import (
     Update,
     UsageUpdate,
 )
-from duologue.conversation.work_state import STOP_REASONS
+from duologue.conversation.work_state import STOP_REASONS, TokenUsage
 from duologue.errors import InvalidParams
-from duologue.protocol.values import ClientCapabilities, Elicitation, TokenUsage
+from duologue.protocol.values import ClientCapabilities, Elicitation
 
 if TYPE_CHECKING:
     from duologue.agent.session import Session
     from duologue.mcp.servers import McpServers
-
-__all__ = ["Turn"]
 
 F = TypeVar("F")
 

@@ -11,9 +11,7 @@ from duologue.errors import InvalidParams
 
 if TYPE_CHECKING:
     from duologue.agent.agent import Agent
-    from duologue.store.base import Archived
-
-__all__ = ["check_absolute", "check_archived", "check_prompt", "check_setup"]
+    from duologue.store.pagination import Archived
 
 
 def check_setup(setup: SessionParams, agent: Agent[Any]) -> None:

@@ -22,8 +22,6 @@ from duologue.protocol.values import Account, AuthStatus, Provider
 from duologue.store.base import Store
 from duologue.store.memory import MemoryStore
 
-__all__ = ["builtin_agent", "main"]
-
 
 def builtin_agent(
     store: Store | str | Path | None = None,

@@ -23,8 +23,6 @@ from duologue.builtin.settings import BuiltinSettings
 from duologue.builtin.slash_command import SlashCommand, command
 from duologue.conversation.updates import AvailableCommand
 
-__all__ = ["CHAPTERS", "COMMANDS", "explain_unknown", "offer", "table_of"]
-
 
 @command("help", "List what I can do", shows="Markdown in messages", hint="[command]")
 async def show_help(turn: Turn[BuiltinSettings], argument: str) -> None:

@@ -7,8 +7,6 @@ import shlex
 from collections.abc import Callable, Collection
 from typing import TypeAlias
 
-__all__ = ["command_for"]
-
 Found: TypeAlias = re.Match[str]
 
 PATTERNS: tuple[tuple[str, str, Callable[[Found], str]], ...] = (

@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-__all__ = ["fenced", "table"]
-
 
 def fenced(text: str, language: str = "") -> str:
     """Return a code block; its fence is longer than any run of backticks inside."""

@@ -12,8 +12,6 @@ from pathlib import Path
 from duologue.errors import RequestError
 from duologue.local.files import Roots
 
-__all__ = ["Found", "find_files", "find_text"]
-
 MAX_SEARCHED = 5_000
 """Files that are searched, so that a search ends soon."""
 

@@ -6,8 +6,6 @@ from duologue import Settings, Turn, choice, toggle
 from duologue.agent.tool_call import ToolCallHandle
 from duologue.conversation.settings import Option
 
-__all__ = ["BuiltinSettings", "may"]
-
 
 class BuiltinSettings(Settings):
     """The settings of the built-in agent."""

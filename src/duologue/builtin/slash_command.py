@@ -11,8 +11,6 @@ from typing import TypeAlias
 from duologue import Turn
 from duologue.builtin.settings import BuiltinSettings
 
-__all__ = ["Handler", "SlashCommand", "command", "number_in", "path_and_rest", "seconds_in", "words_in"]
-
 Handler: TypeAlias = Callable[[Turn[BuiltinSettings], str], Awaitable[str | None]]
 
 _FIRST = re.compile(r"""\s*(?:"([^"]*)"|'([^']*)'|(\S+))\s?""")

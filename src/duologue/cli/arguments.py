@@ -27,19 +27,6 @@ from duologue.conversation.session_setup import McpServer, SessionInfo
 from duologue.errors import DuologueError, InvalidParams, MethodNotFound, ResourceNotFound
 from duologue.recording.recorder import Recorder
 
-__all__ = [
-    "apply_settings",
-    "change_mode",
-    "change_setting",
-    "close_session",
-    "connect_from_args",
-    "find_choice",
-    "open_session",
-    "parse_key_values",
-    "reopen_session",
-    "sessions_here",
-]
-
 CLOSE_SECONDS = 5.0
 """Time for an agent to close a session whose turns have ended."""
 

@@ -16,9 +16,6 @@ from duologue.errors import (
     UnsupportedProtocolVersion,
 )
 
-__all__ = ["DESCRIPTIONS", "ExitCode", "UsageError", "answered", "code_of_error", "code_of_stop", "explain"]
-
-
 MOST_DATA = 500
 """Characters of an error's JSON data that are shown."""
 

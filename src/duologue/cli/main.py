@@ -12,8 +12,6 @@ from duologue.cli.console.safe_output import protect_streams
 from duologue.cli.exit_codes import ExitCode
 from duologue.cli.parser import make_parser
 
-__all__ = ["main"]
-
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit code."""

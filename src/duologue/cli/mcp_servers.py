@@ -12,8 +12,6 @@ from duologue.client.services.tool_server import with_absolute_command
 from duologue.config.servers import ServerConfig, named_servers, read_servers
 from duologue.conversation.session_setup import McpServer, StdioMcpServer
 
-__all__ = ["mcp_servers"]
-
 FORMS = "expected NAME=COMMAND, NAME=URL, a name of the configuration, or a JSON file"
 
 

@@ -15,8 +15,6 @@ from duologue.cli.exit_codes import DESCRIPTIONS
 if TYPE_CHECKING:
     Commands = argparse._SubParsersAction[argparse.ArgumentParser]
 
-__all__ = ["SHELLS", "each_command", "make_parser"]
-
 SHELLS = ("bash", "zsh", "fish")
 
 WELCOME = """\

@@ -11,12 +11,11 @@ from typing import Any
 from duologue.cli.exit_codes import UsageError
 from duologue.cli.targets import name_of
 from duologue.client.permissions.actions import KINDS
-from duologue.client.permissions.policy import PermissionRequest, Permissions
+from duologue.client.permissions.policy import Permissions
 from duologue.client.permissions.prompter import Handler
+from duologue.client.permissions.request import PermissionRequest
 from duologue.config.permissions import rules_files, state_folder
 from duologue.errors import InvalidRequest
-
-__all__ = ["CountingPermissions", "permissions_for", "wants_to_ask"]
 
 QUIET_KINDS = ("read", "search", "think")
 """Kinds of tools that change nothing."""

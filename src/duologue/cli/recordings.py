@@ -11,8 +11,6 @@ from duologue.config.recordings import SUFFIX, find_recordings
 from duologue.conversation.items import Message
 from duologue.conversation.session_setup import SessionInfo
 
-__all__ = ["known_recordings", "named_recording", "read"]
-
 
 def known_recordings(cwd: str | None) -> dict[str, tuple[Path, SessionInfo]]:
     """Return the recordings in the data directory by name, newest first; only those made in `cwd`, if given."""

@@ -10,11 +10,9 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from duologue.cli.exit_codes import UsageError
-from duologue.client.connect import Target
+from duologue.client.target import Target
 from duologue.config.agents import BUILTIN, NamedAgent, find_agents
 from duologue.transports.remote.url import is_remote
-
-__all__ = ["name_of", "remote_config", "target_of", "versions_for", "with_version"]
 
 TOKEN_VARIABLE = "DUOLOGUE_TOKEN"  # noqa: S105  # its name, not its value
 

@@ -14,12 +14,10 @@ from duologue.client.target import AgentTarget
 from duologue.client.watchdog import Watchdog
 from duologue.conversation.session_setup import Implementation, McpServer, SessionParams
 from duologue.errors import AuthenticationRequired, MethodNotFound
-from duologue.protocol.interfaces import AgentProxy
+from duologue.protocol.shared.agent_proxy import AgentProxy
 from duologue.protocol.values import AgentCapabilities, AuthMethod, AuthStatus, Provider, SessionOpened
 from duologue.runtime.connection import Connection
 from duologue.runtime.tasks import TaskScope
-
-__all__ = ["RemoteAgent"]
 
 T = TypeVar("T")
 

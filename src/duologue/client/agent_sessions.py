@@ -26,11 +26,9 @@ from duologue.conversation.session_setup import (
     SystemPrompt,
 )
 from duologue.errors import DuologueError, InvalidParams, ProtocolViolation, ResourceNotFound
-from duologue.protocol.interfaces import AgentProxy
+from duologue.protocol.shared.agent_proxy import AgentProxy
 from duologue.protocol.values import AgentCapabilities, SessionOpened
 from duologue.runtime.tasks import TaskScope
-
-__all__ = ["AgentSessions", "AwaitableSession"]
 
 T = TypeVar("T")
 

@@ -32,17 +32,6 @@ if TYPE_CHECKING:
     from duologue.client.agent import RemoteAgent
     from duologue.client.session import ClientSession
 
-__all__ = [
-    "AuthMethodChooser",
-    "AuthOptions",
-    "Authenticator",
-    "LoginProgram",
-    "LoginRunner",
-    "can_use_terminal",
-    "describe",
-    "on_own_terminal",
-]
-
 END_SECONDS = 2.0
 """Time for a cancelled login program to reset the terminal."""
 

@@ -7,8 +7,6 @@ import threading
 from contextvars import ContextVar
 from typing import Any, TypeAlias
 
-__all__ = ["CallingTask", "calling_thread", "current_calling_task", "has_ended"]
-
 CallingTask: TypeAlias = "asyncio.Task[Any] | threading.Thread | None"
 
 calling_thread: ContextVar[threading.Thread | None] = ContextVar("calling_thread", default=None)

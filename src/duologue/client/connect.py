@@ -31,17 +31,16 @@ from duologue.conversation.transcript import MAX_TRANSCRIPT_BYTES
 from duologue.errors import AgentExited, ConnectionLost, DowngradeRequired, InitializeTimeout, StartError
 from duologue.mcp.tool_server.server import ToolServer
 from duologue.protocol.feature_filter import Unstable, enabled_features
-from duologue.protocol.interfaces import AgentProxy
 from duologue.protocol.negotiation import check_versions, initialize
+from duologue.protocol.shared.agent_proxy import AgentProxy
 from duologue.protocol.values import AuthStatus, InitializeResult
 from duologue.recording.recorder import Recorder
-from duologue.runtime.connection import Connection, FrameObserver
+from duologue.runtime.connection import Connection
 from duologue.runtime.handlers import Handlers
+from duologue.runtime.observers import FrameObserver
 from duologue.transports.base import Transport
 from duologue.transports.process.transport import ProcessTransport
 from duologue.transports.remote.url import TLSVerify
-
-__all__ = ["Target", "connect"]
 
 INITIALIZE_SECONDS = 30.0
 """Time for an agent to start and to answer `initialize`; packages may have to be downloaded first."""

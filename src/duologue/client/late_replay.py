@@ -11,8 +11,6 @@ from duologue.client.quirks import quirks_of
 if TYPE_CHECKING:
     from duologue.client.session import ClientSession
 
-__all__ = ["wait_for_late_replay"]
-
 QUIET_SECONDS = 0.25
 """Time without an update after which a replay counts as complete: its updates follow each other at once."""
 

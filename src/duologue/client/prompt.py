@@ -21,8 +21,6 @@ from duologue.conversation.content import (
 from duologue.errors import InvalidParams
 from duologue.protocol.values import AgentCapabilities
 
-__all__ = ["Attachment", "Selection", "build_prompt"]
-
 MAX_EMBEDDED_BYTES = 4 * 1024 * 1024
 """Larger files are linked instead of embedded: no model reads more, and the agent can fetch what it needs."""
 

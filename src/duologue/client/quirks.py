@@ -13,8 +13,6 @@ from typing import Any, Literal, cast
 from duologue.conversation.content import JsonObject
 from duologue.conversation.session_setup import Implementation
 
-__all__ = ["FAILURES", "QUIRKS", "FailureMarker", "Quirks", "failure_in", "quirks_of"]
-
 
 @dataclass(frozen=True)
 class Quirks:

@@ -17,8 +17,6 @@ from duologue.protocol.observation import ends_turn, observe
 from duologue.recording.reader import read_recording
 from duologue.schema.codec import decode
 
-__all__ = ["RecordedSession", "recorded_sessions"]
-
 
 @dataclass
 class RecordedSession:

@@ -9,7 +9,8 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from duologue.client.permissions.policy import PermissionRequest, Permissions
+from duologue.client.permissions.policy import Permissions
+from duologue.client.permissions.request import PermissionRequest
 from duologue.client.quirks import quirks_of
 from duologue.client.services.byte_budget import ByteBudget
 from duologue.client.services.elicitation import ElicitationHandler, Elicitations
@@ -20,6 +21,7 @@ from duologue.conversation.content import JsonObject
 from duologue.conversation.items import ToolCall
 from duologue.conversation.session_setup import Implementation
 from duologue.conversation.updates import ToolCallUpdate, Update
+from duologue.conversation.work_state import TerminalExit
 from duologue.errors import MethodNotFound, ResourceNotFound
 from duologue.mcp.tool_server.server import OfferedServers
 from duologue.protocol.values import (
@@ -28,14 +30,11 @@ from duologue.protocol.values import (
     Elicitation,
     ElicitationAnswer,
     PermissionOption,
-    TerminalExit,
     TerminalOutputResult,
 )
 
 if TYPE_CHECKING:
     from duologue.client.session import ClientSession
-
-__all__ = ["ClientRequestHandler"]
 
 _log = logging.getLogger("duologue.client")
 

@@ -21,14 +21,12 @@ from duologue.conversation.session_setup import SessionParams
 from duologue.conversation.updates import Location, MessageChunk, MessageUpdate, PlanUpdate, ToolCallUpdate, Update
 from duologue.errors import ConnectionLost, InvalidParams, MethodNotFound, ResourceNotFound, SessionLost
 from duologue.events import Event, LocationChanged, event_of
-from duologue.protocol.interfaces import AgentProxy
+from duologue.protocol.shared.agent_proxy import AgentProxy
 from duologue.protocol.values import SessionOpened
 
 if TYPE_CHECKING:
     from duologue.client.agent import RemoteAgent
     from duologue.client.agent_sessions import AwaitableSession
-
-__all__ = ["ClientSession"]
 
 T = TypeVar("T")
 

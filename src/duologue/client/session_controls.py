@@ -14,12 +14,10 @@ from duologue.conversation.transcript import Transcript
 from duologue.conversation.updates import AvailableCommand, SettingsUpdate
 from duologue.conversation.work_state import BackgroundWork
 from duologue.errors import InvalidParams, MethodNotFound
-from duologue.protocol.interfaces import AgentProxy
+from duologue.protocol.shared.agent_proxy import AgentProxy
 
 if TYPE_CHECKING:
     from duologue.client.agent import RemoteAgent
-
-__all__ = ["SessionControls", "check_can_cancel"]
 
 T = TypeVar("T")
 

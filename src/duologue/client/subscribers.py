@@ -11,8 +11,6 @@ from duologue.errors import EventBufferOverflow
 from duologue.events import Event
 from duologue.runtime.unread_bytes import size_of
 
-__all__ = ["EventSubscribers"]
-
 _log = logging.getLogger("duologue.client")
 
 MAX_UNREAD = 10_000

@@ -35,7 +35,7 @@ from duologue.errors import (
     RequestError,
     SessionLost,
 )
-from duologue.protocol.interfaces import AgentProxy
+from duologue.protocol.shared.agent_proxy import AgentProxy
 from duologue.protocol.values import InitializeResult
 from duologue.runtime.connection import Connection
 from duologue.runtime.tasks import TaskScope
@@ -43,17 +43,6 @@ from duologue.sanitize import quote
 
 if TYPE_CHECKING:
     from duologue.client.session import ClientSession
-
-__all__ = [
-    "MODE",
-    "MODEL",
-    "STATES",
-    "AgentSupervisor",
-    "LiveConnection",
-    "Restart",
-    "UserSettings",
-    "reopen",
-]
 
 _log = logging.getLogger("duologue.client")
 

@@ -21,8 +21,6 @@ from duologue.transports.process.transport import ProcessTransport
 from duologue.transports.remote.factory import RemoteFactory
 from duologue.transports.remote.url import TLSVerify, is_loopback
 
-__all__ = ["AgentTarget", "Target"]
-
 Target: TypeAlias = str | Sequence[str] | Mapping[str, Any] | Servable | Transport
 """A command (string or list), a URL (`wss://…`, `https://…`), a configuration (`{"command": …, "args": …, "env": …}`
 or `{"url": …, "headers": …}`), an agent object, or an open transport."""

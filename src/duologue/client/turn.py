@@ -19,17 +19,16 @@ from duologue.client.calling_task import CallingTask, current_calling_task, has_
 from duologue.client.quirks import failure_in
 from duologue.client.turn_result import TurnResult
 from duologue.conversation.content import Content, JsonObject
+from duologue.conversation.work_state import TokenUsage
 from duologue.errors import ConnectionLost, DuologueError, EventBufferOverflow, ModelFailed, RequestError
 from duologue.events import Event, Plan, ToolCall
-from duologue.protocol.interfaces import AgentProxy
-from duologue.protocol.values import PromptResult, TokenUsage
+from duologue.protocol.shared.agent_proxy import AgentProxy
+from duologue.protocol.values import PromptResult
 from duologue.runtime.unread_bytes import UnreadBytes, size_of
 from duologue.sanitize import quote
 
 if TYPE_CHECKING:
     from duologue.client.session import ClientSession
-
-__all__ = ["ClientTurn"]
 
 _log = logging.getLogger("duologue.client")
 

@@ -9,8 +9,6 @@ from duologue.client.quirks import failure_in
 from duologue.conversation.memory_size import memory_size
 from duologue.events import Event, Message, Plan, Text, TitleChanged, ToolCall
 
-__all__ = ["TurnResult"]
-
 _PIECE_BYTES = 100
 """Memory for a piece of text in addition to its characters: the list and the id of its message."""
 

@@ -20,8 +20,6 @@ from duologue.events import StallDetected
 if TYPE_CHECKING:
     from duologue.client.turn import ClientTurn
 
-__all__ = ["ActivityTracker", "Watchdog"]
-
 
 class ActivityTracker:
     """Times of last activity of each session; an agent that waits for this client counts as active."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from duologue.compat.json_access import (
-    JsonObject,
     any_changed,
     as_object,
     keep_in_meta,
@@ -16,8 +15,7 @@ from duologue.compat.json_access import (
 from duologue.compat.message import OpenMessage
 from duologue.compat.rules import Rule, params, results
 from duologue.schema import v1
-
-__all__ = ["RULES", "update_of"]
+from duologue.schema.base import JsonObject
 
 BLOCK_TYPES = frozenset({"text", "image", "audio", "resource", "resource_link"})
 TOOL_TAGS = frozenset({"tool_call", "tool_call_update"})

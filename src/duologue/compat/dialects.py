@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Literal, TypeAlias, get_args
 
-__all__ = ["DIALECTS", "Dialect", "check_dialect"]
-
 Dialect: TypeAlias = Literal["seed-003", "seed-004"]
 """The dialect of a peer that was built from an older document."""
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from duologue.compat.json_access import JsonObject, JsonValue, as_object
+from duologue.compat.json_access import as_object
 from duologue.compat.message import OpenMessage
 from duologue.compat.rules import Rule
 from duologue.errors import AuthenticationRequired, InternalError, InvalidParams, MethodNotFound, ResourceNotFound
 from duologue.schema import v1
-
-__all__ = ["RULES"]
+from duologue.schema.base import JsonObject, JsonValue
 
 AUTHENTICATION_FAILED = -32001
 INVALID_LOGIN_METHOD = -32002

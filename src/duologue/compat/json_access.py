@@ -8,21 +8,6 @@ from duologue.schema.base import JsonObject, JsonValue
 from duologue.schema.legacy import DIALECT_KEY
 from duologue.schema.lenient_errors import is_array, is_object
 
-__all__ = [
-    "DIALECT_KEY",
-    "JsonObject",
-    "JsonValue",
-    "any_changed",
-    "as_object",
-    "keep_in_meta",
-    "move",
-    "objects",
-    "rename",
-    "replace",
-    "string",
-    "take_from_meta",
-]
-
 
 def as_object(value: JsonValue) -> JsonObject:
     """Return the value if it is an object; otherwise a new empty one."""

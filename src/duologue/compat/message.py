@@ -8,21 +8,10 @@ from typing import Generic, Literal, TypeAlias, TypeVar
 
 import msgspec
 
-from duologue.compat.json_access import JsonObject, JsonValue, as_object, objects
+from duologue.compat.json_access import as_object, objects
 from duologue.conversation.content import merge_neighbours
 from duologue.jsonrpc.messages import Id
-
-__all__ = [
-    "NO_REQUEST",
-    "CredentialsFor",
-    "OpenMessage",
-    "Part",
-    "PeerContext",
-    "RecentEntries",
-    "Request",
-    "Target",
-    "TurnText",
-]
+from duologue.schema.base import JsonObject, JsonValue
 
 Part: TypeAlias = Literal["params", "result", "error"]
 

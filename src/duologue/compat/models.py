@@ -8,12 +8,11 @@ of the category `model`. A client sees such an agent's models as an option; an a
 from __future__ import annotations
 
 from duologue.compat.content import update_of
-from duologue.compat.json_access import JsonObject, as_object, objects
+from duologue.compat.json_access import as_object, objects
 from duologue.compat.message import OpenMessage
 from duologue.compat.rules import SESSION_OPENERS, Rule, params, results
 from duologue.schema import legacy, v1
-
-__all__ = ["RULES"]
+from duologue.schema.base import JsonObject
 
 OPTION_ID = "model"
 MARK = "seed-001"

@@ -21,7 +21,7 @@ from msgspec import UNSET, Raw, UnsetType
 
 from duologue.compat.content import update_of
 from duologue.compat.dialects import Dialect, check_dialect
-from duologue.compat.json_access import JsonObject, JsonValue, as_object, objects, string
+from duologue.compat.json_access import as_object, objects, string
 from duologue.compat.message import NO_REQUEST, CredentialsFor, OpenMessage, PeerContext, RecentEntries, Request
 from duologue.compat.rule_table import MODEL_RULES, RULES, Rewrites, reading, writing
 from duologue.compat.rules import Side
@@ -37,8 +37,7 @@ from duologue.jsonrpc.codec import (
 from duologue.jsonrpc.messages import Id, JsonRpcMessage
 from duologue.jsonrpc.peer import MAX_PENDING
 from duologue.schema import v1
-
-__all__ = ["Normaliser"]
+from duologue.schema.base import JsonObject, JsonValue
 
 INITIALIZE_RESULT = "result", v1.INITIALIZE.name
 

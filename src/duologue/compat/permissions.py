@@ -6,12 +6,11 @@ once; everything else is `cancelled`. No rewrite turns a rejection into a permis
 
 from __future__ import annotations
 
-from duologue.compat.json_access import JsonObject, JsonValue, any_changed, as_object, objects, rename, replace, string
+from duologue.compat.json_access import any_changed, as_object, objects, rename, replace, string
 from duologue.compat.message import OpenMessage
 from duologue.compat.rules import Rule, params, results
 from duologue.schema import v1
-
-__all__ = ["RULES"]
+from duologue.schema.base import JsonObject, JsonValue
 
 KIND_TODAY = {"deny": "reject_once"}
 KIND_OF_SEED = {"reject_once": "deny", "reject_always": "deny"}

@@ -8,8 +8,6 @@ from duologue.compat.message import Target
 from duologue.compat.rules import Rewrite, Rule, Side
 from duologue.schema import v1
 
-__all__ = ["MODEL_RULES", "RULES", "Rewrites", "reading", "writing"]
-
 _CLIENT_METHODS = frozenset(
     [name for name, method in v1.METHODS.items() if method.side == "client"]
     + [name for name, notification in v1.NOTIFICATIONS.items() if notification.side == "client"]

@@ -10,8 +10,6 @@ from duologue.compat.message import OpenMessage, Target
 from duologue.schema import v1
 from duologue.schema.base import Method, Notification
 
-__all__ = ["SESSION_OPENERS", "Rewrite", "Rule", "Side", "Source", "params", "results"]
-
 Side: TypeAlias = Literal["agent", "client"]
 
 SESSION_OPENERS = (v1.SESSION_NEW, v1.SESSION_LOAD, v1.SESSION_RESUME, v1.SESSION_FORK)

@@ -5,11 +5,10 @@ from __future__ import annotations
 import re
 from itertools import count
 
-from duologue.compat.json_access import JsonObject, JsonValue, any_changed, as_object, objects
+from duologue.compat.json_access import any_changed, as_object, objects
 from duologue.compat.message import OpenMessage
 from duologue.compat.rules import SESSION_OPENERS, Rule, params
-
-__all__ = ["RULES", "list_pairs", "map_pairs"]
+from duologue.schema.base import JsonObject, JsonValue
 
 HOST = re.compile(r"//(?:[^/?#]*@)?([^/?#:]+)")
 """The host alone: the rest of a URL may contain secrets."""

@@ -7,8 +7,6 @@ from duologue.compat.message import OpenMessage
 from duologue.compat.rules import SESSION_OPENERS, Rule, params, results
 from duologue.schema import v1
 
-__all__ = ["RULES"]
-
 
 def read_load(message: OpenMessage) -> bool:
     """Add the directory that the session has, or the host's default; without one the reader rejects the request."""

@@ -2,22 +2,11 @@
 
 from __future__ import annotations
 
-from duologue.compat.json_access import (
-    JsonObject,
-    JsonValue,
-    any_changed,
-    as_object,
-    keep_in_meta,
-    objects,
-    rename,
-    string,
-    take_from_meta,
-)
+from duologue.compat.json_access import any_changed, as_object, keep_in_meta, objects, rename, string, take_from_meta
 from duologue.compat.message import OpenMessage
 from duologue.compat.rules import Rule, params, results
 from duologue.schema import v1
-
-__all__ = ["RULES"]
+from duologue.schema.base import JsonObject, JsonValue
 
 TERMINAL_FLAGS = ("create", "output", "waitForExit", "kill", "release")
 

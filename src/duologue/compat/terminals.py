@@ -4,21 +4,13 @@ from __future__ import annotations
 
 from signal import Signals
 
-from duologue.compat.json_access import (
-    DIALECT_KEY,
-    JsonValue,
-    any_changed,
-    as_object,
-    keep_in_meta,
-    rename,
-    take_from_meta,
-)
+from duologue.compat.json_access import any_changed, as_object, keep_in_meta, rename, take_from_meta
 from duologue.compat.message import OpenMessage
 from duologue.compat.rules import Rule, params, results
 from duologue.compat.servers import list_pairs, map_pairs
 from duologue.schema import v1
-
-__all__ = ["RULES"]
+from duologue.schema.base import JsonValue
+from duologue.schema.legacy import DIALECT_KEY
 
 KILLED = 128
 """Added by shells to the number of the signal that ended a process."""

@@ -9,8 +9,6 @@ from duologue.compat.dialects import Dialect
 from duologue.compat.normaliser import Normaliser
 from duologue.transports.base import Servable, Transport, WrappedTransport
 
-__all__ = ["DialectAdapter", "DirectoryOf", "NormalisedTransport", "open_with_dialect"]
-
 DirectoryOf: TypeAlias = Callable[[str], Awaitable[str | None]]
 
 

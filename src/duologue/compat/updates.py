@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import get_args
 
 from duologue.compat.content import update_of
-from duologue.compat.json_access import JsonObject, objects, rename, string
+from duologue.compat.json_access import objects, rename, string
 from duologue.compat.message import OpenMessage
 from duologue.compat.rules import Rule, params, results
 from duologue.schema import v1
-
-__all__ = ["MESSAGE_RULES", "TAG_RULES"]
+from duologue.schema.base import JsonObject
 
 TAGS = frozenset(kind.__struct_config__.tag for kind in get_args(v1.SessionUpdate))
 

@@ -27,8 +27,6 @@ from msgspec import Struct
 from duologue.errors import StartError
 from duologue.private_files import user_directory
 
-__all__ = ["BUILTIN", "NamedAgent", "config_file", "find_agents", "named_agents"]
-
 BUILTIN = "builtin"
 
 KNOWN_COMMANDS: dict[str, tuple[str, ...]] = {

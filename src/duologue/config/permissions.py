@@ -11,8 +11,6 @@ from duologue.client.permissions.policy import Permissions
 from duologue.config.agents import config_file
 from duologue.private_files import FILE_MODE, make_private_directory, user_directory
 
-__all__ = ["load_permissions", "rules_files", "state_folder", "write_first_rules"]
-
 FIRST_RULES = """\
 # What agents may do. Each kind has a decision (allow, ask, reject) or a table of patterns with a decision each; "*"
 # matches everything else. Reject beats ask, and ask beats allow. This file must be private: chmod 600.

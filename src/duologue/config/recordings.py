@@ -8,8 +8,6 @@ from pathlib import Path
 
 from duologue.private_files import make_private_directory, user_directory
 
-__all__ = ["SUFFIX", "find_recordings", "new_recording", "recordings_folder"]
-
 SUFFIX = ".acp"
 
 

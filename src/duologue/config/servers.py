@@ -21,8 +21,6 @@ import msgspec
 from duologue.config.agents import config_file
 from duologue.conversation.session_setup import HttpMcpServer, McpServer, SseMcpServer, StdioMcpServer
 
-__all__ = ["ServerConfig", "named_servers", "read_servers"]
-
 
 class ServerConfig(msgspec.Struct, kw_only=True):
     """One server of a file: a command, or a URL (`type = "sse"` for the older transport)."""

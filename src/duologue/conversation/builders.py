@@ -17,8 +17,6 @@ from duologue.conversation.memory_size import memory_size
 from duologue.conversation.tool_content import ToolContent
 from duologue.conversation.updates import MessageChunk, MessageUpdate, Role, TerminalUpdate
 
-__all__ = ["TERMINAL_BYTES", "MessageBuilder", "TerminalBuffer", "cut_content", "patched_meta", "size_of"]
-
 C = TypeVar("C", Content, ToolContent)
 
 CHUNK_BYTES = 80

@@ -11,23 +11,6 @@ from typing import Any, TypeAlias, TypeVar
 
 from msgspec import Struct, structs
 
-__all__ = [
-    "Annotations",
-    "AudioContent",
-    "Content",
-    "Icon",
-    "ImageContent",
-    "JsonObject",
-    "Resource",
-    "ResourceLink",
-    "TextContent",
-    "UnknownContent",
-    "as_content",
-    "merge_neighbours",
-    "merge_text",
-    "text_of",
-]
-
 JsonObject: TypeAlias = dict[str, Any]
 
 B = TypeVar("B")

@@ -29,8 +29,6 @@ from duologue.conversation.updates import (
     Update,
 )
 
-__all__ = ["V1Downgrader", "chunks_of"]
-
 
 class V1Downgrader:
     """Converter for the updates of one session.

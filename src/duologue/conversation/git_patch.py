@@ -11,8 +11,6 @@ from collections.abc import Iterator, Sequence
 
 from duologue.conversation.tool_content import FileChange
 
-__all__ = ["git_patch", "quoted", "split_patch", "texts_of_patch"]
-
 DEV_NULL = "/dev/null"
 NO_NEWLINE = "\\ No newline at end of file"
 

@@ -11,8 +11,6 @@ from duologue.conversation.builders import MessageBuilder, TerminalBuffer, cut_c
 from duologue.conversation.items import Compaction, Item, SessionMessage, ToolCall
 from duologue.conversation.memory_size import memory_size
 
-__all__ = ["ITEM_BYTES", "ItemIndex", "Key", "drop_oldest"]
-
 Key: TypeAlias = tuple[str, str]
 """The kind and the id of an item."""
 

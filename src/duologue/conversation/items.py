@@ -14,19 +14,6 @@ from duologue.conversation.tool_content import ContentPart, FileChange, Location
 from duologue.conversation.updates import PlanEntry, Role
 from duologue.conversation.work_state import FINAL_STATUSES, TerminalExit, TerminalSize
 
-__all__ = [
-    "Compaction",
-    "Item",
-    "Message",
-    "Plan",
-    "SessionMessage",
-    "Subagent",
-    "Terminal",
-    "ToolCall",
-    "Usage",
-]
-
-
 RAW_OUTPUT_KEYS: tuple[tuple[str, ...], ...] = (
     ("aggregatedoutput",),  # codex: stdout and stderr as they came
     ("formattedoutput",),

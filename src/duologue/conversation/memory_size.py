@@ -8,8 +8,6 @@ from typing import Any
 
 from msgspec import UNSET, Struct, structs
 
-__all__ = ["memory_size"]
-
 _LEAVES = frozenset({str, bytes, int, float, bool})
 _ARRAYS = frozenset({list, tuple})
 

@@ -17,8 +17,6 @@ from duologue.conversation.updates import (
     Update,
 )
 
-__all__ = ["MessageIds"]
-
 
 class MessageIds:
     """The ids of one session's messages.

@@ -8,19 +8,6 @@ from msgspec import Struct
 
 from duologue.conversation.content import Content, JsonObject
 
-__all__ = [
-    "AcpMcpServer",
-    "HttpMcpServer",
-    "Implementation",
-    "McpServer",
-    "SessionInfo",
-    "SessionParams",
-    "SseMcpServer",
-    "StdioMcpServer",
-    "SystemPrompt",
-    "UnknownMcpServer",
-]
-
 
 class Implementation(Struct, frozen=True, omit_defaults=True):
     """Name and version of an agent or client, as sent in `initialize`."""

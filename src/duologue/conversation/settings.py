@@ -6,8 +6,6 @@ from msgspec import Struct, structs
 
 from duologue.conversation.content import JsonObject
 
-__all__ = ["ConfigOption", "Mode", "Modes", "Option", "OptionGroup"]
-
 
 class Option(Struct, frozen=True, omit_defaults=True):
     """One value of a config option."""

@@ -8,8 +8,6 @@ from msgspec import Struct
 
 from duologue.conversation.content import Content, JsonObject
 
-__all__ = ["ContentPart", "FileChange", "Location", "TerminalPart", "ToolContent", "UnknownPart"]
-
 
 class Location(Struct, frozen=True, omit_defaults=True):
     """A location in a file that a tool works on; lines count from 1."""

@@ -11,8 +11,6 @@ from duologue.conversation.tool_content import FileChange, ToolContent
 from duologue.conversation.updates import SubagentUpdate, ToolCallUpdate
 from duologue.conversation.work_state import FINAL_STATUSES
 
-__all__ = ["patched_fields", "tool_fields"]
-
 _TOOL_FIELDS = ("title", "kind", "status", "content", "locations", "raw_input", "raw_output", "name", "can_cancel")
 
 

@@ -54,8 +54,6 @@ from duologue.conversation.updates import (
     UsageUpdate,
 )
 
-__all__ = ["MAX_TRANSCRIPT_BYTES", "Transcript"]
-
 MAX_TRANSCRIPT_BYTES = 64 * 1024 * 1024
 """Memory for one session: more text than any model reads, and a quarter of what a client may take."""
 

@@ -6,8 +6,6 @@ import ipaddress
 import re
 import unicodedata
 
-__all__ = ["host_of"]
-
 _WEB_URL = re.compile(
     r"https?://(?:[^/?#@]*@)?(?P<host>\[[0-9a-f:.]+\]|[^/?#@:\[\]]+)(?::[0-9]{1,5})?(?:[/?#].*)?", re.IGNORECASE
 )

@@ -8,16 +8,6 @@ from msgspec import Struct
 
 from duologue.conversation.content import JsonObject
 
-__all__ = [
-    "FINAL_STATUSES",
-    "STOP_REASONS",
-    "BackgroundWork",
-    "Failure",
-    "TerminalExit",
-    "TerminalSize",
-    "TokenUsage",
-]
-
 FINAL_STATUSES = ("completed", "failed", "cancelled")
 """The statuses in which a tool call or a compaction has ended; it never leaves them, whatever an agent sends later."""
 

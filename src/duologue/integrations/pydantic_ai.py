@@ -42,10 +42,10 @@ from duologue.agent.agent import Agent
 from duologue.agent.tool_call import ToolCallHandle
 from duologue.agent.turn import Turn
 from duologue.conversation.content import AudioContent, Content, ImageContent, Resource, ResourceLink, TextContent
+from duologue.conversation.work_state import TokenUsage
 from duologue.errors import RequestError
 from duologue.integrations.tool_calls import ToolCalls
 from duologue.protocol.feature_filter import Unstable
-from duologue.protocol.values import TokenUsage
 from duologue.store.memory import MemoryStore
 
 if TYPE_CHECKING:

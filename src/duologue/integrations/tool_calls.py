@@ -11,8 +11,6 @@ from duologue.agent.tool_call import ToolCallHandle
 from duologue.agent.turn import Turn
 from duologue.conversation.work_state import FINAL_STATUSES
 
-__all__ = ["ToolCalls", "guess_tool_kind"]
-
 _WORDS: list[tuple[str, str]] = [
     ("delete", "delete|remove|unlink"),
     ("move", "move|rename"),

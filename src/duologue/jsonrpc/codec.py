@@ -20,28 +20,6 @@ from duologue.jsonrpc.messages import Id, JsonRpcMessage
 from duologue.jsonrpc.nesting import is_nested_deeper, outside_strings
 from duologue.sanitize import replace_lone_surrogates
 
-__all__ = [
-    "MAX_DEPTH",
-    "MAX_ID_CHARS",
-    "MAX_METHOD_CHARS",
-    "MAX_NUMBER_CHARS",
-    "MAX_SURROGATES",
-    "OBJECT_BYTES",
-    "PLAIN_NOTIFICATION",
-    "SHALLOW_BYTES",
-    "Malformed",
-    "decoded_bytes",
-    "has_long_number",
-    "is_legal_id",
-    "is_well_formed",
-    "parse",
-    "repair_surrogates",
-    "serialize_error",
-    "serialize_notification",
-    "serialize_request",
-    "serialize_result",
-]
-
 PLAIN_NOTIFICATION = b'{"jsonrpc":"2.0","method":"'
 """How every library in use begins a notification; another order of members takes the general path."""
 

@@ -10,8 +10,6 @@ from msgspec import UNSET, Raw, Struct, UnsetType, field
 from duologue.jsonrpc.codec import repair_surrogates
 from duologue.jsonrpc.messages import Id
 
-__all__ = ["Ambiguous", "Envelope", "PendingRequests", "check_names", "read_envelope"]
-
 T = TypeVar("T")
 
 

@@ -18,8 +18,6 @@ from typing import Self
 
 from duologue.errors import MessageTooLarge
 
-__all__ = ["MAX_MESSAGE_BYTES", "LineFramer", "Oversized", "to_ascii"]
-
 MAX_MESSAGE_BYTES = 32 * 1024 * 1024
 """The limit of the TypeScript SDK, so that every message it may send can be received."""
 

@@ -10,8 +10,6 @@ from typing import Any, Literal, TypeAlias
 
 from msgspec import UNSET, Raw, Struct, UnsetType
 
-__all__ = ["Cancel", "ErrorObject", "Id", "JsonRpcMessage", "Response"]
-
 Id: TypeAlias = int | str
 """A request id. `"1"` is not `1`: a response repeats the id of its request unchanged."""
 

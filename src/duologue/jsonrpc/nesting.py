@@ -10,8 +10,6 @@ from collections.abc import Iterator
 from itertools import accumulate
 from operator import add
 
-__all__ = ["is_nested_deeper", "outside_strings"]
-
 PIECE = 64 * 1024
 """Bytes examined at a time: other threads can run in between."""
 

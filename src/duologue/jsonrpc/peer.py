@@ -44,8 +44,6 @@ from duologue.jsonrpc.codec import (
 from duologue.jsonrpc.framing import Oversized
 from duologue.jsonrpc.messages import Cancel, ErrorObject, Id, JsonRpcMessage, Response
 
-__all__ = ["CANCEL_METHOD", "MAX_PENDING", "Event", "Peer"]
-
 CANCEL_METHOD = "$/cancel_request"
 
 MAX_PENDING = 1024

@@ -18,8 +18,6 @@ from duologue.local.file_types import CAREFULLY, checked
 from duologue.local.path_resolver import ResolvedPath
 from duologue.private_files import FILE_MODE
 
-__all__ = ["write_file"]
-
 _in_place = threading.Lock()
 """Held while writing in place: two concurrent writes would mix."""
 

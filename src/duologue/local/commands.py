@@ -32,8 +32,6 @@ from duologue.transports.process.environment import OWNER, owned_by, safe
 from duologue.transports.process.process_tree import Process
 from duologue.transports.stdio.fd_streams import open_reader, read_rest
 
-__all__ = ["OUTPUT_LIMIT", "CommandExit", "RunningCommand"]
-
 OUTPUT_LIMIT = 1024 * 1024
 """Bytes of output that are kept."""
 GRACE_SECONDS = 2.0

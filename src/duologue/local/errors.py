@@ -10,8 +10,6 @@ from pathlib import Path
 
 from duologue.errors import InternalError, InvalidParams, RequestError, ResourceNotFound
 
-__all__ = ["AccessDenied", "as_request_error", "os_error", "quote_path"]
-
 MOST_SHOWN = 256
 """Characters of a path that an error repeats."""
 

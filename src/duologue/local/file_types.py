@@ -8,8 +8,6 @@ import stat
 from duologue.local.errors import AccessDenied
 from duologue.local.openat2 import is_kernel_view
 
-__all__ = ["CAREFULLY", "LOOK_ONLY", "check_kind", "checked"]
-
 LOOK_ONLY = getattr(os, "O_PATH", os.O_RDONLY)
 
 # A file may become a FIFO or terminal after the check: do not wait for it, nor make it the controlling terminal.

@@ -23,8 +23,6 @@ from duologue.local.openat2 import open_beneath
 from duologue.local.path_resolver import DIRECTORY_ONLY, ResolvedPath, Root, make_parents, split, walk
 from duologue.local.text_reader import read_settled
 
-__all__ = ["MAX_READ_BYTES", "Roots"]
-
 MAX_READ_BYTES = 16 * 1024 * 1024
 """Bytes of text returned by one read: half of the longest message, since escaping makes it longer."""
 MAX_PATH_BYTES = 4096

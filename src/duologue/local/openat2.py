@@ -12,8 +12,6 @@ import os
 import platform
 import sys
 
-__all__ = ["is_kernel_view", "open_beneath"]
-
 RESOLVE_NO_XDEV = 0x01
 RESOLVE_NO_MAGICLINKS = 0x02
 RESOLVE_BENEATH = 0x08

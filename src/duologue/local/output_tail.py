@@ -7,8 +7,6 @@ import codecs
 import logging
 from collections.abc import Callable
 
-__all__ = ["OutputTail"]
-
 MOST_CONTINUATION_BYTES = 3
 """Bytes that may follow the first byte of a UTF-8 character."""
 

@@ -20,8 +20,6 @@ from pathlib import Path
 from duologue.local.errors import os_error
 from duologue.local.openat2 import is_kernel_view, open_beneath
 
-__all__ = ["DIRECTORY_ONLY", "ResolvedPath", "Root", "make_parents", "split", "walk"]
-
 # Some systems lack these flags; a system without `dir_fd` does not need them.
 NOT_A_LINK = getattr(os, "O_NOFOLLOW", 0)
 DIRECTORY_ONLY = getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_PATH", os.O_RDONLY)

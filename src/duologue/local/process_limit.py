@@ -12,8 +12,6 @@ from pathlib import Path
 
 from duologue.transports.process import process_tree as tree
 
-__all__ = ["ProcessLimit"]
-
 TICK_SECONDS = 0.1
 """Seconds between two checks: a shell can start a few hundred processes in that time."""
 

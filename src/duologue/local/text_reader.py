@@ -7,8 +7,6 @@ import os
 
 from duologue.local.errors import AccessDenied, os_error
 
-__all__ = ["read_lines", "read_settled"]
-
 CHUNK = 256 * 1024
 LONG_ESCAPES = bytes(set(range(32)) - set(b"\b\t\n\f\r"))
 """Characters that take six bytes in JSON."""

@@ -8,8 +8,6 @@ from typing import Protocol
 
 from duologue.conversation.content import JsonObject
 
-__all__ = ["AcpChannel", "OnMessage", "SendMessage"]
-
 
 class SendMessage(Protocol):
     """Sends the request `mcp/message` to the client.

@@ -31,8 +31,6 @@ from duologue.errors import ConnectionLost, DuologueError, RequestError
 from duologue.mcp.acp_channel import AcpChannel, SendMessage
 from duologue.mcp.stdio_streams import Reader, Writer
 
-__all__ = ["acp_streams"]
-
 _ids = count(1)
 """Process-wide: an id must not be active twice for one server, whichever session uses it."""
 

@@ -44,8 +44,6 @@ from duologue.mcp.tools import OnProgress
 from duologue.mcp.transports import open_streams
 from duologue.sanitize import quote
 
-__all__ = ["McpConnection", "connect", "explain"]
-
 MAX_PAGES = 1_000
 """Pages of a tool list to read; a longer list is taken for a loop."""
 

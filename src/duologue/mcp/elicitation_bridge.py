@@ -23,8 +23,6 @@ from duologue.mcp.options import ElicitationTarget
 from duologue.protocol.values import Elicitation, ElicitationAnswer
 from duologue.runtime.tasks import TaskScope
 
-__all__ = ["ElicitationBridge"]
-
 WITHDRAW_SECONDS = 1.0
 """Seconds for an elicitation to be cancelled."""
 

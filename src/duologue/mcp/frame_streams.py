@@ -19,8 +19,6 @@ from duologue.mcp.stdio_streams import Reader, Writer
 from duologue.transports.base import Transport
 from duologue.transports.process.transport import ProcessTransport
 
-__all__ = ["McpFrameReader", "McpFrameWriter"]
-
 _ANSWER = re.compile(
     rb'\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*(\d{1,18})\s*,\s*(?:"jsonrpc"|"result"|"error")'
 )

@@ -13,8 +13,6 @@ import httpx2
 
 from duologue.mcp.url_policy import PORTS, Address, check_address, resolve
 
-__all__ = ["PinnedTransport", "WebClient"]
-
 REQUEST_SECONDS = 30.0
 """Seconds for connecting and for sending. Responses have no such limit: a tool may run for minutes."""
 

@@ -10,8 +10,6 @@ from duologue.conversation.session_setup import Implementation
 from duologue.mcp.acp_channel import AcpChannel
 from duologue.protocol.values import Elicitation, ElicitationAnswer
 
-__all__ = ["ConnectOptions", "ElicitationTarget"]
-
 
 class ElicitationTarget(Protocol):
     """Shows elicitations of MCP servers to the user while one of their tools runs."""

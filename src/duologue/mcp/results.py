@@ -21,8 +21,6 @@ from duologue.conversation.content import (
 )
 from duologue.conversation.updates import ContentPart, ToolContent
 
-__all__ = ["McpResult", "read_content", "read_result", "write_content"]
-
 
 class McpResult(Struct, frozen=True, kw_only=True):
     """The result of a call of an MCP tool.

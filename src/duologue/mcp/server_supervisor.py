@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
     Connect: TypeAlias = Callable[[McpServer, ConnectOptions, float], AbstractAsyncContextManager[McpConnection]]
 
-__all__ = ["State", "SupervisedServer", "SupervisorOptions"]
-
 State: TypeAlias = Literal["starting", "ready", "restarting", "failed", "closed"]
 
 log = logging.getLogger(__name__)

@@ -28,8 +28,6 @@ from duologue.mcp.server_supervisor import State, SupervisedServer, SupervisorOp
 from duologue.mcp.tools import McpTool, OnProgress
 from duologue.runtime.tasks import TaskScope
 
-__all__ = ["McpServers"]
-
 START_SECONDS = 30.0
 """Seconds for a server to start: it may have to be downloaded first."""
 

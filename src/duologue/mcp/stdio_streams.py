@@ -13,8 +13,6 @@ from mcp_types import JSONRPCResponse
 
 from duologue.conversation.content import JsonObject
 
-__all__ = ["Incoming", "Outgoing", "Reader", "Watched", "Writer", "whole_result"]
-
 _WHOLE = "duologue/whole"
 
 

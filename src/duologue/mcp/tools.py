@@ -13,8 +13,6 @@ from duologue.conversation.content import JsonObject
 from duologue.conversation.session_setup import HttpMcpServer, McpServer, SseMcpServer, StdioMcpServer
 from duologue.mcp.results import McpResult
 
-__all__ = ["Call", "McpTool", "OnProgress", "function_name"]
-
 MAX_FUNCTION_NAME = 64
 """Longest function name that the large model APIs accept."""
 

@@ -20,8 +20,6 @@ from duologue.mcp.url_policy import check_url
 from duologue.transports.process.child import ShutdownTimeouts
 from duologue.transports.process.transport import ProcessTransport
 
-__all__ = ["open_streams"]
-
 SHUTDOWN = ShutdownTimeouts(after_close=1.5, after_terminate=1.5, after_kill=1.0)
 """A server and its children must end within five seconds; four leave a margin for a busy machine."""
 

@@ -18,8 +18,6 @@ from urllib.parse import urlsplit
 
 from duologue.errors import StartError
 
-__all__ = ["Address", "check_address", "check_url", "resolve"]
-
 Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 PORTS = {"http": 80, "https": 443}

@@ -21,8 +21,6 @@ from duologue.schema.lenient_errors import is_array
 from duologue.schema.stability import Stability
 from duologue.schema.unions import WireUnion
 
-__all__ = ["EVERYTHING", "FEATURES", "FeatureFilter", "Unstable", "enabled_features"]
-
 Unstable: TypeAlias = bool | AbstractSet[str]
 """Which unstable features are switched on: all, none, or those named."""
 

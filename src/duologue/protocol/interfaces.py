@@ -15,8 +15,8 @@ from duologue.conversation.items import ToolCall
 from duologue.conversation.session_setup import Implementation, SessionInfo, SessionParams
 from duologue.conversation.settings import ConfigOption
 from duologue.conversation.updates import ToolCallUpdate, Update
+from duologue.conversation.work_state import TerminalExit
 from duologue.protocol.meta import RequestMeta
-from duologue.protocol.shared.agent_proxy import AgentProxy
 from duologue.protocol.shared.client_proxy import ClientProxy
 from duologue.protocol.values import (
     AuthStatus,
@@ -28,11 +28,8 @@ from duologue.protocol.values import (
     PromptResult,
     Provider,
     SessionOpened,
-    TerminalExit,
     TerminalOutputResult,
 )
-
-__all__ = ["AgentHandler", "AgentProxy", "ClientHandler", "ClientProxy"]
 
 
 class AgentHandler(Protocol):

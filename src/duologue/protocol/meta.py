@@ -23,17 +23,6 @@ import msgspec
 from duologue.conversation.content import JsonObject
 from duologue.schema.base import Model
 
-__all__ = [
-    "OutgoingMeta",
-    "RequestMeta",
-    "attach_meta",
-    "current_attachment",
-    "current_request",
-    "request_context",
-    "with_attachment",
-    "with_meta",
-]
-
 M = TypeVar("M", bound=Model)
 
 

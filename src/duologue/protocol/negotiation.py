@@ -20,14 +20,13 @@ from duologue.schema.codec import decode
 
 if TYPE_CHECKING:
     from duologue.conversation.session_setup import Implementation
-    from duologue.protocol.interfaces import AgentHandler, AgentProxy, ClientHandler
+    from duologue.protocol.interfaces import AgentHandler, ClientHandler
     from duologue.protocol.shared.agent_methods import AgentMethods
+    from duologue.protocol.shared.agent_proxy import AgentProxy
     from duologue.protocol.v1.agent_proxy import V1AgentProxy
     from duologue.protocol.values import InitializeResult
     from duologue.runtime.connection import Connection
     from duologue.runtime.handlers import Handlers
-
-__all__ = ["SUPPORTED_VERSIONS", "VersionNegotiator", "check_versions", "initialize"]
 
 SUPPORTED_VERSIONS = (1, 2)
 

@@ -23,8 +23,6 @@ from duologue.protocol.v2 import updates as updates_v2
 from duologue.schema import v1, v2
 from duologue.schema.codec import decode
 
-__all__ = ["ObservedMessage", "ends_turn", "observe"]
-
 
 class ObservedMessage(NamedTuple):
     """A message about a session: a prompt, or updates."""

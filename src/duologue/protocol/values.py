@@ -10,26 +10,6 @@ from duologue.conversation.settings import ConfigOption, Modes
 from duologue.conversation.updates import AvailableCommand
 from duologue.conversation.work_state import TerminalExit, TokenUsage
 
-__all__ = [
-    "PERMISSION_OPTIONS",
-    "PERMISSION_SECONDS",
-    "Account",
-    "AgentCapabilities",
-    "AuthMethod",
-    "AuthStatus",
-    "ClientCapabilities",
-    "Elicitation",
-    "ElicitationAnswer",
-    "InitializeResult",
-    "PermissionOption",
-    "PromptResult",
-    "Provider",
-    "SessionOpened",
-    "TerminalExit",
-    "TerminalOutputResult",
-    "TokenUsage",
-]
-
 
 class ClientCapabilities(Struct, frozen=True, kw_only=True):
     """Capabilities of the client; all are off by default."""

@@ -8,8 +8,6 @@ from pathlib import Path
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
-__all__ = ["Entry", "read_recording"]
-
 
 class Entry(Struct, frozen=True):
     """One line of a recording.

@@ -26,8 +26,6 @@ import msgspec
 from duologue.private_files import make_private_file
 from duologue.recording.redaction import redact, redact_broken
 
-__all__ = ["Recorder"]
-
 _log = logging.getLogger("duologue.recording")
 
 _HEAD = b'{"duologue":"recording"'

@@ -11,8 +11,6 @@ import re
 from functools import lru_cache
 from typing import Any, TypeGuard
 
-__all__ = ["MASK", "redact", "redact_broken"]
-
 MASK = "•••"
 """Replaces a secret."""
 

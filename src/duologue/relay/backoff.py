@@ -7,8 +7,6 @@ from collections.abc import Callable
 
 from duologue.errors import StartError
 
-__all__ = ["RestartBackoff"]
-
 SHORT_LIFE = 10.0
 """Seconds; an agent that fails sooner never really ran."""
 

@@ -8,8 +8,6 @@ from duologue.jsonrpc.codec import serialize_notification
 from duologue.jsonrpc.envelope import Envelope, PendingRequests, read_envelope
 from duologue.transports.base import Servable, Transport, WrappedTransport
 
-__all__ = ["DRAIN_SECONDS", "DrainingRelay"]
-
 DRAIN_SECONDS = 10.0
 """An agent on a busy machine may need some seconds to start before it answers the first request."""
 

@@ -22,8 +22,6 @@ from duologue.relay.pump import strip_newlines
 from duologue.transports.base import Transport
 from duologue.transports.methods import CREATE_SESSION, END_SESSION, INITIALIZE, NEED_NO_OPEN_SESSION, OPEN_SESSION
 
-__all__ = ["AttachedClient", "Multiplexer"]
-
 _log = logging.getLogger("duologue.relay")
 
 NEED_NO_OWNER = NEED_NO_OPEN_SESSION | END_SESSION

@@ -10,8 +10,6 @@ from duologue.relay.backoff import RestartBackoff
 from duologue.relay.pump import FramePump, OpenProcess, describe_failure, reject_first_request, strip_newlines
 from duologue.transports.base import Transport
 
-__all__ = ["ProcessRelay"]
-
 _log = logging.getLogger("duologue.relay")
 
 

@@ -12,8 +12,6 @@ from duologue.jsonrpc.envelope import PendingRequests, read_envelope
 from duologue.transports.base import Transport
 from duologue.transports.offload import examine
 
-__all__ = ["FramePump", "OpenProcess", "describe_failure", "reject_first_request", "strip_newlines"]
-
 OpenProcess: TypeAlias = Callable[[], Transport]
 """Create the transport to a new agent; the caller enters it."""
 

@@ -13,8 +13,6 @@ from duologue.relay.pump import OpenProcess, describe_failure, reject_first_requ
 from duologue.runtime.tasks import TaskScope
 from duologue.transports.base import Transport
 
-__all__ = ["SharedProcessRelay"]
-
 _log = logging.getLogger("duologue.relay")
 
 

@@ -6,8 +6,6 @@ from duologue.errors import DuologueError, InternalError, StartError
 from duologue.relay.pump import FramePump, OpenProcess, reject_first_request, strip_newlines
 from duologue.transports.base import Transport
 
-__all__ = ["StdioProxy"]
-
 
 class StdioProxy:
     """Connect a local client to an agent on another machine.

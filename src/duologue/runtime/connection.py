@@ -22,7 +22,7 @@ from duologue.runtime.incoming_requests import MAX_REQUEST_BYTES, IncomingReques
 from duologue.runtime.internals import ConnectionInternals
 from duologue.runtime.log import FrameLog, is_enabled
 from duologue.runtime.loop_monitor import LoopMonitor
-from duologue.runtime.observers import Direction, FrameObserver, notify_observers
+from duologue.runtime.observers import FrameObserver, notify_observers
 from duologue.runtime.outgoing_requests import PendingRequest
 from duologue.runtime.session_queues import SessionQueues
 from duologue.runtime.tasks import TaskScope
@@ -30,8 +30,6 @@ from duologue.runtime.unread_bytes import UnreadBytes
 from duologue.runtime.writer import FrameWriter
 from duologue.schema.base import Method, Notification
 from duologue.transports.base import Transport
-
-__all__ = ["Connection", "Direction", "FrameObserver"]
 
 _log = logging.getLogger("duologue.runtime")
 

@@ -14,10 +14,17 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from msgspec import UNSET
 
 from duologue.errors import InvalidParams, InvalidRequest, MethodNotFound, NotAnAgent, RequestError
-from duologue.jsonrpc.codec import MAX_NUMBER_CHARS, SHALLOW_BYTES, has_long_number, is_well_formed, parse
+from duologue.jsonrpc.codec import (
+    MAX_NUMBER_CHARS,
+    PLAIN_NOTIFICATION,
+    SHALLOW_BYTES,
+    has_long_number,
+    is_well_formed,
+    parse,
+)
 from duologue.jsonrpc.messages import Cancel, Id, JsonRpcMessage, Response
 from duologue.jsonrpc.peer import Event, Peer
-from duologue.runtime.fast_path import LONG_BYTES, PLAIN_NOTIFICATION, NotificationFastPath
+from duologue.runtime.fast_path import LONG_BYTES, NotificationFastPath
 from duologue.runtime.handlers import Context, Handlers, NotificationEntry, NotificationHandler
 from duologue.runtime.incoming_requests import IncomingRequests
 from duologue.runtime.outgoing_requests import OutgoingRequests, read_object
@@ -31,8 +38,6 @@ from duologue.sanitize import quote
 
 if TYPE_CHECKING:
     from duologue.runtime.connection import Connection
-
-__all__ = ["MAX_STRAY_BYTES", "MAX_STRAY_LINES", "Dispatcher"]
 
 _log = logging.getLogger("duologue.runtime")
 

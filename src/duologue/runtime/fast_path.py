@@ -13,12 +13,9 @@ from typing import Any, Literal, Union
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
-from duologue.jsonrpc.codec import PLAIN_NOTIFICATION
 from duologue.jsonrpc.peer import CANCEL_METHOD
 from duologue.runtime.handlers import Handlers, NotificationEntry
 from duologue.schema.codec import strict_decoder_for
-
-__all__ = ["LONG_BYTES", "PLAIN_NOTIFICATION", "NotificationFastPath"]
 
 LONG_BYTES = 64 * 1024
 """Frames longer than this take the general path, which checks the memory a frame takes before it decodes it."""

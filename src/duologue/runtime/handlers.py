@@ -16,8 +16,6 @@ from duologue.schema.codec import check_readable
 if TYPE_CHECKING:
     from duologue.runtime.connection import Connection
 
-__all__ = ["Context", "Handlers", "NotificationEntry", "NotificationHandler", "RawHandler"]
-
 P = TypeVar("P")
 R = TypeVar("R")
 

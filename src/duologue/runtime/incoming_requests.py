@@ -31,8 +31,6 @@ from duologue.runtime.tasks import TaskScope, is_current
 from duologue.sanitize import quote
 from duologue.schema.base import Method
 
-__all__ = ["MAX_REQUEST_BYTES", "IncomingRequests", "report"]
-
 _log = logging.getLogger("duologue.runtime")
 
 Handler = Callable[[Context, Any], Awaitable[Any]]

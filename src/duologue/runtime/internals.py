@@ -8,8 +8,6 @@ from duologue.runtime.dispatcher import Dispatcher
 from duologue.runtime.incoming_requests import IncomingRequests
 from duologue.runtime.unread_bytes import UnreadBytes
 
-__all__ = ["ConnectionInternals"]
-
 
 class ConnectionInternals:
     """Methods of a connection for `protocol`, `agent` and `client`, not part of its public API.

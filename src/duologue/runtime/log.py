@@ -12,8 +12,6 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 
 from duologue.sanitize import quote
 
-__all__ = ["FrameLog", "is_enabled"]
-
 _log = logging.getLogger("duologue.wire")
 _MAX_STARTED = 4096
 """Open requests whose start is remembered for the duration; older ones are logged without."""

@@ -7,8 +7,6 @@ import logging
 from typing import ClassVar
 from weakref import WeakKeyDictionary, WeakSet
 
-__all__ = ["BLOCKED", "INTERVAL", "LoopMonitor"]
-
 _log = logging.getLogger("duologue.runtime")
 
 INTERVAL = 1.0

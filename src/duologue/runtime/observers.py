@@ -6,8 +6,6 @@ import logging
 from collections.abc import Callable
 from typing import Literal, TypeAlias
 
-__all__ = ["Direction", "FrameObserver", "notify_observers"]
-
 _log = logging.getLogger("duologue.runtime")
 
 Direction: TypeAlias = Literal["in", "out"]

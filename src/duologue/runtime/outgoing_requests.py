@@ -23,8 +23,6 @@ from duologue.runtime.unread_bytes import UnreadBytes
 from duologue.schema.base import Method
 from duologue.schema.codec import decoder_for
 
-__all__ = ["OutgoingRequests", "PendingRequest", "read_object"]
-
 _log = logging.getLogger("duologue.runtime")
 
 MAX_VALUE_BYTES = 32 * 1024 * 1024

@@ -15,8 +15,6 @@ from typing import Any
 from duologue.errors import RequestCancelled
 from duologue.runtime.handlers import Context
 
-__all__ = ["QueuePosition", "release_position"]
-
 
 def release_position(context: Context, reason: str) -> None:
     """End the wait for a position that is not reached yet with `RequestCancelled`."""

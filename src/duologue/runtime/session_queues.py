@@ -17,8 +17,6 @@ from typing import Any
 from duologue.runtime.handlers import Context
 from duologue.runtime.tasks import TaskScope, is_current
 
-__all__ = ["SessionQueues"]
-
 Handler = Callable[[Context, Any], Awaitable[None]]
 Item = tuple[Handler | None, Any, Any, int]
 """(handler, context, params, size), or (None, release, argument, 0) for a barrier."""

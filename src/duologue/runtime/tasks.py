@@ -11,8 +11,6 @@ import logging
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
-__all__ = ["TaskScope", "is_current"]
-
 _log = logging.getLogger("duologue.runtime")
 
 T = TypeVar("T")

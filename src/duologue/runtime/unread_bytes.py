@@ -6,8 +6,6 @@ from collections.abc import Callable, Sized
 
 from duologue.jsonrpc.codec import decoded_bytes
 
-__all__ = ["UnreadBytes", "size_of"]
-
 PLAIN_BYTES = 512
 """Messages up to this length count by their length: most of it is the envelope."""
 

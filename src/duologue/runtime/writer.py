@@ -11,8 +11,6 @@ from duologue.runtime.observers import FrameObserver, notify_observers
 from duologue.runtime.pending_sessions import PendingSessions
 from duologue.transports.base import Transport
 
-__all__ = ["FrameWriter"]
-
 _log = logging.getLogger("duologue.runtime")
 
 

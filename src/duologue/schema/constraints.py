@@ -11,22 +11,6 @@ from msgspec import UNSET, Meta, structs
 
 from duologue.schema.base import Model
 
-__all__ = [
-    "Fraction",
-    "Int32",
-    "Int64",
-    "Number",
-    "PositiveUint16",
-    "PositiveUint32",
-    "Uint16",
-    "Uint32",
-    "Uint64",
-    "check_any_scope",
-    "check_one_scope",
-    "check_uint64",
-    "settle_defaults",
-]
-
 UINT64_MAX = 2**64 - 1
 
 Uint16: TypeAlias = Annotated[int, Meta(ge=0, le=2**16 - 1)]

@@ -19,28 +19,6 @@ from duologue.schema.constraints import settle_defaults
 from duologue.schema.lenient_errors import is_object
 from duologue.schema.unions import TaggedUnion
 
-__all__ = [
-    "INITIALIZE",
-    "SESSION_SET_MODEL",
-    "AuthMethod",
-    "AuthMethodEnvVar",
-    "ForkSessionResponse",
-    "InitializeResponse",
-    "LegacyAgentCapabilities",
-    "LoadSessionResponse",
-    "ModelId",
-    "ModelInfo",
-    "NewSessionResponse",
-    "ResumeSessionResponse",
-    "SessionModelState",
-    "SetSessionModelRequest",
-    "SetSessionModelResponse",
-    "WaitRequest",
-    "models_of",
-    "seed_meta",
-    "wait_request",
-]
-
 ModelId: TypeAlias = str
 
 

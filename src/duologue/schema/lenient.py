@@ -29,8 +29,6 @@ from duologue.schema.lenient_errors import (
 from duologue.schema.lenient_scalars import exact, literal, number, string
 from duologue.schema.unions import KeyedListUnion, KeyedUnion, OpenUnion, TaggedUnion, WireUnion
 
-__all__ = ["UnknownType", "reader_for"]
-
 # Bounds that annotations of the schema never have; a reader that ignored them would tolerate too much.
 _FOREIGN_BOUNDS = ("gt", "lt", "multiple_of", "max_length", "pattern", "tz")
 

@@ -8,21 +8,6 @@ from typing import Any, NamedTuple, TypeAlias, TypeGuard
 from duologue.sanitize import shorten
 from duologue.schema.base import JsonObject, JsonValue
 
-__all__ = [
-    "JSON_NAMES",
-    "MAX_KEY",
-    "Defaulted",
-    "Path",
-    "Reader",
-    "Rejected",
-    "array",
-    "is_array",
-    "is_object",
-    "json_object",
-    "mismatch",
-    "path_text",
-]
-
 Path: TypeAlias = tuple[Any, ...] | None
 """The path of a value: None at the top, else (path of the parent, key or index). It becomes text only when needed."""
 

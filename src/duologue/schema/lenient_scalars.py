@@ -11,8 +11,6 @@ from duologue.sanitize import shorten
 from duologue.schema.base import JsonValue
 from duologue.schema.lenient_errors import JSON_NAMES, MAX_KEY, Defaulted, Path, Reader, Rejected, mismatch
 
-__all__ = ["exact", "literal", "number", "string"]
-
 
 def exact(kind: type) -> Reader:
     """Return a reader for values of this JSON type and no other: true is not 1, and 1.0 is not 1."""

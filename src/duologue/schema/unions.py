@@ -10,8 +10,6 @@ from typing import ClassVar
 
 from duologue.schema.base import Model, Other
 
-__all__ = ["KeyedListUnion", "KeyedUnion", "OpenUnion", "TaggedUnion", "WireUnion"]
-
 
 class _WireUnionType(type):
     def __instancecheck__(cls, instance: object) -> bool:

@@ -14,10 +14,8 @@ from duologue.conversation.session_setup import SessionInfo
 from duologue.errors import StoreError
 from duologue.store.pagination import PAGE, Archived, SessionPage
 from duologue.store.records import SessionRecords
-from duologue.store.replay import Damage, Replay
+from duologue.store.replay import Replay
 from duologue.store.session_log import SessionLog
-
-__all__ = ["Archived", "Damage", "Replay", "SessionLog", "SessionPage", "Store"]
 
 
 class Store(ABC):

@@ -16,8 +16,6 @@ from duologue.store.base import Store
 from duologue.store.pagination import MAX_PAGE, PAGE, Archived, SessionPage, decode_cursor, encode_cursor, timestamp
 from duologue.store.records import Batch, LogPosition, Record, RecordEntry, RecordPage, SessionRecords
 
-__all__ = ["MemoryStore"]
-
 PAGE_RECORDS = 512
 """Records read at once, so that a long replay does not block the event loop."""
 

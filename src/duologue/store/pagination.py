@@ -14,8 +14,6 @@ from msgspec import Struct
 from duologue.conversation.session_setup import SessionInfo
 from duologue.errors import InvalidParams
 
-__all__ = ["MAX_PAGE", "PAGE", "Archived", "SessionPage", "decode_cursor", "encode_cursor", "timestamp"]
-
 Archived = Literal["exclude", "include", "only"]
 
 PAGE = 50

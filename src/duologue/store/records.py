@@ -22,19 +22,6 @@ from duologue.conversation.updates import Update
 from duologue.errors import EncodeError
 from duologue.sanitize import replace_lone_surrogates
 
-__all__ = [
-    "Batch",
-    "Kind",
-    "LogPosition",
-    "Record",
-    "RecordEntry",
-    "RecordPage",
-    "SessionRecords",
-    "TurnBegan",
-    "TurnEnded",
-    "encode_body",
-]
-
 Kind = Literal["update", "begin", "end"]
 
 

@@ -19,8 +19,6 @@ from duologue.conversation.updates import (
 from duologue.store.records import Record, RecordEntry, SessionRecords, TurnBegan, TurnEnded
 from duologue.store.replay_merge import ChunkMerger, UpdateMerger, as_interrupted, shows_at_start
 
-__all__ = ["Damage", "Replay"]
-
 _log = logging.getLogger("duologue.store")
 
 _decode_began = msgspec.json.Decoder(TurnBegan).decode

@@ -41,8 +41,6 @@ from duologue.conversation.updates import (
 )
 from duologue.conversation.work_state import FINAL_STATUSES
 
-__all__ = ["MERGED_CHARACTERS", "ChunkMerger", "UpdateMerger", "as_interrupted", "entity_of", "shows_at_start"]
-
 MERGED_CHARACTERS = 64 * 1024
 """Characters in one merged chunk: few messages for a long answer, and none that needs much memory."""
 

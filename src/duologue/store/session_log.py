@@ -15,8 +15,6 @@ from duologue.errors import StoreError, StoreFull
 from duologue.store.records import Batch, Kind, LogPosition, Record, SessionRecords, TurnBegan, TurnEnded, encode_body
 from duologue.store.replay_merge import entity_of
 
-__all__ = ["GROUP_BYTES", "GROUP_SECONDS", "MAX_UNSAVED_BYTES", "RETRY_SECONDS", "SessionLog"]
-
 _log = logging.getLogger("duologue.store")
 
 GROUP_SECONDS = 0.05

@@ -17,8 +17,6 @@ from duologue.client.services.workspace import Workspace
 from duologue.client.session import ClientSession
 from duologue.client.target import Target
 
-__all__ = ["AgentTester"]
-
 
 class AgentTester:
     """The fixture `acp`: opens sessions with agents, and closes them at the end of the test.

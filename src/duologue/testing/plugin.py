@@ -16,8 +16,6 @@ import pytest
 if TYPE_CHECKING:
     from duologue.testing.agent_tester import AgentTester
 
-__all__ = ["acp", "pytest_runtest_call"]
-
 
 @pytest.fixture
 def acp(tmp_path: Path) -> Generator[AgentTester]:

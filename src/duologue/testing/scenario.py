@@ -18,8 +18,6 @@ from duologue.testing.script import Script, Step, difference, read_script
 from duologue.transports.base import Transport
 from duologue.transports.stdio.stdio import StdioTransport
 
-__all__ = ["Scenario", "ScenarioFailed", "play"]
-
 
 class ScenarioFailed(DuologueError):
     """The client did something other than a step expects; the message says what."""

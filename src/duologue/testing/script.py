@@ -11,8 +11,6 @@ from msgspec import Struct
 
 from duologue.conversation.content import JsonObject
 
-__all__ = ["Script", "Step", "difference", "read_script"]
-
 ACTIONS = ("expect", "send", "reply", "raw", "raw_hex", "end")
 
 GOES_WITH = {

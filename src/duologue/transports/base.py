@@ -11,8 +11,6 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Protocol, Self
 
-__all__ = ["Servable", "Transport", "WrappedTransport"]
-
 
 class Transport(ABC):
     """Both directions of one connection. Enter it before use; leaving it closes it and frees all it holds."""

@@ -8,16 +8,6 @@ from typing import NoReturn
 from duologue.errors import ConnectionLost, DuologueError, OutputLimitExceeded
 from duologue.transports.base import Transport
 
-__all__ = [
-    "HARD_LIMIT_FACTOR",
-    "LINGER_SECONDS",
-    "MAX_QUEUED_BYTES",
-    "READ_AHEAD",
-    "WRITE_AHEAD",
-    "BufferedTransport",
-    "Wakeup",
-]
-
 MAX_QUEUED_BYTES = 16 * 1024 * 1024
 """Output that may wait for a slow peer: enough for a large file and a few messages around it."""
 

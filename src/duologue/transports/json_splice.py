@@ -12,8 +12,6 @@ from typing import NamedTuple
 
 import msgspec
 
-__all__ = ["add_meta", "take_meta"]
-
 _TOKEN = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[{}\[\],:]|[^\s"{}\[\],:]++', re.DOTALL)
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from duologue.errors import ConnectionLost, DuologueError
 from duologue.transports.buffered import HARD_LIMIT_FACTOR, MAX_QUEUED_BYTES, BufferedTransport
 
-__all__ = ["MemoryTransport", "memory_pair"]
-
 
 class MemoryTransport(BufferedTransport):
     """One end of a `memory_pair()`; the other end receives what is sent here, as the very same objects."""

@@ -2,15 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = [
-    "CREATE_SESSION",
-    "END_SESSION",
-    "INITIALIZE",
-    "NEED_NO_OPEN_SESSION",
-    "OPEN_SESSION",
-    "SESSION_LOAD",
-]
-
 INITIALIZE = "initialize"
 SESSION_LOAD = "session/load"
 

@@ -6,8 +6,6 @@ import asyncio
 from collections.abc import Callable
 from typing import TypeVar
 
-__all__ = ["examine"]
-
 T = TypeVar("T")
 
 LONG_BYTES = 256 * 1024

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from duologue.agent.turn import Turn
+from duologue.conversation.work_state import TokenUsage
 from duologue.errors import RequestError, ResourceNotFound
-from duologue.protocol.values import TokenUsage
 from tests.agent.v2.wire_client import both, chosen, wire_client
 
 

@@ -14,7 +14,8 @@ import pytest
 from duologue.agent.agent import Agent
 from duologue.agent.turn import Turn
 from duologue.client.connect import connect
-from duologue.client.permissions.policy import PermissionRequest, Permissions
+from duologue.client.permissions.policy import Permissions
+from duologue.client.permissions.request import PermissionRequest
 from duologue.client.session import ClientSession
 from duologue.conversation.session_setup import StdioMcpServer
 from duologue.conversation.work_state import TerminalExit

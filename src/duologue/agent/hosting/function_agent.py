@@ -15,8 +15,6 @@ from duologue.agent.turn import Turn
 from duologue.conversation.content import Content
 from duologue.store.memory import MemoryStore
 
-__all__ = ["as_agent", "run"]
-
 Answer: TypeAlias = Callable[..., AsyncIterator[str | Content] | Awaitable[Any]]
 """An async generator of chunks, or a coroutine function that returns the whole answer or nothing."""
 

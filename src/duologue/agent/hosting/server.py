@@ -20,8 +20,6 @@ from duologue.transports.server.tokens import Authenticate, single_token
 if TYPE_CHECKING:
     from duologue.agent.agent import Agent
 
-__all__ = ["ServerKeywords", "ServerOptions", "asgi_app", "run_server"]
-
 
 class ServerKeywords(TypedDict, total=False):
     """The fields of `ServerOptions`, as keyword arguments."""

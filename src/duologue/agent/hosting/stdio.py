@@ -19,8 +19,6 @@ from duologue.runtime.tasks import TaskScope
 from duologue.transports.base import Servable
 from duologue.transports.stdio.stdio import StdioTransport
 
-__all__ = ["errors_on_stderr", "read_command_line", "serve_stdio"]
-
 EXIT_SECONDS = 0.25
 """Seconds for tasks and threads that still run after the sessions are closed: the client waits two seconds in all."""
 

@@ -17,8 +17,6 @@ from duologue.store.sqlite.store import SqliteStore
 if TYPE_CHECKING:
     from duologue.agent.agent import Agent
 
-__all__ = ["OWN", "SHARED", "PerCallerAgents", "StoreFactory"]
-
 StoreFactory: TypeAlias = Callable[[str], Store]
 """Returns the store of a caller's sessions."""
 

@@ -8,9 +8,7 @@ from duologue.builtin.commands.terminal import run
 from duologue.builtin.settings import BuiltinSettings
 from duologue.builtin.slash_command import command
 from duologue.conversation.updates import PlanEntry
-from duologue.protocol.values import TokenUsage
-
-__all__ = ["COMMANDS"]
+from duologue.conversation.work_state import TokenUsage
 
 STEPS = (
     ("Write a file", write, f"{EXAMPLE} Hello, I was written by an agent."),

@@ -14,8 +14,6 @@ from duologue.conversation.updates import TerminalPart, ToolCallUpdate, UnknownP
 from duologue.errors import RequestError
 from duologue.transports.base import Servable, Transport
 
-__all__ = ["COMMANDS", "OwnProcess"]
-
 ODD_PIECES = (
     "\u2028\u2029\x85",
     "\0",

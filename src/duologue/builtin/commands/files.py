@@ -15,8 +15,6 @@ from duologue.builtin.slash_command import command, path_and_rest, words_in
 from duologue.conversation.updates import Location
 from duologue.errors import RequestError
 
-__all__ = ["COMMANDS"]
-
 MAX_LISTED = 200
 """Files that `/files` lists."""
 

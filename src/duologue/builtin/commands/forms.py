@@ -12,8 +12,6 @@ from duologue.builtin.slash_command import command, number_in, seconds_in
 from duologue.errors import RequestError
 from duologue.protocol.values import PermissionOption
 
-__all__ = ["COMMANDS", "Order"]
-
 WITHDRAW_SECONDS = 2.0
 """Seconds to see the request, but not enough to answer it."""
 

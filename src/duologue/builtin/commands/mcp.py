@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from duologue.mcp.servers import McpServers
     from duologue.mcp.tools import McpTool
 
-__all__ = ["COMMANDS"]
-
 
 @command("mcp", "List the session's MCP servers, or call a tool of one", shows="MCP servers", hint="[server tool {…}]")
 async def mcp(turn: Turn[BuiltinSettings], argument: str) -> None:

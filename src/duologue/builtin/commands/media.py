@@ -12,8 +12,6 @@ from duologue.builtin.settings import BuiltinSettings
 from duologue.builtin.slash_command import command
 from duologue.conversation.content import AudioContent, ImageContent, Resource
 
-__all__ = ["COMMANDS"]
-
 
 @command("image", "Send an image", shows="image content")
 async def image(turn: Turn[BuiltinSettings], argument: str) -> None:

@@ -18,9 +18,7 @@ from duologue.conversation.content import (
     TextContent,
 )
 from duologue.conversation.updates import PlanEntry
-from duologue.protocol.values import TokenUsage
-
-__all__ = ["COMMANDS"]
+from duologue.conversation.work_state import TokenUsage
 
 STEPS = ("Look around", "Do the work", "Check the result")
 

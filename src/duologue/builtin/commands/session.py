@@ -9,8 +9,6 @@ from duologue.builtin.slash_command import command
 from duologue.conversation.content import JsonObject, text_of
 from duologue.errors import InvalidParams, RequestError
 
-__all__ = ["COMMANDS"]
-
 PING = "_duologue.example/ping"
 
 

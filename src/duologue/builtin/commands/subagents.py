@@ -19,8 +19,6 @@ from duologue.conversation.updates import (
     ToolCallUpdate,
 )
 
-__all__ = ["COMMANDS"]
-
 MAX_COUNTED = 10_000
 """Files that a subagent counts, so that it ends soon."""
 

@@ -11,8 +11,6 @@ from duologue.builtin.settings import BuiltinSettings, may
 from duologue.builtin.slash_command import command, words_in
 from duologue.errors import DuologueError
 
-__all__ = ["COMMANDS"]
-
 RUN_SECONDS = 60.0
 """Seconds that `/run` gives a command."""
 

@@ -13,8 +13,6 @@ from duologue.conversation.content import TextContent
 from duologue.conversation.updates import MessageChunk
 from duologue.errors import ConnectionLost
 
-__all__ = ["COMMANDS"]
-
 SLOW_SECONDS = 10.0
 """How long `/slow` lasts at least."""
 

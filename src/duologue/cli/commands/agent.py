@@ -5,8 +5,6 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-__all__ = ["agent"]
-
 
 def agent(arguments: argparse.Namespace) -> int:
     """Serve the built-in agent, or play the scenario that was given; return the exit code."""

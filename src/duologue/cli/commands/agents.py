@@ -11,8 +11,6 @@ from duologue.cli.exit_codes import ExitCode
 from duologue.config.agents import BUILTIN, NamedAgent, config_file, find_agents
 from duologue.errors import StartError
 
-__all__ = ["agents"]
-
 SOURCES = {"config": "configuration", "path": "found on PATH", "builtin": "built in"}
 
 

@@ -33,8 +33,8 @@ from duologue.cli.exit_codes import ExitCode, UsageError, code_of_error, explain
 from duologue.cli.mcp_servers import mcp_servers
 from duologue.cli.permissions import wants_to_ask
 from duologue.client.agent import RemoteAgent
-from duologue.client.permissions.policy import PermissionRequest
 from duologue.client.permissions.prompter import Handler
+from duologue.client.permissions.request import PermissionRequest
 from duologue.client.services.elicitation import ElicitationHandler
 from duologue.client.services.terminals import Terminals
 from duologue.client.session import ClientSession
@@ -52,8 +52,6 @@ from duologue.events import (
 )
 from duologue.protocol.values import Elicitation, ElicitationAnswer
 from duologue.sanitize import escape_line
-
-__all__ = ["chat"]
 
 QUIET_EVENTS = (CommandsChanged, SettingsChanged, StateChanged, Terminal, TerminalOutput, TitleChanged, Usage)
 """Events that print nothing, and so do not interrupt the line the user is typing."""

@@ -7,8 +7,6 @@ import sys
 
 from duologue.cli.parser import each_command
 
-__all__ = ["completion"]
-
 BASH = """\
 _duologue() {{
     local current="${{COMP_WORDS[COMP_CWORD]}}" previous="${{COMP_WORDS[COMP_CWORD-1]}}" word

@@ -21,8 +21,6 @@ from duologue.relay.stdio_proxy import StdioProxy
 from duologue.transports.process.transport import ProcessTransport
 from duologue.transports.remote.factory import RemoteFactory
 
-__all__ = ["connect"]
-
 VERSIONS = {"v1": 1, "v2": 2}
 
 

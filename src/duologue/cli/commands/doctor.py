@@ -23,8 +23,6 @@ from duologue.errors import AuthenticationRequired, CommandNotFound, ConnectErro
 from duologue.sanitize import escape_line
 from duologue.transports.remote.url import is_remote
 
-__all__ = ["doctor"]
-
 EXTRAS = {
     "cli": (("rich", "prompt-toolkit"), "Markdown in the terminal, and line editing in `duologue chat`"),
     "mcp": (("mcp",), "MCP servers for agents"),

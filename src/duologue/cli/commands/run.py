@@ -29,8 +29,6 @@ from duologue.client.turn import ClientTurn
 from duologue.errors import AuthenticationRequired, DuologueError, InvalidParams
 from duologue.events import Event, MediaContent, Message, Text
 
-__all__ = ["run"]
-
 GRACE_SECONDS = 5.0
 """Seconds after the timeout until the program exits even if the agent does not end."""
 

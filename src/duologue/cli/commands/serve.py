@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from duologue.transports.server.app import ServerApp
     from duologue.transports.server.run import ServerAddress
 
-__all__ = ["serve"]
-
 
 def serve(arguments: argparse.Namespace) -> int:
     """Serve until a signal stops the program; return the exit code."""

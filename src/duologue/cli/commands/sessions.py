@@ -25,8 +25,6 @@ from duologue.conversation.session_setup import SessionInfo
 from duologue.errors import AuthenticationRequired, DuologueError, MethodNotFound, ProtocolViolation, RequestError
 from duologue.sanitize import escape_line
 
-__all__ = ["markdown_of", "sessions"]
-
 SPEAKERS = {"user": "You", "agent": "Agent", "thought": "Thought"}
 
 

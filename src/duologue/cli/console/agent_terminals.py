@@ -6,11 +6,10 @@ from codecs import getincrementaldecoder
 from collections.abc import Callable
 from typing import Protocol
 
+from duologue.conversation.work_state import TerminalExit
 from duologue.events import Terminal
 from duologue.events import TerminalOutput as Printed
-from duologue.protocol.values import TerminalExit, TerminalOutputResult
-
-__all__ = ["AgentTerminals", "OutputSource"]
+from duologue.protocol.values import TerminalOutputResult
 
 Watcher = Callable[[str], None]
 

@@ -10,8 +10,6 @@ from duologue.client.session import ClientSession
 from duologue.conversation.items import Usage
 from duologue.sanitize import escape_line
 
-__all__ = ["LOCAL_COMMANDS", "completions", "help_text", "mentioned_files", "settings_text", "usage_text"]
-
 LOCAL_COMMANDS = {
     "help": ("", "show this list"),
     "mode": ("[MODE]", "show the modes, or set one"),

@@ -9,8 +9,6 @@ from pathlib import Path
 
 from duologue.conversation.updates import FileChange
 
-__all__ = ["MOST_LINES", "diff_lines", "short_path"]
-
 MOST_LINES = 60
 """Lines of one diff that are shown; the others are counted."""
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from duologue.events import Event, MediaContent, Message, UserText
 
-__all__ = ["EchoFilter"]
-
 
 class EchoFilter:
     """Drop the echo of a prompt; other messages with the user's role pass."""

@@ -13,8 +13,6 @@ from duologue.conversation.urls import host_of
 from duologue.protocol.values import Elicitation, ElicitationAnswer
 from duologue.sanitize import escape_line
 
-__all__ = ["FormPrompt", "read_value"]
-
 DECLINED = ElicitationAnswer(action="decline")
 CANCELLED = ElicitationAnswer(action="cancel")
 

@@ -12,9 +12,6 @@ from typing import NoReturn, Self
 from duologue.cli.console.safe_output import safe
 from duologue.cli.exit_codes import ExitCode
 
-__all__ = ["Interrupts", "exit_now"]
-
-
 SHOW_CURSOR = "\x1b[?25h"
 """Sent before exiting: drawing a paragraph hides the cursor."""
 

@@ -12,8 +12,6 @@ from duologue.cli.exit_codes import ExitCode, answered
 from duologue.conversation import items
 from duologue.events import Event
 
-__all__ = ["JsonLines"]
-
 
 class JsonLines:
     """Writes one line per event: `event` names its type; events of the agent have `raw`, their unchanged frame."""

@@ -11,8 +11,6 @@ from typing import Protocol, TypeAlias
 
 from duologue.cli.console.line_reader import LineReader
 
-__all__ = ["LineEditor", "Offer", "editor_for"]
-
 Offer: TypeAlias = Callable[[str], Iterable[tuple[str, str, str]]]
 """Text before the cursor -> completions: the part to replace, its replacement, a description."""
 

@@ -9,8 +9,6 @@ import sys
 import termios
 from collections.abc import Generator
 
-__all__ = ["LineReader", "terminal_to_ask"]
-
 READ_SIZE = 4096
 
 

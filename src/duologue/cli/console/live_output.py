@@ -11,8 +11,6 @@ from duologue.cli.console.agent_terminals import OutputSource
 from duologue.errors import ResourceNotFound
 from duologue.sanitize import sanitize
 
-__all__ = ["MOST_LINES", "LiveOutput", "end_of"]
-
 MOST_LINES = 20
 """Lines shown from the end of a long output."""
 

@@ -14,8 +14,6 @@ from duologue.errors import AuthenticationRequired
 from duologue.protocol.values import AuthMethod
 from duologue.sanitize import escape_line
 
-__all__ = ["login_advice", "terminal_login"]
-
 
 def terminal_login(
     reader: LineReader, shown: Output, alone: Callable[[], AbstractAsyncContextManager[None]]

@@ -14,9 +14,6 @@ if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
     from rich.live import Live
 
-__all__ = ["TextWriter", "text_writer_for"]
-
-
 REFRESHES_PER_SECOND = 8
 """How often a growing paragraph is redrawn: often enough to look live, rarely enough for ssh."""
 

@@ -15,12 +15,9 @@ from typing import TypeAlias
 from duologue.cli.console.line_reader import LineReader
 from duologue.cli.console.renderer import Output
 from duologue.cli.console.safe_output import say
-from duologue.client.permissions.policy import PermissionRequest
-from duologue.client.permissions.request import REJECTING, Scope
+from duologue.client.permissions.request import REJECTING, PermissionRequest, Scope
 from duologue.protocol.values import PermissionOption
 from duologue.sanitize import escape_line
-
-__all__ = ["PermissionPrompt", "answers_to", "describe_request", "terminal_width", "wrapped"]
 
 REMEMBERED: dict[str, Scope] = {"in this session": "session", "in this directory": "project"}
 """Scopes in which an approval can be remembered, in addition to the agent's own options."""

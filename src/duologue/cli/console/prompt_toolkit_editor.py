@@ -20,8 +20,6 @@ from duologue.cli.console.safe_output import safe
 from duologue.config.permissions import state_folder
 from duologue.private_files import make_private_directory, make_private_file
 
-__all__ = ["PromptToolkitEditor"]
-
 Offer: TypeAlias = Callable[[str], Iterable[tuple[str, str, str]]]
 
 PROMPT = "› "

@@ -20,6 +20,7 @@ from duologue.client.turn import ClientTurn
 from duologue.conversation import items
 from duologue.conversation.content import AudioContent, Content, ImageContent, Resource, ResourceLink
 from duologue.conversation.updates import FileChange, PlanEntry
+from duologue.conversation.work_state import TokenUsage
 from duologue.events import (
     Compaction,
     Event,
@@ -40,10 +41,7 @@ from duologue.events import (
     UnknownUpdate,
     UserText,
 )
-from duologue.protocol.values import TokenUsage
 from duologue.sanitize import escape_line
-
-__all__ = ["ConsoleOutput", "Output", "TurnSummary"]
 
 PLAIN, BOLD, DIM, RED, GREEN, YELLOW, CYAN = Style
 MARKS = {"pending": "○", "in_progress": "◐", "completed": "●", "failed": "✗", "cancelled": "–"}

@@ -17,8 +17,6 @@ from typing import Any, TextIO
 from duologue.jsonrpc.framing import to_ascii
 from duologue.sanitize import sanitize
 
-__all__ = ["SafeOutput", "Style", "protect_streams", "safe", "say"]
-
 
 class Style(IntEnum):
     """Text style, by its ECMA-48 number."""

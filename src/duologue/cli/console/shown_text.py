@@ -5,8 +5,6 @@ from __future__ import annotations
 import hashlib
 from typing import TypeVar
 
-__all__ = ["BoundedDict", "ShownText"]
-
 MOST_ENTRIES = 1000
 """Tool calls, messages or plans whose changes are shown as changes; older ones are shown in full again."""
 

@@ -19,10 +19,10 @@ from duologue.client.agent_sessions import AwaitableSession
 from duologue.client.blocking.forwarders import Blocking, Forwarded, blocking, with_signature_of
 from duologue.client.blocking.loop_thread import LoopThread, wait_for
 from duologue.client.blocking.turn import BlockingTurn
-from duologue.client.connect import Target
 from duologue.client.connect import connect as connect_async
 from duologue.client.permissions.policy import Permissions
 from duologue.client.session import ClientSession
+from duologue.client.target import Target
 from duologue.client.turn import ClientTurn
 from duologue.conversation.items import Usage
 from duologue.conversation.session_setup import Implementation
@@ -32,8 +32,6 @@ from duologue.conversation.updates import AvailableCommand, Location
 from duologue.conversation.work_state import BackgroundWork
 from duologue.events import Event
 from duologue.protocol.values import AgentCapabilities, AuthMethod
-
-__all__ = ["BlockingAgent", "BlockingSession", "BlockingTurn", "ask", "connect", "open"]
 
 P = ParamSpec("P")
 

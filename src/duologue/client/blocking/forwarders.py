@@ -8,8 +8,6 @@ from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, cast
 
 from duologue.client.blocking.loop_thread import LoopThread
 
-__all__ = ["Blocking", "Forwarded", "blocking", "with_signature_of"]
-
 T = TypeVar("T")
 W = TypeVar("W")
 P = ParamSpec("P")

@@ -12,8 +12,6 @@ from typing import Any, TypeVar
 from duologue.client.calling_task import calling_thread
 from duologue.errors import ConnectionLost
 
-__all__ = ["LoopThread", "wait_for"]
-
 T = TypeVar("T")
 
 INTERRUPT_CHECK_SECONDS = 0.5

@@ -8,10 +8,8 @@ from typing import Self
 from duologue.client.blocking.forwarders import Blocking, Forwarded, blocking
 from duologue.client.turn import ClientTurn
 from duologue.conversation.content import Content, JsonObject
+from duologue.conversation.work_state import TokenUsage
 from duologue.events import Event, Plan, ToolCall
-from duologue.protocol.values import TokenUsage
-
-__all__ = ["BlockingTurn"]
 
 
 class BlockingTurn(Blocking[ClientTurn]):

@@ -19,20 +19,6 @@ from duologue.client.permissions.sensitive_paths import is_protected, is_secret_
 from duologue.client.permissions.tool_input import PATH_KINDS, ToolInput, absolute, read_input
 from duologue.conversation.items import ToolCall
 
-__all__ = [
-    "CHANGING",
-    "KINDS",
-    "MOST_PATHS",
-    "Action",
-    "ActionContext",
-    "CommandInvocation",
-    "actions_of_tool",
-    "command_action",
-    "file_actions",
-    "has_locations",
-    "path_actions",
-]
-
 KINDS = (
     *("read", "edit", "delete", "move", "search", "execute", "think", "fetch", "switch_mode", "other"),
     # Not kinds of the protocol: properties of the file, in addition to the action on it.

@@ -14,8 +14,6 @@ from duologue.client.permissions.actions import Action
 from duologue.private_files import PrivateFile
 from duologue.recording.redaction import redact
 
-__all__ = ["AuditLog"]
-
 _log = logging.getLogger("duologue.client")
 
 

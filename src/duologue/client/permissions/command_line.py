@@ -11,8 +11,6 @@ import shlex
 from collections.abc import Sequence
 from pathlib import PurePosixPath
 
-__all__ = ["SHELL", "SHELLS", "argv_of", "join", "program_of", "shell_line", "split"]
-
 SHELL = "/bin/sh"
 SHELLS = frozenset({"sh", "bash", "dash", "ash", "ksh", "zsh"})
 """Shells whose `-c` has the meaning that this module expects."""

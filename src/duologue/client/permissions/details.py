@@ -19,8 +19,6 @@ from duologue.conversation.items import ToolCall
 from duologue.conversation.tool_content import ContentPart, FileChange, ToolContent
 from duologue.sanitize import escape_line
 
-__all__ = ["ToolCallDetails", "details_of"]
-
 MOST_CHARACTERS = 65_536
 """Text that is shown with one request; a request with more cannot be allowed by a user who has not seen all of it."""
 

@@ -25,8 +25,6 @@ from duologue.client.permissions.reviewed_commands import REVIEWED, ReviewedComm
 from duologue.client.permissions.sensitive_paths import casefold_path
 from duologue.client.permissions.tool_input import MOST_CHARACTERS
 
-__all__ = ["CommandPattern", "PathPattern", "Pattern", "named_files", "offered_patterns", "runs_anything"]
-
 _LAUNCHERS = """
 sh bash dash ash ksh zsh fish csh tcsh pwsh powershell cmd busybox toybox
 python pypy node nodejs deno bun ruby perl php lua luajit r rscript julia java jshell groovy scala kotlin osascript

@@ -30,8 +30,6 @@ from duologue.private_files import PrivateFile
 from duologue.protocol.values import PERMISSION_OPTIONS, PERMISSION_SECONDS
 from duologue.recording.redaction import redact
 
-__all__ = ["PermissionRequest", "Permissions"]
-
 MAX_PENDING = 100
 """Pending requests of one session: more than a user decides one by one."""
 

@@ -15,8 +15,6 @@ from duologue.client.permissions.request import REJECTING, PermissionDecision, P
 from duologue.protocol.values import PermissionOption
 from duologue.runtime.tasks import TaskScope
 
-__all__ = ["Handler", "PermissionPrompter", "PermissionRequestStream", "rejection"]
-
 Handler: TypeAlias = Callable[[PermissionRequest], Awaitable[object]]
 """Decides a request: returns `True`, `False`, `"allow"`, `"reject"` or an option, or calls a method of the request."""
 

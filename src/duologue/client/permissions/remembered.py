@@ -21,8 +21,6 @@ from duologue.client.permissions.patterns import CommandPattern
 from duologue.client.permissions.request import PermissionDecision, PermissionRequest
 from duologue.private_files import PrivateFile
 
-__all__ = ["RememberedDecisions", "TurnGrants"]
-
 _log = logging.getLogger("duologue.client")
 
 

@@ -22,8 +22,6 @@ from duologue.conversation.items import ToolCall
 from duologue.protocol.values import PermissionOption
 from duologue.sanitize import escape_line
 
-__all__ = ["REJECTING", "PermissionDecision", "PermissionRequest", "Scope"]
-
 Scope: TypeAlias = Literal["turn", "session", "project"]
 """How long a decision is remembered: until the end of the turn, of the session, or for the session's directory."""
 

@@ -20,8 +20,6 @@ from typing import Literal, TypeAlias, cast
 
 from duologue.client.permissions.sensitive_paths import is_secret_path
 
-__all__ = ["REVIEWED", "Kind", "ReviewedCommand", "reviewed"]
-
 Kind: TypeAlias = Literal["number", "word", "text", "format", "path"]
 """Kind of a value or an operand. A path may also be a revision of git without a colon."""
 

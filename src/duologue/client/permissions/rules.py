@@ -17,8 +17,6 @@ from duologue.client.permissions.actions import KINDS, Action, ActionContext, Co
 from duologue.client.permissions.patterns import CommandPattern, PathPattern, Pattern, runs_anything
 from duologue.private_files import PrivateFile
 
-__all__ = ["DEFAULTS", "Outcome", "Rule", "Rules", "Verdict", "evaluate", "strictest"]
-
 Outcome: TypeAlias = Literal["allow", "ask", "reject"]
 Rule: TypeAlias = Outcome | Mapping[str, Outcome]
 

@@ -25,8 +25,6 @@ from duologue.client.permissions.actions import KINDS
 from duologue.client.permissions.rules import Rule, Rules
 from duologue.private_files import PrivateFile
 
-__all__ = ["SETTINGS", "read_rules"]
-
 SETTINGS: dict[str, type | tuple[type, ...]] = {
     "timeout": (int, float),
     "audit": str,

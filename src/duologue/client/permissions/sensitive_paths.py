@@ -9,8 +9,6 @@ import re
 import unicodedata
 from fnmatch import translate
 
-__all__ = ["casefold_path", "is_protected", "is_secret_path"]
-
 PROTECTED = """
 # Version control runs hooks, and its settings name programs to run; a nested repository has them too. Any directory
 # with a file called HEAD may be one.

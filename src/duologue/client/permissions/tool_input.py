@@ -17,8 +17,6 @@ import msgspec
 from duologue.client.permissions.command_line import argv_of
 from duologue.conversation.items import ToolCall
 
-__all__ = ["PATH_KINDS", "ToolInput", "absolute", "read_input"]
-
 MOST_CHARACTERS = 4096
 """The longest possible path."""
 PATH_KINDS = frozenset({"read", "edit", "delete", "move", "search"})

@@ -8,8 +8,6 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
-__all__ = ["MAX_ANSWER_BYTES", "ByteBudget", "in_own_thread"]
-
 T = TypeVar("T")
 
 MAX_ANSWER_BYTES = 16 * 1024 * 1024

@@ -17,8 +17,6 @@ from duologue.conversation.urls import host_of
 from duologue.errors import InvalidParams, MethodNotFound
 from duologue.protocol.values import Elicitation, ElicitationAnswer
 
-__all__ = ["ElicitationHandler", "Elicitations"]
-
 _log = logging.getLogger("duologue.client")
 
 ElicitationHandler: TypeAlias = Callable[[Elicitation], Awaitable[ElicitationAnswer]]

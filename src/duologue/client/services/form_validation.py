@@ -15,8 +15,6 @@ from urllib.parse import urlsplit
 
 from duologue.conversation.content import JsonObject
 
-__all__ = ["choices_of", "completed", "field_error", "validation_error"]
-
 
 def completed(form: JsonObject, content: JsonObject) -> JsonObject:
     """Return what was filled in, with the defaults of missing fields."""

@@ -24,11 +24,10 @@ from typing import Self
 
 from duologue.client.permissions.command_line import SHELL, argv_of
 from duologue.client.services.working_directory import WorkingDirectory, open_directory
+from duologue.conversation.work_state import TerminalExit
 from duologue.errors import InvalidParams, InvalidRequest, ResourceNotFound, StartError
 from duologue.local.commands import GRACE_SECONDS, MAX_PROCESSES, OUTPUT_LIMIT, RunningCommand
-from duologue.protocol.values import TerminalExit, TerminalOutputResult
-
-__all__ = ["Terminals"]
+from duologue.protocol.values import TerminalOutputResult
 
 MAX_PER_SESSION = 32
 """More terminals than any agent uses at once."""

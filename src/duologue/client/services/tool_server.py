@@ -26,8 +26,6 @@ from duologue.mcp.tool_server.server import OfferedServers, ToolServer
 from duologue.protocol.values import AgentCapabilities
 from duologue.runtime.tasks import TaskScope
 
-__all__ = ["Tools", "as_tool_server", "offered_tool_server", "with_absolute_command"]
-
 Tools: TypeAlias = Iterable[Callable[..., Any]] | ToolServer
 """Functions that agents may call; as a `ToolServer`, with a name and instructions."""
 

@@ -10,8 +10,6 @@ from pathlib import Path
 
 from duologue.errors import InvalidParams
 
-__all__ = ["WorkingDirectory", "open_directory"]
-
 OPEN_FILES = "/proc/self/fd"
 """Where Linux shows the open files of a process. Elsewhere device and inode are compared before a command starts."""
 

@@ -26,8 +26,6 @@ from duologue.errors import InvalidParams, InvalidRequest, RequestError, Resourc
 from duologue.local.errors import quote_path
 from duologue.local.files import MAX_READ_BYTES, Roots
 
-__all__ = ["Overlay", "Workspace"]
-
 Overlay: TypeAlias = Mapping[str, str] | Callable[[Path], str | None]
 """Unsaved text by absolute path. In a mutable mapping it is updated with what agents write."""
 

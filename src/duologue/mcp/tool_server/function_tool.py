@@ -23,8 +23,6 @@ from duologue.conversation.content import (
 )
 from duologue.mcp.results import McpResult, write_content
 
-__all__ = ["FunctionTool"]
-
 _CONTENT = (TextContent, ImageContent, AudioContent, ResourceLink, Resource, UnknownContent)
 _ROOT = "arguments"
 

@@ -12,8 +12,6 @@ import uvicorn
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-__all__ = ["BearerOnly", "serve_on_loopback"]
-
 LINGER_SECONDS = 1
 """Seconds for active requests when the server is stopped."""
 

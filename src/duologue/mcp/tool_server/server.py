@@ -26,8 +26,6 @@ from duologue.errors import (
 )
 from duologue.mcp.tool_server.function_tool import FunctionTool
 
-__all__ = ["OfferedServers", "ToolServer"]
-
 VERSION = "2026-07-28"
 """The one version of MCP that is carried over ACP."""
 

@@ -26,8 +26,6 @@ from duologue.mcp.tool_server.http import BearerOnly, serve_on_loopback
 from duologue.mcp.tool_server.server import ToolServer
 from duologue.transports.stdio.socket import SocketTransport
 
-__all__ = ["serve_http", "serve_stdio"]
-
 
 @asynccontextmanager
 async def serve_http(tools: ToolServer) -> AsyncGenerator[HttpMcpServer]:

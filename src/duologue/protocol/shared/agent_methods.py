@@ -24,8 +24,6 @@ from duologue.runtime.handlers import Context, Handlers
 from duologue.runtime.tasks import TaskScope
 from duologue.schema.base import Method, Notification, Other
 
-__all__ = ["AgentMethods", "Route"]
-
 Handler: TypeAlias = Callable[[Context, Any], Awaitable[Any]]
 Route: TypeAlias = tuple[str | None, Method[Any, Any] | Notification[Any], Handler]
 """The capability that a method needs (None if every agent has it), the method, and its handler."""

@@ -26,8 +26,6 @@ from duologue.protocol.values import (
 from duologue.runtime.connection import Connection
 from duologue.schema.base import Method, Notification
 
-__all__ = ["AgentProxy", "auth_status_from_wire"]
-
 P = TypeVar("P")
 R = TypeVar("R")
 

@@ -15,8 +15,6 @@ from duologue.protocol.values import AgentCapabilities, ClientCapabilities
 from duologue.schema.base import JsonObject, JsonValue, Model
 from duologue.schema.lenient_errors import is_object
 
-__all__ = ["capabilities_from_wire", "capabilities_to_wire"]
-
 C = TypeVar("C", AgentCapabilities, ClientCapabilities)
 M = TypeVar("M", bound=Model)
 

@@ -20,8 +20,6 @@ from duologue.protocol.values import ClientCapabilities, Elicitation, Permission
 from duologue.runtime.handlers import Context, Handlers
 from duologue.schema.base import UNSET, Method, Notification, Other
 
-__all__ = ["ClientMethods"]
-
 
 class ClientMethods(ABC):
     """Registers the methods that the client offers; every other method is answered with "no such method".

@@ -11,7 +11,7 @@ import msgspec
 from duologue.conversation.content import JsonObject
 from duologue.conversation.session_setup import Implementation
 from duologue.conversation.updates import ToolCallUpdate, Update
-from duologue.conversation.work_state import BackgroundWork
+from duologue.conversation.work_state import BackgroundWork, TerminalExit
 from duologue.errors import MethodNotFound
 from duologue.protocol.feature_filter import FeatureFilter
 from duologue.protocol.meta import current_attachment, with_attachment
@@ -22,14 +22,11 @@ from duologue.protocol.values import (
     Elicitation,
     ElicitationAnswer,
     PermissionOption,
-    TerminalExit,
     TerminalOutputResult,
 )
 from duologue.runtime.connection import Connection
 from duologue.schema.base import Method, Notification
 from duologue.schema.codec import decode
-
-__all__ = ["ClientProxy", "auth_status_to_wire", "nothing"]
 
 P = TypeVar("P")
 R = TypeVar("R")

@@ -11,8 +11,6 @@ from duologue.conversation import content as c
 from duologue.protocol.shared.fields import convert_fields
 from duologue.schema.base import Other
 
-__all__ = ["block_from_wire", "block_to_wire"]
-
 
 def block_to_wire(schema: Any, block: c.Content, **changes: Any) -> Any:
     """Write a block of any type; `changes` replace and complete its fields."""

@@ -11,8 +11,6 @@ from typing import Any, TypeVar
 
 from msgspec import Struct
 
-__all__ = ["convert_fields"]
-
 T = TypeVar("T", bound=Struct)
 
 

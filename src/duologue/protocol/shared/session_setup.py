@@ -13,18 +13,6 @@ from duologue.conversation.content import Content
 from duologue.protocol.shared.fields import convert_fields
 from duologue.schema.base import JsonObject, Other
 
-__all__ = [
-    "implementation_from_wire",
-    "named_values_from_wire",
-    "named_values_to_wire",
-    "servers_from_wire",
-    "servers_to_wire",
-    "session_info_from_wire",
-    "session_info_to_wire",
-    "session_params_from_wire",
-    "session_params_to_wire",
-]
-
 
 def implementation_from_wire(info: Any) -> s.Implementation | None:
     return None if info is None else convert_fields(info, s.Implementation)

@@ -8,8 +8,6 @@ from duologue.conversation.settings import ConfigOption, Option, OptionGroup
 from duologue.protocol.shared.fields import convert_fields
 from duologue.schema.base import JsonObject, Other, wire_name
 
-__all__ = ["ConfigOptionConverter"]
-
 
 class ConfigOptionConverter:
     """Converts config options to one version and back.

@@ -16,18 +16,6 @@ from duologue.conversation.work_state import TokenUsage
 from duologue.protocol.shared.fields import convert_fields
 from duologue.schema.base import JsonObject, Other
 
-__all__ = [
-    "UpdateConverter",
-    "meta_from_wire",
-    "meta_to_wire",
-    "patch",
-    "plan_content_to_wire",
-    "plan_entries_to_wire",
-    "plan_from_wire",
-    "token_usage_from_wire",
-    "token_usage_to_wire",
-]
-
 T = TypeVar("T")
 S = TypeVar("S")
 

@@ -26,8 +26,6 @@ from duologue.runtime.handlers import Context
 from duologue.schema import legacy, v1
 from duologue.schema.base import Method
 
-__all__ = ["V1AgentMethods"]
-
 _PROMPT = Method(
     v1.SESSION_PROMPT.name,
     v1.SESSION_PROMPT.params,

@@ -21,8 +21,6 @@ from duologue.protocol.values import ClientCapabilities, InitializeResult, Promp
 from duologue.schema import legacy, v1
 from duologue.schema.base import Method
 
-__all__ = ["V1AgentProxy"]
-
 
 class _OpenedWithModels(legacy.NewSessionResponse, frozen=True, kw_only=True):
     """Any response that opens a session, with the `models` of older agents; load and resume have no id."""

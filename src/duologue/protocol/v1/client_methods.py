@@ -8,18 +8,17 @@ from contextlib import suppress
 from typing import Any, ClassVar
 
 from duologue.conversation.updates import ToolCallUpdate, Update
+from duologue.conversation.work_state import TerminalExit
 from duologue.errors import ResourceNotFound
 from duologue.protocol.feature_filter import FeatureFilter
 from duologue.protocol.interfaces import ClientHandler
 from duologue.protocol.shared.client_methods import ClientMethods
 from duologue.protocol.v1.terminal_meta import terminal_updates
 from duologue.protocol.v1.updates import permission_tool_from_wire, update_from_wire
-from duologue.protocol.values import ClientCapabilities, TerminalExit
+from duologue.protocol.values import ClientCapabilities
 from duologue.runtime.handlers import Context, Handlers
 from duologue.schema import legacy, v1
 from duologue.schema.base import JsonObject
-
-__all__ = ["V1ClientMethods"]
 
 
 class V1ClientMethods(ClientMethods):

@@ -22,17 +22,11 @@ from duologue.conversation.updates import (
     ToolCallUpdate,
     Update,
 )
-from duologue.conversation.work_state import BackgroundWork
+from duologue.conversation.work_state import BackgroundWork, TerminalExit
 from duologue.protocol.shared.client_proxy import ClientProxy
 from duologue.protocol.v1.updates import chunk_to_wire, permission_tool, update_to_wire
-from duologue.protocol.values import (
-    PermissionOption,
-    TerminalExit,
-    TerminalOutputResult,
-)
+from duologue.protocol.values import PermissionOption, TerminalOutputResult
 from duologue.schema import v1
-
-__all__ = ["V1ClientProxy"]
 
 
 class V1ClientProxy(ClientProxy):

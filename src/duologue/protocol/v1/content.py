@@ -11,8 +11,6 @@ from duologue.schema import v1
 from duologue.schema.base import Other
 from duologue.schema.codec import decode, encode
 
-__all__ = ["blocks_from_wire", "blocks_to_wire", "from_wire", "part_from_wire", "part_to_wire", "to_wire"]
-
 BLOCK_TYPES = frozenset({"text", "image", "audio", "resource", "resource_link"})
 
 

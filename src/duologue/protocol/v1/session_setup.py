@@ -9,16 +9,6 @@ from duologue.protocol.shared.fields import convert_fields
 from duologue.protocol.values import AgentCapabilities, AuthMethod, ClientCapabilities
 from duologue.schema import legacy, v1
 
-__all__ = [
-    "agent_capabilities_from_wire",
-    "agent_capabilities_to_wire",
-    "auth_method_from_wire",
-    "auth_method_to_wire",
-    "client_capabilities_from_wire",
-    "client_capabilities_to_wire",
-    "implementation_to_wire",
-]
-
 
 def implementation_to_wire(implementation: Implementation | None) -> v1.Implementation | None:
     return None if implementation is None else convert_fields(implementation, v1.Implementation)

@@ -9,16 +9,6 @@ from duologue.protocol.shared.fields import convert_fields
 from duologue.protocol.shared.settings import ConfigOptionConverter
 from duologue.schema import legacy, v1
 
-__all__ = [
-    "config_option_from_wire",
-    "config_option_to_wire",
-    "models_from_wire",
-    "models_to_wire",
-    "modes_from_wire",
-    "modes_to_wire",
-]
-
-
 _config_options = ConfigOptionConverter(v1, id_field="id", other_id_field="config_id", group_field="group")
 config_option_to_wire: Callable[[ConfigOption], v1.SessionConfigOption] = _config_options.to_wire
 config_option_from_wire: Callable[[v1.SessionConfigOption], ConfigOption] = _config_options.from_wire

@@ -17,8 +17,6 @@ from duologue.conversation import updates as u
 from duologue.conversation.work_state import TerminalExit
 from duologue.schema.base import JsonObject
 
-__all__ = ["terminal_updates"]
-
 T = TypeVar("T")
 
 

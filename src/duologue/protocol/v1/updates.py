@@ -21,8 +21,6 @@ from duologue.protocol.v1 import content, settings
 from duologue.protocol.v1.content import from_wire, part_from_wire, part_to_wire, to_wire
 from duologue.schema import v1
 
-__all__ = ["permission_tool", "permission_tool_from_wire", "update_from_wire", "update_to_wire"]
-
 _common = UpdateConverter(v1, content, settings)
 
 _CHUNKS: dict[str, type[v1.UserMessageChunk | v1.AgentMessageChunk | v1.AgentThoughtChunk]] = {

@@ -28,8 +28,6 @@ from duologue.runtime.handlers import Context, Handlers
 from duologue.schema import v2
 from duologue.schema.base import Other
 
-__all__ = ["V2AgentMethods"]
-
 
 class V2AgentMethods(AgentMethods):
     """Serves one agent on one connection that uses version 2."""

@@ -30,9 +30,6 @@ from duologue.schema import v2
 from duologue.schema.base import Method
 from duologue.schema.codec import decode
 
-__all__ = ["V2AgentProxy"]
-
-
 _INITIALIZE: Method[Any, dict[str, Any]] = Method("initialize", object, dict[str, Any])
 """Decoded as plain JSON: an agent may answer in an older version, which has other fields."""
 

@@ -26,8 +26,6 @@ from duologue.protocol.values import ClientCapabilities
 from duologue.runtime.handlers import Context, Handlers
 from duologue.schema import v2
 
-__all__ = ["V2ClientMethods"]
-
 
 class V2ClientMethods(ClientMethods):
     """Registers the methods that the client offers to an agent of version 2.

@@ -42,8 +42,6 @@ from duologue.protocol.values import (
 from duologue.runtime.connection import Connection
 from duologue.schema import v2
 
-__all__ = ["V2ClientProxy"]
-
 
 class _StateTracker:
     """The state of a session: its turns, requests to the user, and background work.

@@ -11,8 +11,6 @@ from duologue.protocol.shared.content import block_from_wire, block_to_wire
 from duologue.protocol.shared.fields import convert_fields
 from duologue.schema import v2
 
-__all__ = ["blocks_from_wire", "blocks_to_wire", "from_wire", "to_wire"]
-
 
 def to_wire(block: c.Content) -> v2.ContentBlock:
     """Write one block; plain text, which is most of what is sent, takes the fast path."""

@@ -12,16 +12,6 @@ from duologue.protocol.values import AgentCapabilities, AuthMethod, ClientCapabi
 from duologue.schema import v2
 from duologue.schema.base import Other
 
-__all__ = [
-    "agent_capabilities_from_wire",
-    "agent_capabilities_to_wire",
-    "auth_method_from_wire",
-    "auth_method_to_wire",
-    "client_capabilities_from_wire",
-    "client_capabilities_to_wire",
-    "implementation_to_wire",
-]
-
 UNKNOWN = v2.Implementation(name="unknown", version="unknown")
 """Sent for a side without an implementation, because version 2 requires one."""
 

@@ -10,8 +10,6 @@ from duologue.protocol.shared.settings import ConfigOptionConverter
 from duologue.schema import v2
 from duologue.schema.base import Other
 
-__all__ = ["MODE", "config_option_from_wire", "config_option_to_wire", "mode_setting", "with_modes"]
-
 MODE = "mode"
 """The id and the category of the config option that modes become."""
 

@@ -23,16 +23,6 @@ from duologue.protocol.shared.updates import (
 from duologue.schema import v2
 from duologue.schema.base import JsonObject, Other
 
-__all__ = [
-    "output_from_wire",
-    "output_to_wire",
-    "state_from_wire",
-    "state_to_wire",
-    "terminal_from_wire",
-    "terminal_to_wire",
-]
-
-
 # --- states
 
 

@@ -17,8 +17,6 @@ from duologue.protocol.v2.content import from_wire, to_wire
 from duologue.schema import v2
 from duologue.schema.base import JsonObject, Other
 
-__all__ = ["parts_from_wire", "parts_to_wire"]
-
 GIT = "git_patch"
 
 _ONE_PATH: dict[str, type[v2.DiffAdd | v2.DiffDelete | v2.DiffModify]] = {

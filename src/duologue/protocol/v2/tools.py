@@ -12,15 +12,6 @@ from duologue.protocol.shared.updates import meta_from_wire, meta_to_wire, patch
 from duologue.protocol.v2.tool_parts import parts_from_wire, parts_to_wire
 from duologue.schema import v2
 
-__all__ = [
-    "permission_subject",
-    "permission_tool_from_wire",
-    "tool_content_from_wire",
-    "tool_content_to_wire",
-    "tool_from_wire",
-    "tool_to_wire",
-]
-
 
 def tool_to_wire(update: u.ToolCallUpdate) -> v2.ToolCallUpdate:
     """Write a new or changed tool call."""

@@ -37,8 +37,6 @@ from duologue.protocol.v2.tools import (
 from duologue.schema import v2
 from duologue.schema.base import Other
 
-__all__ = ["commands_from_wire", "commands_to_wire", "update_from_wire", "update_to_wire"]
-
 _common = UpdateConverter(v2, content, settings)
 
 NAMELESS = "plan"

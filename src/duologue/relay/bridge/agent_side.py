@@ -12,8 +12,9 @@ from duologue.conversation.settings import ConfigOption
 from duologue.conversation.updates import Update
 from duologue.conversation.work_state import STOP_REASONS
 from duologue.errors import ConnectionLost, InvalidParams, MethodNotFound, RequestError, ResourceNotFound
-from duologue.protocol.interfaces import AgentProxy, ClientProxy
 from duologue.protocol.meta import RequestMeta
+from duologue.protocol.shared.agent_proxy import AgentProxy
+from duologue.protocol.shared.client_proxy import ClientProxy
 from duologue.protocol.values import (
     AuthStatus,
     ClientCapabilities,
@@ -25,8 +26,6 @@ from duologue.protocol.values import (
 from duologue.relay.bridge.client_side import BridgeClientHandler
 from duologue.relay.bridge.session import BridgedSession
 from duologue.relay.bridge.state import BridgeState
-
-__all__ = ["BridgeAgentHandler"]
 
 
 class BridgeAgentHandler:

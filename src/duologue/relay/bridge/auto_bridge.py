@@ -25,8 +25,6 @@ from duologue.runtime.tasks import TaskScope
 from duologue.transports.base import Transport, WrappedTransport
 from duologue.transports.methods import INITIALIZE
 
-__all__ = ["AutoBridge"]
-
 _log = logging.getLogger("duologue.relay")
 
 

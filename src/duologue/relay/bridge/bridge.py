@@ -18,13 +18,12 @@ from duologue.relay.bridge.agent_side import BridgeAgentHandler
 from duologue.relay.bridge.passthrough import pass_extensions
 from duologue.relay.bridge.state import BridgeState
 from duologue.relay.pump import OpenProcess
-from duologue.runtime.connection import Connection, FrameObserver
+from duologue.runtime.connection import Connection
 from duologue.runtime.handlers import Handlers
+from duologue.runtime.observers import FrameObserver
 from duologue.runtime.tasks import TaskScope
 from duologue.transports.base import Transport
 from duologue.transports.methods import INITIALIZE
-
-__all__ = ["Bridge"]
 
 
 class Bridge:

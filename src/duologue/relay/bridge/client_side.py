@@ -10,19 +10,11 @@ from msgspec import structs
 from duologue.conversation.content import JsonObject
 from duologue.conversation.items import ToolCall
 from duologue.conversation.updates import ToolCallUpdate, Update
+from duologue.conversation.work_state import TerminalExit
 from duologue.errors import ConnectionLost, InternalError
-from duologue.protocol.values import (
-    AuthStatus,
-    Elicitation,
-    ElicitationAnswer,
-    PermissionOption,
-    TerminalExit,
-    TerminalOutputResult,
-)
+from duologue.protocol.values import AuthStatus, Elicitation, ElicitationAnswer, PermissionOption, TerminalOutputResult
 from duologue.relay.bridge.passthrough import forwarded_meta
 from duologue.relay.bridge.state import BridgeState
-
-__all__ = ["BridgeClientHandler"]
 
 T = TypeVar("T")
 

@@ -5,9 +5,7 @@ from __future__ import annotations
 import logging
 
 from duologue.conversation.updates import NoticeUpdate
-from duologue.protocol.interfaces import ClientProxy
-
-__all__ = ["LossReporter"]
+from duologue.protocol.shared.client_proxy import ClientProxy
 
 _log = logging.getLogger("duologue.relay")
 

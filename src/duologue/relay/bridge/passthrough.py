@@ -14,8 +14,6 @@ from duologue.runtime.connection import Connection
 from duologue.runtime.handlers import Context, Handlers
 from duologue.schema.base import Method, Notification
 
-__all__ = ["forwarded_meta", "has_meta", "pass_extensions"]
-
 
 def has_meta() -> bool:
     """Return whether a request is being handled, whose `_meta` can be passed on."""

@@ -42,8 +42,6 @@ from duologue.relay.bridge.v1_updates import UpdateDowngrader
 if TYPE_CHECKING:
     from duologue.relay.bridge.state import BridgeState
 
-__all__ = ["BridgedSession"]
-
 T = TypeVar("T")
 
 STATES = (CommandsUpdate, ModeUpdate, SettingsUpdate, InfoUpdate, UsageUpdate, NoticeUpdate)

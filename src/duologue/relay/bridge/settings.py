@@ -13,11 +13,9 @@ from msgspec import structs
 from duologue.conversation.settings import ConfigOption, Mode, Modes
 from duologue.conversation.updates import ModeUpdate, SettingsUpdate, Update
 from duologue.errors import InvalidParams
-from duologue.protocol.interfaces import AgentProxy
+from duologue.protocol.shared.agent_proxy import AgentProxy
 from duologue.protocol.v2.settings import with_modes
 from duologue.protocol.values import SessionOpened
-
-__all__ = ["BridgedSettings"]
 
 
 class BridgedSettings:

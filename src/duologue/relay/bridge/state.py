@@ -15,9 +15,11 @@ from duologue.errors import ConnectionLost, DuologueError, InternalError, Protoc
 from duologue.jsonrpc.envelope import read_envelope
 from duologue.jsonrpc.messages import Id
 from duologue.protocol.feature_filter import EVERYTHING
-from duologue.protocol.interfaces import AgentProxy, ClientHandler, ClientProxy
+from duologue.protocol.interfaces import ClientHandler
 from duologue.protocol.meta import attach_meta, current_request
 from duologue.protocol.negotiation import initialize
+from duologue.protocol.shared.agent_proxy import AgentProxy
+from duologue.protocol.shared.client_proxy import ClientProxy
 from duologue.protocol.values import AgentCapabilities, ClientCapabilities, InitializeResult
 from duologue.relay.bridge.loss_report import LossReporter
 from duologue.relay.bridge.passthrough import forwarded_meta, pass_extensions
@@ -26,8 +28,6 @@ from duologue.relay.pump import OpenProcess, describe_failure
 from duologue.runtime.connection import Connection
 from duologue.runtime.handlers import Handlers
 from duologue.runtime.tasks import TaskScope
-
-__all__ = ["BridgeState"]
 
 T = TypeVar("T")
 

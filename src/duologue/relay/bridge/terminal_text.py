@@ -17,8 +17,6 @@ from duologue.errors import ConnectionLost
 from duologue.runtime.tasks import TaskScope
 from duologue.sanitize import strip_terminal_controls
 
-__all__ = ["TerminalsAsText"]
-
 PAUSE = 0.2
 """Seconds between two updates of one command: fast enough to follow, and little next to a model's output."""
 

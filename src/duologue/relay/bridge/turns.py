@@ -18,8 +18,6 @@ from duologue.errors import RequestCancelled, RequestError
 from duologue.protocol.values import PromptResult
 from duologue.runtime.tasks import TaskScope
 
-__all__ = ["Turns"]
-
 _log = logging.getLogger("duologue.relay")
 
 CANCELLED = PromptResult(stop_reason="cancelled")

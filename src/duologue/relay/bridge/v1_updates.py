@@ -23,12 +23,10 @@ from duologue.conversation.updates import (
     ToolCallUpdate,
     Update,
 )
-from duologue.protocol.interfaces import ClientProxy
+from duologue.protocol.shared.client_proxy import ClientProxy
 from duologue.protocol.values import ClientCapabilities
 from duologue.relay.bridge.loss_report import LossReporter
 from duologue.relay.bridge.terminal_text import TerminalsAsText
-
-__all__ = ["UpdateDowngrader"]
 
 INITIAL_VALUES: dict[str, Any] = {"title": "", "kind": "other", "status": "pending", "content": [], "locations": []}
 """Values of cleared parts of a tool call, for clients to which null means that nothing changed."""

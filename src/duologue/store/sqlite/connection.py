@@ -12,8 +12,6 @@ from pathlib import Path
 from duologue.errors import InvalidParams, StoreError, StoreFull
 from duologue.private_files import make_private_file
 
-__all__ = ["VERSION", "connect", "is_corrupt", "is_failed_sync", "tolerate_corruption", "translate_errors"]
-
 VERSION = 1
 """Version of the tables. A file of a newer version is rejected and left unchanged."""
 

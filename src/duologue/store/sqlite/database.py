@@ -37,8 +37,6 @@ from duologue.store.sqlite.queries import (
 )
 from duologue.store.sqlite.rows import MAX_NUMBER, SessionRow, checksum, info_of, place, seed_of
 
-__all__ = ["FILE_NAME", "Database"]
-
 _log = logging.getLogger("duologue.store")
 
 FILE_NAME = "sessions.sqlite3"

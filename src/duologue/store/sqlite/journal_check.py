@@ -16,8 +16,6 @@ from operator import mul
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
-__all__ = ["lost_transactions"]
-
 TRIES = 5
 """How often the journal is read again, because another process may write to it meanwhile."""
 

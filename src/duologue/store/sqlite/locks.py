@@ -12,8 +12,6 @@ from pathlib import Path
 from duologue.errors import SessionInUse
 from duologue.private_files import FILE_MODE
 
-__all__ = ["SessionLock"]
-
 _ATTEMPTS = 100
 _PAUSE = 0.003
 """Seconds between attempts: a process that only checks the lock blocks it for a moment."""

@@ -3,18 +3,6 @@
 
 from __future__ import annotations
 
-__all__ = [
-    "COPY_STATE",
-    "COUNT",
-    "FIND",
-    "FIND_WITHOUT_INDEX",
-    "NEW_KEY",
-    "PAGE",
-    "READ",
-    "READ_ENTITY",
-    "READ_ONE",
-]
-
 _COLUMNS = "key, id, cwd, archived, touched, last, turn, info, checksum"
 """In the order of `SessionRow`."""
 

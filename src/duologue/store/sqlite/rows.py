@@ -11,8 +11,6 @@ from duologue.conversation.session_setup import SessionInfo
 from duologue.errors import StoreError, StoreFull
 from duologue.store.pagination import timestamp
 
-__all__ = ["MAX_NUMBER", "SessionRow", "checksum", "info_of", "place", "seed_of"]
-
 MAX_NUMBER = 2**32 - 1
 _MAX_KEY = 2**31 - 1
 

@@ -18,8 +18,6 @@ from duologue.store.sqlite.connection import translate_errors
 from duologue.store.sqlite.database import Database
 from duologue.store.sqlite.locks import SessionLock
 
-__all__ = ["SqliteStore"]
-
 P = ParamSpec("P")
 T = TypeVar("T")
 

@@ -32,8 +32,6 @@ from duologue.transports.process.exit_watcher import ExitWatch
 from duologue.transports.process.guard import Guard
 from duologue.transports.process.process_tree import Process
 
-__all__ = ["Child", "ShutdownTimeouts"]
-
 POLL_SECONDS = 0.01
 EXEC_SECONDS = 0.002
 """During an exec a process shows no environment: two empty scans this far apart mean that none is left."""

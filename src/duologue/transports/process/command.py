@@ -11,8 +11,6 @@ from pathlib import Path
 
 from duologue.errors import CommandNotFound, StartError
 
-__all__ = ["explain_failure", "split_command"]
-
 
 def split_command(command: str | Sequence[str]) -> list[str]:
     """Return the program and its arguments. A string is split as a shell would, but no shell runs.

@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
-__all__ = ["inherited", "owned_by", "safe"]
-
 OWNER = "DUOLOGUE_OWNER"
 """Marks a child and all its descendants, so that they can be found. A child's child has the markers of both."""
 

@@ -13,8 +13,6 @@ from typing import Self
 
 from duologue.transports.process.process_tree import open_pidfd
 
-__all__ = ["ExitWatch"]
-
 UNKNOWN_STATUS = 255
 """As in asyncio, if another part of the program has reaped the child."""
 

@@ -21,8 +21,6 @@ from weakref import WeakSet
 from duologue.transports.process.exit_watcher import ExitWatch
 from duologue.transports.process.process_tree import Process
 
-__all__ = ["Guard"]
-
 SHELL = "/bin/sh"
 LEAVE_SECONDS = 1.0
 """It exits in a millisecond; one that does not is stopped or broken, and is killed."""

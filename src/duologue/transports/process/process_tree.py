@@ -13,17 +13,6 @@ from contextlib import suppress
 from io import FileIO
 from typing import NamedTuple
 
-__all__ = [
-    "SCAN_LIMIT",
-    "Process",
-    "descendants",
-    "find_by_marker",
-    "identify",
-    "is_alive",
-    "open_pidfd",
-    "send_signal",
-]
-
 SCAN_LIMIT = 256
 """Processes returned by one scan; if there are more, scan again."""
 

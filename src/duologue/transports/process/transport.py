@@ -23,8 +23,6 @@ from duologue.transports.stdio.fd_streams import enlarge_pipe, open_reader, open
 from duologue.transports.stdio.line_stream import LineStreamTransport
 from duologue.transports.stdio.thread_io import ThreadReader
 
-__all__ = ["TAIL_BYTES", "ProcessTransport", "StderrTail"]
-
 log = logging.getLogger(__name__)
 
 TAIL_BYTES = 64 * 1024

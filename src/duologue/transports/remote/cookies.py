@@ -7,8 +7,6 @@ from email.message import Message
 from http.cookiejar import Cookie, CookieJar
 from urllib.request import Request
 
-__all__ = ["BoundedCookieJar"]
-
 MAX_COOKIES = 64
 """For one connection; sticky routing needs one or two."""
 

@@ -18,8 +18,6 @@ from duologue.transports.remote.http_client import SESSION, HttpClient
 from duologue.transports.remote.sse import Event, EventParser
 from duologue.transports.resume.protocol import ResumeGrant, RetryPolicy
 
-__all__ = ["EventListener", "EventStream"]
-
 SILENCE_SECONDS = 60.0
 """A server that supports resuming sends something every fifteen seconds; without it for a minute, it is gone."""
 

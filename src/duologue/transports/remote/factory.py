@@ -10,8 +10,6 @@ from duologue.errors import StartError
 from duologue.transports.base import Transport
 from duologue.transports.remote.url import RemoteEndpoint, TLSVerify, is_remote
 
-__all__ = ["RemoteFactory"]
-
 
 @dataclass(frozen=True)
 class RemoteFactory:

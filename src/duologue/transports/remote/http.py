@@ -39,8 +39,6 @@ from duologue.transports.remote.sse import Event
 from duologue.transports.remote.url import RemoteEndpoint, rejected, unreachable
 from duologue.transports.resume.protocol import ResumeNegotiation, RetryPolicy
 
-__all__ = ["HttpTransport"]
-
 _log = logging.getLogger("duologue.transports")
 
 NUMBER = "Duologue-Message"  # the header that numbers posts, so that the server handles each once

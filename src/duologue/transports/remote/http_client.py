@@ -16,8 +16,6 @@ from duologue.errors import MessageTooLarge
 from duologue.transports.remote.cookies import BoundedCookieJar
 from duologue.transports.remote.url import RemoteEndpoint
 
-__all__ = ["CONNECTION", "SESSION", "HttpClient", "HttpResponse", "first_error"]
-
 E = TypeVar("E", bound=BaseException)
 
 CONNECTION = "Acp-Connection-Id"

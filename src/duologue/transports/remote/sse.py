@@ -10,8 +10,6 @@ from typing import NamedTuple
 
 from duologue.errors import MessageTooLarge
 
-__all__ = ["Event", "EventParser"]
-
 MAX_RETRY_SECONDS = 60.0
 """Longest pause that a server may request."""
 

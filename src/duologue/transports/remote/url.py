@@ -13,8 +13,6 @@ from urllib.parse import SplitResult, parse_qs, urlsplit
 
 from duologue.errors import ConnectError, StartError
 
-__all__ = ["RemoteEndpoint", "TLSVerify", "is_loopback", "is_remote", "rejected", "unreachable"]
-
 _log = logging.getLogger("duologue.transports")
 
 TLSVerify: TypeAlias = ssl.SSLContext | str | Path | Literal[False] | None

@@ -38,8 +38,6 @@ from duologue.transports.resume.protocol import (
 )
 from duologue.transports.stdio.socket import OUTPUT_STALL_SECONDS
 
-__all__ = ["WebSocketTransport"]
-
 _log = logging.getLogger("duologue.transports")
 
 PING_SECONDS = 20.0

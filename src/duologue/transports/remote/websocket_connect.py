@@ -13,8 +13,6 @@ from duologue.transports.remote.cookies import BoundedCookieJar
 from duologue.transports.remote.url import RemoteEndpoint, rejected, unreachable
 from duologue.transports.remote.websocket_connection import WebSocketConnection
 
-__all__ = ["OPEN_SECONDS", "WebSocketConnector"]
-
 OPEN_SECONDS = 10.0
 """For a server to accept a connection, or to resume one."""
 

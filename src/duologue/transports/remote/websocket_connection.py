@@ -16,8 +16,6 @@ from websockets.protocol import OPEN, Event
 from duologue.errors import ConnectionLost, DuologueError, MessageTooLarge, OutputLimitExceeded, ResumeFailed
 from duologue.transports.resume.protocol import HISTORY_LOST, REPLACED
 
-__all__ = ["CloseReason", "ConnectionListener", "WebSocketConnection", "close_reason", "history_lost"]
-
 TEMPORARY = {CloseCode.GOING_AWAY, CloseCode.SERVICE_RESTART, CloseCode.TRY_AGAIN_LATER}
 """Sent by a server that can be reached again."""
 

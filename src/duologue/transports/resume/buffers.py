@@ -8,8 +8,6 @@ from itertools import islice
 
 from duologue.transports.resume.protocol import ACKNOWLEDGE_BYTES, ACKNOWLEDGE_FRAMES, WINDOW_BYTES, WINDOW_FRAMES
 
-__all__ = ["AckCounter", "ReplayBuffer", "SentFrames"]
-
 
 class SentFrames:
     """The client's frames that the server has not acknowledged, by number.

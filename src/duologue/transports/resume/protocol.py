@@ -16,27 +16,6 @@ from duologue.jsonrpc.messages import Id
 from duologue.transports.json_splice import add_meta, take_meta
 from duologue.transports.methods import INITIALIZE
 
-__all__ = [
-    "ACKNOWLEDGE_BYTES",
-    "ACKNOWLEDGE_FRAMES",
-    "ACKNOWLEDGE_SECONDS",
-    "GRACE_SECONDS",
-    "HISTORY_LOST",
-    "REPLACED",
-    "RESUME",
-    "VERSION",
-    "WINDOW_BYTES",
-    "WINDOW_FRAMES",
-    "ControlMessage",
-    "ResumeGrant",
-    "ResumeNegotiation",
-    "RetryPolicy",
-    "attach_resume_grant",
-    "control",
-    "extract_resume_request",
-    "read_control",
-]
-
 RESUME = "duologue/resume"
 """The key in `_meta`."""
 

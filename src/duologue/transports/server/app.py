@@ -19,8 +19,6 @@ from duologue.transports.server.limits import Limits
 from duologue.transports.server.registry import ConnectionRegistry, ServableFor, new_id
 from duologue.transports.server.websocket import WebSocketHandler
 
-__all__ = ["ServerApp"]
-
 _access = logging.getLogger("duologue.access")
 
 PATH = "/acp"

@@ -7,8 +7,6 @@ from typing import Any, TypeAlias
 
 from starlette.types import Scope
 
-__all__ = ["ABORT", "WRITE", "Write", "abort_of", "write_of"]
-
 ABORT = "duologue.abort"
 """The key in the state of a request for a function that drops its TCP connection."""
 

@@ -14,8 +14,6 @@ from starlette.types import Scope
 from duologue.transports.server.limits import Limits
 from duologue.transports.server.tokens import Authenticate, TokenVerifier, TooManyFailedAttempts
 
-__all__ = ["ANONYMOUS", "AccessControl", "Caller", "RequestRejected"]
-
 SUBPROTOCOLS = ("acp", "acp.v1", "acp.v2")
 """Names of the protocol on a WebSocket; the version is negotiated in `initialize`."""
 

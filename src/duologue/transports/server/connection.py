@@ -16,8 +16,6 @@ from duologue.transports.resume.protocol import VERSION, ResumeGrant
 from duologue.transports.server.limits import Limits
 from duologue.transports.server.metrics import Metrics
 
-__all__ = ["ServerConnection"]
-
 
 class ServerConnection(BufferedTransport):
     """The base of remote connections: receiving, counting and ending.

@@ -18,8 +18,6 @@ from duologue.transports.server.auth import Headers, RequestRejected
 from duologue.transports.server.http_streams import HttpServerConnection, StreamReader
 from duologue.transports.server.registry import ConnectionRegistry, new_id
 
-__all__ = ["HttpRequestHandler"]
-
 CONNECTION = b"acp-connection-id"
 SESSION = b"acp-session-id"
 NUMBER = b"duologue-message"

@@ -23,8 +23,6 @@ from duologue.transports.server.connection import ServerConnection
 from duologue.transports.server.limits import Limits
 from duologue.transports.server.metrics import Metrics
 
-__all__ = ["HttpServerConnection", "StreamReader"]
-
 COALESCED_BYTES = 64 * 1024
 """Bytes of events that are written at once, more or less."""
 

@@ -16,8 +16,6 @@ from duologue.transports.resume.protocol import (
     WINDOW_FRAMES,
 )
 
-__all__ = ["Limits"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:

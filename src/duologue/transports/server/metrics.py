@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 
-__all__ = ["Metrics"]
-
 
 class Metrics:
     """Count events since the start; gauges are passed in when the page is made."""

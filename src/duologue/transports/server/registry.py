@@ -13,8 +13,6 @@ from duologue.transports.server.connection import ServerConnection
 from duologue.transports.server.limits import Limits
 from duologue.transports.server.metrics import Metrics
 
-__all__ = ["ConnectionRegistry", "ServableFor", "new_id"]
-
 _log = logging.getLogger("duologue.server")
 
 ServableFor: TypeAlias = Callable[[str], Servable]

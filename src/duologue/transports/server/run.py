@@ -22,8 +22,6 @@ from duologue.transports.remote.url import is_loopback
 from duologue.transports.server.app import PATH, ServerApp
 from duologue.transports.server.uvicorn_protocols import HardenedHttpProtocol, HardenedWebSocketProtocol
 
-__all__ = ["DRAIN_SECONDS", "ServerAddress", "new_token", "run", "serve"]
-
 _log = logging.getLogger("duologue.server")
 
 PING_SECONDS = 20.0

@@ -20,8 +20,6 @@ from typing import TypeAlias
 
 from duologue.transports.server.limits import Limits
 
-__all__ = ["Authenticate", "TokenVerifier", "TooManyFailedAttempts", "single_token"]
-
 Authenticate: TypeAlias = Callable[[str], "str | None | Awaitable[str | None]"]
 """From a token to the name of its caller; `None` for a token that is wrong or no longer valid."""
 

@@ -14,8 +14,6 @@ from websockets.frames import Frame
 
 from duologue.transports.server.asgi_extensions import ABORT, WRITE
 
-__all__ = ["HardenedHttpProtocol", "HardenedWebSocketProtocol"]
-
 HEADER_SECONDS = 10.0
 """For the headers of one request to arrive."""
 

@@ -30,8 +30,6 @@ from duologue.transports.server.limits import Limits
 from duologue.transports.server.metrics import Metrics
 from duologue.transports.server.registry import ConnectionRegistry
 
-__all__ = ["WebSocketHandler", "WebSocketServerConnection"]
-
 CLEAN_CLOSE = 1000
 PROTOCOL_ERROR = 1002
 TOO_BIG = 1009

@@ -15,8 +15,6 @@ if sys.platform != "win32":
 
 from duologue.transports.stdio.thread_io import ThreadReader, ThreadWriter
 
-__all__ = ["enlarge_pipe", "is_same_socket", "open_duplex", "open_reader", "open_writer", "read_rest"]
-
 READ_SIZE = 64 * 1024
 """The size of a pipe on Linux. asyncio reads four times as much, and glibc maps and unmaps a buffer of that size for
 every single read, which takes longer than everything else in a small response."""

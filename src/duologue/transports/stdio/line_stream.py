@@ -24,8 +24,6 @@ from duologue.transports.buffered import (
     BufferedTransport,
 )
 
-__all__ = ["InputAndOutput", "LineStreamTransport"]
-
 COALESCED_BYTES = 64 * 1024
 """The size of a Linux pipe: a larger write would not pass in one piece anyway."""
 

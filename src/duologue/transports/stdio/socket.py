@@ -10,8 +10,6 @@ from duologue.transports.buffered import MAX_QUEUED_BYTES
 from duologue.transports.stdio.fd_streams import open_duplex
 from duologue.transports.stdio.line_stream import InputAndOutput, LineStreamTransport
 
-__all__ = ["OUTPUT_STALL_SECONDS", "SocketTransport"]
-
 OUTPUT_STALL_SECONDS = 60.0
 """A peer across a network that reads nothing for this long is gone."""
 

@@ -17,8 +17,6 @@ from duologue.transports.buffered import MAX_QUEUED_BYTES
 from duologue.transports.stdio.fd_streams import is_same_socket, open_duplex, open_reader, open_writer
 from duologue.transports.stdio.line_stream import InputAndOutput, LineStreamTransport
 
-__all__ = ["StdioTransport"]
-
 HINT = (
     "This program speaks the Agent Client Protocol on its standard input and output: "
     "one JSON message per line. It is meant to be started by an editor or another client. Ctrl-D ends it.\n"

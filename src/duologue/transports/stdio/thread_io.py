@@ -13,8 +13,6 @@ import sys
 import threading
 from contextlib import suppress
 
-__all__ = ["ThreadReader", "ThreadWriter"]
-
 CHUNK = 64 * 1024
 
 
