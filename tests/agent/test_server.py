@@ -173,7 +173,7 @@ def test_names_of_callers_are_never_paths(tmp_path: Path) -> None:
 
 def test_callers_share_only_the_listed_attributes_of_an_agent() -> None:
     """A new attribute of `Agent` must be listed in `tenants`, so that callers share nothing by accident."""
-    agent = Agent[Any]("x", store=MemoryStore())
+    agent: Agent[Any] = Agent("x", store=MemoryStore())
     agent.use_providers(Provider(provider_id="main", supported=["openai"]))
     ann, bob = PerCallerAgents(agent), PerCallerAgents(agent)
     tenants = [agent, ann("ann"), ann("bob"), bob("ann")]

@@ -91,7 +91,11 @@ def test_a_chat_on_a_terminal_says_where_it_is_recorded(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("named", "why"),
-    [("nowhere/x.acp", "No such file or directory"), ("notes.md", "there is another file already"), (".", "Is a dir")],
+    [
+        ("nowhere/x.acp", "No such file or directory"),
+        ("notes.md", "the file exists and is not a recording"),
+        (".", "Is a dir"),
+    ],
 )
 def test_a_file_that_cannot_be_a_recording_is_a_wrong_command_line(tmp_path: Path, named: str, why: str) -> None:
     (tmp_path / "notes.md").write_text("mine\n")

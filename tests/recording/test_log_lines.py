@@ -82,7 +82,7 @@ async def test_the_last_stderr_line_of_an_agent_is_logged_as_one_line(
 async def test_an_error_of_an_mcp_server_is_one_line(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(1)
     server = StdioMcpServer(name="odd\nname", command=sys.executable, args=["-c", FICKLE_SERVER, FORGED])
-    refused = _Heard("does not list its tools again")
+    refused = _Heard("failed to list its tools again")
     logging.getLogger("duologue").addHandler(refused)
     try:
         async with asyncio.timeout(20), McpServers([server]) as servers:
