@@ -147,7 +147,7 @@ async def test_every_command_takes_an_address_for_an_agent(tmp_path: Path, schem
     assert json.loads(looked.stdout.splitlines()[-1])["state"] == "ok"
     assert (listed.returncode, known.returncode) == (0, 0)
     assert refused.returncode == 1
-    assert "does it want a token?" in refused.stderr
+    assert "pass a valid token" in refused.stderr
     assert token not in ran.stderr + looked.stdout + looked.stderr
 
 

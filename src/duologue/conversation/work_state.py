@@ -9,7 +9,7 @@ from msgspec import Struct
 from duologue.conversation.content import JsonObject
 
 FINAL_STATUSES = ("completed", "failed", "cancelled")
-"""The statuses in which a tool call or a compaction has ended; it never leaves them, whatever an agent sends later."""
+"""The statuses in which a tool call or a compaction has ended; only `cancelled` may become another one of them."""
 
 STOP_REASONS = ("end_turn", "max_tokens", "max_turn_requests", "refusal", "cancelled")
 """How a turn ends, by the protocol."""

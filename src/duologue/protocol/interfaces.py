@@ -1,8 +1,8 @@
 """Interfaces between the versions of the protocol and the two sides, free of versions.
 
 `AgentHandler` and `ClientHandler` are implemented by the two sides, and called for requests of the peer. `AgentProxy`
-and `ClientProxy` are implemented by each version of the protocol, and called by the sides to reach the peer. Neither
-side knows which version is used.
+and `ClientProxy`, which the sides call to reach the peer, are in `protocol.shared` and completed by each version.
+Neither side knows which version is used.
 """
 
 from __future__ import annotations

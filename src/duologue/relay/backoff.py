@@ -7,10 +7,10 @@ from collections.abc import Callable
 
 from duologue.errors import StartError
 
-SHORT_LIFE = 10.0
-"""Seconds; an agent that fails sooner never really ran."""
+MIN_RUN_SECONDS = 10.0
+"""An agent that fails sooner counts as one that failed to start."""
 
-FREE_TRIES = 3
+IMMEDIATE_RESTARTS = 3
 """Failures before there is a pause: an immediate second attempt may succeed."""
 
 LONGEST_PAUSE = 60.0
@@ -35,12 +35,12 @@ class RestartBackoff:
         if left > 0:
             raise StartError(f"the agent failed {self._crashes} times right after its start; try again in {left:.0f} s")
 
-    def ended(self, lived: float, *, has_failed: bool) -> None:
-        """Record that the agent ran for `lived` seconds; `has_failed` if it ended by itself."""
-        if not has_failed or lived >= SHORT_LIFE:
+    def ended(self, run_seconds: float, *, has_failed: bool) -> None:
+        """Record that the agent ran for `run_seconds`; `has_failed` if it ended by itself."""
+        if not has_failed or run_seconds >= MIN_RUN_SECONDS:
             self._crashes = 0
             return
         self._crashes += 1
-        over = self._crashes - FREE_TRIES
+        over = self._crashes - IMMEDIATE_RESTARTS
         if over >= 0:
             self._not_before = self._clock() + min(2.0**over, LONGEST_PAUSE)

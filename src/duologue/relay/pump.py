@@ -10,7 +10,7 @@ from duologue.errors import AgentExited, ConnectionLost, DuologueError, RequestE
 from duologue.jsonrpc.codec import PLAIN_NOTIFICATION, serialize_error
 from duologue.jsonrpc.envelope import PendingRequests, read_envelope
 from duologue.transports.base import Transport
-from duologue.transports.offload import examine
+from duologue.transports.offload import run_offloaded
 
 OpenProcess: TypeAlias = Callable[[], Transport]
 """Create the transport to a new agent; the caller enters it."""
@@ -69,7 +69,7 @@ class FramePump:
         agent = self._agent
         try:
             for frame in frames:
-                envelope = await examine(read_envelope, frame)
+                envelope = await run_offloaded(read_envelope, frame)
                 if envelope is not None and (id := envelope.request_id) is not None:
                     self._unanswered.add(id, None)
                 agent.send(frame if self._to_agent is None else self._to_agent(frame))

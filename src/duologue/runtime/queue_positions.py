@@ -25,16 +25,16 @@ def release_position(context: Context, reason: str) -> None:
 class QueuePosition:
     """Queue item of a request: calls `at_position` and ends the wait with the value it returned."""
 
-    __slots__ = ("_at_place",)
+    __slots__ = ("_at_position",)
 
     def __init__(self, at_position: Callable[[Context, Any], Any] | None) -> None:
-        self._at_place = at_position
+        self._at_position = at_position
 
     async def __call__(self, context: Context, params: Any) -> None:
         position = context.position
         assert position is not None, "set when the request was queued"
         try:
-            found = None if self._at_place is None else self._at_place(context, params)
+            found = None if self._at_position is None else self._at_position(context, params)
         except Exception as error:
             _fail(position, error)
         else:

@@ -12,8 +12,8 @@ LONG_BYTES = 256 * 1024
 """A shorter message is examined in less time than a thread takes to answer on a busy machine."""
 
 
-async def examine(examine: Callable[[bytes], T], frame: bytes) -> T:
-    """Return what `examine` finds, called in a thread where the frame is long."""
+async def run_offloaded(function: Callable[[bytes], T], frame: bytes) -> T:
+    """Return `function(frame)`, called in a thread where the frame is long."""
     if len(frame) < LONG_BYTES:
-        return examine(frame)
-    return await asyncio.to_thread(examine, frame)
+        return function(frame)
+    return await asyncio.to_thread(function, frame)

@@ -125,7 +125,7 @@ def is_loopback(host: str) -> bool:
 def rejected(url: str, status: int, location: str | None) -> ConnectError:
     """Return the error for a server that rejects the client; `location` is where it redirects to."""
     more = f"; it redirects to {location}, which is not followed" if location is not None else ""
-    more = "; does it want a token?" if status == 401 else more
+    more = "; pass a valid token (`token=`, `--token`)" if status == 401 else more
     return ConnectError(f"{url} rejects the client: HTTP {status}{more}", status=status)
 
 

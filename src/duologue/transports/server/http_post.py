@@ -11,7 +11,7 @@ from duologue.errors import InternalError, InvalidRequest, RequestError
 from duologue.jsonrpc.codec import Malformed, parse, serialize_error
 from duologue.jsonrpc.envelope import Ambiguous, Envelope, check_names, read_envelope
 from duologue.transports.methods import INITIALIZE, NEED_NO_OPEN_SESSION, OPEN_SESSION
-from duologue.transports.offload import examine
+from duologue.transports.offload import run_offloaded
 from duologue.transports.resume.protocol import extract_resume_request
 from duologue.transports.server.asgi_extensions import abort_of
 from duologue.transports.server.auth import Headers, RequestRejected
@@ -67,7 +67,7 @@ class HttpRequestHandler:
         if (self._one(b"content-encoding") or "identity").lower() != "identity":
             raise RequestRejected(415, "send the message without compression")
         frame = await self._body(receive)
-        envelope = await examine(_read, frame)
+        envelope = await run_offloaded(_read, frame)
         connection_id = self._one(CONNECTION)
         if envelope.method == INITIALIZE:
             if connection_id is not None:

@@ -13,7 +13,7 @@ from duologue.jsonrpc.codec import PLAIN_NOTIFICATION, Malformed, parse, seriali
 from duologue.jsonrpc.envelope import Ambiguous, Envelope, check_names, read_envelope
 from duologue.transports.buffered import Wakeup
 from duologue.transports.methods import INITIALIZE
-from duologue.transports.offload import examine
+from duologue.transports.offload import run_offloaded
 from duologue.transports.resume.buffers import AckCounter, ReplayBuffer
 from duologue.transports.resume.protocol import (
     HISTORY_LOST,
@@ -239,7 +239,7 @@ class WebSocketHandler:
             if name == "resume":
                 return await self._resume(params)
             try:
-                message = await examine(parse, frame)
+                message = await run_offloaded(parse, frame)
             except Malformed as malformed:
                 await self._send_texts([serialize_error(malformed.id, malformed.error)])
                 continue
@@ -296,7 +296,7 @@ class WebSocketHandler:
 
     async def _deliver(self, connection: WebSocketServerConnection, frame: bytes) -> None:
         try:
-            envelope = await examine(_examine, frame)
+            envelope = await run_offloaded(_examine, frame)
         except Ambiguous as ambiguous:
             connection.reject(None, InvalidRequest(str(ambiguous)))
         else:
