@@ -133,7 +133,7 @@ def _forget_names() -> None:
 
 
 def _count_calls() -> Callable[[], dict[str, int]]:
-    sides = dict.fromkeys(SIDES, 0)
+    sides: dict[str, int] = dict.fromkeys(SIDES, 0)
     totals = {"own": 0, "builtin": 0}
     kinds: dict[CodeType, int] = {}
     side_of = SIDE.get

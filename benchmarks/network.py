@@ -24,8 +24,8 @@ def server(command: Sequence[str], *, is_gentle: bool = False) -> Generator[tupl
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         try:
-            said = process.stdout.readline().strip()
-            port = said if said.isdigit() else urlsplit(said).port  # `duologue serve` prints a URL
+            printed: str = process.stdout.readline().strip()
+            port = printed if printed.isdigit() else str(urlsplit(printed).port)  # `duologue serve` prints a URL
             yield process.pid, f"{WIRE}://127.0.0.1:{port}/acp"
         finally:
             process.terminate() if is_gentle else process.kill()

@@ -32,8 +32,9 @@ def code_lines(path: Path) -> int:
         return 0
     prose: set[int] = set()
     for node in ast.walk(ast.parse(text)):
-        body = getattr(node, "body", None)
-        for each in body if isinstance(body, list) else []:
+        if not isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            continue
+        for each in node.body:
             if (
                 isinstance(each, ast.Expr)
                 and isinstance(each.value, ast.Constant)

@@ -135,10 +135,13 @@ def test_a_peer_without_a_toolchain_is_named_with_the_reason(monkeypatch: pytest
     def missing(*args: object, **options: object) -> NoReturn:
         raise foreign.Absent("cargo is not installed here")
 
-    names = ("rust_benchmark", "go_benchmark", "typescript_sdk", "official_python")
-    for name in names:
-        monkeypatch.setattr(foreign, name, missing if name != "official_python" else lambda _: sys.executable)
-    monkeypatch.setattr("benchmarks.peers.python_environment", lambda *_: sys.executable)
+    def present(*args: object) -> str:
+        return sys.executable
+
+    for name in ("rust_benchmark", "go_benchmark", "typescript_sdk"):
+        monkeypatch.setattr(foreign, name, missing)
+    monkeypatch.setattr(foreign, "official_python", present)
+    monkeypatch.setattr("benchmarks.peers.python_environment", present)
     ready, absent = prepare()
 
     assert absent == dict.fromkeys((TYPESCRIPT, RUST, RUST_TUNED, GO), "cargo is not installed here")

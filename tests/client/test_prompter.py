@@ -108,7 +108,7 @@ async def test_a_user_interface_whose_loop_has_died_is_gone() -> None:
 @pytest.mark.fault("PRM-01")
 async def test_a_failure_of_the_policy_is_a_rejection(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     class Broken(Rules):
-        def evaluate(self, effect: Action, scene: ActionContext) -> Verdict | None:
+        def evaluate(self, action: Action, context: ActionContext) -> Verdict | None:
             raise ZeroDivisionError
 
     permissions = Permissions.allow_everything(rules=[Broken({})])

@@ -155,10 +155,10 @@ async def test_a_question_ends_with_its_turn(tmp_path: Path) -> None:
         await withdrawn.wait()
 
 
-class Nobody:
-    """A user who must not be asked."""
+class UnusedTarget:
+    """Receives elicitations, of which there must be none."""
 
-    async def ask(self, question: Elicitation) -> ElicitationAnswer:
+    async def ask(self, elicitation: Elicitation) -> ElicitationAnswer:
         raise AssertionError("no tool was called")
 
     async def completed(self, elicitation_id: str) -> None:
@@ -168,7 +168,7 @@ class Nobody:
 async def test_a_server_cannot_send_elicitations_without_a_call() -> None:
     """The server exits on the error response; its stderr shows the response."""
     changed: asyncio.Queue[str] = asyncio.Queue()
-    curious = McpServers([small("curious")], user=Nobody(), restart_pauses=(), on_change=changed.put_nowait)
+    curious = McpServers([small("curious")], user=UnusedTarget(), restart_pauses=(), on_change=changed.put_nowait)
     async with asyncio.timeout(30), curious as servers:
         while not servers.errors:
             await changed.get()
