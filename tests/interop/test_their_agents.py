@@ -238,7 +238,7 @@ async def test_a_session_is_loaded_with_all_that_was_said_or_resumed_without(sdk
         assert resumed.transcript.messages == []
         assert await resumed.ask("echo here again") == "here again"
         with pytest.raises(ResourceNotFound):
-            await agent.load_session("nobody", tmp_path)
+            await agent.load_session("missing", tmp_path)
 
 
 async def test_all_pages_of_the_list_are_read(sdk: Sdk, tmp_path: Path) -> None:

@@ -96,7 +96,7 @@ async def _end_leftovers() -> bool:
             if tasks:
                 await asyncio.wait(tasks)
             await asyncio.get_running_loop().shutdown_asyncgens()
-            while _working_threads():  # noqa: ASYNC110
+            while _working_threads():  # noqa: ASYNC110  # the end of a thread is not reported
                 await asyncio.sleep(POLL_SECONDS)
             return True
     return False

@@ -63,7 +63,7 @@ def with_signature_of(original: Callable[P, object]) -> Callable[[Callable[..., 
     """Give a function the parameters of another one, for type checkers and `help()`."""
 
     def decorate(function: Callable[..., T]) -> Callable[P, T]:
-        function.__wrapped__ = original  # type: ignore[attr-defined]
+        function.__wrapped__ = original  # type: ignore[attr-defined]  # read by `inspect.signature`
         return function
 
     return decorate

@@ -23,7 +23,7 @@ TOKEN_SUBPROTOCOLS = ("duologue.token.", "bearer.", "openab.bearer.", "hydra-acp
 LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]")
 MAX_TOKEN_CHARS = 4096
 ANONYMOUS = "anybody"
-"""The caller of every request, where no token is required."""
+"""The caller of every request where no token is required. Its sessions are stored under this name: keep it."""
 
 
 @dataclass(frozen=True)
