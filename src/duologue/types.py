@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from duologue.agent.files import Files as Files
     from duologue.agent.hosting.server import ServerOptions as ServerOptions
     from duologue.agent.providers import Providers as Providers
-    from duologue.agent.stop_reasons import StopTurn as StopTurn
-    from duologue.agent.stop_reasons import ToolCancelled as ToolCancelled
     from duologue.agent.terminal import TerminalHandle as TerminalHandle
     from duologue.agent.tool_call import ToolCallHandle as ToolCallHandle
+    from duologue.agent.turn_exceptions import StopTurn as StopTurn
+    from duologue.agent.turn_exceptions import ToolCancelled as ToolCancelled
     from duologue.client.agent import RemoteAgent as RemoteAgent
     from duologue.client.auth import AuthOptions as AuthOptions
     from duologue.client.auth import LoginProgram as LoginProgram
@@ -101,7 +101,7 @@ else:
         {
             "duologue.agent.hosting.server": "ServerOptions",
             "duologue.agent.providers": "Providers",
-            "duologue.agent.stop_reasons": "StopTurn ToolCancelled",
+            "duologue.agent.turn_exceptions": "StopTurn ToolCancelled",
             "duologue.agent.terminal": "TerminalHandle",
             "duologue.agent.tool_call": "ToolCallHandle",
             "duologue.agent.command": "CommandResult",

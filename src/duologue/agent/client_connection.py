@@ -80,10 +80,10 @@ class ClientConnection:
     # --- initialize and login
 
     async def initialize(
-        self, client: Implementation | None, features: ClientCapabilities, editor: ClientProxy
+        self, info: Implementation | None, capabilities: ClientCapabilities, client: ClientProxy
     ) -> InitializeResult:
-        self._login.client = editor
-        self._opener = SessionOpener(self._agent, editor, self._sessions)
+        self._login.client = client
+        self._opener = SessionOpener(self._agent, client, self._sessions)
         methods = [method for method, _ in self._agent._login_methods.values()]
         return InitializeResult(info=self._agent.info, capabilities=self._capabilities(), login_methods=methods)
 

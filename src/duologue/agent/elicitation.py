@@ -87,12 +87,12 @@ class ElicitationForwarder:
 
     async def completed(self, elicitation_id: str) -> None:
         """Notify the client that a URL elicitation is complete."""
-        if self._client.features.urls:
+        if self._client.capabilities.urls:
             with suppress(ConnectionLost):
                 await self._client.complete_elicitation(elicitation_id)
 
     def _check_form(self, elicitation: Elicitation) -> None:
-        if not self._client.features.forms:
+        if not self._client.capabilities.forms:
             raise InvalidParams("the client does not support form elicitation")
         properties = (elicitation.schema or {}).get("properties")
         for name in cast("JsonObject", properties) if isinstance(properties, dict) else ():
@@ -100,7 +100,7 @@ class ElicitationForwarder:
                 raise InvalidParams(f"a form must not ask for a secret ({name}); use a URL elicitation instead")
 
     def _check_url(self, url: str) -> None:
-        if not self._client.features.urls:
+        if not self._client.capabilities.urls:
             raise InvalidParams("the client does not support URL elicitation")
         try:
             check_url(url)

@@ -12,8 +12,8 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, cast
 
-from duologue.agent.stop_reasons import StopTurn
 from duologue.agent.turn import Turn
+from duologue.agent.turn_exceptions import StopTurn
 from duologue.conversation.work_state import STOP_REASONS
 from duologue.errors import CommandNotFound, InternalError, StoreError
 from duologue.runtime.tasks import TaskScope

@@ -119,7 +119,7 @@ class Session(Generic[S]):
     @property
     def client_capabilities(self) -> ClientCapabilities:
         """Capabilities that the client advertised."""
-        return self._client.features
+        return self._client.capabilities
 
     # --- MCP servers
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeAlias
 import msgspec
 
 from duologue.agent.permissions import PendingPermission, request_permission
-from duologue.agent.stop_reasons import ToolCancelled
+from duologue.agent.turn_exceptions import ToolCancelled
 from duologue.conversation.content import Content, JsonObject, as_content
 from duologue.conversation.updates import (
     UNSET,

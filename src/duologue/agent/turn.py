@@ -15,9 +15,9 @@ from duologue.agent.command import OUTPUT_LIMIT, CommandResult, run_command
 from duologue.agent.elicitation import check_url, elicit, elicit_form, form_schema
 from duologue.agent.files import Files
 from duologue.agent.settings import S
-from duologue.agent.stop_reasons import StopTurn
 from duologue.agent.terminal import TerminalHandle, open_terminal
 from duologue.agent.tool_call import ToolCallHandle
+from duologue.agent.turn_exceptions import StopTurn
 from duologue.conversation.content import Content, JsonObject, as_content, text_of
 from duologue.conversation.updates import (
     UNSET,

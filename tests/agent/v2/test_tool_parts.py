@@ -8,8 +8,8 @@ import shlex
 from pathlib import Path
 from typing import Any
 
-from duologue.agent.stop_reasons import ToolCancelled
 from duologue.agent.turn import Turn
+from duologue.agent.turn_exceptions import ToolCancelled
 from tests.agent.v2.wire_client import Json, WireClient, both, wire_client
 from tests.transports.waiting import until
 

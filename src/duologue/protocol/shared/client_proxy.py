@@ -49,12 +49,12 @@ class ClientProxy(ABC):
         self,
         connection: Connection,
         info: Implementation | None,
-        features: ClientCapabilities,
+        capabilities: ClientCapabilities,
         feature_filter: FeatureFilter,
     ) -> None:
         self._connection = connection
         self.info = info
-        self.features = features
+        self.capabilities = capabilities
         self._filter = feature_filter
 
     @property

@@ -122,7 +122,7 @@ class V1AgentMethods(AgentMethods):
         )
 
     def _options_to_wire(self, options: list[ConfigOption]) -> list[Any]:
-        has_booleans = self._client.features.boolean_settings
+        has_booleans = self._client.capabilities.boolean_settings
         return super()._options_to_wire([each for each in options if has_booleans or each.kind != "boolean"])
 
     # --- the turn

@@ -52,28 +52,28 @@ class V1ClientProxy(ClientProxy):
                 await self.update(session_id, chunk)
 
     def _is_supported(self, update: Update) -> bool:
-        features = self.features
+        capabilities = self.capabilities
         match update:
             case SettingsUpdate(settings=[]):
                 return False
             case NoticeUpdate():
-                return features.notices
+                return capabilities.notices
             case CompactionUpdate() | CompactionChunk():
-                return features.compaction
+                return capabilities.compaction
             case PlanUpdate(plan_id=str()) | PlanRemovedUpdate():
-                return features.named_plans
+                return capabilities.named_plans
             case SubagentUpdate() | SessionMessageUpdate() | SessionMessageChunk():
-                return features.subagents
+                return capabilities.subagents
             case _:
                 return True
 
     def _adapt(self, update: Update) -> Update:
         """Leave out boolean options, and the id of a plan, for a client that does not support them."""
         match update:
-            case SettingsUpdate() if not self.features.boolean_settings:
+            case SettingsUpdate() if not self.capabilities.boolean_settings:
                 kept = [setting for setting in update.settings if setting.kind != "boolean"]
                 return SettingsUpdate(settings=kept, meta=update.meta)
-            case PlanUpdate(plan_id=str(), entries=list()) if not self.features.named_plans:
+            case PlanUpdate(plan_id=str(), entries=list()) if not self.capabilities.named_plans:
                 return PlanUpdate(entries=update.entries, meta=update.meta)
             case _:
                 return update

@@ -90,10 +90,10 @@ class V2ClientProxy(ClientProxy):
         self,
         connection: Connection,
         info: Implementation | None,
-        features: ClientCapabilities,
+        capabilities: ClientCapabilities,
         feature_filter: FeatureFilter,
     ) -> None:
-        super().__init__(connection, info, features, feature_filter)
+        super().__init__(connection, info, capabilities, feature_filter)
         self._ids: dict[str, MessageIds] = {}
         self._trackers: dict[str, _StateTracker] = {}
 

@@ -177,7 +177,7 @@ class BridgeAgentHandler:
         async def send() -> PromptResult:
             result = await self._state.ask(self._agent.prompt(session_id, prompt, meta))
             await session.catch_up()
-            if self._state.client.features.shows_terminals or result.stop_reason in STOP_REASONS:
+            if self._state.client.capabilities.shows_terminals or result.stop_reason in STOP_REASONS:
                 return result
             await self._state.losses.report("stop reason", self._state.client, session_id)
             return PromptResult(stop_reason="end_turn", usage=result.usage, meta=result.meta)

@@ -46,7 +46,7 @@ class LossReporter:
             return
         self.reported.append(kind)
         _log.warning("bridge: %s", KINDS[kind])
-        if client is not None and session_id is not None and client.features.notices and not client.is_gone:
+        if client is not None and session_id is not None and client.capabilities.notices and not client.is_gone:
             await client.update(session_id, NoticeUpdate(severity="info", title=_sentence(KINDS[kind])))
 
 

@@ -89,7 +89,7 @@ class BridgedSession:
         self._terminals: TerminalsAsText | None = None
         self._downgrader: UpdateDowngrader | None = None
         client = state.client
-        if not client.features.shows_terminals and state.agent_version > 1:
+        if not client.capabilities.shows_terminals and state.agent_version > 1:
             self._terminals = TerminalsAsText(self._transcript, self._send, state.tasks)
             self._downgrader = UpdateDowngrader(session_id, client, V1Downgrader(), self._terminals, state.losses)
 

@@ -76,7 +76,7 @@ class UpdateDowngrader:
         match update:
             case ToolCallUpdate():
                 return await self._adapt_tool_call(update)
-            case PlanRemovedUpdate() if not self._client.features.named_plans:
+            case PlanRemovedUpdate() if not self._client.capabilities.named_plans:
                 rest = next(iter(self._downgrader.sent.plans.values()), None)
                 return PlanUpdate(entries=[] if rest is None else rest.entries)
             case _:
@@ -93,17 +93,17 @@ class UpdateDowngrader:
 
     def _lost(self, update: Update) -> str | None:
         """Return the kind of loss, if the client cannot show this update."""
-        features: ClientCapabilities = self._client.features
+        capabilities: ClientCapabilities = self._client.capabilities
         match update:
-            case NoticeUpdate() if not features.notices:
+            case NoticeUpdate() if not capabilities.notices:
                 return "notices"
-            case CompactionUpdate() | CompactionChunk() if not features.compaction:
+            case CompactionUpdate() | CompactionChunk() if not capabilities.compaction:
                 return "compaction"
-            case SubagentUpdate() | SessionMessageUpdate() | SessionMessageChunk() if not features.subagents:
+            case SubagentUpdate() | SessionMessageUpdate() | SessionMessageChunk() if not capabilities.subagents:
                 return "subagents"
-            case PlanUpdate(plan_id=str(), entries=None) if not features.named_plans:
+            case PlanUpdate(plan_id=str(), entries=None) if not capabilities.named_plans:
                 return "plans"
-            case SettingsUpdate() if not features.boolean_settings:
+            case SettingsUpdate() if not capabilities.boolean_settings:
                 return "switches" if any(setting.kind == "boolean" for setting in update.settings) else None
             case _:
                 return None
