@@ -152,7 +152,9 @@ async def test_cancelling_without_a_prompt_does_not_affect_the_next_prompt(tmp_p
 
 @pytest.mark.fault("CAN-05")
 @pytest.mark.rule(76, 78)
-async def test_what_a_cancelled_turn_still_says_comes_before_its_answer_and_never_in_the_next(tmp_path: Path) -> None:
+async def test_late_updates_of_a_cancelled_turn_come_before_its_response_and_never_in_the_next_turn(
+    tmp_path: Path,
+) -> None:
     late: list[str] = []
 
     async def answer(turn: Turn[Settings]) -> None:

@@ -84,7 +84,7 @@ class Secret:
         (type("Plain", (), {}), "a form must be a dataclass"),
     ],
 )
-def test_what_has_no_place_in_a_form_is_refused_when_it_is_written(form: Any, reason: str) -> None:
+def test_a_field_that_no_form_can_show_is_rejected_when_it_is_declared(form: Any, reason: str) -> None:
     with pytest.raises(TypeError, match=reason):
         form_schema(form)
 

@@ -133,7 +133,7 @@ async def test_a_cancelled_generator_cleans_up_inside_its_turn(tmp_path: Path) -
         assert cleaned == ["go"]
 
 
-async def test_what_is_no_coroutine_function_is_refused_in_plain_words(tmp_path: Path) -> None:
+async def test_an_object_that_is_no_coroutine_function_is_rejected_with_a_clear_message(tmp_path: Path) -> None:
     def plain(prompt: str) -> str:
         return prompt
 

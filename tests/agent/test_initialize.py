@@ -30,7 +30,7 @@ async def test_whatever_version_is_asked_for_the_answer_is_one_we_speak(asked: i
 
 @pytest.mark.fault("SCH-08")
 @pytest.mark.parametrize("asked", [-1, 65_536, 2**40, 1.5, "1", True, None, []])
-async def test_what_is_no_version_is_refused_and_another_try_is_welcome(asked: object) -> None:
+async def test_an_invalid_version_is_rejected_and_initialize_can_be_sent_again(asked: object) -> None:
     async with asyncio.timeout(5), raw_client(agent_with()) as client:
         refused = await client.ask(1, "initialize", {"protocolVersion": asked})
         assert refused["error"]["code"] == -32602
@@ -175,7 +175,7 @@ async def test_custom_methods_and_capabilities_are_advertised_in_meta_and_the_cl
         *("providers/set", "providers/disable", "nonsense", "_custom/nonsense", "proxy/initialize"),
     ],
 )
-async def test_what_was_not_advertised_does_not_exist(tmp_path: Path, method: str) -> None:
+async def test_a_method_that_was_not_advertised_is_not_found(tmp_path: Path, method: str) -> None:
     async with asyncio.timeout(5), raw_client(agent_with()) as client:
         await client.initialize()
         params: dict[str, Any] = {"sessionId": "s", "cwd": str(tmp_path), "mcpServers": []}

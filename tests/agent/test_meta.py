@@ -24,9 +24,7 @@ from tests.agent.wire_client import EVERYTHING, agent_with, editor_for, raw_clie
 
 @pytest.mark.rule(21)
 @pytest.mark.parametrize("name", CALLS)
-async def test_what_is_attached_to_a_request_can_be_read_and_its_answer_can_carry_something(
-    tmp_path: Path, name: str
-) -> None:
+async def test_meta_of_a_request_can_be_read_and_its_response_can_carry_meta(tmp_path: Path, name: str) -> None:
     agent, _ = complete_agent()
     seen: list[Any] = []
 
@@ -48,7 +46,7 @@ async def test_what_is_attached_to_a_request_can_be_read_and_its_answer_can_carr
         assert answer.meta == {"example.com/answer": [1]}
 
 
-async def test_what_is_attached_to_the_first_request_and_to_notifications_can_be_read(tmp_path: Path) -> None:
+async def test_meta_of_initialize_and_of_notifications_can_be_read(tmp_path: Path) -> None:
     agent = agent_with()
     seen: list[Any] = []
     agent.on_request(lambda request: seen.append((request.method, request.received)))

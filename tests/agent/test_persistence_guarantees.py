@@ -255,7 +255,7 @@ async def test_a_question_the_end_of_a_tool_call_and_the_answer_wait_until_all_b
         store.is_slow = False
 
 
-async def test_what_a_cancelled_turn_still_says_is_kept_and_comes_before_its_answer(tmp_path: Path) -> None:
+async def test_late_updates_of_a_cancelled_turn_are_saved_and_come_before_its_response(tmp_path: Path) -> None:
     async def work(turn: Turn[Settings]) -> None:
         async with turn.tool("One"), turn.tool("Two"):
             await asyncio.Event().wait()

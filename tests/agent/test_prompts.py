@@ -65,7 +65,7 @@ async def test_text_and_links_are_taken_by_every_agent_in_any_mixture(tmp_path: 
     [(IMAGE, "image"), (AUDIO, "audio"), (TEXT_RESOURCE, "resource"), (BLOB_RESOURCE, "resource")],
     ids=["image", "audio", "text", "blob"],
 )
-async def test_what_was_not_advertised_is_refused_before_any_work_and_else_taken_whole(
+async def test_content_that_was_not_advertised_is_rejected_before_any_work_and_other_content_arrives_whole(
     tmp_path: Path, block: v1.ContentBlock, kind: Any
 ) -> None:
     """In the wild, agents 5: prompts with only an image."""
@@ -359,7 +359,7 @@ async def test_a_tool_block_that_does_nothing_was_in_progress_before_it_was_comp
         assert editor.statuses == [*["pending", "in_progress", "completed"] * 2, "pending", "failed"]
 
 
-async def test_what_an_author_says_of_a_tool_call_is_delivered_as_it_is(tmp_path: Path) -> None:
+async def test_updates_of_tool_calls_are_sent_as_the_author_wrote_them(tmp_path: Path) -> None:
     async def answer(turn: Turn[Settings]) -> None:
         await turn.update(ToolCallUpdate(tool_call_id="never announced", title="Who?"))
         async with turn.tool("Work", tool_call_id="t") as work:

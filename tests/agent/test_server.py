@@ -188,7 +188,7 @@ def test_callers_share_only_the_listed_attributes_of_an_agent() -> None:
 
 
 @pytest.mark.parametrize("name", SHARED)
-def test_what_callers_share_is_configuration_or_a_registry_of_handlers(name: str) -> None:
+def test_callers_share_only_configuration_and_registries_of_handlers(name: str) -> None:
     """Registries are filled by the author before the agent serves; nothing else that is shared can change."""
     value = vars(Agent[Any]("x"))[name]
     registries = ("_request_hooks", "_open_hooks", "_commands", "_extensions", "_login_methods", "_meta")
@@ -212,7 +212,7 @@ def test_an_agent_without_a_store_has_none_for_any_caller() -> None:
     assert PerCallerAgents(Agent[Any]("x"))("ann").store is None
 
 
-def test_what_is_registered_is_there_for_every_caller() -> None:
+def test_a_registered_handler_serves_every_caller() -> None:
     agent = Agent[Any]("x")
 
     @agent.on_prompt

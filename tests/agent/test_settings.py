@@ -133,7 +133,7 @@ async def test_models_can_be_set_by_clients_that_know_only_those(tmp_path: Path)
 
 
 @pytest.mark.rule(115, 119, 120)
-async def test_what_cannot_be_set_is_refused_and_changes_nothing(tmp_path: Path) -> None:
+async def test_an_invalid_setting_is_rejected_and_changes_nothing(tmp_path: Path) -> None:
     async with asyncio.timeout(5), editor_for(agent_with(settings=Knobs), tmp_path, judged=True, **BOOLEANS) as editor:
         session = await editor.new()
         before = await set_option(editor, session, "effort", "low")

@@ -202,7 +202,7 @@ async def test_a_title_can_be_given_and_taken_away(tmp_path: Path) -> None:
     ]
 
 
-async def test_what_happens_between_turns_goes_through_the_session(tmp_path: Path) -> None:
+async def test_updates_between_turns_go_through_the_session(tmp_path: Path) -> None:
     go = asyncio.Event()
 
     async def answer(turn: Turn[Settings]) -> None:
@@ -232,7 +232,7 @@ async def test_an_unknown_update_can_be_sent(tmp_path: Path) -> None:
         assert (update.tag, dict(update)) == ("from_the_future", {"sessionUpdate": "from_the_future", "a": [1]})
 
 
-async def test_what_json_cannot_say_fails_the_turn_and_not_the_connection(tmp_path: Path) -> None:
+async def test_a_value_without_a_json_form_fails_the_turn_and_not_the_connection(tmp_path: Path) -> None:
     async def answer(turn: Turn[Settings]) -> None:
         if turn.text == "bad":
             async with turn.tool("Bad", raw_input=object()):

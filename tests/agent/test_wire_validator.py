@@ -18,7 +18,7 @@ def judged(*frames: bytes) -> Judge:
     return judge
 
 
-def test_what_the_schema_allows_is_fine() -> None:
+def test_messages_that_the_schema_allows_have_no_findings() -> None:
     assert judged(UPDATE % b',"entries":[]', FINE).complaints == []
 
 
@@ -38,5 +38,5 @@ def test_what_the_schema_allows_is_fine() -> None:
         [UPDATE.replace(b'"method"', b'"id":1,"method"') % b',"entries":[]'],
     ],
 )
-def test_what_breaks_a_rule_is_noted(frames: list[bytes]) -> None:
+def test_messages_that_break_a_rule_are_reported(frames: list[bytes]) -> None:
     assert len(judged(*frames).complaints) == 1

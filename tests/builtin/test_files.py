@@ -125,7 +125,7 @@ async def test_an_edit_without_arguments_is_an_example_that_goes_to_and_fro(tmp_
         ("/write /etc/duologue-was-here no", "I could not write `/etc/duologue-was-here`"),
     ],
 )
-async def test_what_cannot_be_written_is_said(tmp_path: Path, command: str, said: str) -> None:
+async def test_a_file_that_cannot_be_written_is_reported(tmp_path: Path, command: str, said: str) -> None:
     (tmp_path / "notes.md").write_text("text\n")
 
     async with bench(tmp_path) as on:

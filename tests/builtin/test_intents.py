@@ -53,7 +53,7 @@ from duologue.builtin.intents import OTHER_NAMES, PATTERNS, command_for
         ("", "echo", ""),
     ],
 )
-def test_what_is_said_is_the_command_that_is_meant(text: str, name: str, argument: str) -> None:
+def test_a_phrase_selects_the_command_that_it_describes(text: str, name: str, argument: str) -> None:
     assert command_for(text, COMMANDS) == (name, argument)
 
 

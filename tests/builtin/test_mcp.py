@@ -46,7 +46,7 @@ async def test_a_tool_is_called_and_its_answer_shown(tmp_path: Path) -> None:
         ("/mcp small refuse", "`refuse` could not be called"),
     ],
 )
-async def test_what_cannot_be_called_is_said(tmp_path: Path, command: str, said: str) -> None:
+async def test_a_tool_that_cannot_be_called_is_reported(tmp_path: Path, command: str, said: str) -> None:
     async with bench(tmp_path, mcp_servers=[on_wire()]) as on:
         assert said in await on.say(command)
 

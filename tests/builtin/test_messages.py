@@ -96,7 +96,7 @@ async def test_notices_titles_and_words_in_the_users_name(tmp_path: Path) -> Non
         assert on.of(v1.UserMessageChunk)[0].content.text == "one more thing"
 
 
-async def test_what_a_client_did_not_ask_for_is_not_sent_and_that_is_said(tmp_path: Path) -> None:
+async def test_content_that_the_client_did_not_advertise_is_not_sent_and_that_is_reported(tmp_path: Path) -> None:
     async with asyncio.timeout(5), editor_for(builtin_agent(unstable=True), tmp_path) as editor:
         on = Bench(editor, None)
         on.session = await editor.new()

@@ -39,7 +39,7 @@ async def test_every_command_runs_in_one_session_of_the_real_program(tmp_path: P
 
 
 @pytest.mark.parametrize("command", ["/slow", "/cancel-me", "/stubborn"])
-async def test_what_takes_its_time_can_be_cancelled(tmp_path: Path, command: str) -> None:
+async def test_a_slow_command_can_be_cancelled(tmp_path: Path, command: str) -> None:
     async with process(tmp_path) as on:
         on.session = await on.editor.new()
         assert (await on.cancelled(command)).stop_reason == "cancelled"

@@ -47,7 +47,7 @@ async def test_a_rejected_command_does_not_run(tmp_path: Path) -> None:
         ("/test", "I see no tests here"),
     ],
 )
-async def test_what_came_of_a_command_is_said(tmp_path: Path, command: str, said: str) -> None:
+async def test_the_outcome_of_a_command_is_reported(tmp_path: Path, command: str, said: str) -> None:
     async with bench(tmp_path) as on:
         assert said in await on.say(command)
 

@@ -75,7 +75,7 @@ def test_slow_lasts_at_least_ten_seconds(tmp_path: Path, command: str, least: fl
 
 
 @pytest.mark.parametrize("command", ["/slow", "/cancel-me"])
-async def test_what_waits_ends_as_cancelled_at_once(tmp_path: Path, command: str) -> None:
+async def test_a_waiting_command_is_cancelled_at_once(tmp_path: Path, command: str) -> None:
     async with bench(tmp_path) as on, asyncio.timeout(2):
         assert (await on.cancelled(command)).stop_reason == "cancelled"
         assert "done" not in on.text

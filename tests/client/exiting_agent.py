@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-PLACE = Path(sys.argv[1])
+DIRECTORY = Path(sys.argv[1])
 FEATURES = sys.argv[2:]
 MODES = {"currentModeId": "ask", "availableModes": [{"id": "ask", "name": "Ask"}, {"id": "code", "name": "Code"}]}
 
@@ -25,19 +25,19 @@ def send(**message: Any) -> None:
     sys.stdout.flush()
 
 
-def say(session_id: str, text: str, kind: str = "agent_message_chunk") -> None:
+def send_chunk(session_id: str, text: str, kind: str = "agent_message_chunk") -> None:
     update = {"sessionUpdate": kind, "content": {"type": "text", "text": text}}
     send(method="session/update", params={"sessionId": session_id, "update": update})
 
 
-def die(words: str) -> None:
-    sys.stderr.write(words)
+def die(message: str) -> None:
+    sys.stderr.write(message)
     sys.stderr.flush()
     os._exit(3)
 
 
 def prompt(session_id: str, text: str) -> dict[str, Any]:
-    say(session_id, f"{text};")
+    send_chunk(session_id, f"{text};")
     if text == "die":
         die("out of memory")
     if text == "hang":
@@ -58,8 +58,8 @@ def answer(method: str, params: dict[str, Any]) -> dict[str, Any]:
         case "session/new":
             return {"sessionId": f"s{os.getpid()}", "modes": MODES}
         case "session/load":
-            say(params["sessionId"], "die", "user_message_chunk")
-            say(params["sessionId"], "die;")
+            send_chunk(params["sessionId"], "die", "user_message_chunk")
+            send_chunk(params["sessionId"], "die;")
             return {"modes": MODES}
         case "session/resume":
             return {"modes": MODES}
@@ -72,14 +72,14 @@ def answer(method: str, params: dict[str, Any]) -> dict[str, Any]:
 
 
 def main() -> None:
-    with (PLACE / "pids").open("a") as pids:
+    with (DIRECTORY / "pids").open("a") as pids:
         pids.write(f"{os.getpid()}\n")
-    if (PLACE / "fatal").exists():
-        die((PLACE / "fatal").read_text())
-    while (PLACE / "slow").exists():
+    if (DIRECTORY / "fatal").exists():
+        die((DIRECTORY / "fatal").read_text())
+    while (DIRECTORY / "slow").exists():
         time.sleep(0.01)
     for line in sys.stdin:
-        with (PLACE / "received").open("a") as received:
+        with (DIRECTORY / "received").open("a") as received:
             received.write(line)
         message = json.loads(line)
         if "id" in message:

@@ -245,34 +245,46 @@ def path_tricks(world: World) -> Iterator[Trick]:
 
 
 def command_tricks(world: World) -> Iterator[Trick]:
-    harm = f"touch {world.outside}/harm"
+    payload = f"touch {world.outside}/harm"
     behind = [
         *(
-            f"; {harm}",
-            f" && {harm}",
-            f" || {harm}",
-            f" | {harm}",
-            f" & {harm}",
-            f"\n{harm}",
-            f"\r\n{harm}",
-            f" $({harm})",
+            f"; {payload}",
+            f" && {payload}",
+            f" || {payload}",
+            f" | {payload}",
+            f" & {payload}",
+            f"\n{payload}",
+            f"\r\n{payload}",
+            f" $({payload})",
         ),
-        *(f" `{harm}`", f" > {world.outside}/harm", f" >> {world.outside}/harm", f" <({harm})", f' "$({harm})"'),
-        *(f" ${{x:-$({harm})}}", f" #\n{harm}", f" \\\n; {harm}", f"\u2028;{harm}", f" 2>{world.outside}/harm"),
+        *(
+            f" `{payload}`",
+            f" > {world.outside}/harm",
+            f" >> {world.outside}/harm",
+            f" <({payload})",
+            f' "$({payload})"',
+        ),
+        *(
+            f" ${{x:-$({payload})}}",
+            f" #\n{payload}",
+            f" \\\n; {payload}",
+            f"\u2028;{payload}",
+            f" 2>{world.outside}/harm",
+        ),
     ]
     for more in behind:
         yield Trick(f"git status{more!r} as a line", (running(f"git status{more}"),))
         yield Trick(f"git status{more!r} by a shell", (running("sh", "-c", f"git status{more}"),))
         yield Trick(f"ls -l{more!r} by a login shell", (running("/bin/bash", "-lc", f"ls -l{more}"),))
     programs = [
-        *(["touch", "harm"], ["sh", "-c", harm], ["python3", "-c", "open('harm','w')"], ["env", *harm.split()]),
+        *(["touch", "harm"], ["sh", "-c", payload], ["python3", "-c", "open('harm','w')"], ["env", *payload.split()]),
         *(
-            ["xargs", *harm.split()],
-            ["find", ".", "-exec", *harm.split(), ";"],
-            ["git", "-c", f"core.pager={harm}", "log"],
+            ["xargs", *payload.split()],
+            ["find", ".", "-exec", *payload.split(), ";"],
+            ["git", "-c", f"core.pager={payload}", "log"],
         ),
         *(
-            ["git", "-c", f"alias.status=!{harm}", "status"],
+            ["git", "-c", f"alias.status=!{payload}", "status"],
             ["git", "status", "--porcelain", "-x"],
             ["./git", "status"],
         ),
@@ -383,8 +395,8 @@ def grant_tricks(world: World) -> Iterator[Trick]:
     yes_make = asking(kind="execute", title="make", rawInput={"command": "make test"}, is_approved=True)
     yes_read = asking(kind="read", title="read", locations=[{"path": str(main)}], is_approved=True)
     no_edit = asking(kind="edit", title="edit", locations=[{"path": str(main)}])
-    harm = f"touch {world.outside}/harm"
-    flags = [{"name": "MAKEFLAGS", "value": f"--eval=$(shell {harm})"}]
+    payload = f"touch {world.outside}/harm"
+    flags = [{"name": "MAKEFLAGS", "value": f"--eval=$(shell {payload})"}]
 
     yield Trick("ask for one file, write another", (yes_edit, writing(main)))
     yield Trick("write what was granted in the turn before", (writing(granted),))
@@ -393,8 +405,8 @@ def grant_tricks(world: World) -> Iterator[Trick]:
     for target in ("src/main.py", ".git/hooks/x", "../outside/secret", "docs/hard"):
         yield Trick(f"ask, then lead it to {target}", (yes_edit, writing(granted)), link=(target, "granted.txt"))
     yield Trick("ask for a command, run another", (yes_make, running("make", "all")))
-    yield Trick("ask for a command, run more", (yes_make, running(f"make test; {harm}")))
-    yield Trick("ask for a command, add an argument", (yes_make, running("make", "test", f"--eval=$(shell {harm})")))
+    yield Trick("ask for a command, run more", (yes_make, running(f"make test; {payload}")))
+    yield Trick("ask for a command, add an argument", (yes_make, running("make", "test", f"--eval=$(shell {payload})")))
     yield Trick("ask for a command, add a variable", (yes_make, running("make", "test", env=flags)))
     yield Trick("ask for a command, run it elsewhere", (yes_make, running("make", "test", cwd=str(project / "sub"))))
     yield Trick("ask for a command, run it as another session", (yes_make, running("make", "test", session_id="s2")))

@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-PLACE = Path(sys.argv[1])
+DIRECTORY = Path(sys.argv[1])
 METHODS = [
     {"id": "shell", "name": "Shell", "type": "terminal", "args": ["--login", "now"], "env": {"COLOUR": "red"}},
     {
@@ -32,7 +32,7 @@ def send(**message: Any) -> None:
 
 
 def answer(method: str) -> dict[str, Any]:
-    is_open = (PLACE / "key").exists() or "LOCKED_KEY" in os.environ
+    is_open = (DIRECTORY / "key").exists() or "LOCKED_KEY" in os.environ
     match method:
         case "initialize":
             sessions: dict[str, Any] = {name: {} for name in sys.argv[2:] if not name.startswith("-")}
@@ -43,8 +43,8 @@ def answer(method: str) -> dict[str, Any]:
         case "session/new":
             return {"result": {"sessionId": "s"}}
         case "session/prompt":
-            said = {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": "welcome"}}
-            send(method="session/update", params={"sessionId": "s", "update": said})
+            update = {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": "welcome"}}
+            send(method="session/update", params={"sessionId": "s", "update": update})
             return {"result": {"stopReason": "end_turn"}}
         case _:
             return {"result": {}}
@@ -52,7 +52,7 @@ def answer(method: str) -> dict[str, Any]:
 
 def main() -> None:
     run = {"argv": sys.argv[1:], "colour": os.environ.get("COLOUR"), "key": os.environ.get("LOCKED_KEY")}
-    with (PLACE / "runs").open("a") as runs:
+    with (DIRECTORY / "runs").open("a") as runs:
         runs.write(json.dumps({**run, "pid": os.getpid()}) + "\n")
     if "--login" in sys.argv:
         if sys.stdin.isatty():
@@ -60,10 +60,10 @@ def main() -> None:
             sys.stdout.flush()
             if sys.stdin.readline().strip() != "Ada":
                 sys.exit(3)
-        (PLACE / "key").write_text("")
+        (DIRECTORY / "key").write_text("")
         return
     for line in sys.stdin:
-        with (PLACE / "received").open("a") as received:
+        with (DIRECTORY / "received").open("a") as received:
             received.write(line)
         message = json.loads(line)
         if "id" in message:

@@ -14,18 +14,18 @@ __all__ = ["ModestAgent"]
 class ModestAgent:
     """Another agent that says it takes MCP servers in these ways only (`http`, `sse`, `acp`), and as commands."""
 
-    def __init__(self, agent: Servable, *ways: str) -> None:
+    def __init__(self, agent: Servable, *mcp_transports: str) -> None:
         self._agent = agent
-        self._ways = ways
+        self._mcp_transports = mcp_transports
 
     async def serve(self, transport: Transport) -> None:
-        await self._agent.serve(_Hiding(transport, self._ways))
+        await self._agent.serve(_Hiding(transport, self._mcp_transports))
 
 
 class _Hiding(Transport):
-    def __init__(self, inner: Transport, ways: tuple[str, ...]) -> None:
+    def __init__(self, inner: Transport, mcp_transports: tuple[str, ...]) -> None:
         self._inner = inner
-        self._ways = ways
+        self._mcp_transports = mcp_transports
 
     @property
     def pending_bytes(self) -> int:
@@ -37,7 +37,7 @@ class _Hiding(Transport):
     def send(self, frame: bytes) -> None:
         if b'"agentCapabilities"' in frame:
             message: dict[str, Any] = msgspec.json.decode(frame)
-            message["result"]["agentCapabilities"]["mcpCapabilities"] = dict.fromkeys(self._ways, True)
+            message["result"]["agentCapabilities"]["mcpCapabilities"] = dict.fromkeys(self._mcp_transports, True)
             frame = msgspec.json.encode(message)
         self._inner.send(frame)
 

@@ -59,15 +59,15 @@ class User:
         return self._answer(asked)
 
 
-def says(answer: object) -> User:
+def user_answering(answer: object) -> User:
     return User(lambda asked: answer)
 
 
-def says_yes() -> User:
+def allowing_user() -> User:
     return User(lambda asked: asked.allow())
 
 
-def says_no() -> User:
+def rejecting_user() -> User:
     return User(lambda asked: asked.reject())
 
 
@@ -93,9 +93,9 @@ async def runs(
     permissions: Permissions,
     cwd: object,
     *argv: str,
-    place: object = None,
+    directory: object = None,
     env: Mapping[str, str] | None = None,
     session_id: str = "s",
 ) -> bool:
-    where = str(cwd if place is None else place)
+    where = str(cwd if directory is None else directory)
     return await is_permitted(permissions.check_command(session_id, str(cwd), argv, where, env=env))

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 from duologue.errors import ConnectionLost
 from duologue.transports.base import Transport
 
-__all__ = ["ALL_OPTIONS", "Answer", "Json", "ScriptedAgent", "error", "result", "said"]
+__all__ = ["ALL_OPTIONS", "Answer", "Json", "ScriptedAgent", "error", "result", "text_chunk"]
 
 Json: TypeAlias = dict[str, Any]
 Answer: TypeAlias = Callable[[Json], Awaitable[Json]]
@@ -33,7 +33,7 @@ def error(code: int, message: str = "no", **rest: Any) -> Json:
     return {"error": {"code": code, "message": message, **rest}}
 
 
-def said(text: str, **rest: Any) -> Json:
+def text_chunk(text: str, **rest: Any) -> Json:
     """Make an update with a chunk of an agent message."""
     return {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": text}, **rest}
 

@@ -16,7 +16,7 @@ from duologue.client.session import ClientSession
 from duologue.client.turn import ClientTurn
 from duologue.errors import EventBufferOverflow
 from duologue.events import Event, Text
-from tests.client.scripted_agent import Json, ScriptedAgent, result, said
+from tests.client.scripted_agent import Json, ScriptedAgent, result, text_chunk
 
 pytestmark = [pytest.mark.timeout(60), pytest.mark.fault("CAN-15")]
 
@@ -29,12 +29,12 @@ class Endless(ScriptedAgent):
 
     async def _prompt(self, params: Json) -> Json:
         text = params["prompt"][0]["text"]
-        self.update(said(text))
+        self.update(text_chunk(text))
         if text != "talk":
             return result(stopReason="end_turn")
         before = len(self.calls("session/cancel"))
         for _ in range(1000):
-            self.update(said("x" * 65536))  # far more than may wait for a reader
+            self.update(text_chunk("x" * 65536))  # far more than may wait for a reader
             if self.transport.is_congested:
                 await self.transport.drain()
             if len(self.calls("session/cancel")) > before:
@@ -47,7 +47,7 @@ def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
 
 
-def says_so_once(caplog: pytest.LogCaptureFixture) -> bool:
+def is_logged_once(caplog: pytest.LogCaptureFixture) -> bool:
     return sum("not read to the end" in text for text in warnings(caplog)) == 1
 
 
@@ -62,13 +62,13 @@ async def test_the_next_prompt_cancels_a_turn_that_was_left(tmp_path: Path, capl
     agent = Endless()
     async with asyncio.timeout(20), connect(agent) as remote, remote.new_session(tmp_path) as session:
         turn = session.prompt("talk")
-        kept = await leave(turn)
+        iterator = await leave(turn)
         assert await session.ask("short") == "short"
 
         assert turn.stop_reason == "cancelled"
-        assert [event async for event in kept] == []
+        assert [event async for event in iterator] == []
     assert len(agent.calls("session/cancel")) == 1
-    assert says_so_once(caplog)
+    assert is_logged_once(caplog)
 
 
 async def test_a_loop_that_is_left_with_break_is_a_turn_that_was_left(
@@ -105,12 +105,12 @@ async def test_closing_the_session_cancels_a_turn_that_was_left(
     async with asyncio.timeout(20), connect(agent) as remote:
         session = await remote.new_session(tmp_path)
         turn = session.prompt("talk")
-        kept = await leave(turn)
+        iterator = await leave(turn)
         await session.aclose()
         assert turn.stop_reason == "cancelled"
         assert [message["method"] for message in agent.received][-2:] == ["session/cancel", "session/close"]
-        del kept
-    assert says_so_once(caplog)
+        del iterator
+    assert is_logged_once(caplog)
 
 
 async def test_leaving_connect_cancels_a_turn_that_was_left(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -118,21 +118,21 @@ async def test_leaving_connect_cancels_a_turn_that_was_left(tmp_path: Path, capl
     async with asyncio.timeout(20):
         async with connect(agent) as remote:
             turn = (await remote.new_session(tmp_path)).prompt("talk")
-            kept = await leave(turn)
+            iterator = await leave(turn)
     assert turn.stop_reason == "cancelled"
     assert len(agent.calls("session/cancel")) == 1
-    assert says_so_once(caplog)
-    del kept
+    assert is_logged_once(caplog)
+    del iterator
 
 
 async def test_a_reader_whose_task_has_ended_has_left(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async with asyncio.timeout(20), connect(Endless()) as remote, remote.new_session(tmp_path) as session:
         turn = session.prompt("talk")
-        kept = await asyncio.create_task(leave(turn))
+        iterator = await asyncio.create_task(leave(turn))
         assert await session.ask("short") == "short"
         assert turn.stop_reason == "cancelled"
-        del kept
-    assert says_so_once(caplog)
+        del iterator
+    assert is_logged_once(caplog)
 
 
 # --- what is not left
@@ -187,7 +187,7 @@ async def test_a_turn_that_is_still_read_is_not_cancelled_by_the_next_prompt(
 ) -> None:
     async def prompt(params: Json) -> Json:
         text = params["prompt"][0]["text"]
-        agent.update(*[said(text)] * (1 if text == "short" else 600))
+        agent.update(*[text_chunk(text)] * (1 if text == "short" else 600))
         return result(stopReason="end_turn")
 
     agent = ScriptedAgent(prompt=prompt)
@@ -213,12 +213,12 @@ def test_a_blocking_loop_that_was_left_is_cancelled_by_the_next_prompt_of_its_th
 ) -> None:
     with sync.connect(Endless()) as agent, agent.new_session(tmp_path) as session:
         turn = session.prompt("talk")
-        kept = iter(turn)
-        next(kept)
+        iterator = iter(turn)
+        next(iterator)
         assert session.ask("short") == "short"
         assert turn.stop_reason == "cancelled"
-        del kept
-    assert says_so_once(caplog)
+        del iterator
+    assert is_logged_once(caplog)
 
 
 def test_a_blocking_loop_is_not_cancelled_by_the_prompt_of_another_thread(
@@ -244,12 +244,12 @@ async def test_an_iterator_that_was_never_used_is_a_turn_that_was_left(
     agent = Endless()
     async with asyncio.timeout(20), connect(agent) as remote, remote.new_session(tmp_path) as session:
         turn = session.prompt("talk")
-        kept = aiter(turn)
+        iterator = aiter(turn)
         assert await session.ask("short") == "short"
 
         assert turn.stop_reason == "cancelled"
-        assert [event async for event in kept] == []
-    assert says_so_once(caplog)
+        assert [event async for event in iterator] == []
+    assert is_logged_once(caplog)
 
 
 async def test_an_iterator_given_to_a_task_that_has_not_begun_is_not_left(tmp_path: Path) -> None:
@@ -294,8 +294,8 @@ async def flood(agent: ScriptedAgent, params: Json) -> Json:
     """Say what was asked, and before that 48 MiB if it was `much`."""
     text = params["prompt"][0]["text"]
     for _ in range(768 if text == "much" else 0):
-        agent.update(said("x" * 65536))
+        agent.update(text_chunk("x" * 65536))
         if agent.transport.is_congested:
             await agent.transport.drain()
-    agent.update(said(text))
+    agent.update(text_chunk(text))
     return result(stopReason="end_turn")

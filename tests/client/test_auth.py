@@ -33,12 +33,12 @@ METHODS: list[Json] = [
 ]
 
 
-def locked(place: Path, *features: str) -> list[str]:
-    return [sys.executable, str(LOCKED), str(place), *features]
+def locked(directory: Path, *features: str) -> list[str]:
+    return [sys.executable, str(LOCKED), str(directory), *features]
 
 
-def runs(place: Path) -> list[Json]:
-    return [json.loads(line) for line in (place / "runs").read_text().splitlines()]
+def runs(directory: Path) -> list[Json]:
+    return [json.loads(line) for line in (directory / "runs").read_text().splitlines()]
 
 
 def gated(agent: ScriptedAgent, answer: Answer) -> Answer:
@@ -369,12 +369,12 @@ async def test_the_login_code_inside_a_session_demands_a_login_only_where_there_
 
 async def advertised(target: Any, **options: Any) -> object:
     """Return what `initialize` advertises about logins in a terminal."""
-    said: list[Json] = []
+    frames: list[Json] = []
     async with (
         asyncio.timeout(20),
-        connect(target, observers=(lambda way, frame: said.append(json.loads(frame)),), **options),
+        connect(target, observers=(lambda direction, frame: frames.append(json.loads(frame)),), **options),
     ):
-        return said[0]["params"]["clientCapabilities"].get("auth", {}).get("terminal", False)
+        return frames[0]["params"]["clientCapabilities"].get("auth", {}).get("terminal", False)
 
 
 async def test_a_login_in_a_terminal_is_advertised_only_where_a_program_can_run(tmp_path: Path) -> None:
@@ -393,14 +393,14 @@ def test_a_login_in_a_terminal_is_advertised_only_where_there_is_one(tmp_path: P
         from duologue import connect
 
         async def main() -> None:
-            said = []
-            async with connect(sys.argv[2:], observers=(lambda way, frame: said.append(json.loads(frame)),)):
-                pathlib.Path(sys.argv[1]).write_text(json.dumps(said[0]["params"]["clientCapabilities"].get("auth")))
+            frames = []
+            async with connect(sys.argv[2:], observers=(lambda direction, frame: frames.append(json.loads(frame)),)):
+                pathlib.Path(sys.argv[1]).write_text(json.dumps(frames[0]["params"]["clientCapabilities"].get("auth")))
 
         asyncio.run(main())
     """
-    said = tmp_path / "said"
-    run = [sys.executable, "-c", textwrap.dedent(program), str(said), *locked(tmp_path)]
+    output = tmp_path / "output"
+    run = [sys.executable, "-c", textwrap.dedent(program), str(output), *locked(tmp_path)]
     leader, follower = pty.openpty()
     try:
         stdio = follower if has_terminal else subprocess.DEVNULL
@@ -409,4 +409,4 @@ def test_a_login_in_a_terminal_is_advertised_only_where_there_is_one(tmp_path: P
     finally:
         os.close(leader)
         os.close(follower)
-    assert json.loads(said.read_text()) == ({"terminal": True} if has_terminal else None)
+    assert json.loads(output.read_text()) == ({"terminal": True} if has_terminal else None)

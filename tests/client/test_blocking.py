@@ -107,7 +107,7 @@ def test_an_agent_that_was_started_stays_until_it_is_closed(tmp_path: Path) -> N
         sync.open("no-such-agent-anywhere")
 
 
-def test_how_a_turn_failed_and_how_a_session_stands_can_be_read(tmp_path: Path) -> None:
+def test_the_failure_of_a_turn_and_the_state_of_a_session_can_be_read(tmp_path: Path) -> None:
     with sync.connect(builtin_agent()) as agent, agent.new_session(tmp_path) as session:
         assert agent.capabilities is agent.capabilities
         turn = session.prompt("/error")

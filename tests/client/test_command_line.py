@@ -46,18 +46,20 @@ def test_anything_more_is_not_understood(line: str) -> None:
     assert split(line) is None
 
 
-SIGNS = st.sampled_from([*"ab-_/.,:=@%+ \t'\"\\$`;|&<>(){}[]*?~#!^\n\r\x00é日", "\u202e", "\u00a0", "'x y'", '"x"'])
+CHARACTERS = st.sampled_from(
+    [*"ab-_/.,:=@%+ \t'\"\\$`;|&<>(){}[]*?~#!^\n\r\x00é日", "\u202e", "\u00a0", "'x y'", '"x"']
+)
 
 
-@given(st.lists(SIGNS, max_size=30).map("".join))
-def test_what_is_understood_is_understood_as_by_others(line: str) -> None:
+@given(st.lists(CHARACTERS, max_size=30).map("".join))
+def test_a_command_line_that_is_parsed_is_parsed_as_by_shlex(line: str) -> None:
     words = split(line)
 
     assert words is None or words == shlex.split(line)
 
 
 @given(st.lists(st.text(st.characters(codec="utf-8"), max_size=8), min_size=1, max_size=5))
-def test_what_was_quoted_is_understood_as_it_was_or_not_at_all(words: list[str]) -> None:
+def test_a_quoted_command_line_is_parsed_to_the_same_arguments_or_rejected(words: list[str]) -> None:
     assert split(shlex.join(words)) in (words, None)
 
 

@@ -194,11 +194,11 @@ async def test_a_client_answers_everything_an_agent_may_ask(tmp_path: Path, meth
 
 async def test_a_client_is_notified_of_logins_and_of_completed_elicitations(tmp_path: Path) -> None:
     received: list[Any] = []
-    was_told = asyncio.Event()
+    notified = asyncio.Event()
 
     def login(status: AuthStatus) -> None:
         received.append(status.state)
-        was_told.set()
+        notified.set()
 
     agent = ScriptedAgent(ABLE)
     async with (
@@ -207,7 +207,7 @@ async def test_a_client_is_notified_of_logins_and_of_completed_elicitations(tmp_
     ):
         agent.send({"method": "elicitation/complete", "params": {"elicitationId": "e"}})
         agent.send({"method": "auth/status_update", "params": {"state": "unauthenticated"}})
-        await was_told.wait()
+        await notified.wait()
     assert received == ["e", "unauthenticated"]
 
 
@@ -262,11 +262,11 @@ def test_every_update_of_the_schema_is_in_the_table_above() -> None:
 async def test_every_update_is_an_event_with_its_frame(tmp_path: Path, tag: str) -> None:
     update = wires()[tag]
 
-    async def tell(params: Json) -> Json:
+    async def send_updates(params: Json) -> Json:
         agent.update(update)
         return result(stopReason="end_turn")
 
-    agent = ScriptedAgent(prompt=tell)
+    agent = ScriptedAgent(prompt=send_updates)
     async with asyncio.timeout(5), connect(agent, unstable=True) as remote, remote.new_session(tmp_path) as session:
         async with session.prompt("go") as turn:
             seen = [event async for event in turn]

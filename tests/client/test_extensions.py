@@ -13,7 +13,7 @@ from duologue.agent.turn import Turn
 from duologue.client.connect import connect
 from duologue.runtime.handlers import Context, Handlers
 from duologue.schema.base import Method
-from tests.client.scripted_agent import Answer, Json, ScriptedAgent, result, said
+from tests.client.scripted_agent import Answer, Json, ScriptedAgent, result, text_chunk
 
 NAME = Method("_name", dict[str, Any], dict[str, Any])
 
@@ -38,9 +38,9 @@ def test_an_extension_of_an_agent_with_such_a_parameter_is_refused_when_it_is_re
         Agent("test").extension("_search")(search)
 
 
-def says(agent: ScriptedAgent, text: str) -> Answer:
+def answering(agent: ScriptedAgent, text: str) -> Answer:
     async def answer(params: Json) -> Json:
-        agent.update(said(text))
+        agent.update(text_chunk(text))
         return result(stopReason="end_turn")
 
     return answer
@@ -53,7 +53,7 @@ async def test_two_connections_that_share_a_table_hear_each_its_own_agent(tmp_pa
     table.on(NAME)(lambda context, params: named("before"))
     agents = [ScriptedAgent(), ScriptedAgent()]
     for agent, text in zip(agents, ("one", "two"), strict=True):
-        agent.answers["session/prompt"] = says(agent, text)
+        agent.answers["session/prompt"] = answering(agent, text)
 
     async with (
         asyncio.timeout(5),
@@ -78,7 +78,7 @@ async def named(name: str) -> Json:
     return {"name": name}
 
 
-async def test_what_is_registered_at_one_connection_is_served_there_only() -> None:
+async def test_a_handler_registered_at_one_connection_serves_only_that_connection() -> None:
     table = Handlers()
     agents = [ScriptedAgent(), ScriptedAgent()]
     async with (
@@ -103,7 +103,7 @@ async def test_custom_capabilities_are_advertised_and_read_at_both_ends(version:
     agent: Agent[Any] = Agent("able", protocol_versions=(1, 2), meta=theirs)
 
     @agent.on_prompt
-    async def look(turn: Turn[Any]) -> None:
+    async def read_capabilities(turn: Turn[Any]) -> None:
         seen.append(turn.client_capabilities.meta)
 
     async with asyncio.timeout(10), connect(agent, protocol_versions=(version,), meta=ours) as remote:

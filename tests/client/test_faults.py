@@ -26,15 +26,15 @@ from duologue.errors import (
 )
 from duologue.events import Event, Plan, Text, ToolCall, Usage
 from tests.client.processes import is_running
-from tests.client.scripted_agent import ALL_OPTIONS, Json, ScriptedAgent, error, result, said
+from tests.client.scripted_agent import ALL_OPTIONS, Json, ScriptedAgent, error, result, text_chunk
 
 pytestmark = pytest.mark.timeout(30)
 
 TOOL = {"sessionUpdate": "tool_call", "toolCallId": "t", "title": "Look", "status": "in_progress"}
 
 
-def files_in(place: Path) -> list[str]:
-    return [path.name for path in place.iterdir()]
+def files_in(directory: Path) -> list[str]:
+    return [path.name for path in directory.iterdir()]
 
 
 def python(code: str) -> list[str]:
@@ -73,7 +73,7 @@ async def test_an_agent_of_an_unsupported_version_is_disconnected_with_an_error(
         ("elicitation/create", {"mode": "form", "message": "?", "requestedSchema": {"type": "object"}}),
     ],
 )
-async def test_what_was_not_announced_is_not_done(tmp_path: Path, method: str, params: Json) -> None:
+async def test_a_capability_that_was_not_advertised_is_not_served(tmp_path: Path, method: str, params: Json) -> None:
     filled = {name: _filled(value, tmp_path) for name, value in params.items()}
     agent = ScriptedAgent()
     allowed = Permissions(read="allow", edit="allow", execute={"*": "allow"})
@@ -81,9 +81,9 @@ async def test_what_was_not_announced_is_not_done(tmp_path: Path, method: str, p
         answer = await agent.ask(method, {"sessionId": "s1", **filled})
     assert answer["error"]["code"] == -32601
     assert files_in(tmp_path) == []
-    told = agent.calls("initialize")[0]["clientCapabilities"]
-    assert not told.get("terminal")
-    assert not any(told.get("fs", {}).values())
+    capabilities = agent.calls("initialize")[0]["clientCapabilities"]
+    assert not capabilities.get("terminal")
+    assert not any(capabilities.get("fs", {}).values())
 
 
 @pytest.mark.fault("SCH-10")
@@ -101,10 +101,10 @@ async def test_a_workspace_that_is_only_read_announces_no_writing_and_does_none(
     assert files_in(tmp_path) == []
 
 
-def _filled(value: Any, place: Path) -> Any:
+def _filled(value: Any, directory: Path) -> Any:
     if isinstance(value, list):
-        return [_filled(each, place) for each in value]  # pyright: ignore[reportUnknownVariableType]
-    return value.format(place=place) if isinstance(value, str) else value
+        return [_filled(each, directory) for each in value]  # pyright: ignore[reportUnknownVariableType]
+    return value.format(place=directory) if isinstance(value, str) else value
 
 
 @pytest.mark.fault("LIF-09")
@@ -149,7 +149,7 @@ async def test_an_agent_lost_in_a_turn_fails_it_and_takes_its_terminals_along(tm
     pid = tmp_path / "pid"
 
     async def leave(params: Json) -> Json:
-        agent.update(said("half of"), TOOL)
+        agent.update(text_chunk("half of"), TOOL)
         made = await agent.ask("terminal/create", {"sessionId": "s1", "command": f"echo $$ > {pid}; exec sleep 60"})
         terminal = made["result"]["terminalId"]
         while not (pid.exists() and pid.read_text()):
@@ -158,7 +158,7 @@ async def test_an_agent_lost_in_a_turn_fails_it_and_takes_its_terminals_along(tm
         return result(stopReason="end_turn")
 
     agent = ScriptedAgent(prompt=leave)
-    rules = Permissions(on_request=says_yes)
+    rules = Permissions(on_request=allow)
     async with (
         asyncio.timeout(10),
         connect(agent, permissions=rules, terminals=Terminals(grace=0.5)) as remote,
@@ -181,7 +181,7 @@ async def all_of(session: ClientSession) -> list[Event]:
     return [event async for event in session.events()]
 
 
-async def says_yes(question: PermissionRequest) -> bool:
+async def allow(question: PermissionRequest) -> bool:
     return True
 
 
@@ -189,9 +189,9 @@ async def says_yes(question: PermissionRequest) -> bool:
 
 
 @pytest.mark.fault("ORD-03")
-async def test_what_comes_after_the_answer_is_delivered_and_flagged(tmp_path: Path) -> None:
+async def test_updates_after_the_response_are_delivered_and_flagged_as_late(tmp_path: Path) -> None:
     async def answer_first(params: Json) -> Json:
-        agent.update(said("in time"))
+        agent.update(text_chunk("in time"))
         return result(stopReason="end_turn")
 
     agent = ScriptedAgent(prompt=answer_first)
@@ -208,7 +208,7 @@ async def test_what_comes_after_the_answer_is_delivered_and_flagged(tmp_path: Pa
         turn = await session.prompt("go")
         plan = {"sessionUpdate": "plan", "entries": [{"content": "a", "priority": "low", "status": "pending"}]}
         usage = {"sessionUpdate": "usage_update", "used": 1, "size": 2}
-        agent.update(said(", and late"), TOOL, plan, usage)
+        agent.update(text_chunk(", and late"), TOOL, plan, usage)
         await everything.wait()
         assert [(type(event), event.is_late) for event in events] == [
             (Text, False),
@@ -229,7 +229,7 @@ async def test_updates_for_unknown_sessions_are_counted_and_change_nothing(tmp_p
         closed = await remote.new_session(tmp_path)
         await closed.aclose()
         for session_id in ("never", closed.id, ""):
-            agent.update(said("hello?"), session_id=session_id)
+            agent.update(text_chunk("hello?"), session_id=session_id)
         assert "error" in await agent.ask("session/request_permission", _question("never"))
         assert (await session.prompt("go")).text == ""
         assert remote._request_handler.lost_updates == 3
@@ -246,10 +246,10 @@ async def test_a_load_that_fails_half_way_leaves_nothing_behind(tmp_path: Path) 
 
     async def load(params: Json) -> Json:
         attempts.append(params)
-        agent.update(said("first", messageId="m1"), session_id="old")
+        agent.update(text_chunk("first", messageId="m1"), session_id="old")
         if len(attempts) == 1:
             return error(-32603, "the disk is full")
-        agent.update(said("second", messageId="m2"), session_id="old")
+        agent.update(text_chunk("second", messageId="m2"), session_id="old")
         return result()
 
     agent = ScriptedAgent({"loadSession": True})
@@ -370,7 +370,7 @@ async def test_a_cancelled_turn_that_the_agent_does_not_end_is_abandoned_and_lat
     """An agent that ignores `session/cancel` costs some seconds, not the program."""
 
     async def go_on(params: Json) -> Json:
-        agent.update(said("and"), TOOL)
+        agent.update(text_chunk("and"), TOOL)
         await ended.wait()
         return result(stopReason="end_turn")
 
@@ -386,7 +386,7 @@ async def test_a_cancelled_turn_that_the_agent_does_not_end_is_abandoned_and_lat
         assert [call.status for call in session.transcript.tool_calls] == ["cancelled"]
         late: asyncio.Queue[Event] = asyncio.Queue()
         session.watch(late.put_nowait)
-        agent.update(said(" on"))
+        agent.update(text_chunk(" on"))
         ended.set()
         assert (await late.get()).is_late
         assert session.last_message_text() == " on"

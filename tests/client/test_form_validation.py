@@ -27,7 +27,7 @@ FORM: Json = {
 ACCEPTED = ElicitationAnswer(action="accept", content={"name": "Ada"})
 
 
-async def answer_to(mode: Json, answer: ElicitationAnswer | None, place: Path) -> tuple[Json, list[Elicitation]]:
+async def answer_to(mode: Json, answer: ElicitationAnswer | None, cwd: Path) -> tuple[Json, list[Elicitation]]:
     """Return the reply that the agent receives, and the elicitations that the user saw."""
     asked: list[Elicitation] = []
 
@@ -40,7 +40,7 @@ async def answer_to(mode: Json, answer: ElicitationAnswer | None, place: Path) -
     async with (
         asyncio.timeout(5),
         connect(agent, on_elicit=None if answer is None else fill_in) as remote,
-        remote.new_session(place),
+        remote.new_session(cwd),
     ):
         return await agent.ask("elicitation/create", {"sessionId": "s1", "message": "?", **mode}), asked
 
@@ -132,7 +132,7 @@ async def test_a_timeout_error_of_the_elicitation_handler_is_raised(tmp_path: Pa
 
 
 @pytest.mark.parametrize(
-    ("field", "good", "bad", "told"),
+    ("field", "good", "bad", "message"),
     [
         ({"type": "boolean"}, True, "yes", "yes or no?"),
         ({"type": "integer", "minimum": 1, "maximum": 3}, 2, 4, "at most 3, please"),
@@ -157,9 +157,9 @@ async def test_a_timeout_error_of_the_elicitation_handler_is_raised(tmp_path: Pa
         ({"type": "array"}, ["x"], "x", "a list, please"),
     ],
 )
-def test_an_invalid_value_of_a_field_is_reported(field: Json, good: Any, bad: Any, told: str) -> None:
+def test_an_invalid_value_of_a_field_is_reported(field: Json, good: Any, bad: Any, message: str) -> None:
     assert field_error(field, good) is None
-    assert field_error(field, bad) == told
+    assert field_error(field, bad) == message
 
 
 def test_a_field_of_an_unknown_type_accepts_any_value() -> None:
@@ -170,6 +170,6 @@ def test_a_pattern_of_an_agent_is_never_tried() -> None:
     assert field_error({"type": "string", "pattern": "(a+)+$"}, "a" * 100 + "b") is None
 
 
-def test_what_the_user_said_wins_over_a_default() -> None:
+def test_an_answer_of_the_user_wins_over_a_default() -> None:
     assert completed(FORM, {"age": 3}) == {"age": 3}
     assert validation_error(FORM, {"age": 3}) == "name: required"

@@ -11,7 +11,7 @@ from duologue.client import late_replay as replay
 from duologue.client.connect import connect
 from duologue.client.quirks import QUIRKS
 from duologue.events import Event, Text
-from tests.client.scripted_agent import Json, ScriptedAgent, result, said
+from tests.client.scripted_agent import Json, ScriptedAgent, result, text_chunk
 
 pytestmark = [pytest.mark.timeout(30), pytest.mark.fault("ORD-21")]
 
@@ -30,15 +30,15 @@ class Late(ScriptedAgent):
     async def _load(self, params: Json) -> Json:
         loop = asyncio.get_running_loop()
         for number, word in enumerate(self._words, 1):
-            loop.call_later(number * self._pause, self.update, said(word))
+            loop.call_later(number * self._pause, self.update, text_chunk(word))
         return result()
 
     async def _prompt(self, params: Json) -> Json:
-        self.update(said("new"))
+        self.update(text_chunk("new"))
         return result(stopReason="end_turn")
 
 
-def test_which_agents_are_known_to_replay_late() -> None:
+def test_agents_that_replay_late_are_known_by_name() -> None:
     assert [name for name, quirks in QUIRKS.items() if quirks.replays_late] == ["gemini-cli"]
 
 
@@ -76,7 +76,7 @@ async def test_other_agents_are_not_waited_for(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("no_end")
 async def test_a_replay_before_the_load_response_is_complete(tmp_path: Path) -> None:
     async def load(params: Json) -> Json:
-        agent.update(said("before"))
+        agent.update(text_chunk("before"))
         return result()
 
     agent = Late()
@@ -88,7 +88,7 @@ async def test_a_replay_before_the_load_response_is_complete(tmp_path: Path) -> 
 async def test_a_late_replay_after_a_restart_is_not_applied_twice(tmp_path: Path) -> None:
     agents: list[Late] = []
 
-    class Mortal(Late):
+    class Exiting(Late):
         async def _prompt(self, params: Json) -> Json:
             if len(agents) == 1:
                 await self.transport.__aexit__(None, None, None)
@@ -105,7 +105,7 @@ async def test_a_late_replay_after_a_restart_is_not_applied_twice(tmp_path: Path
         if isinstance(event, Text):
             seen.append(event.text)
 
-    async with asyncio.timeout(20), connect(Mortal(), restart=True) as remote, remote.new_session(tmp_path) as session:
+    async with asyncio.timeout(20), connect(Exiting(), restart=True) as remote, remote.new_session(tmp_path) as session:
         session.watch(watch)
         with pytest.raises(Exception, match="closed"):
             await session.prompt("die")

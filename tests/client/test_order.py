@@ -32,7 +32,7 @@ MANY = 6_000
 
 
 @asynccontextmanager
-async def talking_to(
+async def session_with(
     version: int, script: Script, tmp_path: Path, **options: Any
 ) -> AsyncGenerator[tuple[ClientSession, ScriptedAgent]]:
     """Open a session with an agent of either version whose turns run the script."""
@@ -55,7 +55,7 @@ async def talking_to(
             yield session, agent
 
 
-def speak(agent: ScriptedAgent, count: int, text: str = "x") -> None:
+def send_chunks(agent: ScriptedAgent, count: int, text: str = "x") -> None:
     agent.update(*[chunk(text)] * count)
 
 
@@ -92,13 +92,13 @@ async def test_the_tool_call_of_a_question_is_shown_in_its_place_among_the_updat
     version: int, tmp_path: Path
 ) -> None:
     async def script(agent: ScriptedAgent) -> None:
-        speak(agent, 300, "before")
+        send_chunks(agent, 300, "before")
         answer = ask(agent)
-        speak(agent, 300, "behind")
+        send_chunks(agent, 300, "behind")
         await answer
         agent.update({"sessionUpdate": "tool_call_update", "toolCallId": "t", "status": "completed"})
 
-    async with talking_to(version, script, tmp_path, permissions=Permissions(on_request=allow)) as (session, _):
+    async with session_with(version, script, tmp_path, permissions=Permissions(on_request=allow)) as (session, _):
         async with session.prompt("go") as turn:
             seen = [event async for event in turn if isinstance(event, Text | ToolCall)]
 
@@ -107,7 +107,7 @@ async def test_the_tool_call_of_a_question_is_shown_in_its_place_among_the_updat
 
 @pytest.mark.fault("ORD-15")
 @pytest.mark.parametrize("version", VERSIONS)
-async def test_what_an_agent_says_after_its_question_does_not_change_the_question(version: int, tmp_path: Path) -> None:
+async def test_updates_after_a_permission_request_do_not_change_the_request(version: int, tmp_path: Path) -> None:
     async def script(agent: ScriptedAgent) -> None:
         answer = ask(agent, title="rm -rf build", kind="delete")
         agent.update({"sessionUpdate": "tool_call_update", "toolCallId": "t", "title": "ls", "kind": "read"})
@@ -119,7 +119,7 @@ async def test_what_an_agent_says_after_its_question_does_not_change_the_questio
         asked.append((question.tool.title, question.tool.kind))
         return False
 
-    async with talking_to(version, script, tmp_path, permissions=Permissions(on_request=see)) as (session, _):
+    async with session_with(version, script, tmp_path, permissions=Permissions(on_request=see)) as (session, _):
         await session.prompt("go")
         call = session.transcript.tool_call("t")
 
@@ -142,9 +142,9 @@ async def test_files_commands_and_questions_are_judged_after_the_updates_before_
 
     async def script(agent: ScriptedAgent) -> None:
         for method, params in requests:
-            speak(agent, 600)
+            send_chunks(agent, 600)
             answer = agent.ask(method, {"sessionId": "s1", **params})
-            speak(agent, 600)
+            send_chunks(agent, 600)
             answers.append(await answer)
 
     async def permit(question: PermissionRequest) -> bool:
@@ -161,7 +161,7 @@ async def test_files_commands_and_questions_are_judged_after_the_updates_before_
         "terminals": Terminals(),
         "on_elicit": fill_in,
     }
-    async with talking_to(1, script, tmp_path, **options) as (session, _):
+    async with session_with(1, script, tmp_path, **options) as (session, _):
         await session.prompt("go")
 
     assert all("result" in answer for answer in answers)
@@ -182,12 +182,12 @@ async def test_requests_about_a_terminal_that_runs_start_at_once(tmp_path: Path)
         terminal = {"sessionId": "s1", "terminalId": made["result"]["terminalId"]}
         for method in ("output", "kill", "wait_for_exit", "release"):
             before = seen
-            speak(agent, MANY)
+            send_chunks(agent, MANY)
             assert "result" in await agent.ask(f"terminal/{method}", terminal)
             seen_at_answer.append(seen - before)
 
     options: dict[str, Any] = {"permissions": Permissions(execute="allow"), "terminals": Terminals(grace=0.2)}
-    async with talking_to(1, script, tmp_path, **options) as (session, _):
+    async with session_with(1, script, tmp_path, **options) as (session, _):
         session.watch(count)
         await session.prompt("go")
 
@@ -205,11 +205,11 @@ async def test_a_reader_that_is_paused_for_good_holds_no_question_up(version: in
     answered = asyncio.Event()
 
     async def script(agent: ScriptedAgent) -> None:
-        speak(agent, 600)
+        send_chunks(agent, 600)
         assert outcome(await ask(agent))["outcome"] == "selected"
         answered.set()
 
-    async with talking_to(version, script, tmp_path, permissions=Permissions(on_request=allow)) as (session, _):
+    async with session_with(version, script, tmp_path, permissions=Permissions(on_request=allow)) as (session, _):
         async with session.prompt("go") as turn:
             async for _event in turn:
                 await answered.wait()  # with all the rest unread
@@ -222,14 +222,14 @@ async def test_a_reader_may_wait_for_the_question_itself(version: int, tmp_path:
     asked = asyncio.Event()
 
     async def script(agent: ScriptedAgent) -> None:
-        speak(agent, 600)
+        send_chunks(agent, 600)
         assert outcome(await ask(agent))["outcome"] == "selected"
 
     async def see(question: PermissionRequest) -> bool:
         asked.set()
         return True
 
-    async with talking_to(version, script, tmp_path, permissions=Permissions(on_request=see)) as (session, _):
+    async with session_with(version, script, tmp_path, permissions=Permissions(on_request=see)) as (session, _):
         async with session.prompt("go") as turn:
             texts = 0
             async for event in turn:
@@ -244,7 +244,7 @@ async def test_a_reader_may_wait_for_what_the_agent_answers_after_its_question(v
     is_answered = asyncio.Event()
 
     async def script(agent: ScriptedAgent) -> None:
-        speak(agent, 600)
+        send_chunks(agent, 600)
         assert outcome(await ask(agent))["outcome"] == "selected"
         is_answered.set()
 
@@ -252,7 +252,7 @@ async def test_a_reader_may_wait_for_what_the_agent_answers_after_its_question(v
         await is_answered.wait()
         return result()
 
-    async with talking_to(version, script, tmp_path, permissions=Permissions(on_request=allow)) as (session, agent):
+    async with session_with(version, script, tmp_path, permissions=Permissions(on_request=allow)) as (session, agent):
         agent.answers |= {"session/set_mode": later, "_later": later}
         async with session.prompt("go") as turn:
             texts = 0
@@ -270,14 +270,14 @@ async def test_a_reader_may_wait_for_what_the_agent_answers_after_its_question(v
 
 async def flood(agent: ScriptedAgent, megabytes: int) -> None:
     for _ in range(16 * megabytes):
-        speak(agent, 1, "x" * 65536)
+        send_chunks(agent, 1, "x" * 65536)
         if agent.transport.is_congested:
             await agent.transport.drain()
 
 
 @pytest.mark.fault("ORD-17")
 @pytest.mark.parametrize("version", VERSIONS)
-async def test_what_a_reader_has_not_read_pauses_reading_and_ends_nothing(version: int, tmp_path: Path) -> None:
+async def test_unread_events_pause_reading_and_end_nothing(version: int, tmp_path: Path) -> None:
     is_behind = asyncio.Event()
 
     async def script(agent: ScriptedAgent) -> None:
@@ -287,7 +287,7 @@ async def test_what_a_reader_has_not_read_pauses_reading_and_ends_nothing(versio
         if session.agent.connection.is_paused:
             is_behind.set()
 
-    async with talking_to(version, script, tmp_path) as (session, _):
+    async with session_with(version, script, tmp_path) as (session, _):
         session.watch(note)
         async with session.prompt("go") as turn:
             size = most = 0
@@ -309,7 +309,7 @@ async def test_reading_goes_on_up_to_a_limit_while_a_reader_waits_for_the_agent(
     async def never(params: Json) -> Json:
         return await asyncio.Event().wait()  # type: ignore[return-value] # never returns
 
-    async with talking_to(1, script, tmp_path) as (session, agent):
+    async with session_with(1, script, tmp_path) as (session, agent):
         agent.answers["_never"] = never
         with pytest.raises(InputLimitExceeded, match="wait to be handled or read"):
             async with session.prompt("go") as turn:
@@ -317,11 +317,11 @@ async def test_reading_goes_on_up_to_a_limit_while_a_reader_waits_for_the_agent(
                     await session.agent.call("_never", {})
 
 
-async def test_what_was_not_read_of_a_turn_that_ended_counts_no_longer(tmp_path: Path) -> None:
+async def test_unread_events_of_an_ended_turn_count_no_longer(tmp_path: Path) -> None:
     async def script(agent: ScriptedAgent) -> None:
         await flood(agent, 8)
 
-    async with talking_to(1, script, tmp_path) as (session, _):
+    async with session_with(1, script, tmp_path) as (session, _):
         turns = [session.prompt("go") for _ in range(4)]
         for turn in turns:
             async with turn:
@@ -355,7 +355,7 @@ async def test_session_cancel_answers_a_question_that_waits_for_its_place(versio
 
     async def script(agent: ScriptedAgent) -> None:
         nonlocal seen_at_answer
-        speak(agent, MANY)
+        send_chunks(agent, MANY)
         assert outcome(await ask(agent)) == {"outcome": "cancelled"}
         seen_at_answer = watching.seen
 
@@ -363,7 +363,7 @@ async def test_session_cancel_answers_a_question_that_waits_for_its_place(versio
         asked.append(question)
         return True
 
-    async with talking_to(version, script, tmp_path, permissions=Permissions(on_request=see)) as (session, _):
+    async with session_with(version, script, tmp_path, permissions=Permissions(on_request=see)) as (session, _):
         session.watch(watching)
         turn = asyncio.ensure_future(session.ask("go"))
         await watching.is_underway.wait()
@@ -379,11 +379,11 @@ async def test_session_cancel_refuses_a_command_that_waits_for_its_place(tmp_pat
     watching, answers = Watching(), list[Json]()
 
     async def script(agent: ScriptedAgent) -> None:
-        speak(agent, MANY)
+        send_chunks(agent, MANY)
         answers.append(await agent.ask("terminal/create", {"sessionId": "s1", "command": "touch", "args": ["made"]}))
 
     options: dict[str, Any] = {"permissions": Permissions(execute="allow"), "terminals": Terminals()}
-    async with talking_to(1, script, tmp_path, **options) as (session, _):
+    async with session_with(1, script, tmp_path, **options) as (session, _):
         session.watch(watching)
         turn = asyncio.ensure_future(session.ask("go"))
         await watching.is_underway.wait()
@@ -401,14 +401,14 @@ async def test_cancel_request_answers_a_question_that_waits_for_its_place(versio
 
     async def script(agent: ScriptedAgent) -> None:
         nonlocal seen_at_answer
-        speak(agent, MANY)
+        send_chunks(agent, MANY)
         answer = ask(agent)
         await watching.is_underway.wait()
         agent.send({"method": "$/cancel_request", "params": {"requestId": "a1"}})
         assert (await answer)["error"]["code"] == -32800
         seen_at_answer = watching.seen
 
-    async with talking_to(version, script, tmp_path, permissions=Permissions(on_request=allow)) as (session, _):
+    async with session_with(version, script, tmp_path, permissions=Permissions(on_request=allow)) as (session, _):
         session.watch(watching)
         await session.prompt("go")
 
@@ -422,7 +422,7 @@ async def test_a_question_that_waits_for_its_place_ends_with_the_connection(vers
     watching, asked = Watching(), list[PermissionRequest]()
 
     async def script(agent: ScriptedAgent) -> None:
-        speak(agent, MANY)
+        send_chunks(agent, MANY)
         ask(agent).cancel()
         await watching.is_underway.wait()
         await agent.transport.__aexit__(None, None, None)
@@ -432,7 +432,7 @@ async def test_a_question_that_waits_for_its_place_ends_with_the_connection(vers
         asked.append(question)
         return True
 
-    async with talking_to(version, script, tmp_path, permissions=Permissions(on_request=see)) as (session, _):
+    async with session_with(version, script, tmp_path, permissions=Permissions(on_request=see)) as (session, _):
         session.watch(watching)
         with pytest.raises(ConnectionLost):
             await session.prompt("go")
@@ -473,7 +473,7 @@ async def test_a_question_during_a_load_is_judged_after_the_replay_before_it(tmp
 
     async def load(params: Json) -> Json:
         agent.update({"sessionUpdate": "tool_call", "toolCallId": "t", "title": "Run it", "kind": "execute"})
-        speak(agent, 600)
+        send_chunks(agent, 600)
         assert outcome(await ask(agent))["outcome"] == "selected"  # the opening depends on the answer
         return result()
 

@@ -8,7 +8,7 @@ import pytest
 
 from duologue.client.permissions.policy import Permissions
 from duologue.protocol.values import PermissionOption
-from tests.client.permission_requests import User, option, question, reads, runs, says_no, writes
+from tests.client.permission_requests import User, option, question, reads, rejecting_user, runs, writes
 
 pytestmark = pytest.mark.timeout(30)
 
@@ -49,7 +49,7 @@ async def test_a_rejection_where_none_is_offered_cancels() -> None:
     options = [option("allow_once"), option("allow_always"), option("something_else")]
 
     assert await Permissions(edit="reject").decide(question(options=options)) is None
-    assert await Permissions(on_request=says_no()).decide(question(options=options)) is None
+    assert await Permissions(on_request=rejecting_user()).decide(question(options=options)) is None
     assert await Permissions().decide(question(options=options)) is None
 
 
@@ -115,11 +115,11 @@ async def test_a_title_is_sanitized_and_the_command_is_shown_in_full(title: str,
 
 
 async def test_a_question_says_what_a_person_should_know(tmp_path: Path) -> None:
-    user = says_no()
+    user = rejecting_user()
     permissions = Permissions(on_request=user, read="ask")
     await reads(permissions, tmp_path, tmp_path / ".env")
     await writes(permissions, tmp_path, tmp_path / ".git" / "config")
-    await runs(permissions, tmp_path, "git", "status", place="/", env={"GIT_PAGER": "x"})
+    await runs(permissions, tmp_path, "git", "status", directory="/", env={"GIT_PAGER": "x"})
     await permissions.decide(question(tmp_path, kind="read", paths=["/etc/passwd"]))
 
     notes = ["; ".join(asked.notes) for asked in user.asked]

@@ -12,7 +12,7 @@ import pytest
 from duologue.client.permissions.actions import MOST_PATHS
 from duologue.client.permissions.policy import Permissions
 from duologue.client.permissions.request import PermissionRequest
-from tests.client.permission_requests import User, question, reads, runs, says_yes, writes
+from tests.client.permission_requests import User, allowing_user, question, reads, runs, writes
 
 pytestmark = pytest.mark.timeout(30)
 
@@ -21,10 +21,10 @@ pytestmark = pytest.mark.timeout(30)
 
 @pytest.mark.fault("PRM-09")
 async def test_an_act_that_never_asked_is_judged_all_the_same(tmp_path: Path) -> None:
-    nobody = Permissions()
-    assert await reads(nobody, tmp_path, tmp_path / "a")
-    assert not await writes(nobody, tmp_path, tmp_path / "a")
-    assert not await runs(nobody, tmp_path, "ls")
+    unattended = Permissions()
+    assert await reads(unattended, tmp_path, tmp_path / "a")
+    assert not await writes(unattended, tmp_path, tmp_path / "a")
+    assert not await runs(unattended, tmp_path, "ls")
 
     by_rule = Permissions(read="reject", edit={"a": "allow"}, execute={"ls": "allow"})
     assert not await reads(by_rule, tmp_path, tmp_path / "a")
@@ -33,7 +33,7 @@ async def test_an_act_that_never_asked_is_judged_all_the_same(tmp_path: Path) ->
     assert await runs(by_rule, tmp_path, "ls")
     assert not await runs(by_rule, tmp_path, "ls", "-l")
 
-    user = says_yes()
+    user = allowing_user()
     assert await writes(Permissions(on_request=user), tmp_path, tmp_path / "a")
     assert user.asked[0].method == "fs/write_text_file"
     assert user.asked[0].paths == [str(tmp_path / "a")]
@@ -42,7 +42,7 @@ async def test_an_act_that_never_asked_is_judged_all_the_same(tmp_path: Path) ->
 @pytest.mark.fault("PRM-09")
 @pytest.mark.parametrize("shown", ["paths", "changes"])
 async def test_an_allowed_tool_call_covers_the_write_it_announced_once(tmp_path: Path, shown: str) -> None:
-    user = says_yes()
+    user = allowing_user()
     permissions = Permissions(on_request=user)
 
     assert await permissions.decide(question(tmp_path, **{shown: [tmp_path / "a", tmp_path / "b"]})) == "allow_once"  # type: ignore[arg-type]
@@ -69,7 +69,7 @@ async def test_an_allowed_tool_call_covers_the_write_it_announced_once(tmp_path:
 async def test_an_allowed_tool_call_covers_the_command_it_announced_once(
     tmp_path: Path, announced: object, done: list[str]
 ) -> None:
-    user = says_yes()
+    user = allowing_user()
     permissions = Permissions(on_request=user)
 
     assert await permissions.decide(question(tmp_path, kind="execute", command=announced)) == "allow_once"
@@ -115,7 +115,7 @@ async def test_an_act_that_differs_from_its_question_is_judged_afresh(tmp_path: 
     assert await permissions.decide(question(tmp_path, kind="execute", command="make test")) == "allow_once"
     assert not await runs(permissions, tmp_path, "make", "test", "--eval=x")
     assert not await runs(permissions, tmp_path, "make test; x")
-    assert not await runs(permissions, tmp_path, "make", "test", place=tmp_path / "sub")
+    assert not await runs(permissions, tmp_path, "make", "test", directory=tmp_path / "sub")
     assert not await runs(permissions, tmp_path, "make", "test", env={"MAKEFLAGS": "--eval=x"})
     assert await runs(permissions, tmp_path, "make", "test", env={"CI": "1"})
 
@@ -139,8 +139,8 @@ async def test_a_path_that_leads_elsewhere_by_now_is_judged_afresh(tmp_path: Pat
 async def test_a_call_is_judged_by_all_it_shows_and_not_by_the_kind_it_names(tmp_path: Path) -> None:
     permissions = Permissions(read="allow", search="allow", execute={"ls": "allow"}, edit={"docs/**": "allow"})
 
-    async def decided(**said: Any) -> str | None:
-        return await permissions.decide(question(tmp_path, **said))
+    async def decided(**fields: Any) -> str | None:
+        return await permissions.decide(question(tmp_path, **fields))
 
     assert await decided(kind="read", paths=[tmp_path / "a"]) == "allow_once"
     assert await decided(kind="read", paths=[tmp_path / "a"], changes=[tmp_path / "a"]) == "reject_once"
@@ -210,8 +210,8 @@ async def test_an_answer_that_meets_the_end_of_its_turn_grants_nothing(tmp_path:
     assert len(user.asked) == 2
 
 
-async def test_what_was_allowed_ends_with_its_turn(tmp_path: Path) -> None:
-    user = says_yes()
+async def test_a_permission_ends_with_its_turn(tmp_path: Path) -> None:
+    user = allowing_user()
     permissions = Permissions(on_request=user)
 
     await permissions.decide(question(tmp_path, paths=[tmp_path / "a"]))
@@ -242,7 +242,7 @@ async def test_a_request_that_is_withdrawn_takes_its_question_along(tmp_path: Pa
 
 @pytest.mark.fault("FSB-20")
 @pytest.mark.parametrize(
-    "place",
+    "path",
     [
         *(".git/hooks/pre-commit", ".git/config", "sub/.git/config", ".GIT/config", ".git", ".vscode/tasks.json"),
         *(".idea/workspace.xml", ".claude/settings.json", ".mcp.json", ".cursor/mcp.json", ".bashrc", ".zshenv"),
@@ -269,32 +269,32 @@ async def test_a_request_that_is_withdrawn_takes_its_question_along(tmp_path: Pa
         *(".mise/tasks/x", ".yarn/releases/yarn.cjs", ".docker/config.json", ".mvn/jvm.config", ".tmux.conf"),
     ],
 )
-async def test_writing_what_other_programs_obey_needs_its_own_word(place: str, tmp_path: Path) -> None:
-    user = says_yes()
+async def test_writing_what_other_programs_obey_needs_its_own_word(path: str, tmp_path: Path) -> None:
+    user = allowing_user()
 
-    assert not await writes(Permissions(edit="allow"), tmp_path, tmp_path / place)
-    assert not await writes(Permissions(edit="allow", protected="reject", on_request=user), tmp_path, tmp_path / place)
+    assert not await writes(Permissions(edit="allow"), tmp_path, tmp_path / path)
+    assert not await writes(Permissions(edit="allow", protected="reject", on_request=user), tmp_path, tmp_path / path)
     assert not user.asked
-    assert await writes(Permissions(edit="allow", on_request=user), tmp_path, tmp_path / place)
-    assert await writes(Permissions(edit="allow", protected="allow"), tmp_path, tmp_path / place)
-    assert not await writes(Permissions(protected="allow"), tmp_path, tmp_path / place)
-    assert await Permissions(edit="allow").decide(question(tmp_path, paths=[tmp_path / place])) == "reject_once"
+    assert await writes(Permissions(edit="allow", on_request=user), tmp_path, tmp_path / path)
+    assert await writes(Permissions(edit="allow", protected="allow"), tmp_path, tmp_path / path)
+    assert not await writes(Permissions(protected="allow"), tmp_path, tmp_path / path)
+    assert await Permissions(edit="allow").decide(question(tmp_path, paths=[tmp_path / path])) == "reject_once"
 
 
 @pytest.mark.fault("FSB-21")
 @pytest.mark.parametrize(
-    "place",
+    "path",
     [*(".env", "a/.env.local", "prod.env", "id_rsa", "server.key", "x.pem", ".aws/credentials", ".ENV", "token.json")],
 )
-async def test_reading_what_looks_secret_needs_its_own_word_and_is_written_down(place: str, tmp_path: Path) -> None:
+async def test_reading_what_looks_secret_needs_its_own_word_and_is_written_down(path: str, tmp_path: Path) -> None:
     records: list[dict[str, Any]] = []
-    (tmp_path / place).parent.mkdir(exist_ok=True)
-    (tmp_path / place).write_text("hunter2")
+    (tmp_path / path).parent.mkdir(exist_ok=True)
+    (tmp_path / path).write_text("hunter2")
 
-    assert not await reads(Permissions(audit=records.append), tmp_path, tmp_path / place)
-    assert await reads(Permissions(secrets="allow"), tmp_path, tmp_path / place)
-    assert await reads(Permissions(on_request=says_yes()), tmp_path, tmp_path / place)
-    assert not await reads(Permissions(secrets="reject", on_request=says_yes()), tmp_path, tmp_path / place)
+    assert not await reads(Permissions(audit=records.append), tmp_path, tmp_path / path)
+    assert await reads(Permissions(secrets="allow"), tmp_path, tmp_path / path)
+    assert await reads(Permissions(on_request=allowing_user()), tmp_path, tmp_path / path)
+    assert not await reads(Permissions(secrets="reject", on_request=allowing_user()), tmp_path, tmp_path / path)
     assert [(each["decision"], each["by"], each["rule"]) for each in records] == [
         ("reject", "no user to ask", "secrets: *")
     ]
@@ -324,7 +324,7 @@ async def test_a_project_may_stand_in_a_directory_with_a_telling_name(tmp_path: 
 
 async def test_a_dry_run_rejects_without_asking_and_logs_what_the_rules_say(tmp_path: Path) -> None:
     records: list[dict[str, Any]] = []
-    user = says_yes()
+    user = allowing_user()
     permissions = Permissions(read="allow", delete="reject", on_request=user, dry_run=True, audit=records.append)
 
     assert not await reads(permissions, tmp_path, tmp_path / "a")

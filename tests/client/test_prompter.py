@@ -14,7 +14,7 @@ from duologue.client.permissions.policy import Permissions
 from duologue.client.permissions.request import PermissionRequest
 from duologue.client.permissions.rules import Rules, Verdict
 from duologue.protocol.values import PermissionOption
-from tests.client.permission_requests import ALL, User, question, says, writes
+from tests.client.permission_requests import ALL, User, question, user_answering, writes
 
 pytestmark = pytest.mark.timeout(30)
 
@@ -39,7 +39,7 @@ def _takes_nothing() -> bool:
     [
         None,
         _raises,
-        *map(says, (None, 0, 1, "yes", "Allow", "allow_once", object(), b"allow")),
+        *map(user_answering, (None, 0, 1, "yes", "Allow", "allow_once", object(), b"allow")),
         User(lambda asked: PermissionOption(option_id="allow_once", name="made up", kind="allow_once")),
         User(lambda asked: asked.choose("no such option")),
         _is_no_coroutine,
@@ -56,14 +56,14 @@ async def test_whatever_goes_wrong_while_asking_is_a_refusal(on_request: Any, tm
 
 @pytest.mark.fault("PRM-01")
 async def test_no_answer_in_time_is_a_refusal_and_a_late_one_does_not_count() -> None:
-    kept: list[PermissionRequest] = []
+    requests: list[PermissionRequest] = []
 
     async def never(asked: PermissionRequest) -> None:
-        kept.append(asked)
+        requests.append(asked)
         await asyncio.Event().wait()
 
     assert await Permissions(on_request=never, timeout=0.01).decide(question()) == "reject_once"
-    assert not kept[0].allow()
+    assert not requests[0].allow()
 
 
 @pytest.mark.fault("PRM-01")

@@ -20,7 +20,7 @@ from duologue.conversation.content import ResourceLink
 from duologue.conversation.session_setup import HttpMcpServer, McpServer, SseMcpServer, StdioMcpServer
 from duologue.errors import AuthenticationRequired, InvalidParams, MethodNotFound, ProtocolViolation, ResourceNotFound
 from duologue.events import Event, ToolCall
-from tests.client.scripted_agent import ALL_OPTIONS, Json, ScriptedAgent, error, result, said
+from tests.client.scripted_agent import ALL_OPTIONS, Json, ScriptedAgent, error, result, text_chunk
 
 pytestmark = pytest.mark.timeout(30)
 
@@ -292,7 +292,9 @@ async def test_after_a_cancellation_updates_are_taken_and_open_tools_are_shown_c
         agent.update({"sessionUpdate": "tool_call_update", "toolCallId": "c", "status": "completed"})
         await agent.until("session/cancel")
         at_once.extend(call.status for call in session.transcript.tool_calls)
-        agent.update({"sessionUpdate": "tool_call_update", "toolCallId": "a", "status": "completed"}, said("stopped"))
+        agent.update(
+            {"sessionUpdate": "tool_call_update", "toolCallId": "a", "status": "completed"}, text_chunk("stopped")
+        )
         agent.update({"sessionUpdate": "tool_call_update", "toolCallId": "b", "title": "Looked"})
         return result(stopReason="cancelled")
 
@@ -359,7 +361,7 @@ async def test_updates_leave_what_they_omit_and_replace_the_rest(tmp_path: Path)
     (call,) = turn.tool_calls
     assert (call.title, call.kind) == ("Look", "read")
     assert len(call.content) == 1
-    assert [place.path for place in call.locations] == ["/c"]
+    assert [location.path for location in call.locations] == ["/c"]
     assert turn.plan is not None
     assert [entry.content for entry in turn.plan.entries] == ["d"]
 

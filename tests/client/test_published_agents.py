@@ -20,14 +20,14 @@ from duologue.client.turn import ClientTurn
 from duologue.errors import AgentExited, AuthenticationRequired, MethodNotFound, ModelFailed, RequestError
 from duologue.events import Event, Text, ToolCall, UnknownUpdate, UserText
 from tests.client.processes import is_running
-from tests.client.scripted_agent import Json, ScriptedAgent, error, result, said
+from tests.client.scripted_agent import Json, ScriptedAgent, error, result, text_chunk
 
 pytestmark = pytest.mark.timeout(30)
 
 META = {"vendor.example/x": {"deep": [1, None, 2**60]}}
 
 
-async def played(agent: ScriptedAgent, place: Path, *updates: Json, **answer: Any) -> tuple[ClientSession, ClientTurn]:
+async def played(agent: ScriptedAgent, cwd: Path, *updates: Json, **answer: Any) -> tuple[ClientSession, ClientTurn]:
     """Run one turn in which the agent sends these updates; return the session and the turn."""
 
     async def play(params: Json) -> Json:
@@ -35,7 +35,7 @@ async def played(agent: ScriptedAgent, place: Path, *updates: Json, **answer: An
         return result(**({"stopReason": "end_turn"} | answer))
 
     agent.answers["session/prompt"] = play
-    async with asyncio.timeout(10), connect(agent) as remote, remote.new_session(place) as session:
+    async with asyncio.timeout(10), connect(agent) as remote, remote.new_session(cwd) as session:
         turn = session.prompt("go")
         return session, await turn
 
@@ -46,7 +46,7 @@ async def test_line_1_very_long_lines_and_odd_characters_arrive_whole(tmp_path: 
     odd = "a\u2028b\u2029c\u0085d\u0000e\r\n\U0001f469\u200d\U0001f680"
     many = {"sessionUpdate": "available_commands_update", "availableCommands": commands}
     agent = ScriptedAgent()
-    session, turn = await played(agent, tmp_path, many, said("y" * 100_000), said(odd))
+    session, turn = await played(agent, tmp_path, many, text_chunk("y" * 100_000), text_chunk(odd))
     assert turn.text == "y" * 100_000 + odd
     assert len(session.commands) == 1_100
 
@@ -120,7 +120,7 @@ async def test_line_4_unknown_fields_and_meta_are_kept_within_reach_and_break_no
         tool,
         {"sessionUpdate": "available_commands_update", "availableCommands": commands},
         {"sessionUpdate": "weather", "degrees": 21},
-        said("done", _meta=META, mood="good"),
+        text_chunk("done", _meta=META, mood="good"),
         usage={"totalTokens": 3, "inputTokens": 1, "outputTokens": 2, "secret": 4},
         _meta=META,
     )
@@ -149,11 +149,11 @@ async def test_line_5_updates_come_before_between_and_after_and_all_are_seen(tmp
     """5. Updates before `session/new` is answered, after a turn, between turns; late replay; echoed user chunks."""
 
     async def new(params: Json) -> Json:
-        agent.update({"sessionUpdate": "current_mode_update", "currentModeId": "code"}, said("early"))
+        agent.update({"sessionUpdate": "current_mode_update", "currentModeId": "code"}, text_chunk("early"))
         return result(sessionId="s1")
 
     async def echo(params: Json) -> Json:
-        agent.update({**said("go"), "sessionUpdate": "user_message_chunk"}, said("received"))
+        agent.update({**text_chunk("go"), "sessionUpdate": "user_message_chunk"}, text_chunk("received"))
         return result(stopReason="end_turn")
 
     agent = ScriptedAgent({"loadSession": True, "sessionCapabilities": {"resume": {}}}, prompt=echo)
@@ -168,7 +168,7 @@ async def test_line_5_updates_come_before_between_and_after_and_all_are_seen(tmp
         assert turn.text == "received"
         assert [message.text for message in session.transcript.messages if message.role == "user"] == ["go"]
         assert isinstance(events.get_nowait(), Text)
-        agent.update({"sessionUpdate": "session_info_update", "title": "Later"}, said("by the way"))
+        agent.update({"sessionUpdate": "session_info_update", "title": "Later"}, text_chunk("by the way"))
         await events.get()
         assert (await events.get()).is_late
         assert session.title == "Later"
@@ -176,8 +176,8 @@ async def test_line_5_updates_come_before_between_and_after_and_all_are_seen(tmp
         for opened in (await remote.load_session("old", tmp_path), await remote.resume_session("older", tmp_path)):
             replayed: asyncio.Queue[Event] = asyncio.Queue()
             opened.watch(replayed.put_nowait)
-            question = {**said("what?"), "sessionUpdate": "user_message_chunk"}
-            agent.update(question, said("that"), session_id=opened.id)
+            question = {**text_chunk("what?"), "sessionUpdate": "user_message_chunk"}
+            agent.update(question, text_chunk("that"), session_id=opened.id)
             assert [(await replayed.get()).is_late, (await replayed.get()).is_late] == [False, False]
             assert [message.text for message in opened.transcript.messages] == ["what?", "that"]
 
@@ -259,7 +259,7 @@ async def test_line_8_terminals_that_were_never_made_and_commands_in_one_line(tm
         terminal = {"sessionId": "s1", "terminalId": made["result"]["terminalId"]}
         await agent.ask("terminal/wait_for_exit", terminal)
         output = await agent.ask("terminal/output", terminal)
-        agent.update(said(output["result"]["output"]))
+        agent.update(text_chunk(output["result"]["output"]))
         return result(stopReason="end_turn")
 
     async def yes(question: PermissionRequest) -> bool:
@@ -316,7 +316,7 @@ async def test_line_9_an_agent_that_reads_missing_files_as_empty_reads_nothing_i
 
 
 @pytest.mark.parametrize(
-    ("kinds", "says_yes", "chosen"),
+    ("kinds", "is_allowed", "chosen"),
     [
         (["reject_once", "allow_always", "allow_once"], True, 2),
         (["allow_once", "allow_once", "reject_once"], True, 0),
@@ -327,12 +327,12 @@ async def test_line_9_an_agent_that_reads_missing_files_as_empty_reads_nothing_i
     ],
 )
 async def test_line_10_options_are_chosen_by_their_kind(
-    tmp_path: Path, kinds: list[str], says_yes: bool, chosen: int | None
+    tmp_path: Path, kinds: list[str], is_allowed: bool, chosen: int | None
 ) -> None:
     """10. Options of a permission request in any order and number, several of one kind."""
 
     async def decide(question: PermissionRequest) -> bool:
-        return says_yes
+        return is_allowed
 
     options = [{"optionId": f"{number}", "name": "Yes", "kind": kind} for number, kind in enumerate(kinds)]
     agent = ScriptedAgent()
@@ -375,7 +375,7 @@ async def test_line_12_a_cancelled_turn_that_ends_as_an_error_has_ended(tmp_path
         for number in range(5):
             answer = await agent.ask("_vendor/x", {}, request_id=number)
             assert answer["error"]["code"] == -32601
-        agent.update(said("working"))
+        agent.update(text_chunk("working"))
         await agent.until("session/cancel")
         return error(-32603, "AbortError")
 
@@ -627,26 +627,26 @@ def failure_of(severity: str, **more: Any) -> Json:
 
 @pytest.mark.fault("WLD-08")
 @pytest.mark.parametrize(
-    ("updates", "answer", "told"),
+    ("updates", "answer", "message"),
     [
-        ([thread_status("systemError"), said("quota exceeded")], {}, "its model failed: quota exceeded"),
+        ([thread_status("systemError"), text_chunk("quota exceeded")], {}, "its model failed: quota exceeded"),
         ([thread_status("systemError")], {}, "no reason given"),
-        ([said("all is well")], {"_meta": failure_of("error")}, "its model failed: Slow down$"),
+        ([text_chunk("all is well")], {"_meta": failure_of("error")}, "its model failed: Slow down$"),
         ([], {"_meta": failure_of("error", details="in a minute")}, "its model failed: Slow down: in a minute$"),
         ([{"sessionUpdate": "session_info_update", "_meta": failure_of("error")}], {}, "its model failed: Slow down$"),
     ],
 )
 async def test_a_failure_of_the_model_that_ends_as_end_turn_is_raised(
-    tmp_path: Path, updates: list[Json], answer: Json, told: str
+    tmp_path: Path, updates: list[Json], answer: Json, message: str
 ) -> None:
-    with pytest.raises(ModelFailed, match=told):
+    with pytest.raises(ModelFailed, match=message):
         await played(ScriptedAgent(), tmp_path, *updates, **answer)
 
 
 @pytest.mark.parametrize(
     ("updates", "answer"),
     [
-        ([thread_status("systemError"), thread_status("active"), said("again")], {}),
+        ([thread_status("systemError"), thread_status("active"), text_chunk("again")], {}),
         ([thread_status("active"), thread_status("idle")], {}),
         ([thread_status("systemError")], {"stopReason": "cancelled"}),
         ([], {"_meta": failure_of("warning")}),

@@ -88,15 +88,15 @@ async def test_a_session_that_is_loaded_again_has_its_history_once(tmp_path: Pat
         await resumed.ask("/echo and again")
 
     (recorded,) = recorded_sessions(tmp_path / "run.acp")
-    said = [item.text for item in recorded.transcript.items if isinstance(item, Message) and item.role == "user"]
-    assert said == ["hello", "/echo again", "/echo and again"]
+    texts = [item.text for item in recorded.transcript.items if isinstance(item, Message) and item.role == "user"]
+    assert texts == ["hello", "/echo again", "/echo and again"]
 
 
 def _frame(**fields: Any) -> bytes:
     return json.dumps({"jsonrpc": "2.0", **fields}).encode()
 
 
-def test_what_cannot_be_understood_is_left_out(tmp_path: Path) -> None:
+def test_frames_that_cannot_be_decoded_are_left_out(tmp_path: Path) -> None:
     text = {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": "received"}}
     with Recorder(tmp_path / "odd.acp") as recorder:
         recorder("in", b"a banner")
@@ -115,7 +115,7 @@ def test_what_cannot_be_understood_is_left_out(tmp_path: Path) -> None:
     assert (session.session_id, _seen(session)) == ("s", [("agent", "received")])
 
 
-def test_what_is_no_recording_is_refused(tmp_path: Path) -> None:
+def test_a_file_that_is_no_recording_is_rejected(tmp_path: Path) -> None:
     (tmp_path / "else").write_text("{}\n")
 
     with pytest.raises(ValueError, match="not a recording"):

@@ -42,7 +42,7 @@ async def test_always_covers_exactly_what_it_was_said_about(tmp_path: Path) -> N
     assert await is_asked(runs(permissions, tmp_path, "git", "status"))
     assert not await is_asked(runs(permissions, tmp_path, "git status"))
     assert await is_asked(runs(permissions, tmp_path, "git", "status", "-s"))
-    assert await is_asked(runs(permissions, tmp_path, "git", "status", place=other))
+    assert await is_asked(runs(permissions, tmp_path, "git", "status", directory=other))
     assert await is_asked(runs(permissions, tmp_path, "git", "status", env={"GIT_PAGER": "x"}))
     assert await is_asked(runs(permissions, tmp_path, "git status; x"))
     assert not await is_asked(runs(permissions, tmp_path, "git status; x"))
@@ -242,7 +242,7 @@ async def test_a_rule_that_was_offered_can_be_remembered(tmp_path: Path) -> None
     assert await runs(permissions, tmp_path, "git", "log; x")
     assert len(user.asked) == 3
     (tmp_path / "deeper").mkdir()
-    assert await runs(permissions, tmp_path, "git", "log", "-1", place=str(tmp_path / "deeper"))
+    assert await runs(permissions, tmp_path, "git", "log", "-1", directory=str(tmp_path / "deeper"))
     assert len(user.asked) == 4
 
     with pytest.raises(ValueError, match="none of `offered_rules`"):

@@ -20,7 +20,7 @@ from duologue.transports.server.tokens import single_token
 TOKEN = "token-of-the-tests"
 
 
-def keeper(folder: Path) -> ServerApp:
+def persistent_app(folder: Path) -> ServerApp:
     """Serve an agent that stores its sessions."""
     agent = Agent[Any]("keeper")
     agent.persist_sessions(folder)
@@ -37,7 +37,7 @@ def keeper(folder: Path) -> ServerApp:
 @pytest.mark.parametrize("scheme", ["ws", "http"])
 async def test_a_server_that_is_started_anew_is_not_mistaken_for_the_old_one(scheme: str, tmp_path: Path) -> None:
     async with asyncio.timeout(30), AsyncExitStack() as first:
-        port = await first.enter_async_context(serve(keeper(tmp_path / "kept"), ServerAddress()))
+        port = await first.enter_async_context(serve(persistent_app(tmp_path / "kept"), ServerAddress()))
         async with connect(f"{scheme}://127.0.0.1:{port}", token=TOKEN) as agent:
             session = await agent.new_session(tmp_path)
             async with session.prompt("wait") as turn:
@@ -45,7 +45,7 @@ async def test_a_server_that_is_started_anew_is_not_mistaken_for_the_old_one(sch
                 await first.aclose()  # a clean shutdown cancels running turns and answers them
                 await turn
             assert turn.stop_reason == "cancelled"
-            async with serve(keeper(tmp_path / "kept"), ServerAddress(port=port)):
+            async with serve(persistent_app(tmp_path / "kept"), ServerAddress(port=port)):
                 with pytest.raises(ResumeFailed, match="load the session"):
                     await session.ask("two")
 
@@ -53,12 +53,12 @@ async def test_a_server_that_is_started_anew_is_not_mistaken_for_the_old_one(sch
 @pytest.mark.parametrize("scheme", ["ws", "http"])
 async def test_a_client_that_restarts_goes_on_with_its_session_there(scheme: str, tmp_path: Path) -> None:
     async with asyncio.timeout(30), AsyncExitStack() as first:
-        port = await first.enter_async_context(serve(keeper(tmp_path / "kept"), ServerAddress()))
+        port = await first.enter_async_context(serve(persistent_app(tmp_path / "kept"), ServerAddress()))
         async with connect(f"{scheme}://127.0.0.1:{port}", token=TOKEN, restart=True) as agent:
             session = await agent.new_session(tmp_path)
             assert await session.ask("one") == "received one"
             await first.aclose()
-            async with serve(keeper(tmp_path / "kept"), ServerAddress(port=port)):
+            async with serve(persistent_app(tmp_path / "kept"), ServerAddress(port=port)):
                 with suppress(ResumeFailed):  # unless the loss was seen before anything was asked
                     await session.ask("two")
                 assert await session.ask("three") == "received three"

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from duologue.client.permissions.patterns import CommandPattern
 from duologue.client.permissions.policy import Permissions
 from duologue.client.permissions.reviewed_commands import FORMS, MOST_ARGUMENTS, REVIEWED, ReviewedCommand, reviewed
-from tests.client.permission_requests import User, runs, says_no
+from tests.client.permission_requests import User, rejecting_user, runs
 
 DOCS = Path(__file__).parents[2] / "docs" / "how-to" / "permissions.md"
 ENTRIES = {entry.name: entry for entry in REVIEWED}
@@ -145,9 +145,9 @@ def test_no_beginning_of_a_dangerous_option_passes(entry: ReviewedCommand) -> No
 @pytest.mark.fault("PRM-20")
 @pytest.mark.parametrize("entry", REVIEWED, ids=list(ENTRIES))
 def test_no_dangerous_letter_passes_alone_bundled_or_glued(entry: ReviewedCommand) -> None:
-    harmless = spelling_of(entry)
+    safe = spelling_of(entry)
     for word in SHORT_AND_DANGEROUS.split():
-        if not harmless.fullmatch(word):
+        if not safe.fullmatch(word):
             assert not entry.accepts([word, *operands_of(entry)], "/repo"), word
     assert not entry.accepts(["-nO/evil", *operands_of(entry)], "/repo")
     assert not entry.accepts(["-O", "/evil", *operands_of(entry)], "/repo")
@@ -188,7 +188,7 @@ def test_the_placeholder_of_a_number_is_no_option() -> None:
 
 @pytest.mark.fault("PRM-20")
 @given(st.data())
-def test_what_is_taken_for_a_value_is_never_an_option(data: st.DataObject) -> None:
+def test_an_argument_that_is_read_as_a_value_is_never_an_option(data: st.DataObject) -> None:
     entry = data.draw(st.sampled_from([entry for entry in REVIEWED if entry.values]))
     name = data.draw(st.sampled_from(sorted(entry.values)))
     word = data.draw(options(entry))
@@ -255,7 +255,7 @@ def test_no_operand_leads_elsewhere_or_means_something_else(entry: ReviewedComma
 
 @pytest.mark.fault("PRM-21")
 @given(st.lists(st.sampled_from(["..", ".", "", "a", "out", "in", "~", "@", "main", "*"]), min_size=1, max_size=6))
-def test_what_passes_for_a_file_lies_in_the_directory(
+def test_an_argument_that_is_accepted_as_a_file_is_in_the_directory(
     tmp_path_factory: pytest.TempPathFactory, parts: list[str]
 ) -> None:
     home = tmp_path_factory.getbasetemp() / "operands"
@@ -263,10 +263,10 @@ def test_what_passes_for_a_file_lies_in_the_directory(
         (home / "place" / "a").mkdir(parents=True)
         (home / "place" / "out").symlink_to("..")
         (home / "place" / "in").symlink_to("a")
-    word, place = "/".join(parts), os.path.realpath(home / "place")
+    word, directory = "/".join(parts), os.path.realpath(home / "place")
 
-    if ENTRIES["cat"].accepts([word], place):
-        assert Path(os.path.realpath(f"{place}/{word}")).is_relative_to(place)
+    if ENTRIES["cat"].accepts([word], directory):
+        assert Path(os.path.realpath(f"{directory}/{word}")).is_relative_to(directory)
 
 
 def test_operands_are_refused_where_there_are_none_and_where_there_are_too_many() -> None:
@@ -282,7 +282,7 @@ def test_operands_are_refused_where_there_are_none_and_where_there_are_too_many(
 async def test_a_wide_rule_reads_nothing_that_the_rules_for_reading_reject(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to("private")
     (tmp_path / "private").mkdir()
-    user = says_no()
+    user = rejecting_user()
     wide = Permissions(read={"private/**": "reject"}, execute={"cat *": "allow", "git log *": "allow"}, on_request=user)
 
     assert await runs(wide, tmp_path, "cat", "public")

@@ -66,13 +66,13 @@ def test_a_star_stands_for_arguments_that_run_and_write_nothing() -> None:
 
 
 def test_a_command_is_allowed_where_the_session_works_and_not_deeper() -> None:
-    def in_place(place: str, rules: dict[str, Outcome] | Outcome) -> Outcome:
-        return evaluate([Rules({"execute": rules})], command_action(["git", "status"], place), CONTEXT).outcome
+    def outcome_in(cwd: str, rules: dict[str, Outcome] | Outcome) -> Outcome:
+        return evaluate([Rules({"execute": rules})], command_action(["git", "status"], cwd), CONTEXT).outcome
 
-    for place, word in (("/repo", "allow"), ("/more", "allow"), ("/repo/docs/evil", "ask"), ("/", "ask")):
-        assert in_place(place, {"git status": "allow"}) == word
-    assert in_place("/repo/docs/evil", "allow") == "allow"
-    assert in_place("/repo/docs/evil", {"git status": "reject", "*": "allow"}) == "reject"
+    for cwd, word in (("/repo", "allow"), ("/more", "allow"), ("/repo/docs/evil", "ask"), ("/", "ask")):
+        assert outcome_in(cwd, {"git status": "allow"}) == word
+    assert outcome_in("/repo/docs/evil", "allow") == "allow"
+    assert outcome_in("/repo/docs/evil", {"git status": "reject", "*": "allow"}) == "reject"
 
 
 def test_variables_make_another_command_of_it() -> None:
@@ -195,7 +195,7 @@ def test_the_words_of_a_rejection_may_have_others_between_them(line: str) -> Non
         *("thing --filter='rm x'", "thing -x 'a; rm x'", "thing --hook=rm"),
     ],
 )
-def test_what_may_hide_something_rejected_is_asked_about(line: str) -> None:
+def test_a_command_that_may_hide_a_rejected_one_needs_an_answer(line: str) -> None:
     assert on_command({"rm *": "reject", "*": "allow"}, line) == "ask"
     assert on_command("allow", line) == "allow"
     assert on_command({"ls *": "allow", "*": "allow"}, line) == "allow"
@@ -289,13 +289,13 @@ def test_a_rejection_of_a_link_is_one_of_what_it_leads_to(tmp_path: Path, patter
     context = ActionContext.of("s", str(project))
     rules = Rules({kind: {pattern.format(home=tmp_path): "reject", "*": "allow"}})
 
-    def said(path: Path) -> Outcome:
+    def outcome_of(path: Path) -> Outcome:
         return evaluate([rules], path_actions(kind, str(path), context)[0], context).outcome
 
-    assert said(project / "store" / "a.txt") == "reject"
-    assert said(project / "sub" / "deeper" / "a.txt") == "reject"
-    assert said(project / "storehouse") == "allow"
-    assert said(project / "sub" / "b") == "allow"
+    assert outcome_of(project / "store" / "a.txt") == "reject"
+    assert outcome_of(project / "sub" / "deeper" / "a.txt") == "reject"
+    assert outcome_of(project / "storehouse") == "allow"
+    assert outcome_of(project / "sub" / "b") == "allow"
 
 
 @pytest.mark.fault("PRM-22")
@@ -306,13 +306,13 @@ def test_a_rejection_follows_its_link_to_where_it_leads_now(tmp_path: Path) -> N
     context = ActionContext.of("s", str(tmp_path))
     rules = Rules({"edit": {"link/**": "reject", "*": "allow"}})
 
-    def said(name: str) -> Outcome:
+    def outcome_of(name: str) -> Outcome:
         return evaluate([rules], path_actions("edit", str(tmp_path / name / "file"), context)[0], context).outcome
 
-    assert (said("one"), said("two")) == ("reject", "allow")
+    assert (outcome_of("one"), outcome_of("two")) == ("reject", "allow")
     (tmp_path / "link").unlink()
     (tmp_path / "link").symlink_to("two")
-    assert (said("one"), said("two")) == ("allow", "reject")
+    assert (outcome_of("one"), outcome_of("two")) == ("allow", "reject")
 
 
 @pytest.mark.fault("PRM-22")
@@ -337,7 +337,7 @@ def test_a_plain_allow_of_files_is_about_those_of_the_session() -> None:
 # --- together
 
 
-def test_what_no_rule_speaks_of_is_asked_about_except_reading_inside() -> None:
+def test_actions_without_a_rule_need_an_answer_except_reading_inside_the_project() -> None:
     for kind in KINDS:
         expected = "allow" if kind == "read" else "ask"
         assert evaluate([], Action(kind, "/repo/a", "/repo/a"), CONTEXT).outcome == expected
@@ -391,13 +391,13 @@ def test_deny_beats_allow_in_any_order_and_any_file(
     files: list[tuple[str, dict[str, Outcome]]], action: Action, shuffled: random.Random
 ) -> None:
     sets = [Rules({kind: table}) for kind, table in files]
-    said = evaluate(sets, action, CONTEXT).outcome
+    outcome = evaluate(sets, action, CONTEXT).outcome
 
     # No order of files, and no order inside a file, changes anything.
     again: list[Rules] = []
     for kind, table in shuffled.sample(files, len(files)):
         again.append(Rules({kind: dict(shuffled.sample(list(table.items()), len(table)))}))
-    assert evaluate(again, action, CONTEXT).outcome == said
+    assert evaluate(again, action, CONTEXT).outcome == outcome
 
     # A pattern that rejects the action by itself also rejects it next to any other rule.
     for kind, table in files:
@@ -405,7 +405,7 @@ def test_deny_beats_allow_in_any_order_and_any_file(
             if kind == action.kind and pattern != "*" and word == "reject":
                 alone = Rules({kind: {pattern: "reject", "*": "ask"}})
                 if evaluate([alone], action, CONTEXT).outcome == "reject":
-                    assert said == "reject"
+                    assert outcome == "reject"
 
 
 @pytest.mark.fault("PRM-13")

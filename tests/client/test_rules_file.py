@@ -10,18 +10,18 @@ from typing import Any
 import pytest
 
 from duologue.client.permissions.policy import Permissions
-from tests.client.permission_requests import question, runs, says_no, says_yes, writes
+from tests.client.permission_requests import allowing_user, question, rejecting_user, runs, writes
 
 pytestmark = pytest.mark.timeout(30)
 
 # --- rules in a file
 
 
-def rules_file(place: Path, text: str, mode: int = 0o600) -> Path:
-    place.parent.mkdir(parents=True, exist_ok=True)
-    place.write_text(text)
-    place.chmod(mode)
-    return place
+def rules_file(directory: Path, text: str, mode: int = 0o600) -> Path:
+    directory.parent.mkdir(parents=True, exist_ok=True)
+    directory.write_text(text)
+    directory.chmod(mode)
+    return directory
 
 
 async def test_rules_are_read_from_a_file(tmp_path: Path) -> None:
@@ -43,7 +43,9 @@ async def test_rules_are_read_from_a_file(tmp_path: Path) -> None:
         [permissions.execute]
         "git status" = "allow"
     """
-    permissions = Permissions.from_file(rules_file(tmp_path / "config" / "rules.toml", text), on_request=says_no())
+    permissions = Permissions.from_file(
+        rules_file(tmp_path / "config" / "rules.toml", text), on_request=rejecting_user()
+    )
 
     assert await writes(permissions, project, project / "docs" / "a")
     assert not await writes(permissions, project, project / "a")
@@ -60,7 +62,7 @@ async def test_of_several_files_the_strictest_word_counts(tmp_path: Path) -> Non
     loose = rules_file(tmp_path / "b.toml", '[permissions.execute]\n"git status" = "allow"\n')
 
     for files in ((strict, loose), (loose, strict)):
-        assert not await runs(Permissions.from_file(*files, on_request=says_yes()), project, "git", "status")
+        assert not await runs(Permissions.from_file(*files, on_request=allowing_user()), project, "git", "status")
     assert await runs(Permissions.from_file(loose), project, "git", "status")
 
 
@@ -113,11 +115,11 @@ allow\"\"\"
     with pytest.raises(ValueError, match="line 6") as refused:
         Permissions.from_file(file)
 
-    told = str(refused.value).splitlines()
-    assert [line.partition(": ")[0] for line in told] == [f"{file}, line {number}" for number in (6, 7, 13, 16, 19)]
-    assert "'git rebase *' would allow any arguments" in told[2]
-    assert "write a rule for each command with all its arguments, or one of 'git blame *', " in told[2]
-    assert told[3].endswith("with all its arguments")
+    lines = str(refused.value).splitlines()
+    assert [line.partition(": ")[0] for line in lines] == [f"{file}, line {number}" for number in (6, 7, 13, 16, 19)]
+    assert "'git rebase *' would allow any arguments" in lines[2]
+    assert "write a rule for each command with all its arguments, or one of 'git blame *', " in lines[2]
+    assert lines[3].endswith("with all its arguments")
 
 
 def test_a_file_that_is_not_there_is_an_error() -> None:
@@ -151,7 +153,9 @@ def test_a_file_of_another_user_is_rejected(tmp_path: Path) -> None:
 @pytest.mark.fault("PRM-12")
 async def test_the_clients_own_files_are_never_written_for_an_agent(tmp_path: Path) -> None:
     file = rules_file(tmp_path / "rules.toml", '[permissions]\nedit = "allow"\nprotected = "allow"\n')
-    permissions = Permissions.from_file(file, audit=tmp_path / "log", memory=tmp_path / "memory", on_request=says_yes())
+    permissions = Permissions.from_file(
+        file, audit=tmp_path / "log", memory=tmp_path / "memory", on_request=allowing_user()
+    )
     (tmp_path / "memory").touch(0o600)
     (tmp_path / "link").symlink_to("rules.toml")
     os.link(file, tmp_path / "hard")
@@ -165,7 +169,7 @@ async def test_the_clients_own_files_are_never_written_for_an_agent(tmp_path: Pa
 
 @pytest.mark.fault("PRM-12")
 async def test_rules_inside_the_directories_of_a_session_allow_nothing(tmp_path: Path) -> None:
-    project, user = tmp_path / "project", says_no()
+    project, user = tmp_path / "project", rejecting_user()
     rules = '[permissions]\nedit = "allow"\ndelete = "reject"\n'
     permissions = Permissions.from_file(rules_file(project / "rules.toml", rules), on_request=user)
 
@@ -201,7 +205,7 @@ async def test_rules_that_change_are_reported_and_not_obeyed(tmp_path: Path, cap
 
 async def test_every_decision_is_written_down_without_any_content(tmp_path: Path) -> None:
     log = tmp_path / "state" / "decisions.jsonl"
-    permissions = Permissions(on_request=says_yes(), audit=log, edit={"b": "allow"}).for_agent("one")
+    permissions = Permissions(on_request=allowing_user(), audit=log, edit={"b": "allow"}).for_agent("one")
     asked = question(tmp_path, changes=[tmp_path / "a"], title="TITLE", raw_input={"new_text": "CONTENT"})
     await permissions.decide(asked)
     await writes(permissions, tmp_path, tmp_path / "a")

@@ -18,7 +18,7 @@ from duologue.events import LocationChanged, MediaContent, Plan, Text, Thought, 
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Path:
+def project(tmp_path: Path) -> Path:
     (tmp_path / "README.md").write_text("hello\nworld\n")
     return tmp_path
 
@@ -27,8 +27,8 @@ def current_mode(session: ClientSession) -> str | None:
     return None if session.modes is None else session.modes.current
 
 
-async def test_a_turn_is_a_stream_of_events_and_then_an_object(place: Path) -> None:
-    async with asyncio.timeout(10), connect(builtin_agent()) as agent, agent.new_session(place) as session:
+async def test_a_turn_is_a_stream_of_events_and_then_an_object(project: Path) -> None:
+    async with asyncio.timeout(10), connect(builtin_agent()) as agent, agent.new_session(project) as session:
         assert agent.info is not None
         assert agent.info.name == "duologue"
         seen: list[str] = []
@@ -45,8 +45,8 @@ async def test_a_turn_is_a_stream_of_events_and_then_an_object(place: Path) -> N
         assert turn.stop_reason == "end_turn"
 
 
-async def test_an_awaited_turn_is_the_finished_turn(place: Path) -> None:
-    async with asyncio.timeout(10), connect(builtin_agent()) as agent, agent.new_session(place) as session:
+async def test_an_awaited_turn_is_the_finished_turn(project: Path) -> None:
+    async with asyncio.timeout(10), connect(builtin_agent()) as agent, agent.new_session(project) as session:
         turn = await session.prompt("/plan")
         assert turn.stop_reason == "end_turn"
         assert turn.plan is not None
@@ -57,8 +57,8 @@ async def test_an_awaited_turn_is_the_finished_turn(place: Path) -> None:
 
 
 @pytest.mark.rule(22, 80, 81)
-async def test_leaving_a_turn_early_cancels_it_and_waits_for_its_end(place: Path) -> None:
-    async with asyncio.timeout(10), connect(builtin_agent()) as agent, agent.new_session(place) as session:
+async def test_leaving_a_turn_early_cancels_it_and_waits_for_its_end(project: Path) -> None:
+    async with asyncio.timeout(10), connect(builtin_agent()) as agent, agent.new_session(project) as session:
         async with session.prompt("/slow") as turn:
             async for event in turn:
                 if isinstance(event, Text):
@@ -67,8 +67,8 @@ async def test_leaving_a_turn_early_cancels_it_and_waits_for_its_end(place: Path
         assert (await session.prompt("hello")).stop_reason == "end_turn"
 
 
-async def test_cancelling_the_task_that_awaits_a_prompt_ends_the_turn_at_the_agent(place: Path) -> None:
-    async with asyncio.timeout(10), connect(builtin_agent()) as agent, agent.new_session(place) as session:
+async def test_cancelling_the_task_that_awaits_a_prompt_ends_the_turn_at_the_agent(project: Path) -> None:
+    async with asyncio.timeout(10), connect(builtin_agent()) as agent, agent.new_session(project) as session:
         began = asyncio.Event()
         session.watch(lambda event: began.set())
         waiting = asyncio.ensure_future(session.ask("/slow"))
@@ -79,34 +79,34 @@ async def test_cancelling_the_task_that_awaits_a_prompt_ends_the_turn_at_the_age
         assert (await session.prompt("hello")).stop_reason == "end_turn"
 
 
-async def test_prompts_sent_together_are_answered_in_order(place: Path) -> None:
-    async with asyncio.timeout(10), connect(builtin_agent()) as agent, agent.new_session(place) as session:
+async def test_prompts_sent_together_are_answered_in_order(project: Path) -> None:
+    async with asyncio.timeout(10), connect(builtin_agent()) as agent, agent.new_session(project) as session:
         turns = await asyncio.gather(*(session.prompt(f"/echo {n}") for n in range(5)))
         assert [f"You said: {n}" in turn.text for n, turn in enumerate(turns)] == [True] * 5
 
 
-async def test_tool_calls_are_shown_whole_and_their_places_can_be_followed(place: Path) -> None:
-    async with asyncio.timeout(10), connect(builtin_agent()) as agent, agent.new_session(place) as session:
+async def test_tool_calls_are_shown_whole_and_their_places_can_be_followed(project: Path) -> None:
+    async with asyncio.timeout(10), connect(builtin_agent()) as agent, agent.new_session(project) as session:
         calls: list[ToolCall] = []
-        places: list[LocationChanged] = []
+        locations: list[LocationChanged] = []
         async with session.prompt("/read README.md") as turn:
             async for event in turn:
                 match event:
                     case ToolCall():
                         calls.append(event)
                     case LocationChanged():
-                        places.append(event)
+                        locations.append(event)
                     case _:
                         pass
         assert [call.status for call in calls] == ["pending", "in_progress", "completed"]
         assert {call.title for call in calls} == {"Read README.md"}
-        assert places[0].path == str(place / "README.md")
+        assert locations[0].path == str(project / "README.md")
         assert session.location is not None
         assert session.transcript.tool_calls[0].kind == "read"
 
 
-async def test_every_kind_of_event_reaches_the_caller_unknown_ones_included(place: Path) -> None:
-    async with asyncio.timeout(10), connect(builtin_agent()) as agent, agent.new_session(place) as session:
+async def test_every_kind_of_event_reaches_the_caller_unknown_ones_included(project: Path) -> None:
+    async with asyncio.timeout(10), connect(builtin_agent()) as agent, agent.new_session(project) as session:
         kinds: list[type] = []
         session.watch(lambda event: kinds.append(type(event)))
         for prompt in ("/think", "/image", "/plan", "/usage", "/unknown-update", "/title Hi", "/notice", "/compact"):
@@ -119,8 +119,8 @@ async def test_every_kind_of_event_reaches_the_caller_unknown_ones_included(plac
 
 
 @pytest.mark.rule(118)
-async def test_modes_models_and_settings_are_read_and_changed(place: Path) -> None:
-    async with asyncio.timeout(10), connect(builtin_agent()) as agent, agent.new_session(place) as session:
+async def test_modes_models_and_settings_are_read_and_changed(project: Path) -> None:
+    async with asyncio.timeout(10), connect(builtin_agent()) as agent, agent.new_session(project) as session:
         assert current_mode(session) == "ask"
         assert session.models is not None
         assert [option.value for option in session.models.choices] == ["echo-1", "echo-2"]
@@ -135,22 +135,22 @@ async def test_modes_models_and_settings_are_read_and_changed(place: Path) -> No
 
 
 @pytest.mark.rule(65, 68, 71)
-async def test_sessions_are_listed_loaded_resumed_forked_archived_and_deleted(place: Path) -> None:
+async def test_sessions_are_listed_loaded_resumed_forked_archived_and_deleted(project: Path) -> None:
     async with asyncio.timeout(10), connect(builtin_agent(unstable=True), unstable=True) as agent:
-        session = await agent.new_session(place)
+        session = await agent.new_session(project)
         await session.prompt("/echo remember me")
         await session.set_title("Kept")
         assert await session.status() == "open"
         fork = await session.fork()
         await session.aclose()
 
-        listed = await agent.list_sessions(cwd=place)
+        listed = await agent.list_sessions(cwd=project)
         assert {info.session_id for info in listed} == {session.id, fork.id}
-        loaded = await agent.load_session(session.id, place)
+        loaded = await agent.load_session(session.id, project)
         assert "remember me" in loaded.last_message_text()
         assert loaded.transcript.messages[0].text == "/echo remember me"
         await loaded.aclose()
-        resumed = await agent.resume_session(session.id, place)
+        resumed = await agent.resume_session(session.id, project)
         assert len(resumed.transcript) == 0
         await resumed.aclose()
         await fork.aclose()
@@ -162,27 +162,27 @@ async def test_sessions_are_listed_loaded_resumed_forked_archived_and_deleted(pl
         await agent.delete_session(session.id)
         assert {info.session_id for info in await agent.list_sessions()} == {fork.id}
         with pytest.raises(RequestError):
-            await agent.load_session(session.id, place)
+            await agent.load_session(session.id, project)
 
 
-async def test_files_go_through_the_workspace_and_the_permissions(place: Path) -> None:
+async def test_files_go_through_the_workspace_and_the_permissions(project: Path) -> None:
     rules = Permissions(read="allow", edit="allow")
     async with (
         asyncio.timeout(10),
-        connect(builtin_agent(), permissions=rules, workspace=Workspace(place)) as agent,
-        agent.new_session(place) as session,
+        connect(builtin_agent(), permissions=rules, workspace=Workspace(project)) as agent,
+        agent.new_session(project) as session,
     ):
         await session.prompt("/write new.txt from the agent")
-        assert (place / "new.txt").read_text() == "from the agent\n"
-    async with asyncio.timeout(10), connect(builtin_agent(), workspace=Workspace(place)) as agent:
-        async with agent.new_session(place) as session:
+        assert (project / "new.txt").read_text() == "from the agent\n"
+    async with asyncio.timeout(10), connect(builtin_agent(), workspace=Workspace(project)) as agent:
+        async with agent.new_session(project) as session:
             turn = await session.prompt("/write other.txt nothing")
         assert "left" in turn.text
-        assert not (place / "other.txt").exists()
+        assert not (project / "other.txt").exists()
 
 
-async def test_an_error_of_the_agent_is_raised_and_the_session_goes_on(place: Path) -> None:
-    async with asyncio.timeout(10), connect(builtin_agent()) as agent, agent.new_session(place) as session:
+async def test_an_error_of_the_agent_is_raised_and_the_session_goes_on(project: Path) -> None:
+    async with asyncio.timeout(10), connect(builtin_agent()) as agent, agent.new_session(project) as session:
         with pytest.raises(RequestError, match="asked for"):
             await session.prompt("/error 1234")
         assert (await session.prompt("/refuse")).stop_reason == "refusal"
@@ -204,14 +204,14 @@ async def test_a_target_that_is_not_an_agent_is_rejected_at_once() -> None:
             pass
 
 
-async def test_content_that_the_agent_does_not_support_is_rejected_by_the_client(place: Path) -> None:
+async def test_content_that_the_agent_does_not_support_is_rejected_by_the_client(project: Path) -> None:
     from duologue.agent.hosting.function_agent import as_agent
 
     async def answer(prompt: str) -> str:
         return prompt
 
-    (place / "dot.png").write_bytes(b"dot")
-    async with asyncio.timeout(10), connect(as_agent(answer)) as agent, agent.new_session(place) as session:
+    (project / "dot.png").write_bytes(b"dot")
+    async with asyncio.timeout(10), connect(as_agent(answer)) as agent, agent.new_session(project) as session:
         with pytest.raises(InvalidParams, match="does not support images"):
             session.prompt("look", images=["dot.png"])
         with pytest.raises(InvalidParams, match="text/markdown, not image"):

@@ -12,51 +12,51 @@ from duologue.events import Event, Text
 
 
 async def test_a_reader_gets_every_event_and_then_the_end() -> None:
-    audience = EventSubscribers()
+    subscribers = EventSubscribers()
     async with asyncio.timeout(5), asyncio.TaskGroup() as group:
-        received = group.create_task(read(audience))
+        received = group.create_task(read(subscribers))
         await asyncio.sleep(0)
         for number in range(3):
-            audience.publish(Text(text=str(number)))
-        audience.close()
+            subscribers.publish(Text(text=str(number)))
+        subscribers.close()
     assert received.result() == ["0", "1", "2"]
 
 
 async def test_a_reader_that_is_too_far_behind_gets_an_error_after_the_queued_events() -> None:
-    audience = EventSubscribers(max_unread=2)
-    events = audience.events()
+    subscribers = EventSubscribers(max_unread=2)
+    events = subscribers.events()
     async with asyncio.timeout(5):
         first = asyncio.ensure_future(anext(events))
         await asyncio.sleep(0)
-        audience.publish(Text(text="first"))
+        subscribers.publish(Text(text="first"))
         assert await first == Text(text="first")
         for number in range(3):
-            audience.publish(Text(text=str(number)))
+            subscribers.publish(Text(text=str(number)))
         assert await anext(events) == Text(text="0")
-        audience.publish(Text(text="behind the gap"))
+        subscribers.publish(Text(text="behind the gap"))
         assert await anext(events) == Text(text="1")
         with pytest.raises(EventBufferOverflow, match="more than 2 events"):
             await anext(events)
 
 
-async def read(audience: EventSubscribers) -> list[str]:
-    return [event.text async for event in audience.events() if isinstance(event, Text)]
+async def read(subscribers: EventSubscribers) -> list[str]:
+    return [event.text async for event in subscribers.events() if isinstance(event, Text)]
 
 
 @pytest.mark.fault("PRC-23")
 async def test_a_reader_queues_a_limited_number_of_bytes() -> None:
-    audience = EventSubscribers()
-    events = audience.events()
+    subscribers = EventSubscribers()
+    events = subscribers.events()
     async with asyncio.timeout(5):
         first = asyncio.ensure_future(anext(events))
         await asyncio.sleep(0)
-        audience.publish(Text(text="first"))
+        subscribers.publish(Text(text="first"))
         await first
         for number in range(100):
-            audience.publish(Text(text=str(number), raw=bytes(1024 * 1024)))
-        audience.publish(Text(text="behind the gap"))
-        kept: list[Event] = []
+            subscribers.publish(Text(text=str(number), raw=bytes(1024 * 1024)))
+        subscribers.publish(Text(text="behind the gap"))
+        received: list[Event] = []
         with pytest.raises(EventBufferOverflow, match="16777216 bytes"):
             while True:
-                kept.append(await anext(events))
-    assert [event.text for event in kept if isinstance(event, Text)] == [str(number) for number in range(17)]
+                received.append(await anext(events))
+    assert [event.text for event in received if isinstance(event, Text)] == [str(number) for number in range(17)]

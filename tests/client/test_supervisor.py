@@ -25,11 +25,11 @@ from duologue.errors import AgentExited, CommandNotFound, ConnectionLost, CrashL
 from duologue.events import CommandsChanged, Event, Text
 from duologue.transports.memory import memory_pair
 from tests.client.processes import is_running
-from tests.client.scripted_agent import Json, ScriptedAgent, error, result, said
+from tests.client.scripted_agent import Json, ScriptedAgent, error, result, text_chunk
 
 pytestmark = pytest.mark.timeout(30)
 
-MORTAL = Path(__file__).with_name("exiting_agent.py")
+EXITING_AGENT = Path(__file__).with_name("exiting_agent.py")
 RESUMES: Json = {"sessionCapabilities": {"resume": {}}}
 LOADS: Json = {"loadSession": True}
 MODES: Json = {
@@ -39,16 +39,16 @@ MODES: Json = {
 QUICK = Restart(pause=0.01)
 
 
-def mortal(place: Path, *features: str) -> list[str]:
-    return [sys.executable, str(MORTAL), str(place), *features]
+def exiting_agent(directory: Path, *features: str) -> list[str]:
+    return [sys.executable, str(EXITING_AGENT), str(directory), *features]
 
 
-def pids(place: Path) -> list[str]:
-    return (place / "pids").read_text().split()
+def pids(directory: Path) -> list[str]:
+    return (directory / "pids").read_text().split()
 
 
-def received(place: Path, method: str) -> list[Json]:
-    messages: list[Json] = [json.loads(line) for line in (place / "received").read_text().splitlines()]
+def received(directory: Path, method: str) -> list[Json]:
+    messages: list[Json] = [json.loads(line) for line in (directory / "received").read_text().splitlines()]
     return [message["params"] for message in messages if message["method"] == method]
 
 
@@ -69,7 +69,7 @@ async def test_the_next_prompt_after_a_crash_starts_a_new_process_and_goes_on(tm
     server = StdioMcpServer(name="tools", command=sys.executable, args=["-V"])
     async with (
         asyncio.timeout(20),
-        connect(mortal(tmp_path, "resume"), restart=True) as agent,
+        connect(exiting_agent(tmp_path, "resume"), restart=True) as agent,
         agent.new_session(tmp_path, mcp_servers=[server]) as session,
     ):
         with pytest.raises(AgentExited, match="out of memory") as raised:
@@ -89,7 +89,7 @@ async def test_the_next_prompt_after_a_crash_starts_a_new_process_and_goes_on(tm
 
 @pytest.mark.fault("LIF-12")
 async def test_an_agent_killed_in_mid_turn_is_noticed_at_once_and_restarted(tmp_path: Path) -> None:
-    async with asyncio.timeout(20), connect(mortal(tmp_path, "resume"), restart=QUICK) as agent:
+    async with asyncio.timeout(20), connect(exiting_agent(tmp_path, "resume"), restart=QUICK) as agent:
         session = await agent.new_session(tmp_path)
         with pytest.raises(AgentExited) as raised:
             async with session.prompt("hang") as turn:
@@ -101,7 +101,7 @@ async def test_an_agent_killed_in_mid_turn_is_noticed_at_once_and_restarted(tmp_
 
 
 async def test_an_agent_that_dies_while_it_is_idle_is_restarted_at_the_next_request(tmp_path: Path) -> None:
-    async with asyncio.timeout(20), connect(mortal(tmp_path, "list"), restart=True) as agent:
+    async with asyncio.timeout(20), connect(exiting_agent(tmp_path, "list"), restart=True) as agent:
         os.kill(int(pids(tmp_path)[0]), signal.SIGKILL)
         await agent.connection.wait_closed()
         assert len(pids(tmp_path)) == 1
@@ -110,7 +110,7 @@ async def test_an_agent_that_dies_while_it_is_idle_is_restarted_at_the_next_requ
 
 
 async def test_the_replay_of_a_load_after_a_restart_is_not_applied_again(tmp_path: Path) -> None:
-    async with asyncio.timeout(20), connect(mortal(tmp_path, "load"), restart=True) as agent:
+    async with asyncio.timeout(20), connect(exiting_agent(tmp_path, "load"), restart=True) as agent:
         session = await agent.new_session(tmp_path)
         events: list[Event] = []
         session.watch(events.append)
@@ -125,7 +125,7 @@ async def test_the_replay_of_a_load_after_a_restart_is_not_applied_again(tmp_pat
 
 async def test_a_crash_loop_has_a_name_and_quotes_the_agent(tmp_path: Path) -> None:
     policy = Restart(limit=2, within=60, pause=0.01)
-    async with asyncio.timeout(20), connect(mortal(tmp_path, "resume"), restart=policy) as agent:
+    async with asyncio.timeout(20), connect(exiting_agent(tmp_path, "resume"), restart=policy) as agent:
         session = await agent.new_session(tmp_path)
         with pytest.raises(AgentExited, match="out of memory"):
             await session.prompt("die")
@@ -140,7 +140,7 @@ async def test_a_crash_loop_has_a_name_and_quotes_the_agent(tmp_path: Path) -> N
 
 async def test_a_command_that_is_gone_is_not_tried_again(tmp_path: Path) -> None:
     program = tmp_path / "program"
-    program.write_text(f"#!/bin/sh\nexec {sys.executable} {MORTAL} {tmp_path}\n")
+    program.write_text(f"#!/bin/sh\nexec {sys.executable} {EXITING_AGENT} {tmp_path}\n")
     program.chmod(0o755)
     async with asyncio.timeout(20), connect([str(program)], restart=True) as agent:
         program.unlink()
@@ -168,7 +168,7 @@ async def test_the_built_in_agent_goes_on_after_a_crash_in_either_version(tmp_pa
 
 
 def test_a_lost_agent_is_restarted_by_the_blocking_client_too(tmp_path: Path) -> None:
-    with sync.connect(mortal(tmp_path, "resume"), restart=QUICK, stall_timeout=60) as agent:
+    with sync.connect(exiting_agent(tmp_path, "resume"), restart=QUICK, stall_timeout=60) as agent:
         with agent.new_session(tmp_path) as session:
             with pytest.raises(AgentExited, match="out of memory"):
                 session.prompt("die").wait()
@@ -190,18 +190,20 @@ async def test_a_replay_that_arrives_after_the_response_is_not_applied_either(tm
     """Published agents replay after the response to `session/load`; updates that replace a value still apply."""
 
     async def load(params: Json) -> Json:
-        agent.update(said("before the answer"))
+        agent.update(text_chunk("before the answer"))
         return result()
 
     async def prompt(params: Json) -> Json:
         if len(agent.calls("session/prompt")) == 1:
-            agent.update(said("one"))
+            agent.update(text_chunk("one"))
             return await leave(agent)
-        agent.update(said("two"))
+        agent.update(text_chunk("two"))
         return result(stopReason="end_turn")
 
     async def set_title(params: Json) -> Json:
-        agent.update(said("after the answer"), {"sessionUpdate": "available_commands_update", "availableCommands": []})
+        agent.update(
+            text_chunk("after the answer"), {"sessionUpdate": "available_commands_update", "availableCommands": []}
+        )
         return result(title=params["title"])
 
     agent = ScriptedAgent({**LOADS, "sessionCapabilities": {"title": {}}}, prompt=prompt)
@@ -279,7 +281,7 @@ def option(value: str) -> Json:
     return {"id": "effort", "name": "Effort", "type": "select", "currentValue": value, "options": choices}
 
 
-async def test_what_the_user_has_set_is_set_again_and_nothing_else(tmp_path: Path) -> None:
+async def test_settings_of_the_user_are_set_again_after_a_restart_and_no_others(tmp_path: Path) -> None:
     async def open_session(params: Json) -> Json:
         return result(sessionId="s1", modes=MODES, configOptions=[option("low")])
 
@@ -342,7 +344,7 @@ async def test_several_sessions_are_reopened_each_at_its_next_request(tmp_path: 
 
 async def test_event_streams_continue_after_a_restart(tmp_path: Path) -> None:
     async def prompt(params: Json) -> Json:
-        agent.update(said(params["prompt"][0]["text"]))
+        agent.update(text_chunk(params["prompt"][0]["text"]))
         return result(stopReason="end_turn")
 
     agent = ScriptedAgent(RESUMES, prompt=prompt)
@@ -357,7 +359,7 @@ async def test_event_streams_continue_after_a_restart(tmp_path: Path) -> None:
         assert [event.text for event in await listening if isinstance(event, Text)] == ["one", "two"]
 
 
-async def test_what_ran_for_an_agent_ends_with_it_and_not_with_the_next_one(tmp_path: Path) -> None:
+async def test_commands_of_an_agent_end_with_it_and_not_with_the_next_agent(tmp_path: Path) -> None:
     pid = tmp_path / "pid"
 
     async def prompt(params: Json) -> Json:
@@ -368,11 +370,11 @@ async def test_what_ran_for_an_agent_ends_with_it_and_not_with_the_next_one(tmp_
             await agent.ask("terminal/output", {"sessionId": "s1", "terminalId": made["result"]["terminalId"]})
         return await leave(agent)
 
-    async def says_yes(question: PermissionRequest) -> bool:
+    async def allow(question: PermissionRequest) -> bool:
         return True
 
     agent = ScriptedAgent(RESUMES, prompt=prompt)
-    rules, terminals = Permissions(on_request=says_yes), Terminals(grace=0.5)
+    rules, terminals = Permissions(on_request=allow), Terminals(grace=0.5)
     async with (
         asyncio.timeout(10),
         connect(agent, permissions=rules, terminals=terminals, restart=QUICK) as remote,
@@ -389,7 +391,7 @@ async def test_leaving_while_an_agent_is_being_started_again_leaves_nothing(tmp_
     policy = Restart(pause=60)
     async with asyncio.timeout(20):
         async with connect(
-            mortal(tmp_path), restart=policy, on_stderr=lambda data: died.set() if data else None
+            exiting_agent(tmp_path), restart=policy, on_stderr=lambda data: died.set() if data else None
         ) as agent:
             os.kill(int(pids(tmp_path)[0]), signal.SIGKILL)
             await agent.connection.wait_closed()
@@ -403,7 +405,7 @@ async def test_leaving_while_an_agent_is_being_started_again_leaves_nothing(tmp_
 
 async def test_an_agent_that_answers_after_we_have_left_is_left_too(tmp_path: Path) -> None:
     async with asyncio.timeout(20):
-        async with connect(mortal(tmp_path), restart=QUICK) as agent:
+        async with connect(exiting_agent(tmp_path), restart=QUICK) as agent:
             os.kill(int(pids(tmp_path)[0]), signal.SIGKILL)
             await agent.connection.wait_closed()
             (tmp_path / "slow").write_text("")
@@ -421,7 +423,7 @@ async def test_a_turn_that_waits_for_a_restart_can_be_cancelled(tmp_path: Path) 
     async with (
         asyncio.timeout(20),
         connect(
-            mortal(tmp_path, "resume"), restart=policy, on_stderr=lambda data: died.set() if data else None
+            exiting_agent(tmp_path, "resume"), restart=policy, on_stderr=lambda data: died.set() if data else None
         ) as agent,
     ):
         session = await agent.new_session(tmp_path)

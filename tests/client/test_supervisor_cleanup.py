@@ -22,17 +22,17 @@ pytestmark = pytest.mark.timeout(30)
 CLOSES: Json = {"sessionCapabilities": {"close": {}, "fork": {}}}
 
 
-@pytest.mark.parametrize("way", ["session/new", "session/fork"])
-async def test_a_session_that_was_opened_too_late_is_closed_at_the_agent(tmp_path: Path, way: str) -> None:
+@pytest.mark.parametrize("method", ["session/new", "session/fork"])
+async def test_a_session_that_was_opened_too_late_is_closed_at_the_agent(tmp_path: Path, method: str) -> None:
     async def open_late(params: Json) -> Json:
         await agent.until("$/cancel_request")
         return result(sessionId="late")
 
     agent = ScriptedAgent(CLOSES)
     async with asyncio.timeout(5), connect(agent, unstable={"fork"}) as remote, remote.new_session(tmp_path) as session:
-        agent.answers[way] = open_late
-        opening = asyncio.ensure_future(remote.new_session(tmp_path) if way == "session/new" else session.fork())
-        await agent.until(way, 2 if way == "session/new" else 1)
+        agent.answers[method] = open_late
+        opening = asyncio.ensure_future(remote.new_session(tmp_path) if method == "session/new" else session.fork())
+        await agent.until(method, 2 if method == "session/new" else 1)
         opening.cancel()
         assert await agent.until("session/close") == {"sessionId": "late"}
         assert list(remote._request_handler.sessions) == ["s1"]
@@ -86,18 +86,18 @@ async def test_an_agent_that_closes_nothing_keeps_its_late_session(tmp_path: Pat
 
 
 async def test_the_completion_of_a_url_elicitation_is_reported(tmp_path: Path) -> None:
-    told: list[str] = []
+    completed: list[str] = []
 
     async def prompt(params: Json) -> Json:
         agent.send({"method": "elicitation/complete", "params": {"elicitationId": "e1"}})
         return result(stopReason="end_turn")
 
     agent = ScriptedAgent(prompt=prompt)
-    async with asyncio.timeout(5), connect(agent, on_elicitation_complete=told.append) as remote:
+    async with asyncio.timeout(5), connect(agent, on_elicitation_complete=completed.append) as remote:
         session = await remote.new_session(tmp_path)
         await session.prompt("go")
         await remote.call("_ping", {})
-    assert told == ["e1"]
+    assert completed == ["e1"]
 
 
 @pytest.mark.fault("CAN-07")
@@ -141,5 +141,5 @@ async def ended(turn: ClientTurn) -> None:
         await turn
 
 
-def files_in(place: Path) -> list[str]:
-    return [path.name for path in place.iterdir()]
+def files_in(directory: Path) -> list[str]:
+    return [path.name for path in directory.iterdir()]

@@ -29,7 +29,7 @@ FOR_EVER = ["sleep", "1000"]
 
 async def create(
     terminals: Terminals,
-    place: Path,
+    directory: Path,
     command: str,
     *args: str,
     session_id: str = "s",
@@ -37,12 +37,14 @@ async def create(
     env: dict[str, str] | None = None,
     limit: int | None = None,
 ) -> str:
-    where = str(place if cwd is None else cwd)
-    return await terminals.create(session_id, command, args, env=env or {}, cwd=where, roots=[str(place)], limit=limit)
+    where = str(directory if cwd is None else cwd)
+    return await terminals.create(
+        session_id, command, args, env=env or {}, cwd=where, roots=[str(directory)], limit=limit
+    )
 
 
-async def printed(terminals: Terminals, place: Path, command: str, *args: str, **options: object) -> str:
-    terminal_id = await create(terminals, place, command, *args, **options)  # type: ignore[arg-type]  # those of create
+async def printed(terminals: Terminals, directory: Path, command: str, *args: str, **options: object) -> str:
+    terminal_id = await create(terminals, directory, command, *args, **options)  # type: ignore[arg-type]  # those of create
     assert await terminals.wait("s", terminal_id) == TerminalExit(exit_code=0)
     return terminals.output("s", terminal_id).output
 
@@ -82,7 +84,9 @@ async def test_where_there_is_no_shell_a_line_for_one_is_refused(tmp_path: Path)
 
 @pytest.mark.fault("TRM-17")
 @pytest.mark.parametrize("command", ["", " ", "no-such-command", "/", "./missing", "a\0b", "not-executable"])
-async def test_what_cannot_be_started_is_an_error_and_leaves_no_terminal(tmp_path: Path, command: str) -> None:
+async def test_a_command_that_cannot_be_started_is_an_error_and_leaves_no_terminal(
+    tmp_path: Path, command: str
+) -> None:
     terminals = Terminals(max_per_session=1)
     (tmp_path / "not-executable").touch()
     program = f"./{command}" if command == "not-executable" else command
@@ -97,29 +101,29 @@ async def test_what_cannot_be_started_is_an_error_and_leaves_no_terminal(tmp_pat
 @pytest.mark.fault("TRM-20")
 async def test_a_command_runs_inside_the_sessions_directories_or_not_at_all(tmp_path: Path) -> None:
     terminals = Terminals()
-    place, outside = tmp_path / "project", tmp_path / "project-evil"
-    (place / "sub").mkdir(parents=True)
+    project, outside = tmp_path / "project", tmp_path / "project-evil"
+    (project / "sub").mkdir(parents=True)
     outside.mkdir()
-    (place / "file").touch()
-    (place / "link").symlink_to(outside)
-    (place / "inner").symlink_to("sub")
+    (project / "file").touch()
+    (project / "link").symlink_to(outside)
+    (project / "inner").symlink_to("sub")
 
     for cwd in (
         outside,
         tmp_path,
         "/",
-        place / "missing",
-        place / "file",
-        place / "link",
-        place / "..",
+        project / "missing",
+        project / "file",
+        project / "link",
+        project / "..",
         "sub",
         "",
         "\0",
     ):
         with pytest.raises(InvalidParams, match="not a directory inside"):
-            await create(terminals, place, "pwd", cwd=cwd)
-    assert await printed(terminals, place, "pwd", "-P", cwd=place / "inner") == f"{place / 'sub'}\n"
-    assert await printed(terminals, place, "pwd") == f"{place}\n"
+            await create(terminals, project, "pwd", cwd=cwd)
+    assert await printed(terminals, project, "pwd", "-P", cwd=project / "inner") == f"{project / 'sub'}\n"
+    assert await printed(terminals, project, "pwd") == f"{project}\n"
     await terminals.aclose()
 
 
@@ -144,7 +148,7 @@ async def test_variables_that_can_run_another_program_are_rejected_unless_allowe
 
 @pytest.mark.fault("TRM-19")
 @pytest.mark.parametrize("name", ["", "A=B", "A\0"])
-async def test_what_is_no_variable_is_refused(tmp_path: Path, name: str) -> None:
+async def test_an_invalid_environment_variable_is_rejected(tmp_path: Path, name: str) -> None:
     with pytest.raises(InvalidParams):
         await create(Terminals(), tmp_path, "true", env={name: "x"})
 
@@ -247,18 +251,18 @@ async def test_one_terminal_too_many_is_refused_until_one_is_released(tmp_path: 
 async def test_the_agents_limit_counts_up_to_our_own(tmp_path: Path) -> None:
     terminals = Terminals(output_limit=6, hard_cap=8)
 
-    async def kept(limit: int | None) -> tuple[str, bool]:
+    async def output_within(limit: int | None) -> tuple[str, bool]:
         terminal_id = await create(terminals, tmp_path, "printf", "12345678é", limit=limit)
         await terminals.wait("s", terminal_id)
         output = terminals.output("s", terminal_id)
         return output.output, output.truncated
 
-    assert await kept(None) == ("5678é", True)
-    assert await kept(3) == ("8é", True)
-    assert await kept(1) == ("", True)
-    assert await kept(0) == ("", True)
-    assert await kept(100) == ("345678é", True)
-    assert await kept(2**63) == ("345678é", True)
+    assert await output_within(None) == ("5678é", True)
+    assert await output_within(3) == ("8é", True)
+    assert await output_within(1) == ("", True)
+    assert await output_within(0) == ("", True)
+    assert await output_within(100) == ("345678é", True)
+    assert await output_within(2**63) == ("345678é", True)
     await terminals.aclose()
 
 
@@ -268,15 +272,15 @@ async def test_output_can_be_read_and_watched_while_the_command_runs(tmp_path: P
     go = tmp_path / "go"
     script = f"printf 'e\\303'; while [ ! -e {go} ]; do sleep 0.01; done; printf '\\251\\377'"
     terminal_id = await create(terminals, tmp_path, "sh", "-c", script)
-    told: list[str] = []
-    stop = terminals.for_agent().watch(terminal_id, told.append)
+    received: list[str] = []
+    stop = terminals.for_agent().watch(terminal_id, received.append)
 
     await until(lambda: terminals.output("s", terminal_id).output == "e")
     assert terminals.output("s", terminal_id).exit is None
     go.touch()
     assert await terminals.wait("s", terminal_id) == TerminalExit(exit_code=0)
     assert terminals.output("s", terminal_id).output == "eé\ufffd"
-    assert "".join(told) in ("eé", "eé\ufffd", "é\ufffd")
+    assert "".join(received) in ("eé", "eé\ufffd", "é\ufffd")
     stop()
     stop()
     await terminals.aclose()
@@ -284,19 +288,19 @@ async def test_output_can_be_read_and_watched_while_the_command_runs(tmp_path: P
 
 async def test_a_watcher_that_fails_is_dropped_and_the_others_are_still_called(tmp_path: Path) -> None:
     terminals = Terminals()
-    go, told = tmp_path / "go", list[str]()
+    go, received = tmp_path / "go", list[str]()
     terminal_id = await create(terminals, tmp_path, "sh", "-c", f"while [ ! -e {go} ]; do sleep 0.01; done; echo hello")
 
     def fails(text: str) -> None:
         raise RuntimeError(text)
 
     terminals.watch(terminal_id, fails)
-    terminals.watch(terminal_id, told.append)
+    terminals.watch(terminal_id, received.append)
     go.touch()
     await terminals.wait("s", terminal_id)
-    assert told == ["hello\n"]
+    assert received == ["hello\n"]
     with pytest.raises(ResourceNotFound):
-        terminals.watch("made up by the agent", told.append)
+        terminals.watch("made up by the agent", received.append)
     await terminals.aclose()
 
 
@@ -313,7 +317,7 @@ async def test_escape_codes_are_kept_as_data_and_taken_out_for_display(tmp_path:
 
 
 @pytest.mark.rule(114)
-async def test_what_a_released_terminal_printed_can_still_be_shown_within_bounds(tmp_path: Path) -> None:
+async def test_output_of_a_released_terminal_can_still_be_shown_within_limits(tmp_path: Path) -> None:
     terminals = Terminals(shown=10)
     ids = [await create(terminals, tmp_path, "printf", text) for text in ("12345", "67890", "abc", "x" * 50)]
     for terminal_id in ids:

@@ -28,7 +28,7 @@ from duologue.protocol.values import AgentCapabilities
 from tests.client.minimal_agent import ModestAgent
 from tests.client.scripted_agent import ScriptedAgent
 
-WAYS = [("acp", AcpMcpServer), ("http", HttpMcpServer), ("command", StdioMcpServer)]
+TRANSPORTS = [("acp", AcpMcpServer), ("http", HttpMcpServer), ("command", StdioMcpServer)]
 YES = Permissions.allow_everything()
 
 
@@ -42,20 +42,22 @@ def where_am_i() -> str:
     return f"process {os.getpid()}"
 
 
-def _agent(way: str) -> ModestAgent:
-    return ModestAgent(builtin_agent(unstable=True), *(() if way == "command" else (way,)))
+def _agent(transport: str) -> ModestAgent:
+    return ModestAgent(builtin_agent(unstable=True), *(() if transport == "command" else (transport,)))
 
 
 def _sockets() -> set[Path]:
     return set(Path(tempfile.gettempdir()).glob("duologue-*"))
 
 
-@pytest.mark.parametrize(("way", "kind"), WAYS, ids=[way for way, _ in WAYS])
-async def test_an_agent_calls_functions_of_ours_in_whatever_way_it_takes(way: str, kind: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("transport", "kind"), TRANSPORTS, ids=[transport for transport, _ in TRANSPORTS])
+async def test_an_agent_calls_functions_of_ours_in_whatever_way_it_takes(
+    transport: str, kind: Any, tmp_path: Path
+) -> None:
     before = _sockets()
     async with (
         asyncio.timeout(30),
-        connect(_agent(way), tools=[open_tabs, where_am_i], permissions=YES, unstable={"mcp_over_acp"}) as agent,
+        connect(_agent(transport), tools=[open_tabs, where_am_i], permissions=YES, unstable={"mcp_over_acp"}) as agent,
     ):
         assert [type(server) for server in agent._tool_servers] == [kind]
         async with agent.new_session(tmp_path) as first, agent.new_session(tmp_path) as second:
@@ -111,15 +113,15 @@ async def test_tools_may_have_a_name_of_their_own(tmp_path: Path) -> None:
     assert (server["type"], server["name"]) == ("acp", "vim")
 
 
-@pytest.mark.parametrize("way", ["acp", "http", "command"])
-async def test_what_fails_in_the_program_comes_out_as_it_is(way: str) -> None:
+@pytest.mark.parametrize("transport", ["acp", "http", "command"])
+async def test_an_exception_of_the_program_is_raised_unchanged(transport: str) -> None:
     with pytest.raises(KeyError, match="mine"):
-        async with asyncio.timeout(30), connect(_agent(way), tools=[open_tabs]):
+        async with asyncio.timeout(30), connect(_agent(transport), tools=[open_tabs]):
             raise KeyError("mine")
 
 
 @pytest.mark.parametrize("wrong", [[lambda: 1], [open_tabs, open_tabs], [print]])
-async def test_what_cannot_be_a_tool_is_refused_before_anything_is_started(wrong: list[Any]) -> None:
+async def test_an_invalid_tool_is_rejected_before_anything_is_started(wrong: list[Any]) -> None:
     with pytest.raises((TypeError, ValueError)):
         connect("no-such-command", tools=wrong)
 
@@ -133,15 +135,15 @@ def test_a_program_without_an_event_loop_lends_tools_too(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(
-    ("example", "said"),
+    ("example", "output"),
     [("editor_tools.py", "answered: Remember the milk."), ("first_client.py", "and the last word")],
 )
-def test_the_examples_for_clients_run(example: str, said: str) -> None:
+def test_the_examples_for_clients_run(example: str, output: str) -> None:
     program = Path(__file__).parents[2] / "examples" / example
     ended = subprocess.run([sys.executable, program], capture_output=True, text=True, timeout=30, check=False)
 
     assert (ended.returncode, ended.stderr) == (0, "")
-    assert said in ended.stdout
+    assert output in ended.stdout
 
 
 async def test_an_agent_that_is_started_again_has_the_tools_again(tmp_path: Path) -> None:
@@ -199,18 +201,18 @@ async def test_the_command_of_a_server_is_named_by_its_whole_path(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "here").mkdir()
-    mine = tmp_path / "here" / "server"
-    mine.write_text("#!/bin/sh\n")
-    mine.chmod(0o700)
+    server = tmp_path / "here" / "server"
+    server.write_text("#!/bin/sh\n")
+    server.chmod(0o700)
     monkeypatch.chdir(tmp_path)
     scripted = ScriptedAgent()
     async with asyncio.timeout(5), connect(scripted) as agent:
         assert await _named(agent, scripted, tmp_path, "sh") == shutil.which("sh")
-        assert await _named(agent, scripted, tmp_path, "here/server") == str(mine)
-        assert await _named(agent, scripted, tmp_path, "./here/server") == str(mine)
+        assert await _named(agent, scripted, tmp_path, "here/server") == str(server)
+        assert await _named(agent, scripted, tmp_path, "./here/server") == str(server)
         assert await _named(agent, scripted, tmp_path, "/elsewhere/server") == "/elsewhere/server"
-        monkeypatch.setenv("PATH", str(mine.parent))
-        assert await _named(agent, scripted, tmp_path, "server") == str(mine)
+        monkeypatch.setenv("PATH", str(server.parent))
+        assert await _named(agent, scripted, tmp_path, "server") == str(server)
 
 
 @pytest.mark.rule(151)

@@ -45,10 +45,10 @@ def test_of_endless_tool_calls_the_last_are_kept() -> None:
     for number in range(2000):
         gathered.record(ToolCall(tool_call_id=str(number), raw_input="x" * 1000 + str(number)))
 
-    kept = [call.tool_call_id for call in gathered.tool_calls]
+    remaining = [call.tool_call_id for call in gathered.tool_calls]
     assert gathered.is_truncated
-    assert 10 < len(kept) < 100
-    assert kept == [str(number) for number in range(2000 - len(kept), 2000)]
+    assert 10 < len(remaining) < 100
+    assert remaining == [str(number) for number in range(2000 - len(remaining), 2000)]
 
 
 def test_small_chunks_are_joined_before_anything_is_dropped() -> None:

@@ -15,7 +15,7 @@ from duologue.client.services.terminals import Terminals
 from duologue.errors import TurnStalled
 from duologue.events import Event, StallDetected, Text
 from duologue.protocol.values import Elicitation, ElicitationAnswer
-from tests.client.scripted_agent import ALL_OPTIONS, Json, ScriptedAgent, result, said
+from tests.client.scripted_agent import ALL_OPTIONS, Json, ScriptedAgent, result, text_chunk
 
 pytestmark = pytest.mark.timeout(30)
 
@@ -40,7 +40,7 @@ async def four_silences(agent: ScriptedAgent) -> bool:
 
 async def test_a_stall_is_reported_once_and_then_ends_the_turn(tmp_path: Path) -> None:
     async def prompt(params: Json) -> Json:
-        agent.update(said("one moment"))
+        agent.update(text_chunk("one moment"))
         await agent.until("session/cancel")
         return result(stopReason="cancelled")
 
@@ -88,7 +88,7 @@ async def test_activity_ends_a_stall(tmp_path: Path) -> None:
         for word in ("here", "and here"):
             noticed.clear()
             await noticed.wait()
-            agent.update(said(word))
+            agent.update(text_chunk(word))
         return result(stopReason="end_turn")
 
     def watch(event: Event) -> None:
@@ -162,11 +162,11 @@ async def test_a_command_that_runs_for_the_agent_is_no_silence(tmp_path: Path) -
         await agent.ask("terminal/release", terminal)
         return result(stopReason="end_turn" if went_on else "cancelled")
 
-    async def says_yes(question: PermissionRequest) -> bool:
+    async def allow(question: PermissionRequest) -> bool:
         return True
 
     agent = ScriptedAgent(prompt=prompt)
-    rules = Permissions(on_request=says_yes)
+    rules = Permissions(on_request=allow)
     async with (
         asyncio.timeout(10),
         connect(agent, permissions=rules, terminals=Terminals(grace=0.2), stall_timeout=SECONDS) as remote,
@@ -178,7 +178,7 @@ async def test_a_command_that_runs_for_the_agent_is_no_silence(tmp_path: Path) -
 async def test_an_agent_that_waits_for_a_slow_reader_is_not_silent(tmp_path: Path) -> None:
     async def prompt(params: Json) -> Json:
         for _ in range(40):  # more than may wait for its reader
-            agent.update(said("x" * 1024 * 1024))
+            agent.update(text_chunk("x" * 1024 * 1024))
             if agent.transport.is_congested:
                 await agent.transport.drain()
         return result(stopReason="end_turn")

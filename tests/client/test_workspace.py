@@ -24,11 +24,11 @@ def project(tmp_path: Path) -> Iterator[Path]:
     outside = tmp_path / "outside"
     outside.mkdir()
     (outside / "secret").write_text("no session may read this\n")
-    place = tmp_path / "project"
-    place.mkdir()
-    (place / "a").write_text("one\ntwo\nthree\nfour\nfive\n")
+    directory = tmp_path / "project"
+    directory.mkdir()
+    (directory / "a").write_text("one\ntwo\nthree\nfour\nfive\n")
     before = snapshot(outside)
-    yield place
+    yield directory
     assert snapshot(outside) == before
 
 
@@ -123,7 +123,7 @@ async def test_an_agent_that_takes_the_id_of_anothers_session_gets_nothing_of_it
     second.close_session("same")
 
 
-async def test_what_lies_in_the_workspace_and_in_the_session_is_there_and_nothing_else(tmp_path: Path) -> None:
+async def test_only_files_of_the_workspace_and_of_the_session_exist(tmp_path: Path) -> None:
     for name in ("a/b/c", "x"):
         (tmp_path / name).mkdir(parents=True)
     for name in ("f", "a/f", "a/b/f", "a/b/c/f", "x/f"):
@@ -172,13 +172,13 @@ async def test_a_path_that_becomes_a_link_after_it_was_judged_is_not_followed(pr
     (project / "closed").mkdir()
     (project / "closed" / "f").write_text("closed")
     path = str(project / "open" / "f")
-    judged = await workspace.resolve("s", path)
+    resolved = await workspace.resolve("s", path)
     (project / "open").rename(project / "gone")
     (project / "open").symlink_to("closed")
 
     for act in (
-        workspace.read("s", path, resolved=judged),
-        workspace.write("s", path, "x", resolved=judged),
+        workspace.read("s", path, resolved=resolved),
+        workspace.write("s", path, "x", resolved=resolved),
     ):
         with pytest.raises(InvalidParams, match="leads elsewhere than when it was checked"):
             await act
@@ -205,12 +205,12 @@ async def test_a_directory_swapped_for_a_link_all_the_time_never_gives_the_other
 
     swapping = threading.Thread(target=swap)
     workspace, seen = opened(project), set[str]()
-    judged = str(project / "open" / "f")
+    path = str(project / "open" / "f")
     swapping.start()
     try:
         for _ in range(300 * chaos_factor):
             try:
-                seen.add(await workspace.read("s", judged, resolved=judged))
+                seen.add(await workspace.read("s", path, resolved=path))
             except (InvalidParams, ResourceNotFound, RequestError):
                 seen.add("refused")
     finally:
@@ -253,18 +253,18 @@ async def test_an_error_speaks_of_the_path_that_was_asked_for(project: Path) -> 
 
 @pytest.mark.fault("FSB-20")
 @pytest.mark.parametrize(
-    "place", [".git/hooks/x", ".git/config", "sub/.git/config", ".vscode/tasks.json", "link/config"]
+    "path", [".git/hooks/x", ".git/config", "sub/.git/config", ".vscode/tasks.json", "link/config"]
 )
-async def test_protected_paths_need_explicit_permission(project: Path, place: str) -> None:
+async def test_protected_paths_need_explicit_permission(project: Path, path: str) -> None:
     workspace = opened(project)
     (project / ".git").mkdir()
     (project / "link").symlink_to(".git")
 
     with pytest.raises(InvalidRequest, match="needs explicit permission"):
-        await workspace.write("s", str(project / place), "x")
-    assert not (project / place).exists()
-    await workspace.write("s", str(project / place), "x", even_protected=True)
-    assert (project / place).read_text() == "x"
+        await workspace.write("s", str(project / path), "x")
+    assert not (project / path).exists()
+    await workspace.write("s", str(project / path), "x", even_protected=True)
+    assert (project / path).read_text() == "x"
     workspace.close_session("s")
 
 
@@ -351,17 +351,17 @@ async def test_a_write_over_unsaved_text_that_was_not_read_is_a_conflict(project
 
 
 async def test_an_editor_with_an_overlay_function_is_notified_of_writes(project: Path) -> None:
-    path, told = str(project / "a"), list[tuple[Path, str]]()
+    path, notified = str(project / "a"), list[tuple[Path, str]]()
     buffers: Mapping[str, str] = MappingProxyType({path: "typed"})
 
     def written(at: Path, text: str) -> None:
-        told.append((at, text))
+        notified.append((at, text))
         raise RuntimeError("and fails")
 
     workspace = opened(project, workspace=Workspace(overlay=buffers, on_written=written))
     await workspace.read("s", path)
     await workspace.write("s", path, "agent")
-    assert told == [(project / "a", "agent")]
+    assert notified == [(project / "a", "agent")]
     assert (project / "a").read_text() == "agent"
     workspace.close_session("s")
 

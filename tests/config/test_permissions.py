@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from duologue.config.permissions import load_permissions, rules_files, state_folder, write_first_rules
-from tests.client.permission_requests import User, question, reads, runs, says_no, writes
+from tests.client.permission_requests import User, question, reads, rejecting_user, runs, writes
 
 
 @pytest.fixture
@@ -23,7 +23,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 async def test_the_first_rules_can_be_used_as_they_are(project: Path) -> None:
-    user = says_no()
+    user = rejecting_user()
     path = write_first_rules()
     permissions = load_permissions(on_request=user)
 

@@ -307,7 +307,7 @@ def cyclic_list() -> list[Any]:
     [object(), cyclic_list(), {(1, 2): 3}, Hostile(), ["\ud800", object()]],
     ids=lambda value: type(value).__name__,
 )
-def test_what_is_not_json_is_an_encode_error_and_nothing_else(value: object) -> None:
+def test_a_value_that_is_not_json_raises_an_encode_error_and_nothing_else(value: object) -> None:
     with pytest.raises(EncodeError, match="cannot be written as JSON"):
         serialize_result(1, value)
 

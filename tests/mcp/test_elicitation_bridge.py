@@ -121,7 +121,7 @@ async def test_a_url_gets_an_id_of_our_own_by_which_its_completion_is_reported(t
         (None, TEA, "Elicitation not supported"),
     ],
 )
-async def test_what_the_agent_may_not_ask_its_servers_may_not_either(
+async def test_servers_may_not_elicit_what_their_agent_may_not_elicit(
     capabilities: v1.ElicitationCapabilities | None, question: dict[str, Any], why: str, tmp_path: Path
 ) -> None:
     agent = agent_that_calls()

@@ -132,21 +132,21 @@ def _returning(value: Any) -> Callable[[], Any]:
         (read_result({"content": [], "isError": True}), {"content": [], "isError": True}),
     ],
 )
-async def test_what_a_function_returns_is_the_answer(value: Any, expected: dict[str, Any]) -> None:
+async def test_the_return_value_of_a_function_is_the_result(value: Any, expected: dict[str, Any]) -> None:
     assert await FunctionTool(_returning(value))({}) == expected
 
 
 @pytest.mark.parametrize(
     ("value", "reason"), [(object(), "TypeError"), ({1: object()}, "TypeError")], ids=["object", "nested"]
 )
-async def test_what_has_no_json_is_a_failed_call(value: Any, reason: str) -> None:
+async def test_a_return_value_without_a_json_form_is_a_failed_call(value: Any, reason: str) -> None:
     result = read_result(await FunctionTool(_returning(value))({}))
 
     assert result.is_error
     assert result.text.startswith(reason)
 
 
-async def test_what_a_function_raises_is_a_failed_call_that_names_the_error() -> None:
+async def test_an_exception_of_a_function_is_a_failed_call_that_names_the_error() -> None:
     def divide(a: int, b: int) -> float:
         return a / b
 

@@ -108,7 +108,7 @@ async def test_every_answer_says_who_gives_it_and_that_it_is_complete() -> None:
         ("initialize", {"_meta": ENVELOPE}, -32601),
     ],
 )
-async def test_what_cannot_be_answered_is_an_inner_error(method: str, params: JsonObject | None, code: int) -> None:
+async def test_an_invalid_request_is_answered_with_an_error(method: str, params: JsonObject | None, code: int) -> None:
     answer = await _answer(method, params)
 
     assert answer["error"]["code"] == code

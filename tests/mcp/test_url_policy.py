@@ -17,7 +17,7 @@ from duologue.mcp.url_policy import Address, check_url, resolve
     "url", ["file:///etc/passwd", "ftp://example.org/", "unix:/run/x", "//host/mcp", "http://", "http://[::1", "mcp"]
 )
 @pytest.mark.parametrize("allow_hosts", [None, ["host"]])
-async def test_what_is_no_web_address_is_refused(url: str, allow_hosts: Collection[str] | None) -> None:
+async def test_an_invalid_or_forbidden_url_is_rejected(url: str, allow_hosts: Collection[str] | None) -> None:
     with pytest.raises(StartError):
         await check_url(url, allow_hosts)
 

@@ -18,7 +18,7 @@ from duologue.client.connect import connect
 from duologue.recording.reader import read_recording
 from duologue.recording.recorder import MAX_WAITING_BYTES, Recorder
 from duologue.recording.redaction import MASK, redact
-from tests.client.scripted_agent import Json, ScriptedAgent, result, said
+from tests.client.scripted_agent import Json, ScriptedAgent, result, text_chunk
 
 
 async def test_every_frame_of_a_conversation_is_recorded_in_order(tmp_path: Path) -> None:
@@ -98,7 +98,7 @@ async def _conversation(place: Path, *observers: Recorder) -> tuple[list[Json], 
     """Return all frames that the agent and the client received."""
 
     async def work(params: Json) -> Json:
-        agent.update(*(said(f"{number} ") for number in range(500)))
+        agent.update(*(text_chunk(f"{number} ") for number in range(500)))
         await agent.ask_permission({"toolCallId": "t", "title": "Look"})
         return result(stopReason="end_turn")
 
@@ -163,10 +163,10 @@ async def test_on_a_full_disk_the_session_goes_on_and_the_recording_marks_its_ga
     file = tmp_path / "run.acp"
     command = [sys.executable, "-c", FULL_FOR_A_WHILE, str(file), str(tmp_path), how_long]
     ended = await asyncio.to_thread(subprocess.run, command, capture_output=True, timeout=60, check=True)
-    said, lost = json.loads(ended.stdout)
+    text_chunk, lost = json.loads(ended.stdout)
     entries = list(read_recording(file))
 
-    assert said == ["end_turn"] * 3
+    assert text_chunk == ["end_turn"] * 3
     assert [entry.gap for entry in entries if entry.gap] == [lost]
     assert lost > 200
     assert all(msgspec.json.decode(line) for line in file.read_bytes().splitlines())  # no line is a part of one

@@ -61,7 +61,7 @@ async def test_updates_go_to_the_owner_of_a_session_even_before_its_creation_is_
 
 
 @pytest.mark.fault("GWY-06")
-async def test_what_the_agent_says_about_sessions_of_others_is_dropped(caplog: pytest.LogCaptureFixture) -> None:
+async def test_updates_of_sessions_of_other_clients_are_dropped(caplog: pytest.LogCaptureFixture) -> None:
     async with clients(SharedProcessRelay(process(SESSIONS)), 2) as (ann, bob):
         hers = await begin(ann)
         await begin(bob)
@@ -148,7 +148,7 @@ async def test_all_clients_get_an_error_when_the_agent_ends_and_the_next_client_
         assert await begin(carol) == "s1"
 
 
-async def test_what_is_no_message_is_answered_to_who_wrote_it() -> None:
+async def test_an_invalid_message_is_answered_to_the_client_that_sent_it() -> None:
     async with clients(SharedProcessRelay(process(SESSIONS)), 1) as [client]:
         client.send(b"nonsense")
         answer = await client.next()

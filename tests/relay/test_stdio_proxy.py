@@ -51,7 +51,7 @@ async def take(transport: Transport, count: int) -> list[bytes]:
     return frames
 
 
-async def test_what_goes_in_comes_out_byte_for_byte_both_ways() -> None:
+async def test_frames_pass_in_both_directions_byte_for_byte() -> None:
     far = Far()
     async with proxied(StdioProxy(far.open)) as editor:
         for frame in ODD:

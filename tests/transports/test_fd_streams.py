@@ -26,7 +26,7 @@ def test_a_pipe_can_be_given_more_room() -> None:
         os.close(writer)
 
 
-def test_what_has_no_room_to_give_is_left_as_it_is() -> None:
+def test_a_descriptor_that_is_no_pipe_is_unchanged() -> None:
     with tempfile.TemporaryFile() as file:
         enlarge_pipe(file.fileno())
 

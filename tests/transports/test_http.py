@@ -87,7 +87,7 @@ async def test_the_first_request_is_a_post_and_the_last_a_delete() -> None:
     assert "duologue-message" not in hello.headers
 
 
-async def test_what_is_sent_arrives_in_order() -> None:
+async def test_sent_frames_arrive_in_order() -> None:
     fake = Fake()
     async with opened(fake) as client:
         for number in range(20):
@@ -371,7 +371,7 @@ async def test_the_stream_of_a_closed_session_is_read_until_all_that_was_asked_t
 
 
 @pytest.mark.fault("HTT-27")
-async def test_what_a_closed_session_never_answered_fails_when_the_session_is_opened_again() -> None:
+async def test_requests_that_a_closed_session_never_answered_fail_when_it_is_opened_again() -> None:
     fake = Fake()
     async with opened(fake) as client:
         client.send(**prompt(1))
@@ -415,7 +415,7 @@ async def test_a_server_that_has_not_seen_us_leave_a_stream_is_asked_for_it_agai
     assert not any("last-event-id" in each.headers for each in fake.gets("s-1"))
 
 
-async def test_what_is_no_event_stream_is_refused() -> None:
+async def test_a_response_that_is_no_event_stream_is_rejected() -> None:
     fake = Fake(on_get=lambda asked: (200, {"content-type": "text/html"}, b"<html>"))
     async with opened(fake) as client:
         with pytest.raises(ConnectionLost, match="rejected an event stream"):
@@ -562,7 +562,7 @@ async def test_leaving_a_server_that_is_gone_takes_no_time() -> None:
 # Returning
 
 
-async def test_what_is_posted_is_numbered_where_the_server_lets_us_return() -> None:
+async def test_posts_are_numbered_if_the_server_supports_resuming() -> None:
     fake = Fake(terms=TERMS)
     async with opened(fake) as client:
         for number in range(3):

@@ -25,7 +25,7 @@ FRAMES = [
 
 
 @pytest.mark.parametrize("frame", FRAMES)
-def test_what_was_put_in_comes_out_and_the_frame_is_what_it_was(frame: bytes) -> None:
+def test_spliced_meta_can_be_taken_out_and_leaves_the_frame_unchanged(frame: bytes) -> None:
     spliced = add_meta(frame, "params", KEY, WORD)
 
     assert spliced is not None

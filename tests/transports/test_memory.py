@@ -51,7 +51,7 @@ async def test_closing_wakes_the_receivers_at_both_ends() -> None:
     assert [task.result() for task in waiting] == [[], []]
 
 
-async def test_what_waits_is_counted_in_bytes_and_congests_beyond_the_bound() -> None:
+async def test_waiting_frames_are_counted_in_bytes_and_congest_beyond_the_limit() -> None:
     one, other = memory_pair(bound=10)
     one.send(b"x" * 10)
     assert (one.pending_bytes, one.is_congested) == (10, False)

@@ -90,7 +90,7 @@ async def test_an_agent_that_is_killed_says_by_which_signal() -> None:
     assert (ended.exit_code, ended.signal) == (None, "SIGSEGV")
 
 
-async def test_what_an_agent_said_before_its_end_is_received_first() -> None:
+async def test_output_that_an_agent_wrote_before_its_exit_is_received_first() -> None:
     async with asyncio.timeout(10), ProcessTransport(shell("seq 20000; printf last")) as transport:
         assert await transport.exited() == 0
         frames, _ = await all_from(transport)

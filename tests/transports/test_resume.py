@@ -161,7 +161,7 @@ def test_a_window_is_full_by_bytes_or_by_frames() -> None:
     assert many.is_full
 
 
-def test_what_arrives_is_acknowledged_by_frames_or_by_bytes() -> None:
+def test_received_frames_are_acknowledged_by_number_or_by_bytes() -> None:
     counter = AckCounter()
     due: list[bool] = []
     for _ in range(ACKNOWLEDGE_FRAMES):

@@ -89,7 +89,7 @@ def test_a_field_that_only_we_know_tells_what_comes_before() -> None:
         [b": " + b"x" * 100] * 20,
     ],
 )
-def test_what_is_longer_than_the_limit_ends_the_stream_before_it_is_kept(pieces: list[bytes]) -> None:
+def test_an_event_longer_than_the_limit_ends_the_stream_before_it_is_stored(pieces: list[bytes]) -> None:
     with pytest.raises(MessageTooLarge, match="1000 bytes"):
         read(*pieces)
 

@@ -112,7 +112,7 @@ def test_a_configuration_says_how_to_speak_or_the_address_does(target: object, k
 
 
 @pytest.mark.parametrize(("url", "missing"), [("ws://h", "websockets"), ("http://h", "httpx2")])
-def test_what_is_not_installed_is_named(url: str, missing: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_extra_that_is_not_installed_is_named(url: str, missing: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for module in ("websocket", "http"):
         monkeypatch.delitem(sys.modules, f"duologue.transports.remote.{module}", raising=False)
     for module in list(sys.modules):
@@ -136,7 +136,7 @@ async def test_an_address_opens_the_transport_for_it() -> None:
 @pytest.mark.parametrize(
     "target", ["gemini --acp", ["gemini"], {"command": "gemini"}, {"command": "g", "transport": "stdio"}, object()]
 )
-def test_what_is_not_remote_is_left_alone(target: object) -> None:
+def test_a_target_that_is_not_remote_has_no_remote_factory(target: object) -> None:
     assert RemoteFactory.of(target) is None
 
 
@@ -146,7 +146,7 @@ def test_a_configuration_that_makes_no_sense_is_refused(config: object) -> None:
         RemoteFactory.of(config)
 
 
-def test_what_a_caller_says_wins_over_the_configuration() -> None:
+def test_arguments_of_the_caller_win_over_the_configuration() -> None:
     config = {"url": "ws://localhost#token=a", "token": "b", "headers": {"X-Team": "blue", "X-Room": 5}}
     remote, other = RemoteFactory.of(config), RemoteFactory.of(config, token="c", headers={"X-Team": "red"})
 

@@ -94,7 +94,7 @@ async def test_both_ends_go_on_exactly_where_they_were() -> None:
     assert heard == [1, 2, 3]
 
 
-async def test_what_is_sent_while_the_connection_is_broken_waits_for_it() -> None:
+async def test_frames_sent_while_the_connection_is_broken_wait_for_it() -> None:
     is_back = asyncio.Event()
     heard: list[int] = []
 
@@ -117,7 +117,7 @@ async def test_what_is_sent_while_the_connection_is_broken_waits_for_it() -> Non
     assert heard == list(range(100))
 
 
-async def test_what_arrived_is_acknowledged_now_and_then_and_what_was_is_forgotten() -> None:
+async def test_received_frames_are_acknowledged_from_time_to_time_and_acknowledged_ones_are_dropped() -> None:
     said: list[Json] = []
 
     async def play(socket: ServerConnection) -> None:

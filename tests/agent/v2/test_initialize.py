@@ -132,7 +132,7 @@ async def test_requests_right_behind_the_first_one_are_answered(tmp_path: Path) 
         assert gated["error"]["code"] == -32601
 
 
-async def test_what_a_client_of_version_1_asks_for_is_unknown_in_version_2(tmp_path: Path) -> None:
+async def test_methods_of_version_1_are_unknown_in_version_2(tmp_path: Path) -> None:
     async with wire_client(both()) as client:
         session = await client.new(tmp_path)
         for method in ("session/load", "session/set_mode", "authenticate", "logout"):
@@ -157,7 +157,7 @@ def _nameless(client: WireClient) -> list[dict[str, Any]]:
 
 
 @pytest.mark.rule(140)
-async def test_who_has_sessions_has_all_that_belongs_to_them(tmp_path: Path) -> None:
+async def test_an_agent_with_sessions_advertises_all_session_methods(tmp_path: Path) -> None:
     async with wire_client(both()) as client:
         assert "session" in (await client.initialize())["capabilities"]
         session = await client.new(tmp_path)

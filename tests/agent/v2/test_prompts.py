@@ -314,7 +314,7 @@ async def test_only_a_chosen_option_that_allows_is_approval(outcome: dict[str, A
 
 @pytest.mark.rule(99, 149)
 @pytest.mark.parametrize(("kind", "text"), [("allow_once", "yes"), ("allow_always", "yes"), ("reject_once", "no")])
-async def test_what_the_user_chose_counts(kind: str, text: str) -> None:
+async def test_the_option_that_the_user_chose_is_returned(kind: str, text: str) -> None:
     async with wire_client(both(_ask)) as client:
         client.answers["session/request_permission"] = chosen(kind)
         await client.turn(await client.new(), "go")

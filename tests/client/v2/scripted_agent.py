@@ -27,8 +27,8 @@ RUNNING, IDLE = state("running"), idle()
 
 def chunk(text: str, message_id: str = "a1", **rest: Any) -> Json:
     """Make an update with a chunk of an agent message."""
-    said = {"type": "text", "text": text}
-    return {"sessionUpdate": "agent_message_chunk", "messageId": message_id, "content": said, **rest}
+    content = {"type": "text", "text": text}
+    return {"sessionUpdate": "agent_message_chunk", "messageId": message_id, "content": content, **rest}
 
 
 def message(text: str, message_id: str = "a1", kind: str = "agent_message") -> Json:

@@ -26,6 +26,6 @@ async def test_a_session_goes_on_with_an_agent_that_crashed_in_a_turn(tmp_path: 
 
         turn = await session.prompt("/plan")
         assert (agent.version, turn.stop_reason, session.state) == (2, "end_turn", "idle")
-        said = [message.text for message in session.transcript.messages if message.role == "user"]
-        assert said == ["/plan", "/crash", "/plan"]
+        texts = [message.text for message in session.transcript.messages if message.role == "user"]
+        assert texts == ["/plan", "/crash", "/plan"]
         assert len(session.transcript) > known

@@ -47,7 +47,7 @@ pytestmark = pytest.mark.timeout(30)
 
 
 @asynccontextmanager
-async def talking_to(script: Script, **options: Any) -> AsyncGenerator[tuple[ClientSession, WireAgent]]:
+async def session_with(script: Script, **options: Any) -> AsyncGenerator[tuple[ClientSession, WireAgent]]:
     agent = WireAgent(script)
     async with asyncio.timeout(10), connect(agent, protocol_versions=(1, 2), **options) as remote:
         assert remote.version == 2
@@ -61,7 +61,7 @@ async def test_a_turn_is_over_when_the_session_is_idle_again() -> None:
         agent.update(message("hi", "u1", "user_message"), RUNNING, chunk("hel"), chunk("lo"))
         agent.update(idle("max_tokens", usage={"totalTokens": 3, "inputTokens": 1, "outputTokens": 2}))
 
-    async with talking_to(script) as (session, agent):
+    async with session_with(script) as (session, agent):
         async with session.prompt("hi") as turn:
             kinds = [type(event).__name__ async for event in turn]
 
@@ -145,7 +145,7 @@ async def _a_message_begun_twice(agent: WireAgent, prompted: Prompted) -> None:
     ],
 )
 async def test_a_sloppy_agent_is_understood(script: Script) -> None:
-    async with talking_to(script) as (session, _):
+    async with session_with(script) as (session, _):
         for _ in range(2):
             turn = await session.prompt("hi")
             assert (turn.text, turn.stop_reason) == ("x", "end_turn")
@@ -161,7 +161,7 @@ async def test_an_idle_state_before_the_answer_ends_nothing_however_far_the_read
         await seen.wait()
         agent.update(RUNNING, chunk("x", "a2"), IDLE)
 
-    async with talking_to(script) as (session, _), session.prompt("hi") as turn:
+    async with session_with(script) as (session, _), session.prompt("hi") as turn:
         async for event in turn:
             if isinstance(event, StateChanged) and event.state == "idle":
                 for _ in range(20):
@@ -173,21 +173,21 @@ async def test_an_idle_state_before_the_answer_ends_nothing_however_far_the_read
 
 @pytest.mark.rule(147)
 async def test_an_unknown_state_is_not_idle_and_reaches_the_user() -> None:
-    told = asyncio.Event()
+    received = asyncio.Event()
 
     async def script(agent: WireAgent, prompted: Prompted) -> None:
         prompted.accept()
         agent.update(RUNNING, state("_dreaming", of="sheep"))
-        await told.wait()
+        await received.wait()
         agent.update(IDLE)
 
-    async with talking_to(script) as (session, _), session.prompt("hi") as turn:
+    async with session_with(script) as (session, _), session.prompt("hi") as turn:
         async for event in turn:
             if isinstance(event, StateChanged) and event.state == "_dreaming":
                 assert session.state == "_dreaming"
                 assert not turn.is_over
                 assert b"sheep" in event.raw
-                told.set()
+                received.set()
 
 
 @pytest.mark.rule(148)
@@ -204,7 +204,7 @@ async def test_a_known_update_that_is_broken_is_dropped_and_an_unknown_one_is_ke
             IDLE,
         )
 
-    async with talking_to(script) as (session, _):
+    async with session_with(script) as (session, _):
         async with session.prompt("hi") as turn:
             events = [event async for event in turn]
         unknown = [event for event in events if isinstance(event, UnknownUpdate)]
@@ -231,7 +231,7 @@ async def test_work_that_failed_is_an_error_of_its_prompt(end: Any, expected: ty
         prompted.accept()
         agent.update(RUNNING, chunk("x"), end)
 
-    async with talking_to(script) as (session, _):
+    async with session_with(script) as (session, _):
         turn = session.prompt("hi")
         with pytest.raises(expected):
             await turn
@@ -242,7 +242,7 @@ async def test_a_prompt_that_was_not_inserted_is_an_error() -> None:
     async def script(agent: WireAgent, prompted: Prompted) -> None:
         prompted.refuse(-32800 if len(agent.calls("session/prompt")) == 1 else -32602)
 
-    async with talking_to(script) as (session, _):
+    async with session_with(script) as (session, _):
         with pytest.raises(RequestCancelled):
             await session.prompt("hi")
         with pytest.raises(InvalidParams):
@@ -278,7 +278,7 @@ async def test_a_cancelled_turn_ends_with_the_idle_state() -> None:
         await agent.until("session/cancel")
         agent.update(chunk("y"), idle("cancelled"))
 
-    async with talking_to(script) as (session, agent):
+    async with session_with(script) as (session, agent):
         async with session.prompt("hi") as turn:
             async for event in turn:
                 if isinstance(event, Text):
@@ -298,7 +298,7 @@ async def test_a_turn_whose_end_never_arrives_is_abandoned(answers: bool) -> Non
             prompted.accept()
             agent.update(RUNNING)
 
-    async with talking_to(script) as (session, agent):
+    async with session_with(script) as (session, agent):
         session.agent._cancel_timeout = 0.05
         turn = session.prompt("hi")
         waiting = asyncio.ensure_future(turn._complete())
@@ -327,7 +327,7 @@ async def test_a_question_is_asked_and_cancelled_with_its_turn() -> None:
         assert answer["result"] == {"outcome": {"outcome": "cancelled"}}
         agent.update(RUNNING, idle("cancelled"))
 
-    async with talking_to(script, permissions=Permissions(on_request=ask)) as (session, _):
+    async with session_with(script, permissions=Permissions(on_request=ask)) as (session, _):
         turn = session.prompt("hi")
         waiting = asyncio.ensure_future(turn._complete())
         await asked.wait()
@@ -356,7 +356,7 @@ async def test_an_answer_names_an_option_that_was_offered(subject: Any) -> None:
         assert question.tool.title == "May I?"
         question.allow()
 
-    async with talking_to(script, permissions=Permissions(on_request=ask)) as (session, _):
+    async with session_with(script, permissions=Permissions(on_request=ask)) as (session, _):
         await session.prompt("hi")
     assert chosen == [{"outcome": "selected", "optionId": "allow_once"}]
 
@@ -364,8 +364,8 @@ async def test_an_answer_names_an_option_that_was_offered(subject: Any) -> None:
 # --- during and between turns
 
 
-async def test_what_comes_between_turns_is_not_late_and_changes_the_transcript() -> None:
-    async with talking_to(_never_running) as (session, agent):
+async def test_updates_between_turns_are_not_late_and_change_the_transcript() -> None:
+    async with session_with(_never_running) as (session, agent):
         await session.prompt("hi")
         received: list[str] = []
         done = asyncio.Event()
@@ -399,7 +399,7 @@ async def test_commands_of_the_agent_are_shown_and_can_be_ended() -> None:
         assert await agent.until("tool_call/cancel") == {"sessionId": "s1", "toolCallId": "c"}
         agent.update({**terminal, "output": {"data": "YWxsCg=="}, "exitStatus": {"signal": "SIGTERM"}}, IDLE)
 
-    async with talking_to(script) as (session, _):
+    async with session_with(script) as (session, _):
         async with session.prompt("hi") as turn:
             events: list[Any] = []
             async for event in turn:
@@ -426,7 +426,7 @@ async def test_only_what_the_agent_says_can_be_cancelled_alone_is_cancelled_alon
         await agent.until("session/cancel")
         agent.update(idle("cancelled"))
 
-    async with talking_to(script) as (session, agent):
+    async with session_with(script) as (session, agent):
         async with session.prompt("hi") as turn:
             async for event in turn:
                 if isinstance(event, Text):
@@ -480,15 +480,15 @@ async def test_a_mode_that_the_agent_switched_is_reported_as_in_version_1(tmp_pa
     for version in (1, 2):
         async with asyncio.timeout(5), connect(agent, protocol_versions=(version,)) as remote:
             async with remote.new_session(tmp_path) as session:
-                told: list[Any] = []
+                mode_ids: list[Any] = []
                 for text in ("fast", "mode"):
                     async with session.prompt(text) as turn:
-                        told += [event.mode_id async for event in turn if isinstance(event, ModeChanged)]
-                assert told == ["code"], version
+                        mode_ids += [event.mode_id async for event in turn if isinstance(event, ModeChanged)]
+                assert mode_ids == ["code"], version
 
 
 async def test_an_agent_without_settings_has_no_modes() -> None:
-    async with talking_to(_never_running) as (session, agent):
+    async with session_with(_never_running) as (session, agent):
         with pytest.raises(MethodNotFound):
             await session.set_mode("code")
         assert agent.calls("session/set_mode") == []
@@ -509,12 +509,12 @@ async def test_a_session_is_loaded_by_resuming_it_from_its_start(tmp_path: Path)
             ("agent", "hello"),
         ]
         await remote.resume_session("old2", tmp_path)
-        wishes = [call.get("replayFrom") for call in agent.calls("session/resume")]
-        assert wishes == [{"type": "start"}, None]
+        replay_starts = [call.get("replayFrom") for call in agent.calls("session/resume")]
+        assert replay_starts == [{"type": "start"}, None]
 
 
 async def test_an_agent_that_takes_no_mcp_servers_is_sent_none(tmp_path: Path) -> None:
-    def tell_time() -> str:
+    def current_time() -> str:
         """Return the time."""
         return "now"
 
@@ -525,5 +525,5 @@ async def test_an_agent_that_takes_no_mcp_servers_is_sent_none(tmp_path: Path) -
         with pytest.raises(MethodNotFound, match="without cannot start the MCP server 'files'"):
             await remote.new_session(tmp_path, mcp_servers=[server])
     with pytest.raises(StartError, match="supports no MCP servers"):
-        async with asyncio.timeout(10), connect(agent, protocol_versions=(2,), tools=[tell_time]):
+        async with asyncio.timeout(10), connect(agent, protocol_versions=(2,), tools=[current_time]):
             pass

@@ -96,7 +96,7 @@ async def test_an_agent_that_speaks_both_is_left_alone() -> None:
             assert len(way.lines) == 1
 
 
-async def test_what_an_editor_sends_while_the_agent_is_asked_is_not_lost() -> None:
+async def test_messages_sent_while_the_agent_is_probed_are_not_lost() -> None:
     async with interpreted(speaking(2), 1) as (client, _, _):
         welcome = client.start("initialize", protocolVersion=1)
         new = client.start("session/new", cwd="/tmp", mcpServers=[])

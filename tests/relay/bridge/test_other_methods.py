@@ -231,7 +231,7 @@ async def test_a_session_that_was_opened_too_late_is_closed_again(version: int, 
     assert closed == {"sessionId": "late"}
 
 
-async def test_what_is_attached_to_a_compaction_is_the_same_in_both_versions() -> None:
+async def test_meta_of_a_compaction_is_the_same_in_both_versions() -> None:
     def compaction(**rest: Any) -> Json:
         return {"sessionUpdate": "compaction_update", "compactionId": "k", "status": "in_progress", **rest}
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.agent.v2.wire_client import WireClient
-from tests.client.scripted_agent import Json, ScriptedAgent, error, result, said
+from tests.client.scripted_agent import Json, ScriptedAgent, error, result, text_chunk
 from tests.relay.bridge.spans import BOTH_WAYS, NewerAgent, introduce, opened, speaking, wire_across
 
 both_ways = pytest.mark.parametrize(("version", "agent_version"), BOTH_WAYS)
@@ -95,7 +95,7 @@ async def test_cancelling_a_custom_request_cancels_it_on_the_other_side(version:
 
 
 @both_ways
-async def test_what_is_attached_passes_with_what_it_is_attached_to(version: int, agent_version: int) -> None:
+async def test_meta_passes_with_its_message(version: int, agent_version: int) -> None:
     agent = scripted(agent_version)
     agent.welcome["_meta"] = {"from": "welcome"}
 
@@ -106,7 +106,7 @@ async def test_what_is_attached_passes_with_what_it_is_attached_to(version: int,
         return result(sessions=[{"sessionId": "s1", "cwd": "/tmp", "_meta": {"from": "info"}}], _meta={"from": "list"})
 
     async def prompt(params: Json) -> Json:
-        agent.update(said("hi", messageId="a", _meta={"on": "chunk"}), _meta={"on": "notification"})
+        agent.update(text_chunk("hi", messageId="a", _meta={"on": "chunk"}), _meta={"on": "notification"})
         if agent_version == 1:
             return result(stopReason="end_turn", _meta={"from": "prompt"})
         return result(messageId="m1")
@@ -142,7 +142,7 @@ async def test_what_is_attached_passes_with_what_it_is_attached_to(version: int,
 
 
 @both_ways
-async def test_what_is_attached_to_a_question_and_its_answer_passes(version: int, agent_version: int) -> None:
+async def test_meta_of_a_request_and_of_its_response_passes(version: int, agent_version: int) -> None:
     agent = scripted(agent_version)
     options = [{"optionId": "yes", "name": "Yes", "kind": "allow_once", "_meta": {"on": "option"}}]
     tool = {"toolCallId": "c", "title": "Dig"}

@@ -107,7 +107,7 @@ async def test_a_command_that_the_agent_shows_is_text_in_its_tool_call_and_ends_
     assert len(shown) <= 4  # once it is embedded, when it ends, and at most a look or two in between
 
 
-async def test_what_a_command_prints_after_its_turn_is_looked_at_now_and_then() -> None:
+async def test_output_of_a_command_after_its_turn_is_polled() -> None:
     agent = NewerAgent()
     agent.sends(
         {
@@ -128,7 +128,7 @@ async def test_what_a_command_prints_after_its_turn_is_looked_at_now_and_then() 
         assert len(client.of("tool_call_update")) < 10
 
 
-async def test_what_is_cleared_is_as_it_was_at_first() -> None:
+async def test_a_cleared_field_returns_to_its_initial_value() -> None:
     agent = NewerAgent()
     agent.sends(
         {

@@ -8,7 +8,7 @@ import pytest
 
 from duologue.agent.settings import Settings, choice
 from tests.agent.v2.wire_client import WireClient
-from tests.client.scripted_agent import ALL_OPTIONS, Json, ScriptedAgent, error, result, said
+from tests.client.scripted_agent import ALL_OPTIONS, Json, ScriptedAgent, error, result, text_chunk
 from tests.relay.bridge.spans import introduce, opened, speaking, wire_across
 
 EVERYTHING: Json = {"loadSession": True, "sessionCapabilities": {"list": {}, "resume": {}, "close": {}}}
@@ -36,7 +36,7 @@ async def test_a_prompt_is_answered_at_once_and_its_end_is_an_idle_state() -> No
         session = await opened(client, 2)
         message_id = (await client.prompt(session, "hi"))["result"]["messageId"]
         await agent.until("session/prompt")
-        agent.update(said("hel"), said("lo"))
+        agent.update(text_chunk("hel"), text_chunk("lo"))
         held.ends.put_nowait(
             result(stopReason="max_tokens", usage={"totalTokens": 3, "inputTokens": 1, "outputTokens": 2})
         )
@@ -162,7 +162,7 @@ async def test_a_question_without_a_title_has_that_of_its_tool_call() -> None:
     assert question["params"]["title"] == "Dig"
 
 
-async def test_what_an_agent_says_after_its_question_does_not_change_the_question() -> None:
+async def test_updates_after_a_permission_request_do_not_change_the_request() -> None:
     agent = ScriptedAgent()
     held = Held(agent)
     async with wire_across(agent, 2, 1) as client:
@@ -199,7 +199,7 @@ async def test_an_agent_that_repeats_the_prompt_does_not_have_it_shown_twice() -
     assert [chunk["content"]["text"] for chunk in client.of("user_message_chunk")] == ["and something else"]
 
 
-async def test_what_an_agent_does_not_know_is_answered_here(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_method_that_the_agent_lacks_is_answered_by_the_bridge(caplog: pytest.LogCaptureFixture) -> None:
     agent = ScriptedAgent()
     async with wire_across(agent, 2, 1) as client:
         session = await opened(client, 2)
@@ -209,7 +209,7 @@ async def test_what_an_agent_does_not_know_is_answered_here(caplog: pytest.LogCa
         elsewhere = await client.ask("session/list", cwd="/")
         resumed = await client.refused("session/resume", sessionId="old", cwd="/tmp")
         await client.ask("session/close", sessionId=session)
-        agent.update(said("too late"))
+        agent.update(text_chunk("too late"))
         closed = await client.ask("session/list")
         unknown = await client.refused("session/prompt", sessionId=session, prompt=[text("hi")])
         picture = {"type": "image", "data": "aGk=", "mimeType": "image/png"}
@@ -231,7 +231,7 @@ async def test_an_agent_that_only_loads_is_resumed_in_silence() -> None:
     agent = ScriptedAgent({"loadSession": True})
 
     async def load(params: Json) -> Json:
-        agent.update(said("long ago"), {"sessionUpdate": "session_info_update", "title": "T"}, session_id="old")
+        agent.update(text_chunk("long ago"), {"sessionUpdate": "session_info_update", "title": "T"}, session_id="old")
         return result()
 
     agent.answers["session/load"] = load

@@ -517,7 +517,7 @@ async def test_a_permission_request_without_a_reader_is_rejected_in_the_end() ->
 
 
 @pytest.mark.fault("REC-11")
-async def test_who_missed_too_much_loads_the_session_and_finds_all_of_it_once() -> None:
+async def test_a_client_that_missed_too_much_loads_the_session_and_gets_all_of_it_once() -> None:
     agent = builtin_agent()
     async with site(agent) as place:
         async with socket_to(place) as socket:

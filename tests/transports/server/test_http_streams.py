@@ -102,7 +102,7 @@ async def test_the_agents_questions_come_on_the_stream_of_their_session_and_are_
     assert json.loads(sessions.frames[-1]) == answer
 
 
-async def test_who_names_no_session_in_answers_nor_before_it_has_one_is_understood() -> None:
+async def test_a_client_that_omits_the_session_header_in_responses_and_before_it_has_one_is_served() -> None:
     """Known gap: the official Python SDK's client does this."""
     sessions = Sessions()
     async with site(sessions) as place, poster_to(place) as poster:
@@ -194,7 +194,7 @@ async def test_a_stream_for_a_session_that_is_not_there_yet_is_empty() -> None:
         ('{"jsonrpc":"1.0"}', -32600),
     ],
 )
-async def test_what_is_no_message_is_answered_with_400(body: str | bytes, code: int) -> None:
+async def test_an_invalid_message_is_answered_with_400(body: str | bytes, code: int) -> None:
     sessions = Sessions()
     async with site(sessions) as place, poster_to(place) as poster:
         await poster.initialize()
@@ -467,7 +467,7 @@ async def test_a_closed_session_that_is_opened_again_has_a_stream_that_begins_an
 
 
 @pytest.mark.fault("HTT-27")
-async def test_who_missed_the_answer_to_closing_a_session_still_gets_it() -> None:
+async def test_a_client_that_missed_the_response_to_closing_a_session_still_gets_it() -> None:
     async with site(Sessions()) as place, poster_to(place) as poster:
         await poster.initialize(WISH)
         session = await open_session(poster)

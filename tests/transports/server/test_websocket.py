@@ -71,7 +71,7 @@ async def test_the_first_message_must_be_initialize() -> None:
 
 
 @pytest.mark.parametrize(("text", "code"), [("nonsense", -32700), ("[]", -32600)])
-async def test_what_is_no_message_is_answered_before_and_after_initialize(text: str, code: int) -> None:
+async def test_an_invalid_message_is_answered_before_and_after_initialize(text: str, code: int) -> None:
     async with site(builtin_agent()) as place, socket_to(place) as socket:
         await socket.send(text)
         before = await socket.next()
@@ -83,7 +83,7 @@ async def test_what_is_no_message_is_answered_before_and_after_initialize(text: 
 
 
 @pytest.mark.fault("WSK-12")
-async def test_who_never_says_initialize_is_shown_out() -> None:
+async def test_a_client_that_never_sends_initialize_is_disconnected() -> None:
     async with site(Echo(), Limits(init_seconds=0.05)) as place, socket_to(place) as socket:
         assert await socket.closed() == 1002
 
@@ -289,7 +289,7 @@ async def test_messages_of_every_length_arrive_whole(size: int) -> None:
     assert told == ["x" * size, "é" * size]
 
 
-async def test_what_an_agent_writes_that_is_no_text_arrives_as_text() -> None:
+async def test_invalid_utf_8_of_an_agent_arrives_as_text() -> None:
     class Careless(Echo):
         def answer(self, transport: Transport, message: Json) -> None:
             if message["method"] == "tell":
