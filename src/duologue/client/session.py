@@ -13,12 +13,12 @@ from duologue.client.calling_task import CallingTask, current_calling_task
 from duologue.client.prompt import Attachment, build_prompt
 from duologue.client.session_controls import SessionControls, check_can_cancel
 from duologue.client.subscribers import EventSubscribers
-from duologue.client.supervisor import STATES, UserSettings, reopen
+from duologue.client.supervisor import UserSettings, reopen
 from duologue.client.turn import ClientTurn
 from duologue.conversation.content import Content, JsonObject
 from duologue.conversation.items import ToolCall
 from duologue.conversation.session_setup import SessionParams
-from duologue.conversation.updates import Location, MessageChunk, MessageUpdate, PlanUpdate, ToolCallUpdate, Update
+from duologue.conversation.updates import Location, MessageChunk, MessageUpdate, ToolCallUpdate, Update
 from duologue.errors import ConnectionLost, InvalidParams, MethodNotFound, ResourceNotFound, SessionLost
 from duologue.events import Event, LocationChanged, event_of
 from duologue.protocol.shared.agent_proxy import AgentProxy
@@ -319,7 +319,7 @@ class ClientSession(SessionControls):
 
     def _on_update(self, update: Update, raw: bytes) -> None:
         """Apply an update to the transcript and publish its event, without waiting for any reader."""
-        if self._is_replaying and not isinstance(update, STATES):
+        if self._is_replaying and not update.is_state:
             self._has_replayed = True
             return
         turn = self._turn
@@ -344,9 +344,8 @@ class ClientSession(SessionControls):
     def _apply_update(self, update: Update, raw: bytes) -> None:
         is_echo = self._turn is not None and isinstance(update, MessageChunk | MessageUpdate) and update.role == "user"
         changed = None if is_echo else self.transcript.apply(update)  # the transcript has the prompt already
-        is_of_a_turn = isinstance(update, MessageChunk | ToolCallUpdate | PlanUpdate)
         # Only version 1 ties updates to a prompt: in version 2 an agent may work between prompts.
-        is_late = self._turn is None and self._had_turn and is_of_a_turn and self.agent.version == 1
+        is_late = self._turn is None and self._had_turn and update.is_of_turn and self.agent.version == 1
         self.late_updates += is_late
         self._publish(event_of(update, changed, raw, is_late))
         if isinstance(update, ToolCallUpdate) and isinstance(update.locations, list) and update.locations:

@@ -15,15 +15,7 @@ from typing import TYPE_CHECKING
 
 from duologue.client.late_replay import wait_for_late_replay
 from duologue.client.request_handler import ClientRequestHandler
-from duologue.conversation.updates import (
-    CommandsUpdate,
-    InfoUpdate,
-    ModeUpdate,
-    NoticeUpdate,
-    SettingsUpdate,
-    StateUpdate,
-    UsageUpdate,
-)
+from duologue.conversation.updates import SettingsUpdate
 from duologue.errors import (
     AgentExited,
     AuthenticationRequired,
@@ -211,9 +203,6 @@ def _crash_loop(restart: Restart, cause: Exception | None) -> CrashLoop:
 
 MODE, MODEL = "\0mode", "\0model"
 """Keys of the mode and the model among the config options, none of which has such an id."""
-
-STATES = (CommandsUpdate, ModeUpdate, SettingsUpdate, InfoUpdate, UsageUpdate, StateUpdate, NoticeUpdate)
-"""Updates that replace a value; all others would be applied twice if they were received twice."""
 
 
 class UserSettings:

@@ -8,7 +8,7 @@ Metadata (`meta`) is patched key by key, and a key with the value `None` is remo
 from __future__ import annotations
 
 from functools import cache
-from typing import Any, Literal, TypeAlias
+from typing import Any, ClassVar, Literal, TypeAlias, get_args
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
@@ -60,11 +60,26 @@ Role: TypeAlias = Literal["agent", "user", "thought"]
 
 
 class _Update(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="update", gc=False):
+    wire_name: ClassVar[str | None] = None
+    """The name of its class in the schemas; None: the same as here."""
+    capability: ClassVar[str | None] = None
+    """The field of `ClientCapabilities` without which version 1 does not send it."""
+    entity: ClassVar[tuple[str, ...]] = ()
+    """What it is about, for a replay, which has one update for each entity: a name, and the field with the id."""
+    is_state: ClassVar[bool] = False
+    """It replaces a value, so that receiving it twice changes nothing."""
+    is_stored: ClassVar[bool] = True
+    """A store keeps it, and a replay contains it."""
+    is_of_turn: ClassVar[bool] = False
+    """In version 1 it belongs to the running turn, and is late after that."""
+
     meta: JsonObject | None | UnsetType = UNSET
 
 
 class MessageChunk(_Update, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag="message_chunk"):
     """A chunk of a message; chunks with the same `message_id` are one message."""
+
+    is_of_turn = True
 
     role: Role
     content: Content
@@ -81,6 +96,9 @@ class MessageUpdate(_Update, frozen=True, kw_only=True, omit_defaults=True, gc=F
 
 class ToolCallUpdate(_Update, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag="tool_call"):
     """A new tool call (`is_new`) or a change of one; fields that are not set stay."""
+
+    entity = ("tool", "tool_call_id")
+    is_of_turn = True
 
     tool_call_id: str
     title: str | None | UnsetType = UNSET
@@ -101,6 +119,8 @@ class ToolCallUpdate(_Update, frozen=True, kw_only=True, omit_defaults=True, gc=
 class ToolContentChunk(_Update, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag="tool_call_chunk"):
     """Content to append to a tool call: one part, or several file changes."""
 
+    entity = ("tool", "tool_call_id")
+
     tool_call_id: str
     content: list[ToolContent]
 
@@ -110,6 +130,8 @@ class TerminalUpdate(_Update, frozen=True, kw_only=True, omit_defaults=True, gc=
 
     `output` replaces all output so far; an `exit` without a code means that the command has ended.
     """
+
+    entity = ("terminal", "terminal_id")
 
     terminal_id: str
     command: str | None | UnsetType = UNSET
@@ -123,6 +145,8 @@ class TerminalUpdate(_Update, frozen=True, kw_only=True, omit_defaults=True, gc=
 class TerminalOutputChunk(_Update, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag="terminal_chunk"):
     """Output to append to a terminal."""
 
+    entity = ("terminal", "terminal_id")
+
     terminal_id: str
     data: bytes
 
@@ -133,6 +157,9 @@ class StateUpdate(_Update, frozen=True, kw_only=True, omit_defaults=True, gc=Fal
     Only `idle` means that the work has ended, and says why. It is a snapshot: receiving it twice means nothing new.
     `background` is `None` if the agent does not report its background work.
     """
+
+    is_state = True
+    is_stored = False
 
     state: str
     stop_reason: str | None = None
@@ -161,6 +188,9 @@ class PlanUpdate(_Update, frozen=True, kw_only=True, omit_defaults=True, gc=Fals
     `plan_id` is `None` if the session has only one plan, which has no id.
     """
 
+    entity = ("plan", "plan_id")
+    is_of_turn = True
+
     plan_id: str | None = None
     entries: list[PlanEntry] | None = None
     uri: str | None = None
@@ -171,6 +201,10 @@ class PlanUpdate(_Update, frozen=True, kw_only=True, omit_defaults=True, gc=Fals
 
 class PlanRemovedUpdate(_Update, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag="plan_removed"):
     """A plan was removed."""
+
+    wire_name = "PlanRemoved"
+    capability = "named_plans"
+    entity = ("plan", "plan_id")
 
     plan_id: str
 
@@ -189,11 +223,17 @@ class AvailableCommand(Struct, frozen=True, omit_defaults=True):
 class CommandsUpdate(_Update, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag="commands"):
     """All slash commands that the agent offers."""
 
+    entity = ("commands",)
+    is_state = True
+
     commands: list[AvailableCommand]
 
 
 class ModeUpdate(_Update, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag="mode"):
     """The current mode changed."""
+
+    entity = ("mode",)
+    is_state = True
 
     mode_id: str
 
@@ -201,11 +241,18 @@ class ModeUpdate(_Update, frozen=True, kw_only=True, omit_defaults=True, gc=Fals
 class SettingsUpdate(_Update, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag="settings"):
     """All config options of the session."""
 
+    entity = ("settings",)
+    is_state = True
+
     settings: list[ConfigOption]
 
 
 class InfoUpdate(_Update, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag="info"):
     """The title of the session, or the time of its last change."""
+
+    wire_name = "SessionInfoUpdate"
+    entity = ("info",)
+    is_state = True
 
     title: str | None | UnsetType = UNSET
     updated_at: str | None | UnsetType = UNSET
@@ -213,6 +260,9 @@ class InfoUpdate(_Update, frozen=True, kw_only=True, omit_defaults=True, gc=Fals
 
 class UsageUpdate(_Update, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag="usage"):
     """Use of the context window, and the cost of the session so far; a cost that is not set stays."""
+
+    entity = ("usage",)
+    is_state = True
 
     used: int
     size: int
@@ -223,6 +273,11 @@ class UsageUpdate(_Update, frozen=True, kw_only=True, omit_defaults=True, gc=Fal
 class NoticeUpdate(_Update, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag="notice"):
     """A notice for the user; it is not part of the conversation."""
 
+    wire_name = "Notice"
+    capability = "notices"
+    is_state = True
+    is_stored = False
+
     severity: str
     title: str
     description: str | None = None
@@ -230,6 +285,9 @@ class NoticeUpdate(_Update, frozen=True, kw_only=True, omit_defaults=True, gc=Fa
 
 class CompactionUpdate(_Update, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag="compaction"):
     """A compaction of the agent's context: `in_progress`, then `completed`, `failed` or `cancelled`."""
+
+    capability = "compaction"
+    entity = ("compaction", "compaction_id")
 
     compaction_id: str
     status: str
@@ -242,12 +300,19 @@ class CompactionUpdate(_Update, frozen=True, kw_only=True, omit_defaults=True, g
 class CompactionChunk(_Update, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag="compaction_chunk"):
     """A chunk of the summary that a compaction writes."""
 
+    wire_name = "CompactionSummaryChunk"
+    capability = "compaction"
+    entity = ("compaction", "compaction_id")
+
     compaction_id: str
     content: Content
 
 
 class SubagentUpdate(_Update, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag="subagent"):
     """A session started by this one, and its state; fields that are not set stay."""
+
+    capability = "subagents"
+    entity = ("subagent", "session_id")
 
     session_id: str
     title: str | None | UnsetType = UNSET
@@ -261,6 +326,10 @@ class SubagentUpdate(_Update, frozen=True, kw_only=True, omit_defaults=True, gc=
 class SessionMessageUpdate(_Update, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag="session_message"):
     """A message between two sessions of one agent."""
 
+    wire_name = "SessionMessage"
+    capability = "subagents"
+    entity = ("message", "message_id")
+
     message_id: str
     sender_session_id: str | None | UnsetType = UNSET
     recipient_session_id: str | None | UnsetType = UNSET
@@ -273,6 +342,9 @@ class SessionMessageChunk(
     _Update, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag="session_message_chunk"
 ):
     """A chunk of a message between two sessions."""
+
+    capability = "subagents"
+    entity = ("message", "message_id")
 
     message_id: str
     content: Content
@@ -308,6 +380,9 @@ Update: TypeAlias = (
     | SessionMessageChunk
     | UnrecognizedUpdate
 )
+
+KINDS: tuple[type[_Update], ...] = get_args(Update)
+"""Every kind of update."""
 
 
 @cache

@@ -20,17 +20,12 @@ from msgspec import UNSET
 from duologue.conversation.builders import TerminalBuffer, patched_meta
 from duologue.conversation.content import Content, TextContent, merge_text
 from duologue.conversation.updates import (
-    CommandsUpdate,
     CompactionChunk,
     CompactionUpdate,
     InfoUpdate,
     MessageChunk,
-    ModeUpdate,
-    PlanRemovedUpdate,
-    PlanUpdate,
     SessionMessageChunk,
     SessionMessageUpdate,
-    SettingsUpdate,
     SubagentUpdate,
     TerminalOutputChunk,
     TerminalUpdate,
@@ -54,34 +49,14 @@ _Patch = TypeVar(
     SessionMessageUpdate,
 )
 
-_THE_ONLY_ONE: dict[type, str] = {
-    CommandsUpdate: "commands",
-    ModeUpdate: "mode",
-    SettingsUpdate: "settings",
-    InfoUpdate: "info",
-    UsageUpdate: "usage",
-}
-
 
 def entity_of(update: Update) -> str | None:
     """Return the name under which a store finds all updates about the same thing; None if it has no id."""
-    match update:
-        case MessageChunk():
-            return None
-        case ToolCallUpdate() | ToolContentChunk():
-            return f"tool {update.tool_call_id}"
-        case TerminalUpdate() | TerminalOutputChunk():
-            return f"terminal {update.terminal_id}"
-        case PlanUpdate() | PlanRemovedUpdate():
-            return "plan" if update.plan_id is None else f"plan {update.plan_id}"
-        case CompactionUpdate() | CompactionChunk():
-            return f"compaction {update.compaction_id}"
-        case SubagentUpdate():
-            return f"subagent {update.session_id}"
-        case SessionMessageUpdate() | SessionMessageChunk():
-            return f"message {update.message_id}"
-        case _:
-            return _THE_ONLY_ONE.get(type(update))
+    if not update.entity:
+        return None
+    name, *fields = update.entity
+    ids = [getattr(update, field) for field in fields]
+    return name if ids in ([], [None]) else f"{name} {ids[0]}"
 
 
 def shows_at_start(entity: str) -> bool:

@@ -10,7 +10,7 @@ from typing import Self
 from msgspec import UNSET, UnsetType
 
 from duologue.conversation.content import Content
-from duologue.conversation.updates import InfoUpdate, NoticeUpdate, StateUpdate, Update
+from duologue.conversation.updates import InfoUpdate, Update
 from duologue.errors import StoreError, StoreFull
 from duologue.store.records import Batch, Kind, LogPosition, Record, SessionRecords, TurnBegan, TurnEnded, encode_body
 from duologue.store.replay_merge import entity_of
@@ -76,7 +76,7 @@ class SessionLog:
             EncodeError: The update cannot be encoded as JSON.
             StoreFull: Too many bytes wait to be written; this update is not stored.
         """
-        if isinstance(update, NoticeUpdate | StateUpdate):
+        if not update.is_stored:
             return
         if isinstance(update, InfoUpdate) and update.title is not UNSET:
             self._title = update.title

@@ -8,17 +8,10 @@ from typing import Any, ClassVar
 from duologue.conversation.content import JsonObject
 from duologue.conversation.downgrade import chunks_of
 from duologue.conversation.updates import (
-    CompactionChunk,
-    CompactionUpdate,
     MessageChunk,
     MessageUpdate,
-    NoticeUpdate,
-    PlanRemovedUpdate,
     PlanUpdate,
-    SessionMessageChunk,
-    SessionMessageUpdate,
     SettingsUpdate,
-    SubagentUpdate,
     ToolCallUpdate,
     Update,
 )
@@ -52,20 +45,13 @@ class V1ClientProxy(ClientProxy):
                 await self.update(session_id, chunk)
 
     def _is_supported(self, update: Update) -> bool:
-        capabilities = self.capabilities
         match update:
             case SettingsUpdate(settings=[]):
                 return False
-            case NoticeUpdate():
-                return capabilities.notices
-            case CompactionUpdate() | CompactionChunk():
-                return capabilities.compaction
-            case PlanUpdate(plan_id=str()) | PlanRemovedUpdate():
-                return capabilities.named_plans
-            case SubagentUpdate() | SessionMessageUpdate() | SessionMessageChunk():
-                return capabilities.subagents
+            case PlanUpdate(plan_id=str()):
+                return self.capabilities.named_plans
             case _:
-                return True
+                return update.capability is None or getattr(self.capabilities, update.capability)
 
     def _adapt(self, update: Update) -> Update:
         """Leave out boolean options, and the id of a plan, for a client that does not support them."""

@@ -10,7 +10,6 @@ from duologue.protocol.shared.client_proxy import ClientProxy
 _log = logging.getLogger("duologue.relay")
 
 KINDS = {
-    "notices": "this client does not support notices: those of the agent are not shown",
     "compaction": "this client is not notified when the agent compacts its context",
     "subagents": "this client is not notified of sessions that the agent starts itself",
     "plans": "this client shows one plan, and only its steps",
@@ -45,9 +44,10 @@ class LossReporter:
         if kind in self.reported:
             return
         self.reported.append(kind)
-        _log.warning("bridge: %s", KINDS[kind])
+        text = KINDS.get(kind, f"this client does not support {kind}: those of the agent are not shown")
+        _log.warning("bridge: %s", text)
         if client is not None and session_id is not None and client.capabilities.notices and not client.is_gone:
-            await client.update(session_id, NoticeUpdate(severity="info", title=_sentence(KINDS[kind])))
+            await client.update(session_id, NoticeUpdate(severity="info", title=_sentence(text)))
 
 
 def _sentence(text: str) -> str:

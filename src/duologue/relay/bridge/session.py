@@ -16,14 +16,11 @@ from duologue.conversation.items import Compaction, ToolCall
 from duologue.conversation.session_setup import SessionInfo, SessionParams
 from duologue.conversation.transcript import Transcript
 from duologue.conversation.updates import (
-    CommandsUpdate,
     CompactionUpdate,
     ContentPart,
-    InfoUpdate,
     MessageChunk,
     MessageUpdate,
     ModeUpdate,
-    NoticeUpdate,
     SettingsUpdate,
     StateUpdate,
     TerminalOutputChunk,
@@ -31,7 +28,6 @@ from duologue.conversation.updates import (
     ToolCallUpdate,
     ToolContent,
     Update,
-    UsageUpdate,
 )
 from duologue.relay.bridge.passthrough import forwarded_meta, has_meta
 from duologue.relay.bridge.settings import BridgedSettings
@@ -43,9 +39,6 @@ if TYPE_CHECKING:
     from duologue.relay.bridge.state import BridgeState
 
 T = TypeVar("T")
-
-STATES = (CommandsUpdate, ModeUpdate, SettingsUpdate, InfoUpdate, UsageUpdate, NoticeUpdate)
-"""Updates that replace a state; any other would be shown twice if it were sent twice."""
 
 
 class _Question(Struct):
@@ -111,7 +104,7 @@ class BridgedSession:
 
     async def on_update(self, update: Update) -> None:
         """Pass on an update of the agent."""
-        if self.is_silent and not isinstance(update, STATES):
+        if self.is_silent and not update.is_state:
             return
         if type(update) is MessageChunk and update.role != "user":  # the fast path for most updates
             await self._send(update if self._downgrader is None else (await self._downgrader.convert(update))[0])

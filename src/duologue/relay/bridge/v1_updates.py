@@ -8,17 +8,11 @@ from msgspec import UNSET, structs
 
 from duologue.conversation.downgrade import V1Downgrader
 from duologue.conversation.updates import (
-    CompactionChunk,
-    CompactionUpdate,
     MessageChunk,
     MessageUpdate,
-    NoticeUpdate,
     PlanRemovedUpdate,
     PlanUpdate,
-    SessionMessageChunk,
-    SessionMessageUpdate,
     SettingsUpdate,
-    SubagentUpdate,
     TerminalPart,
     ToolCallUpdate,
     Update,
@@ -95,18 +89,15 @@ class UpdateDowngrader:
         """Return the kind of loss, if the client cannot show this update."""
         capabilities: ClientCapabilities = self._client.capabilities
         match update:
-            case NoticeUpdate() if not capabilities.notices:
-                return "notices"
-            case CompactionUpdate() | CompactionChunk() if not capabilities.compaction:
-                return "compaction"
-            case SubagentUpdate() | SessionMessageUpdate() | SessionMessageChunk() if not capabilities.subagents:
-                return "subagents"
             case PlanUpdate(plan_id=str(), entries=None) if not capabilities.named_plans:
                 return "plans"
             case SettingsUpdate() if not capabilities.boolean_settings:
                 return "switches" if any(setting.kind == "boolean" for setting in update.settings) else None
+            case PlanRemovedUpdate():
+                return None  # the rest of the plan is sent instead
             case _:
-                return None
+                is_lost = update.capability is not None and not getattr(capabilities, update.capability)
+                return update.capability if is_lost else None
 
     async def _report_changed_message(self, change: MessageUpdate, converted: list[Update]) -> None:
         """Report a message that the agent replaced or withdrew, which version 1 cannot."""
