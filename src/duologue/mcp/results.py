@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any, TypedDict, cast
+from typing import Any
 
+import msgspec
 from msgspec import Struct
 
-from duologue.conversation.content import (
-    Annotations,
-    AudioContent,
-    Content,
-    ImageContent,
-    JsonObject,
-    Resource,
-    ResourceLink,
-    TextContent,
-    UnknownContent,
-    text_of,
-)
+from duologue.conversation.content import Content, JsonObject, UnknownContent, text_of
 from duologue.conversation.updates import ContentPart, ToolContent
+from duologue.protocol.v1.content import from_wire, to_wire
+from duologue.schema import v1
+from duologue.schema.base import JsonValue
+from duologue.schema.lenient import reader_for
+from duologue.schema.lenient_errors import Rejected, is_array, is_object
+
+_read_block = reader_for(v1.ContentBlock)
 
 
 class McpResult(Struct, frozen=True, kw_only=True):
@@ -57,149 +53,30 @@ class McpResult(Struct, frozen=True, kw_only=True):
 
 def read_result(raw: JsonObject) -> McpResult:
     """Convert the result of `tools/call`; invalid parts are kept, not rejected."""
+    content, meta = raw.get("content"), raw.get("_meta")
     return McpResult(
-        content=[read_content(block) for block in _list(raw, "content")],
+        content=[read_content(block) for block in content] if is_array(content) else [],
         structured_content=raw.get("structuredContent"),
         is_error=raw.get("isError") is True,
-        meta=_object(raw, "_meta"),
+        meta=meta if is_object(meta) else None,
         raw=raw,
     )
 
 
-def read_content(block: Any) -> Content:
-    """Convert one block of MCP content; an unknown or malformed one becomes an `UnknownContent`."""
-    match block:
-        case {"type": "text", "text": str(text)}:
-            return TextContent(text, **_attached(block))
-        case {"type": "image", "data": str(data), "mimeType": str(mime_type)}:
-            return ImageContent(data, mime_type, _text(block, "uri"), **_attached(block))
-        case {"type": "audio", "data": str(data), "mimeType": str(mime_type)}:
-            return AudioContent(data, mime_type, **_attached(block))
-        case {"type": "resource_link", "uri": str(uri), "name": str(name)}:
-            return _read_link(uri, name, block)
-        case {"type": "resource", "resource": {"uri": str(uri)} as resource}:
-            return _read_resource(uri, resource, block)
-        case dict():
-            return UnknownContent(cast("JsonObject", block))
-        case _:
-            return UnknownContent({"value": block})
-
-
-def _read_link(uri: str, name: str, block: JsonObject) -> Content:
-    size = block.get("size")
-    return ResourceLink(
-        uri,
-        name,
-        title=_text(block, "title"),
-        description=_text(block, "description"),
-        mime_type=_text(block, "mimeType"),
-        size=size if isinstance(size, int) and not isinstance(size, bool) else None,
-        **_attached(block),
-    )
-
-
-def _read_resource(uri: str, resource: JsonObject, block: JsonObject) -> Content:
-    text, blob = _text(resource, "text"), _text(resource, "blob")
-    if (text is None) == (blob is None):
+def read_content(block: JsonValue) -> Content:
+    """Convert one block of MCP, which ACP has adopted; an unknown or malformed one becomes an `UnknownContent`."""
+    if not is_object(block):
+        return UnknownContent({"value": block})
+    resource = block.get("resource")
+    if is_object(resource) and "text" in resource and "blob" in resource:
+        return UnknownContent(block)  # reading it as one of the two would lose the other
+    try:
+        return from_wire(_read_block(block, None, []))
+    except Rejected:
         return UnknownContent(block)
-    return Resource(
-        uri,
-        text=text,
-        blob=blob,
-        mime_type=_text(resource, "mimeType"),
-        resource_meta=_object(resource, "_meta"),
-        **_attached(block),
-    )
-
-
-class _Attached(TypedDict):
-    annotations: Annotations | None
-    meta: JsonObject | None
-
-
-def _attached(block: JsonObject) -> _Attached:
-    return {"annotations": _read_annotations(_object(block, "annotations")), "meta": _object(block, "_meta")}
-
-
-def _read_annotations(raw: JsonObject | None) -> Annotations | None:
-    if raw is None:
-        return None
-    priority = raw.get("priority")
-    return Annotations(
-        audience=[str(role) for role in _list(raw, "audience")] or None,
-        priority=float(priority) if isinstance(priority, int | float) and not isinstance(priority, bool) else None,
-        last_modified=_text(raw, "lastModified"),
-        meta=_object(raw, "_meta"),
-    )
-
-
-def _text(block: JsonObject, key: str) -> str | None:
-    value = block.get(key)
-    return value if isinstance(value, str) else None
-
-
-def _list(block: JsonObject, key: str) -> list[Any]:
-    match block.get(key):
-        case [*items]:
-            return items
-        case _:
-            return []
-
-
-def _object(block: JsonObject, key: str) -> JsonObject | None:
-    value = block.get(key)
-    return cast("JsonObject", value) if isinstance(value, dict) else None
 
 
 def write_content(content: Content) -> JsonObject:
     """Convert one block of content to MCP's JSON."""
-    match content:
-        case TextContent():
-            own: JsonObject = {"type": "text", "text": content.text}
-        case ImageContent():
-            own = {"type": "image", "data": content.data, "mimeType": content.mime_type, "uri": content.uri}
-        case AudioContent():
-            own = {"type": "audio", "data": content.data, "mimeType": content.mime_type}
-        case ResourceLink():
-            own = {
-                "type": "resource_link",
-                "uri": content.uri,
-                "name": content.name,
-                "title": content.title,
-                "description": content.description,
-                "mimeType": content.mime_type,
-                "size": content.size,
-            }
-        case Resource():
-            own = {"type": "resource", "resource": _write_resource(content)}
-        case UnknownContent():
-            return content.fields
-    annotations = None if content.annotations is None else _write_annotations(content.annotations)
-    return _without_none([*own.items(), ("annotations", annotations), ("_meta", content.meta)])
-
-
-def _write_resource(content: Resource) -> JsonObject:
-    return _without_none(
-        [
-            ("uri", content.uri),
-            ("mimeType", content.mime_type),
-            ("text", content.text),
-            ("blob", content.blob),
-            ("_meta", content.resource_meta),
-        ]
-    )
-
-
-def _write_annotations(annotations: Annotations) -> JsonObject:
-    return _without_none(
-        [
-            ("audience", annotations.audience),
-            ("priority", annotations.priority),
-            ("lastModified", annotations.last_modified),
-            ("_meta", annotations.meta),
-        ]
-    )
-
-
-def _without_none(items: Iterable[tuple[str, Any]]) -> JsonObject:
-    return {key: value for key, value in items if value is not None}
+    written: JsonObject = msgspec.to_builtins(to_wire(content))
+    return written
