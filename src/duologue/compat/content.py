@@ -2,26 +2,14 @@
 
 from __future__ import annotations
 
-from duologue.compat.json_access import (
-    any_changed,
-    as_object,
-    keep_in_meta,
-    move,
-    objects,
-    replace,
-    string,
-    take_from_meta,
-)
+from duologue.compat.json_access import as_object, keep_in_meta, move, objects, replacing, string, take_from_meta
 from duologue.compat.message import OpenMessage
-from duologue.compat.rules import Rule, params, results
+from duologue.compat.rules import Rule, each, params, results
 from duologue.schema import v1
 from duologue.schema.base import JsonObject
 
 BLOCK_TYPES = frozenset({"text", "image", "audio", "resource", "resource_link"})
 TOOL_TAGS = frozenset({"tool_call", "tool_call_update"})
-
-STATUS_TODAY = {"running": "in_progress"}
-STATUS_OF_SEED = {"in_progress": "running"}
 
 UNDEFINED_MEMBERS = {"diff": ("mimeType",), "terminal": ("command", "exitCode")}
 """The members that seed 004 adds to the content of tool calls, by its type."""
@@ -32,16 +20,15 @@ def update_of(message: OpenMessage) -> JsonObject:
     return as_object(message.fields.get("update")) if message.method == v1.SESSION_UPDATE.name else {}
 
 
-def _tool_call(message: OpenMessage) -> JsonObject:
-    """Return the tool call that is reported, or that a permission request is about."""
-    if message.method == v1.SESSION_UPDATE.name:
-        update = update_of(message)
-        return update if string(update, "sessionUpdate") in TOOL_TAGS else {}
-    return as_object(message.fields.get("toolCall"))
+def _tool_calls(message: OpenMessage) -> list[JsonObject]:
+    """Return the tool call that is reported, or that a permission request is about, if there is one."""
+    update = update_of(message)
+    is_reported = string(update, "sessionUpdate") in TOOL_TAGS
+    return objects([update if is_reported else message.fields.get("toolCall")])
 
 
 def _tool_content(message: OpenMessage) -> list[JsonObject]:
-    return objects(_tool_call(message).get("content"))
+    return [item for call in _tool_calls(message) for item in objects(call.get("content"))]
 
 
 def _blocks(message: OpenMessage) -> list[JsonObject]:
@@ -58,12 +45,8 @@ def _blocks(message: OpenMessage) -> list[JsonObject]:
     return [as_object(item.get("content")) if item.get("type") == "content" else item for item in found]
 
 
-def read_image(message: OpenMessage) -> bool:
-    """Move data and type of images up from `source`."""
-    return any_changed(_lift_source(block) for block in _blocks(message))
-
-
-def _lift_source(block: JsonObject) -> bool:
+def read_image(block: JsonObject) -> bool:
+    """Move data and type of an image up from `source`."""
     source = as_object(block.get("source"))
     if block.get("type") != "image" or source.get("type") != "base64" or "data" not in source or "data" in block:
         return False
@@ -73,12 +56,8 @@ def _lift_source(block: JsonObject) -> bool:
     return True
 
 
-def write_image(message: OpenMessage) -> bool:
-    """Move data and type of images down into `source`."""
-    return any_changed(_lower_source(block) for block in _blocks(message))
-
-
-def _lower_source(block: JsonObject) -> bool:
+def write_image(block: JsonObject) -> bool:
+    """Move data and type of an image down into `source`."""
     if block.get("type") != "image" or "data" not in block or "source" in block:
         return False
     source: JsonObject = {"type": "base64"}
@@ -86,16 +65,6 @@ def _lower_source(block: JsonObject) -> bool:
     move(block, "data", source, "data")
     block["source"] = source
     return True
-
-
-def read_status(message: OpenMessage) -> bool:
-    """Replace `running`, which would be dropped as unknown, so that the tool call would seem to wait."""
-    return replace(_tool_call(message), "status", STATUS_TODAY)
-
-
-def write_status(message: OpenMessage) -> bool:
-    """Replace `in_progress` by `running`."""
-    return replace(_tool_call(message), "status", STATUS_OF_SEED)
 
 
 def write_update(message: OpenMessage) -> bool:
@@ -111,18 +80,16 @@ def write_update(message: OpenMessage) -> bool:
     return True
 
 
-def read_location(message: OpenMessage) -> bool:
+def read_location(call: JsonObject) -> bool:
     """Replace a location by a list of one."""
-    call = _tool_call(message)
     if "locations" in call or not isinstance(call.get("location"), dict):
         return False
     call["locations"] = [call.pop("location")]
     return True
 
 
-def write_location(message: OpenMessage) -> bool:
+def write_location(call: JsonObject) -> bool:
     """Write the first location; if there are more, the list stays too."""
-    call = _tool_call(message)
     targets = objects(call.get("locations"))
     if "location" in call or not targets:
         return False
@@ -132,37 +99,29 @@ def write_location(message: OpenMessage) -> bool:
     return True
 
 
-def read_tool_content(message: OpenMessage) -> bool:
-    """Wrap blocks that are not wrapped in `content`."""
-    bare = [item for item in _tool_content(message) if string(item, "type") in BLOCK_TYPES]
-    for item in bare:
-        block = dict(item)
-        item.clear()
-        item.update(type="content", content=block)
-    return bool(bare)
+def wrap_block(item: JsonObject) -> bool:
+    """Wrap a block that is not wrapped in `content`."""
+    if string(item, "type") not in BLOCK_TYPES:
+        return False
+    block = dict(item)
+    item.clear()
+    item.update(type="content", content=block)
+    return True
 
 
-def write_tool_content(message: OpenMessage) -> bool:
-    """Unwrap blocks, unless the wrapper has members of its own."""
-    wrapped = [item for item in _tool_content(message) if item.keys() == {"type", "content"}]
-    return any_changed(_unwrap(item) for item in wrapped)
-
-
-def _unwrap(item: JsonObject) -> bool:
-    block = as_object(item["content"])
-    if item["type"] != "content" or string(block, "type") not in BLOCK_TYPES:
+def unwrap_block(item: JsonObject) -> bool:
+    """Unwrap a block, unless the wrapper has members of its own."""
+    block = as_object(item.get("content"))
+    is_plain = item.keys() == {"type", "content"} and item["type"] == "content"
+    if not is_plain or string(block, "type") not in BLOCK_TYPES:
         return False
     item.clear()
     item.update(block)
     return True
 
 
-def read_undefined_members(message: OpenMessage) -> bool:
+def read_undefined_members(item: JsonObject) -> bool:
     """Move members that today's schema does not define to `_meta`."""
-    return any_changed(_move_to_meta(item) for item in _tool_content(message))
-
-
-def _move_to_meta(item: JsonObject) -> bool:
     names = UNDEFINED_MEMBERS.get(string(item, "type"), ())
     extra = {name: item.pop(name) for name in names if name in item}
     if extra:
@@ -170,12 +129,8 @@ def _move_to_meta(item: JsonObject) -> bool:
     return bool(extra)
 
 
-def write_undefined_members(message: OpenMessage) -> bool:
+def write_undefined_members(item: JsonObject) -> bool:
     """Restore the members from `_meta`."""
-    return any_changed(_restore(item) for item in _tool_content(message))
-
-
-def _restore(item: JsonObject) -> bool:
     extra = take_from_meta(item)
     item.update({name: value for name, value in extra.items() if name not in item})
     return bool(extra)
@@ -190,8 +145,9 @@ RULES = (
         "tool status `running`",
         "`in_progress`",
         TOOL_CALLS,
-        read_status,
-        write_status,
+        # Unknown today, it would be dropped, and the tool call would seem to wait.
+        each(_tool_calls, replacing("status", {"running": "in_progress"})),
+        each(_tool_calls, replacing("status", {"in_progress": "running"})),
     ),
     Rule(
         "tool-update",
@@ -207,8 +163,8 @@ RULES = (
         "tool call with `location`, an object",
         "`locations`, a list",
         TOOL_CALLS,
-        read_location,
-        write_location,
+        each(_tool_calls, read_location),
+        each(_tool_calls, write_location),
     ),
     Rule(
         "tool-content",
@@ -216,8 +172,8 @@ RULES = (
         "a bare content block in a tool call's content",
         '`{"type": "content", "content": …}` around it',
         TOOL_CALLS,
-        read_tool_content,
-        write_tool_content,
+        each(_tool_content, wrap_block),
+        each(_tool_content, unwrap_block),
     ),
     Rule(
         "tool-content-members",
@@ -225,8 +181,8 @@ RULES = (
         "`mimeType` on a diff, `command` and `exitCode` on a terminal",
         'kept in `_meta["seed-004"]`',
         TOOL_CALLS,
-        read_undefined_members,
-        write_undefined_members,
+        each(_tool_content, read_undefined_members),
+        each(_tool_content, write_undefined_members),
     ),
     Rule(
         "image-source",
@@ -234,7 +190,7 @@ RULES = (
         "image with `source: {type, mediaType, data}`",
         "image with `mimeType` and `data`",
         (*params(v1.SESSION_PROMPT), *TOOL_CALLS, *results(v1.SESSION_PROMPT)),
-        read_image,
-        write_image,
+        each(_blocks, read_image),
+        each(_blocks, write_image),
     ),
 )

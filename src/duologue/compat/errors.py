@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from duologue.compat.json_access import as_object
+from duologue.compat.json_access import as_object, replacing
 from duologue.compat.message import OpenMessage
-from duologue.compat.rules import Rule
+from duologue.compat.rules import Rule, body, each
 from duologue.errors import AuthenticationRequired, InternalError, InvalidParams, MethodNotFound, ResourceNotFound
 from duologue.schema import v1
 from duologue.schema.base import JsonObject, JsonValue
@@ -31,18 +31,8 @@ def _code(error: JsonObject) -> int:
     return code if isinstance(code, int) else 0
 
 
-def read_code(message: OpenMessage) -> bool:
-    """Replace a code by today's."""
-    error = message.fields
-    if _code(error) not in CODES_TODAY:
-        return False
-    error["code"] = CODES_TODAY[_code(error)]
-    return True
-
-
-def write_code(message: OpenMessage) -> bool:
+def write_code(error: JsonObject) -> bool:
     """Replace a code by the seed's; the data says whether a session or a resource was not found."""
-    error = message.fields
     if _code(error) == AuthenticationRequired.code:
         error["code"] = AUTHENTICATION_FAILED
     elif _code(error) == ResourceNotFound.code:
@@ -53,25 +43,12 @@ def write_code(message: OpenMessage) -> bool:
     return True
 
 
-def read_login_method(message: OpenMessage) -> bool:
-    """Replace -32002, which means "unknown method" as the answer to `authenticate`."""
-    applies = message.request.method == v1.AUTHENTICATE.name and _code(message.fields) == INVALID_LOGIN_METHOD
-    if applies:
-        message.fields["code"] = InvalidParams.code
-    return applies
+def _login_errors(message: OpenMessage) -> list[JsonObject]:
+    return body(message) if message.request.method == v1.AUTHENTICATE.name else []
 
 
-def write_login_method(message: OpenMessage) -> bool:
-    """Replace "invalid params" by -32002 as the answer to `authenticate`."""
-    applies = message.request.method == v1.AUTHENTICATE.name and _code(message.fields) == InvalidParams.code
-    if applies:
-        message.fields["code"] = INVALID_LOGIN_METHOD
-    return applies
-
-
-def read_code_without_equivalent(message: OpenMessage) -> bool:
+def read_code_without_equivalent(error: JsonObject) -> bool:
     """Replace a code that has no equivalent by "internal error", with the code in its data."""
-    error = message.fields
     code = _code(error)
     if code not in CODES_WITHOUT_EQUIVALENT:
         return False
@@ -81,9 +58,8 @@ def read_code_without_equivalent(message: OpenMessage) -> bool:
     return True
 
 
-def write_code_without_equivalent(message: OpenMessage) -> bool:
+def write_code_without_equivalent(error: JsonObject) -> bool:
     """Restore the code from the data."""
-    error = message.fields
     data = as_object(error.get("data"))
     if _code(error) != InternalError.code or _code(data) not in CODES_WITHOUT_EQUIVALENT:
         return False
@@ -99,8 +75,8 @@ RULES = (
         "-32002 as the answer to `authenticate`",
         "-32602",
         (("error", ""),),
-        read_login_method,
-        write_login_method,
+        each(_login_errors, replacing("code", {INVALID_LOGIN_METHOD: InvalidParams.code})),
+        each(_login_errors, replacing("code", {InvalidParams.code: INVALID_LOGIN_METHOD})),
     ),
     Rule(
         "error-code",
@@ -108,8 +84,8 @@ RULES = (
         "-32001; -32003 and -32005; -32007",
         "-32000; -32002; -32601 (written as it is)",
         (("error", ""),),
-        read_code,
-        write_code,
+        each(body, replacing("code", CODES_TODAY)),
+        each(body, write_code),
     ),
     Rule(
         "error-code-in-data",
@@ -117,7 +93,7 @@ RULES = (
         "-32004, -32006",
         "-32603 with the code in `data`",
         (("error", ""),),
-        read_code_without_equivalent,
-        write_code_without_equivalent,
+        each(body, read_code_without_equivalent),
+        each(body, write_code_without_equivalent),
     ),
 )

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeAlias
 
 from duologue.schema.base import JsonObject, JsonValue
 from duologue.schema.legacy import DIALECT_KEY
 from duologue.schema.lenient_errors import is_array, is_object
+
+Edit: TypeAlias = Callable[[JsonObject], bool]
+"""Changes an object if it applies to it; returns True if it did."""
 
 
 def as_object(value: JsonValue) -> JsonObject:
@@ -38,12 +42,22 @@ def rename(fields: JsonObject, old: str, new: str) -> bool:
     return move(fields, old, fields, new)
 
 
-def replace(fields: JsonObject, key: str, words: dict[str, str]) -> bool:
-    """Replace the value of a member by its entry in `words`; return True if there is one."""
-    if string(fields, key) not in words:
-        return False
-    fields[key] = words[fields[key]]
-    return True
+def renaming(**names: str) -> Edit:
+    """Return an edit that renames members, each given as `old="new"`."""
+    return lambda fields: any_changed(rename(fields, old, new) for old, new in names.items())
+
+
+def replacing(key: str, values: Mapping[Any, str | int]) -> Edit:
+    """Return an edit that replaces the value of a member by its entry in `values`."""
+
+    def edit(fields: JsonObject) -> bool:
+        value: JsonValue = fields.get(key)
+        if not isinstance(value, str | int) or value not in values:
+            return False
+        fields[key] = values[value]
+        return True
+
+    return edit
 
 
 def any_changed(changes: Iterable[bool]) -> bool:
@@ -60,7 +74,7 @@ def keep_in_meta(fields: JsonObject, **values: JsonValue) -> None:
 def take_from_meta(fields: JsonObject) -> JsonObject:
     """Remove what `keep_in_meta` stored and return it; `_meta` is removed if nothing else is in it."""
     meta = as_object(fields.get("_meta"))
-    kept = as_object(meta.pop(DIALECT_KEY, None))
-    if kept and not meta:
+    stored = as_object(meta.pop(DIALECT_KEY, None))
+    if stored and not meta:
         del fields["_meta"]
-    return kept
+    return stored

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Generic, Literal, TypeAlias, TypeVar
+from typing import Literal, TypeAlias, TypeVar
 
 import msgspec
 
@@ -43,33 +43,18 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 
-class RecentEntries(Generic[K, V]):
-    """A mapping that drops its oldest entry when it is full."""
+class RecentEntries(dict[K, V]):
+    """A dict that drops its oldest entry when it is full; an entry that is set again is the newest."""
 
     def __init__(self, limit: int) -> None:
+        super().__init__()
         self._limit = limit
-        self._entries: dict[K, V] = {}
 
-    def __contains__(self, key: K) -> bool:
-        return key in self._entries
-
-    def __iter__(self) -> Iterator[V]:
-        return iter(self._entries.values())
-
-    def put(self, key: K, value: V) -> None:
-        """Store an entry as the newest."""
-        self._entries.pop(key, None)
-        if len(self._entries) >= self._limit:
-            del self._entries[next(iter(self._entries))]
-        self._entries[key] = value
-
-    def get(self, key: K, default: V) -> V:
-        """Return the value of this key, or the default."""
-        return self._entries.get(key, default)
-
-    def take(self, key: K) -> V | None:
-        """Remove this key and return its value."""
-        return self._entries.pop(key, None)
+    def __setitem__(self, key: K, value: V) -> None:
+        self.pop(key, None)
+        if len(self) >= self._limit:
+            del self[next(iter(self))]
+        super().__setitem__(key, value)
 
 
 class TurnText:
@@ -181,14 +166,14 @@ class PeerContext:
         values = {name: update[name] for name in REPEATED if update.get(name) is not None}
         if len(msgspec.json.encode(values.get("rawInput"))) > MAX_INPUT_BYTES:
             del values["rawInput"]
-        self.tool_calls.put(key, {**self.tool_calls.get(key, {}), **values})
+        self.tool_calls[key] = {**self.tool_calls.get(key, {}), **values}
 
     def remember_options(self, session_id: str, options: list[JsonObject]) -> None:
         """Remember the list last seen; one that is too long removes the previous one."""
         if len(msgspec.json.encode(options)) <= MAX_OPTIONS_BYTES:
-            self.config_options.put(session_id, options)
+            self.config_options[session_id] = options
         else:
-            self.config_options.take(session_id)
+            self.config_options.pop(session_id, None)
 
 
 @dataclass(slots=True)

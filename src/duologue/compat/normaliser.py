@@ -117,7 +117,7 @@ class Normaliser:
 
     def set_cwd(self, session_id: str, cwd: str) -> None:
         """Set the directory of a session that the next frame loads."""
-        self._known.cwds.put(session_id, cwd)
+        self._known.cwds[session_id] = cwd
 
     def outgoing(self, frame: bytes) -> list[bytes]:
         """Rewrite our frame for the peer."""
@@ -151,7 +151,7 @@ class Normaliser:
         """Return an answer with its request. Errors are the same for all requests, also for those not remembered."""
         if isinstance(parsed.id, UnsetType):
             return None
-        request = opposite.requests.take(parsed.id)
+        request = opposite.requests.pop(parsed.id, None)
         if (parsed.result is UNSET) == (parsed.error is UNSET):
             return None  # neither or both: the reader rejects it
         if parsed.error is not UNSET:
@@ -171,7 +171,7 @@ class Normaliser:
     def _remember(self, message: OpenMessage, direction: _Direction, opposite: _Direction) -> None:
         """Remember what later messages need, from today's form."""
         if direction.tracks(message) and message.id is not None and message.id not in direction.requests:
-            direction.requests.put(message.id, Request.of(message))
+            direction.requests[message.id] = Request.of(message)
         update = update_of(message)
         holder = update if message.part == "params" else message.fields
         if isinstance(holder.get("configOptions"), list):
@@ -187,7 +187,7 @@ class Normaliser:
 
 def _record_text(requests: RecentEntries[Id, Request], session_id: JsonValue, block: JsonValue) -> None:
     """Add a block to the text of the oldest turn that runs in this session."""
-    for request in requests:
+    for request in requests.values():
         if request.method == v1.SESSION_PROMPT.name and request.session_id == session_id:
             request.text.add(block)
             return

@@ -6,48 +6,22 @@ once; everything else is `cancelled`. No rewrite turns a rejection into a permis
 
 from __future__ import annotations
 
-from duologue.compat.json_access import any_changed, as_object, objects, rename, replace, string
+from functools import partial
+
+from duologue.compat.json_access import as_object, objects, renaming, replacing, string
 from duologue.compat.message import OpenMessage
-from duologue.compat.rules import Rule, params, results
+from duologue.compat.rules import Rule, each, params, results
 from duologue.schema import v1
 from duologue.schema.base import JsonObject, JsonValue
-
-KIND_TODAY = {"deny": "reject_once"}
-KIND_OF_SEED = {"reject_once": "deny", "reject_always": "deny"}
 
 
 def _options(message: OpenMessage) -> list[JsonObject]:
     return objects(message.fields.get("options"))
 
 
-def read_label(message: OpenMessage) -> bool:
-    """Rename the text of an option."""
-    return any_changed(rename(option, "label", "name") for option in _options(message))
-
-
-def write_label(message: OpenMessage) -> bool:
-    """Rename the text of an option to the seed's name."""
-    return any_changed(rename(option, "name", "label") for option in _options(message))
-
-
-def read_kind(message: OpenMessage) -> bool:
-    """Replace the kind `deny`."""
-    return any_changed(replace(option, "kind", KIND_TODAY) for option in _options(message))
-
-
-def write_kind(message: OpenMessage) -> bool:
-    """Replace both kinds of rejection by `deny`; the option's id still tells them apart."""
-    return any_changed(replace(option, "kind", KIND_OF_SEED) for option in _options(message))
-
-
-def read_message(message: OpenMessage) -> bool:
-    """Make the message the title of a tool call of its own."""
-    return _make_tool_call(message, "message")
-
-
 def read_title(message: OpenMessage) -> bool:
     """Make the title that of a tool call of its own, with the description as its content."""
-    if not _make_tool_call(message, "title"):
+    if not make_tool_call(message, "title"):
         return False
     description = message.fields.pop("description", None)
     if isinstance(description, str):
@@ -56,7 +30,8 @@ def read_title(message: OpenMessage) -> bool:
     return True
 
 
-def _make_tool_call(message: OpenMessage, key: str) -> bool:
+def make_tool_call(message: OpenMessage, key: str) -> bool:
+    """Make this member the title of a tool call of its own."""
     fields = message.fields
     if "toolCall" in fields or not isinstance(fields.get(key), str):
         return False
@@ -64,14 +39,9 @@ def _make_tool_call(message: OpenMessage, key: str) -> bool:
     return True
 
 
-def write_message(message: OpenMessage) -> bool:
-    """Write the tool call's title as the message."""
-    return _write_question(message, "message")
-
-
 def write_title(message: OpenMessage) -> bool:
     """Write the tool call's title as the title, and the text in its content as the description."""
-    if not _write_question(message, "title"):
+    if not write_question(message, "title"):
         return False
     content = objects(as_object(message.fields["toolCall"]).get("content"))
     blocks = [as_object(item.get("content")) if item.get("type") == "content" else item for item in content]
@@ -81,7 +51,8 @@ def write_title(message: OpenMessage) -> bool:
     return True
 
 
-def _write_question(message: OpenMessage, key: str) -> bool:
+def write_question(message: OpenMessage, key: str) -> bool:
+    """Write the tool call's title as this member."""
     call = as_object(message.fields.get("toolCall"))
     if not call or key in message.fields:
         return False
@@ -142,8 +113,8 @@ RULES = (
         "permission option with `label`",
         "`name`",
         REQUESTS,
-        read_label,
-        write_label,
+        each(_options, renaming(label="name")),
+        each(_options, renaming(name="label")),
     ),
     Rule(
         "permission-kind",
@@ -151,8 +122,9 @@ RULES = (
         "permission kind `deny`",
         "`reject_once`",
         REQUESTS,
-        read_kind,
-        write_kind,
+        each(_options, replacing("kind", {"deny": "reject_once"})),
+        # The option's id still tells both kinds of rejection apart.
+        each(_options, replacing("kind", {"reject_once": "deny", "reject_always": "deny"})),
     ),
     Rule(
         "permission-message",
@@ -160,8 +132,8 @@ RULES = (
         "permission requests with `message`",
         "`toolCall` with that title and an id of its own",
         REQUESTS,
-        read_message,
-        write_message,
+        partial(make_tool_call, key="message"),
+        partial(write_question, key="message"),
     ),
     Rule(
         "permission-title",

@@ -36,8 +36,8 @@ def reading(side: Side, rules: tuple[Rule, ...]) -> Rewrites:
 
 def writing(side: Side, dialect: Dialect | None, *, with_models: bool) -> Rewrites:
     """Return the rewrites of frames that are sent to this side."""
-    spoken = [rule for rule in RULES if dialect in rule.sources] + list(MODEL_RULES if with_models else ())
-    return _by_target([(rule, rule.write) for rule in reversed(spoken)], side)
+    rules = [rule for rule in RULES if dialect in rule.sources] + list(MODEL_RULES if with_models else ())
+    return _by_target([(rule, rule.write) for rule in reversed(rules)], side)
 
 
 def _by_target(rules: list[tuple[Rule, Rewrite | None]], side: Side) -> Rewrites:

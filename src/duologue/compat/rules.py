@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
+from duologue.compat.json_access import Edit, any_changed
 from duologue.compat.message import OpenMessage, Target
 from duologue.schema import v1
-from duologue.schema.base import Method, Notification
+from duologue.schema.base import JsonObject, Method, Notification
 
 Side: TypeAlias = Literal["agent", "client"]
 
@@ -41,6 +42,16 @@ class Rule:
     targets: tuple[Target, ...]
     read: Rewrite | None = None
     write: Rewrite | None = None
+
+
+def each(find: Callable[[OpenMessage], Iterable[JsonObject]], edit: Edit) -> Rewrite:
+    """Return a rewrite that applies an edit to every object that `find` returns of a message."""
+    return lambda message: any_changed(map(edit, find(message)))
+
+
+def body(message: OpenMessage) -> list[JsonObject]:
+    """Return the body itself: the params, the result or the error."""
+    return [message.fields]
 
 
 def params(*methods: Method[Any, Any] | Notification[Any]) -> tuple[Target, ...]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from itertools import count
 
-from duologue.compat.json_access import any_changed, as_object, objects
+from duologue.compat.json_access import Edit, as_object, objects
 from duologue.compat.message import OpenMessage
-from duologue.compat.rules import SESSION_OPENERS, Rule, params
-from duologue.schema.base import JsonObject, JsonValue
+from duologue.compat.rules import SESSION_OPENERS, Rule, each, params
+from duologue.schema.base import JsonObject
 
 HOST = re.compile(r"//(?:[^/?#]*@)?([^/?#:]+)")
 """The host alone: the rest of a URL may contain secrets."""
@@ -18,54 +18,47 @@ def _servers(message: OpenMessage) -> list[JsonObject]:
     return objects(message.fields.get("mcpServers"))
 
 
-def list_pairs(fields: JsonObject, key: str) -> bool:
-    """Replace an object of names and values by a list of pairs."""
-    if not isinstance(fields.get(key), dict):
+def list_pairs(*keys: str) -> Edit:
+    """Return an edit that replaces objects of names and values by lists of pairs."""
+
+    def edit(fields: JsonObject) -> bool:
+        found = [key for key in keys if isinstance(fields.get(key), dict)]
+        for key in found:
+            fields[key] = [{"name": name, "value": value} for name, value in as_object(fields[key]).items()]
+        return bool(found)
+
+    return edit
+
+
+def map_pairs(*keys: str) -> Edit:
+    """Return an edit that replaces lists of pairs by objects; of two values for one name the last one counts."""
+
+    def edit(fields: JsonObject) -> bool:
+        found = [key for key in keys if isinstance(fields.get(key), list)]
+        for key in found:
+            pairs = [(pair.get("name"), pair.get("value")) for pair in objects(fields[key])]
+            fields[key] = {name: value for name, value in pairs if isinstance(name, str)}
+        return bool(found)
+
+    return edit
+
+
+def read_transport(server: JsonObject) -> bool:
+    """Replace `transport` by `type` on a remote server only, and add the lists that the seed leaves out."""
+    if not isinstance(server.get("transport"), str):
         return False
-    fields[key] = [{"name": name, "value": value} for name, value in as_object(fields[key]).items()]
+    transport = server.pop("transport")
+    missing = {"args": [], "env": []} if transport == "stdio" else {"type": transport, "headers": []}
+    server.update({name: value for name, value in missing.items() if name not in server})
     return True
 
 
-def map_pairs(fields: JsonObject, key: str) -> bool:
-    """Replace a list of pairs by an object; of two values for one name the last one counts."""
-    listed: JsonValue = fields.get(key)
-    if not isinstance(listed, list):
+def write_transport(server: JsonObject) -> bool:
+    """Replace `type` by `transport`."""
+    if "transport" in server:
         return False
-    pairs = [(pair.get("name"), pair.get("value")) for pair in objects(fields[key])]
-    fields[key] = {name: value for name, value in pairs if isinstance(name, str)}
+    server["transport"] = server.pop("type", "stdio")
     return True
-
-
-def read_transport(message: OpenMessage) -> bool:
-    """Replace `transport` by `type` on remote servers only, and add the lists that the seed leaves out."""
-    servers = [server for server in _servers(message) if isinstance(server.get("transport"), str)]
-    for server in servers:
-        transport = server.pop("transport")
-        if transport == "stdio":
-            server.setdefault("args", [])
-            server.setdefault("env", [])
-        else:
-            server.setdefault("type", transport)
-            server.setdefault("headers", [])
-    return bool(servers)
-
-
-def write_transport(message: OpenMessage) -> bool:
-    """Replace `type` by `transport`, on every server."""
-    servers = [server for server in _servers(message) if "transport" not in server]
-    for server in servers:
-        server["transport"] = server.pop("type", "stdio")
-    return bool(servers)
-
-
-def read_pairs(message: OpenMessage) -> bool:
-    """Replace environment and headers by lists."""
-    return any_changed(list_pairs(server, key) for server in _servers(message) for key in ("env", "headers"))
-
-
-def write_pairs(message: OpenMessage) -> bool:
-    """Replace environment and headers by objects."""
-    return any_changed(map_pairs(server, key) for server in _servers(message) for key in ("env", "headers"))
 
 
 def read_name(message: OpenMessage) -> bool:
@@ -88,20 +81,20 @@ def _name_of(server: JsonObject) -> str:
     return host[1] if host else "server"
 
 
-def read_stdio_type(message: OpenMessage) -> bool:
-    """Remove the type of stdio servers, which v1 does not have."""
-    servers = [server for server in _servers(message) if server.get("type") == "stdio"]
-    for server in servers:
+def read_stdio_type(server: JsonObject) -> bool:
+    """Remove the type of a stdio server, which v1 does not have."""
+    is_stdio = server.get("type") == "stdio"
+    if is_stdio:
         del server["type"]
-    return bool(servers)
+    return is_stdio
 
 
-def write_stdio_type(message: OpenMessage) -> bool:
-    """Add the type of stdio servers."""
-    servers = [server for server in _servers(message) if "type" not in server]
-    for server in servers:
-        server["type"] = "stdio"
-    return bool(servers)
+def write_stdio_type(server: JsonObject) -> bool:
+    """Add the type of a stdio server."""
+    if "type" in server:
+        return False
+    server["type"] = "stdio"
+    return True
 
 
 OPENING = params(*SESSION_OPENERS)
@@ -113,8 +106,8 @@ RULES = (
         "`transport` on every MCP server",
         "`type` on remote MCP servers, none on stdio",
         OPENING,
-        read_transport,
-        write_transport,
+        each(_servers, read_transport),
+        each(_servers, write_transport),
     ),
     Rule(
         "mcp-server-pairs",
@@ -122,8 +115,8 @@ RULES = (
         "`env` and `headers`: objects",
         "`env` and `headers`: lists of `name` and `value`",
         OPENING,
-        read_pairs,
-        write_pairs,
+        each(_servers, list_pairs("env", "headers")),
+        each(_servers, map_pairs("env", "headers")),
     ),
     Rule(
         "mcp-server-name",
@@ -139,7 +132,7 @@ RULES = (
         '`type: "stdio"`',
         "no `type` on stdio",
         OPENING,
-        read_stdio_type,
-        write_stdio_type,
+        each(_servers, read_stdio_type),
+        each(_servers, write_stdio_type),
     ),
 )

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from duologue.compat.json_access import any_changed, as_object, objects, rename, string
+from duologue.compat.json_access import as_object, objects, rename, renaming, string
 from duologue.compat.message import OpenMessage
-from duologue.compat.rules import SESSION_OPENERS, Rule, params, results
+from duologue.compat.rules import SESSION_OPENERS, Rule, body, each, params, results
 from duologue.schema import v1
+from duologue.schema.base import JsonObject
 
 
 def read_load(message: OpenMessage) -> bool:
     """Add the directory that the session has, or the host's default; without one the reader rejects the request."""
     fields, known = message.fields, message.known
-    cwd = known.cwds.take(string(fields, "sessionId")) or known.default_cwd
+    cwd = known.cwds.pop(string(fields, "sessionId"), None) or known.default_cwd
     if cwd is None or "cwd" in fields or "sessionId" not in fields:
         return False
     fields["cwd"] = cwd
@@ -19,10 +20,8 @@ def read_load(message: OpenMessage) -> bool:
     return True
 
 
-def read_mode_names(message: OpenMessage) -> bool:
-    """Rename the members of a session's modes, which are spelled as in the capabilities."""
-    modes = objects(as_object(message.fields.get("modes")).get("availableModes"))
-    return any_changed(rename(mode, old, new) for mode in modes for old, new in (("modeId", "id"), ("title", "name")))
+def _modes(message: OpenMessage) -> list[JsonObject]:
+    return objects(as_object(message.fields.get("modes")).get("availableModes"))
 
 
 def read_modes_of_agent(message: OpenMessage) -> bool:
@@ -34,9 +33,8 @@ def read_modes_of_agent(message: OpenMessage) -> bool:
     return True
 
 
-def read_config_change(message: OpenMessage) -> bool:
+def read_config_change(fields: JsonObject) -> bool:
     """Rename the option's id, and add the type that a boolean needs."""
-    fields = message.fields
     was_renamed = rename(fields, "option", "configId")
     if not isinstance(fields.get("value"), bool) or "type" in fields:
         return was_renamed
@@ -44,9 +42,8 @@ def read_config_change(message: OpenMessage) -> bool:
     return True
 
 
-def write_config_change(message: OpenMessage) -> bool:
+def write_config_change(fields: JsonObject) -> bool:
     """Rename the option's id, and remove the type of a boolean."""
-    fields = message.fields
     is_typed = fields.get("type") == "boolean"
     if is_typed:
         del fields["type"]
@@ -103,7 +100,7 @@ RULES = (
         "modes with `modeId` and `title`",
         "modes with `id` and `name`",
         results(*SESSION_OPENERS),
-        read_mode_names,
+        each(_modes, renaming(modeId="id", title="name")),
     ),
     Rule(
         "config-change",
@@ -111,8 +108,8 @@ RULES = (
         "`session/set_config_option` with `option`; a bare boolean",
         '`configId`; a boolean comes with `type: "boolean"`',
         params(v1.SESSION_SET_CONFIG_OPTION),
-        read_config_change,
-        write_config_change,
+        each(body, read_config_change),
+        each(body, write_config_change),
     ),
     Rule(
         "config-answer",

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from duologue.compat.json_access import any_changed, as_object, keep_in_meta, objects, rename, string, take_from_meta
+from duologue.compat.json_access import as_object, keep_in_meta, objects, rename, renaming, string, take_from_meta
 from duologue.compat.message import OpenMessage
-from duologue.compat.rules import Rule, params, results
+from duologue.compat.rules import Rule, body, each, params, results
 from duologue.schema import v1
 from duologue.schema.base import JsonObject, JsonValue
 
 TERMINAL_FLAGS = ("create", "output", "waitForExit", "kill", "release")
 
 
-def read_terminal_capability(message: OpenMessage) -> bool:
+def _client_capabilities(message: OpenMessage) -> list[JsonObject]:
+    return objects([message.fields.get("clientCapabilities")])
+
+
+def read_terminal_capability(capabilities: JsonObject) -> bool:
     """Replace five flags by one, which is set only if all five are, because it stands for all five methods."""
-    capabilities = as_object(message.fields.get("clientCapabilities"))
     flags = capabilities.get("terminal")
     if not isinstance(flags, dict):
         return False
@@ -21,9 +24,8 @@ def read_terminal_capability(message: OpenMessage) -> bool:
     return True
 
 
-def write_terminal_capability(message: OpenMessage) -> bool:
+def write_terminal_capability(capabilities: JsonObject) -> bool:
     """Replace the flag by five of the same value."""
-    capabilities = as_object(message.fields.get("clientCapabilities"))
     flag = capabilities.get("terminal")
     if not isinstance(flag, bool):
         return False
@@ -35,14 +37,12 @@ def _agent_capabilities(message: OpenMessage) -> JsonObject:
     return as_object(message.fields.get("agentCapabilities"))
 
 
-def read_mcp_capability_name(message: OpenMessage) -> bool:
-    """Rename `mcp`, the spelling of the first official example."""
-    return rename(_agent_capabilities(message), "mcp", "mcpCapabilities")
+def _mcp_capabilities(message: OpenMessage) -> list[JsonObject]:
+    return objects([_agent_capabilities(message).get("mcpCapabilities")])
 
 
-def read_mcp_transports(message: OpenMessage) -> bool:
+def read_mcp_transports(capabilities: JsonObject) -> bool:
     """Replace the list of transports by flags; stdio needs none."""
-    capabilities = as_object(_agent_capabilities(message).get("mcpCapabilities"))
     listed: JsonValue = capabilities.get("supportedTransports")
     if not isinstance(listed, list):
         return False
@@ -52,9 +52,8 @@ def read_mcp_transports(message: OpenMessage) -> bool:
     return True
 
 
-def write_mcp_transports(message: OpenMessage) -> bool:
+def write_mcp_transports(capabilities: JsonObject) -> bool:
     """Replace flags by a list of transports."""
-    capabilities = as_object(_agent_capabilities(message).get("mcpCapabilities"))
     if "supportedTransports" in capabilities or not capabilities.keys() & {"http", "sse"}:
         return False
     remote = [name for name in ("http", "sse") if capabilities.pop(name, False) is True]
@@ -85,40 +84,36 @@ def write_session_modes(message: OpenMessage) -> bool:
     return True
 
 
-def read_auth_methods(message: OpenMessage) -> bool:
+def read_auth_methods(result: JsonObject) -> bool:
     """Rename the list and the members of its entries."""
-    fields = message.fields
-    changes = [rename(fields, "authenticationMethods", "authMethods")]
-    for entry in objects(fields.get("authMethods")):
-        changes += [rename(entry, "methodId", "id"), rename(entry, "title", "name")]
-    return any_changed(changes)
+    was_renamed = rename(result, "authenticationMethods", "authMethods")
+    entries = objects(result.get("authMethods"))
+    return any([was_renamed, *map(renaming(methodId="id", title="name"), entries)])
 
 
-def write_auth_methods(message: OpenMessage) -> bool:
+def write_auth_methods(result: JsonObject) -> bool:
     """Rename the list and the members of its entries; the seed has the list even if it is empty."""
-    fields = message.fields
-    if "authenticationMethods" not in fields:
-        fields.setdefault("authMethods", [])
-    changes = [rename(fields, "authMethods", "authenticationMethods")]
-    for entry in objects(fields.get("authenticationMethods")):
-        changes += [rename(entry, "id", "methodId"), rename(entry, "name", "title")]
-    return any_changed(changes)
+    if "authenticationMethods" not in result:
+        result.setdefault("authMethods", [])
+    was_renamed = rename(result, "authMethods", "authenticationMethods")
+    entries = objects(result.get("authenticationMethods"))
+    return any([was_renamed, *map(renaming(id="methodId", name="title"), entries)])
 
 
-def read_credentials(message: OpenMessage) -> bool:
+def read_credentials(fields: JsonObject) -> bool:
     """Move credentials, which today's request does not have, to `_meta`."""
-    credentials: JsonValue = message.fields.pop("credentials", None)
+    credentials: JsonValue = fields.pop("credentials", None)
     if isinstance(credentials, dict):
-        keep_in_meta(message.fields, credentials=credentials)
+        keep_in_meta(fields, credentials=credentials)
     return credentials is not None
 
 
 def write_credentials(message: OpenMessage) -> bool:
     """Add the host's credentials for this method, or those in `_meta`."""
     source, method_id = message.known.credentials, message.fields.get("methodId")
-    kept = take_from_meta(message.fields).get("credentials")
+    stored = take_from_meta(message.fields).get("credentials")
     given = source(method_id) if source is not None and isinstance(method_id, str) else None
-    credentials: JsonValue = kept if given is None else dict(given)
+    credentials: JsonValue = stored if given is None else dict(given)
     if credentials is None:
         return False
     message.fields["credentials"] = credentials
@@ -132,8 +127,8 @@ RULES = (
         "`terminal`: an object of five booleans",
         "`terminal`: a boolean, true only if all five are",
         params(v1.INITIALIZE),
-        read_terminal_capability,
-        write_terminal_capability,
+        each(_client_capabilities, read_terminal_capability),
+        each(_client_capabilities, write_terminal_capability),
     ),
     Rule(
         "mcp-capability-name",
@@ -141,7 +136,7 @@ RULES = (
         "`agentCapabilities.mcp`",
         "`agentCapabilities.mcpCapabilities`",
         results(v1.INITIALIZE),
-        read_mcp_capability_name,
+        each(lambda message: [_agent_capabilities(message)], renaming(mcp="mcpCapabilities")),
     ),
     Rule(
         "mcp-transports",
@@ -149,8 +144,8 @@ RULES = (
         "`mcpCapabilities.supportedTransports`, a list",
         "`mcpCapabilities.http` and `.sse`, booleans",
         results(v1.INITIALIZE),
-        read_mcp_transports,
-        write_mcp_transports,
+        each(_mcp_capabilities, read_mcp_transports),
+        each(_mcp_capabilities, write_mcp_transports),
     ),
     Rule(
         "session-modes",
@@ -167,8 +162,8 @@ RULES = (
         "`authenticationMethods` with `methodId` and `title`",
         "`authMethods` with `id` and `name`",
         results(v1.INITIALIZE),
-        read_auth_methods,
-        write_auth_methods,
+        each(body, read_auth_methods),
+        each(body, write_auth_methods),
     ),
     Rule(
         "credentials",
@@ -176,7 +171,7 @@ RULES = (
         "`authenticate` with `credentials`",
         '`_meta["seed-004"].credentials`; the host supplies those that are sent',
         params(v1.AUTHENTICATE),
-        read_credentials,
+        each(body, read_credentials),
         write_credentials,
     ),
 )

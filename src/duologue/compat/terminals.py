@@ -4,43 +4,20 @@ from __future__ import annotations
 
 from signal import Signals
 
-from duologue.compat.json_access import any_changed, as_object, keep_in_meta, rename, take_from_meta
+from duologue.compat.json_access import as_object, keep_in_meta, renaming, take_from_meta
 from duologue.compat.message import OpenMessage
-from duologue.compat.rules import Rule, params, results
+from duologue.compat.rules import Rule, body, each, params, results
 from duologue.compat.servers import list_pairs, map_pairs
 from duologue.schema import v1
-from duologue.schema.base import JsonValue
+from duologue.schema.base import JsonObject, JsonValue
 from duologue.schema.legacy import DIALECT_KEY
 
 KILLED = 128
 """Added by shells to the number of the signal that ended a process."""
 
 
-def read_lines(message: OpenMessage) -> bool:
-    """Rename the line members; ignored, they would silently fetch the whole file."""
-    fields = message.fields
-    return any_changed([rename(fields, "startLine", "line"), rename(fields, "lineLimit", "limit")])
-
-
-def write_lines(message: OpenMessage) -> bool:
-    """Rename the line members to the seed's names."""
-    fields = message.fields
-    return any_changed([rename(fields, "line", "startLine"), rename(fields, "limit", "lineLimit")])
-
-
-def read_env(message: OpenMessage) -> bool:
-    """Replace the variables by a list."""
-    return list_pairs(message.fields, "env")
-
-
-def write_env(message: OpenMessage) -> bool:
-    """Replace the variables by an object."""
-    return map_pairs(message.fields, "env")
-
-
-def read_output(message: OpenMessage) -> bool:
+def read_output(fields: JsonObject) -> bool:
     """Replace the exit code by an exit status; null means that the process still runs, which has none today."""
-    fields = message.fields
     if "output" not in fields or "exitStatus" in fields or ("truncated" in fields and "exitCode" not in fields):
         return False
     fields.setdefault("truncated", False)
@@ -50,9 +27,8 @@ def read_output(message: OpenMessage) -> bool:
     return True
 
 
-def write_output(message: OpenMessage) -> bool:
+def write_output(fields: JsonObject) -> bool:
     """Write the exit code alone; the end by a signal must not read as still running."""
-    fields = message.fields
     if "output" not in fields or "exitCode" in fields:
         return False
     status: JsonValue = fields.pop("exitStatus", None)
@@ -63,9 +39,8 @@ def write_output(message: OpenMessage) -> bool:
     return True
 
 
-def read_timeout(message: OpenMessage) -> bool:
+def read_timeout(fields: JsonObject) -> bool:
     """Move the timeout, which waits do not have today, to `_meta`, where our client finds it."""
-    fields = message.fields
     timeout = fields.pop("timeout", None)
     if timeout is not None:
         keep_in_meta(fields, timeout=timeout)
@@ -81,17 +56,16 @@ def read_wait(message: OpenMessage) -> bool:
     return True
 
 
-def read_exit(message: OpenMessage) -> bool:
+def read_exit(fields: JsonObject) -> bool:
     """Move the output, which is fetched with `terminal/output` today, to `_meta`."""
-    if "output" not in message.fields:
+    if "output" not in fields:
         return False
-    keep_in_meta(message.fields, output=message.fields.pop("output"))
+    keep_in_meta(fields, output=fields.pop("output"))
     return True
 
 
-def write_exit(message: OpenMessage) -> bool:
+def write_exit(fields: JsonObject) -> bool:
     """Write the exit code, and the output from `_meta`; null means that the command still ran at the timeout."""
-    fields = message.fields
     stored = take_from_meta(fields)
     if "output" in stored:
         fields.setdefault("exitCode", None)
@@ -117,8 +91,9 @@ RULES = (
         "`fs/read_text_file` with `startLine` and `lineLimit`",
         "`line` and `limit`",
         params(v1.FS_READ_TEXT_FILE),
-        read_lines,
-        write_lines,
+        # Under the other names they would be ignored, and the whole file fetched.
+        each(body, renaming(startLine="line", lineLimit="limit")),
+        each(body, renaming(line="startLine", limit="lineLimit")),
     ),
     Rule(
         "terminal-env",
@@ -126,8 +101,8 @@ RULES = (
         "`terminal/create` with `env`: an object",
         "`env`: a list of `name` and `value`",
         params(v1.TERMINAL_CREATE),
-        read_env,
-        write_env,
+        each(body, list_pairs("env")),
+        each(body, map_pairs("env")),
     ),
     Rule(
         "terminal-output",
@@ -135,8 +110,8 @@ RULES = (
         "`terminal/output` answers `output` and `exitCode`",
         "`output`, `truncated` and, once ended, `exitStatus`",
         results(v1.TERMINAL_OUTPUT),
-        read_output,
-        write_output,
+        each(body, read_output),
+        each(body, write_output),
     ),
     Rule(
         "wait-timeout",
@@ -144,7 +119,7 @@ RULES = (
         "`terminal/wait_for_exit` with `timeout`",
         '`_meta["seed-004"].timeout`: the wait ends then, as our client answers it',
         params(v1.TERMINAL_WAIT_FOR_EXIT),
-        read_timeout,
+        each(body, read_timeout),
     ),
     Rule(
         "wait-for-output",
@@ -160,7 +135,7 @@ RULES = (
         "`terminal/wait_for_exit` answers `output` and `exitCode`",
         '`exitCode` and `signal`, the output in `_meta["seed-004"]`; a signal is written as a shell\'s exit code',
         results(v1.TERMINAL_WAIT_FOR_EXIT),
-        read_exit,
-        write_exit,
+        each(body, read_exit),
+        each(body, write_exit),
     ),
 )

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import get_args
 
 from duologue.compat.content import update_of
-from duologue.compat.json_access import objects, rename, string
+from duologue.compat.json_access import objects, rename, renaming, string
 from duologue.compat.message import OpenMessage
-from duologue.compat.rules import Rule, params, results
+from duologue.compat.rules import Rule, each, params, results
 from duologue.schema import v1
 from duologue.schema.base import JsonObject
 
@@ -21,27 +21,17 @@ CHUNK_OF_ROLE = {
 ROLE_OF_CHUNK = {chunk: role for role, chunk in CHUNK_OF_ROLE.items()}
 
 
-def read_tag(message: OpenMessage) -> bool:
+def _updates(message: OpenMessage) -> list[JsonObject]:
+    return [update_of(message)]
+
+
+def read_tag(update: JsonObject) -> bool:
     """Rename `type` if it is the tag of an update."""
-    update = update_of(message)
     return string(update, "type") in TAGS and rename(update, "type", "sessionUpdate")
 
 
-def write_tag(message: OpenMessage) -> bool:
-    """Rename the tag, known or not."""
-    return rename(update_of(message), "sessionUpdate", "type")
-
-
-def read_mode(message: OpenMessage) -> bool:
-    """Rename `modeId`, the spelling of the examples, to that of the schema."""
-    update = update_of(message)
-    return update.get("sessionUpdate") == "current_mode_update" and rename(update, "modeId", "currentModeId")
-
-
-def write_mode(message: OpenMessage) -> bool:
-    """Rename `currentModeId` to the seed's name."""
-    update = update_of(message)
-    return update.get("sessionUpdate") == "current_mode_update" and rename(update, "currentModeId", "modeId")
+def _mode_updates(message: OpenMessage) -> list[JsonObject]:
+    return [update for update in _updates(message) if update.get("sessionUpdate") == "current_mode_update"]
 
 
 def read_message(message: OpenMessage) -> bool:
@@ -107,8 +97,8 @@ TAG_RULES = (
         "`update.type`",
         "`update.sessionUpdate`",
         params(v1.SESSION_UPDATE),
-        read_tag,
-        write_tag,
+        each(_updates, read_tag),
+        each(_updates, renaming(sessionUpdate="type")),
     ),
     Rule(
         "mode-update",
@@ -116,8 +106,8 @@ TAG_RULES = (
         "`current_mode_update` with `modeId`",
         "`currentModeId`",
         params(v1.SESSION_UPDATE),
-        read_mode,
-        write_mode,
+        each(_mode_updates, renaming(modeId="currentModeId")),
+        each(_mode_updates, renaming(currentModeId="modeId")),
     ),
 )
 """Applied before all other rules about updates, which know today's tags only."""
