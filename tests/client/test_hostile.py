@@ -39,7 +39,7 @@ def permissions(world: World) -> Permissions:
         execute={"git status": "allow", "ls *": "allow"},
         delete="reject",
         on_request=user,
-        audit=world.outside / "decisions.jsonl",
+        audit=world.outside / "audit.jsonl",
     )
 
 
@@ -76,7 +76,7 @@ async def test_two_hundred_tricks_have_no_unapproved_effect(
     # No secret was received, in no response.
     assert not [trick.name for trick, _, answer in agent.received if CANARY in json.dumps(answer)]
     # And the world is as it was.
-    assert {**snapshot(world.outside), "decisions.jsonl": None} == {**outside, "decisions.jsonl": None}
+    assert {**snapshot(world.outside), "audit.jsonl": None} == {**outside, "audit.jsonl": None}
     assert snapshot(world.other) == other
     changed = {name for name, was in project.items() if snapshot(world.project).get(name) != was}
     assert changed <= {"granted.txt"}

@@ -331,7 +331,7 @@ async def test_a_dry_run_rejects_without_asking_and_logs_what_the_rules_say(tmp_
     assert not await writes(permissions, tmp_path, tmp_path / "a")
     assert await permissions.decide(question(tmp_path, kind="delete", paths=[tmp_path / "a"])) == "reject_once"
     assert not user.asked
-    assert [(each["said"], each["decision"], each["by"]) for each in records] == [
+    assert [(each["verdict"], each["decision"], each["by"]) for each in records] == [
         ("allow", "reject", "dry run"),
         ("ask", "reject", "dry run"),
         ("reject", "reject", "dry run"),

@@ -204,7 +204,7 @@ async def test_rules_that_change_are_reported_and_not_obeyed(tmp_path: Path, cap
 
 
 async def test_every_decision_is_written_down_without_any_content(tmp_path: Path) -> None:
-    log = tmp_path / "state" / "decisions.jsonl"
+    log = tmp_path / "state" / "audit.jsonl"
     permissions = Permissions(on_request=allowing_user(), audit=log, edit={"b": "allow"}).for_agent("one")
     asked = question(tmp_path, changes=[tmp_path / "a"], title="TITLE", raw_input={"new_text": "CONTENT"})
     await permissions.decide(asked)
@@ -215,13 +215,13 @@ async def test_every_decision_is_written_down_without_any_content(tmp_path: Path
     records = [json.loads(line) for line in log.read_text().splitlines()]
     assert [(each["method"], each["decision"], each["by"], each["rule"]) for each in records] == [
         ("session/request_permission", "allow", "user", "edit: *"),
-        ("fs/write_text_file", "allow", "rule", "granted"),
+        ("fs/write_text_file", "allow", "rule", "allowed tool call"),
         ("fs/write_text_file", "allow", "rule", "edit: b"),
         ("terminal/create", "allow", "user", "execute: *"),
     ]
     assert records[0]["tool_call"] == "call"
-    assert records[2]["effects"] == [{"kind": "edit", "path": str(tmp_path / "b")}]
-    assert records[3]["effects"] == [{"kind": "execute", "command": "ls -l", "cwd": str(tmp_path), "env": ["X"]}]
+    assert records[2]["actions"] == [{"kind": "edit", "path": str(tmp_path / "b")}]
+    assert records[3]["actions"] == [{"kind": "execute", "command": "ls -l", "cwd": str(tmp_path), "env": ["X"]}]
     assert {each["agent"] for each in records} == {"one"}
     for secret in ("TITLE", "CONTENT", "VALUE", '"b"'):
         assert secret not in log.read_text()

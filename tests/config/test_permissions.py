@@ -46,7 +46,7 @@ async def test_decisions_and_answers_are_kept_in_the_users_state(project: Path) 
     assert await writes(permissions, project, project / "a")
 
     assert await writes(load_permissions(), project, project / "a")
-    records = [json.loads(line) for line in (state_folder() / "decisions.jsonl").read_text().splitlines()]
+    records = [json.loads(line) for line in (state_folder() / "audit.jsonl").read_text().splitlines()]
     assert [each["rule"] for each in records] == ["edit: *", "remembered"]
     assert {path.stat().st_mode & 0o777 for path in state_folder().iterdir()} == {0o600}
 

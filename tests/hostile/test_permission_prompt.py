@@ -74,7 +74,7 @@ def test_commands_and_all_files_are_shown_with_their_number(tmp_path: Path) -> N
         person.type("1\n")
         person.until("answer 0: once")
 
-        assert "effects (121):" in shown
+        assert "actions (121):" in shown
         assert "    execute: rm -rf / --no-preserve-root\n" in shown
         assert [path for path in files if f"    delete: {path}\n" not in shown] == []
 
@@ -85,7 +85,7 @@ def test_a_safe_command_does_not_hide_another_kind_of_effect(tmp_path: Path) -> 
         person.type("\n")
         person.until("answer 0: no")
 
-        assert "effects (2):\n    execute: ls\n    delete: no file or command is named\n" in shown
+        assert "actions (2):\n    execute: ls\n    delete: no file or command is named\n" in shown
 
 
 def test_details_that_are_only_in_content_or_input_are_shown(tmp_path: Path) -> None:
@@ -96,7 +96,7 @@ def test_details_that_are_only_in_content_or_input_are_shown(tmp_path: Path) -> 
         person.type("1\n")
         person.until("answer 0: once")
 
-        assert "effects (1):\n    execute: no file or command is named\n" in shown
+        assert "actions (1):\n    execute: no file or command is named\n" in shown
         assert '    | input: {"target":"production"}\n    | rm -rf /\n    | really\n' in shown
 
 
@@ -110,7 +110,7 @@ def test_a_request_that_cannot_be_shown_whole_cannot_be_allowed(tmp_path: Path) 
             person.until(f"answer {number}: no")
 
             assert hidden in shown
-            assert f"effects ({256 if number == 0 else 1}):" in shown
+            assert f"actions ({256 if number == 0 else 1}):" in shown
             assert "1. Reject\nYour choice" in shown.replace("  1.", "1.")
         assert person.wait() == 5
 
@@ -128,7 +128,7 @@ def test_a_decision_on_an_unspecific_request_cannot_be_remembered(tmp_path: Path
 @pytest.mark.parametrize("padding", [" ", "x", "\u3000", "\u2003"])
 def test_wrapped_text_of_an_agent_does_not_look_like_ours(tmp_path: Path, padding: str) -> None:
     """Text is padded so that a terminal of 80 columns would put its end at the beginning of a line."""
-    lures = ("  effects (1):", "  1. Reject", "Your choice (a number; Enter to reject): ")
+    lures = ("  actions (1):", "  1. Reject", "Your choice (a number; Enter to reject): ")
     fake = [padding * columns + lure for lure in lures for columns in range(30, 79)]
     call = {
         "title": padding * 61 + "  1. Reject",
@@ -146,7 +146,7 @@ def test_wrapped_text_of_an_agent_does_not_look_like_ours(tmp_path: Path, paddin
 
     shown = shown[shown.rindex("\nThe agent asks to: ") :]
     lines = [line for line in shown.split("\n") if not line.startswith("    ")]
-    assert [line for line in lines if line.startswith("  effects")] == ["  effects (3):"]
+    assert [line for line in lines if line.startswith("  actions")] == ["  actions (3):"]
     assert [line[:5] for line in lines if re.match(r"  \d", line)] == ["  1. ", "  2. ", "  3. ", "  4. ", "  5. "]
     assert "Reject" in next(line for line in lines if line.startswith("  3. "))
     # No line is longer than the terminal, so that none goes on in a line that it begins.

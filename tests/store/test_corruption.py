@@ -136,11 +136,11 @@ def _split(updates: list[Update]) -> tuple[list[Update], list[Update]]:
 @pytest.mark.parametrize(
     ("change", "lost"),
     [
-        ("UPDATE events SET body = replace(body, 'event 3', 'event 4') WHERE place % 4294967296 = 3", [(3, 3)]),
-        ("DELETE FROM events WHERE place % 4294967296 IN (2, 3)", [(2, 3)]),
-        ("DELETE FROM events WHERE place % 4294967296 >= 4", [(4, 5)]),
+        ("UPDATE events SET body = replace(body, 'event 3', 'event 4') WHERE rowid % 4294967296 = 3", [(3, 3)]),
+        ("DELETE FROM events WHERE rowid % 4294967296 IN (2, 3)", [(2, 3)]),
+        ("DELETE FROM events WHERE rowid % 4294967296 >= 4", [(4, 5)]),
         ("DELETE FROM events", [(1, 5)]),
-        ("UPDATE events SET place = place + 100 WHERE place % 4294967296 = 5", [(5, 105)]),
+        ("UPDATE events SET key = key + 100 WHERE rowid % 4294967296 = 5", [(5, 105)]),
     ],
 )
 async def test_lost_records_are_reported(
@@ -167,8 +167,8 @@ async def test_an_event_stored_under_another_session_is_not_replayed_there(tmp_p
         for session_id in ("a", "b"):
             async with await store.create(info(session_id)) as log:
                 log.append(say(f"of {session_id}"))
-    execute(tmp_path, "DELETE FROM events WHERE place >> 32 = 2")
-    execute(tmp_path, "UPDATE events SET place = place + 4294967296")
+    execute(tmp_path, "DELETE FROM events WHERE rowid >> 32 = 2")
+    execute(tmp_path, "UPDATE events SET key = key + 4294967296")
     async with SqliteStore(tmp_path) as store:
         replay = store.replay("b")
         assert [update async for update in replay] == []
@@ -180,7 +180,7 @@ async def test_a_tool_call_that_lost_a_record_is_replayed_from_the_others(tmp_pa
     async with SqliteStore(tmp_path) as store, await store.create(info("s")) as log:
         for patch in PATCHES:
             log.append(patch)
-    execute(tmp_path, "UPDATE events SET checksum = checksum + 1 WHERE place % 4294967296 = 1")
+    execute(tmp_path, "UPDATE events SET checksum = checksum + 1 WHERE rowid % 4294967296 = 1")
     async with SqliteStore(tmp_path) as store:
         replay = store.replay("s")
         assert [update async for update in replay] == [
@@ -194,7 +194,7 @@ async def test_a_last_word_that_is_lost_gives_way_to_the_one_before(tmp_path: Pa
     async with SqliteStore(tmp_path) as store, await store.create(info("s")) as log:
         log.append(InfoUpdate(title="First"))
         log.append(InfoUpdate(title="Second"))
-    execute(tmp_path, "UPDATE events SET checksum = checksum + 1 WHERE place % 4294967296 = 2")
+    execute(tmp_path, "UPDATE events SET checksum = checksum + 1 WHERE rowid % 4294967296 = 2")
     async with SqliteStore(tmp_path) as store:
         assert [update async for update in store.replay("s")] == [InfoUpdate(title="First")]
 
@@ -206,9 +206,9 @@ async def test_an_index_that_forgot_a_record_is_reported(tmp_path: Path) -> None
             log.append(patch)
     rule = "entity IS NOT NULL"
     rewrite = "UPDATE sqlite_master SET sql = replace(sql, '{}', '{}') WHERE name = 'events_by_entity'"
-    execute(tmp_path, "PRAGMA writable_schema = ON", rewrite.format(rule, f"{rule} AND place % 2 = 1"))
+    execute(tmp_path, "PRAGMA writable_schema = ON", rewrite.format(rule, f"{rule} AND key % 2 = 1"))
     execute(tmp_path, "REINDEX")
-    execute(tmp_path, "PRAGMA writable_schema = ON", rewrite.format(f"{rule} AND place % 2 = 1", rule))
+    execute(tmp_path, "PRAGMA writable_schema = ON", rewrite.format(f"{rule} AND key % 2 = 1", rule))
     async with SqliteStore(tmp_path) as store:
         replay = store.replay("s")
         assert [update async for update in replay] != PATCHES
@@ -220,7 +220,7 @@ async def test_a_damaged_fork_is_as_damaged_and_not_more(tmp_path: Path) -> None
         for number in range(1, 4):
             log.append(numbered(number))
         log.save_state("history", b"x")
-    execute(tmp_path, "UPDATE events SET checksum = checksum + 1 WHERE place % 4294967296 = 2")
+    execute(tmp_path, "UPDATE events SET checksum = checksum + 1 WHERE rowid % 4294967296 = 2")
     execute(tmp_path, "UPDATE state SET value = x'79'")
     async with SqliteStore(tmp_path) as store:
         await store.fork("s", info("copy"))
@@ -270,7 +270,7 @@ async def test_a_replay_with_damage_still_tells_messages_in_whole(tmp_path: Path
     async with SqliteStore(tmp_path) as store, await store.create(info("s")) as log:
         for text in "abc":
             log.append(say(text, "m"))
-    execute(tmp_path, "DELETE FROM events WHERE place % 4294967296 = 2")
+    execute(tmp_path, "DELETE FROM events WHERE rowid % 4294967296 = 2")
     async with SqliteStore(tmp_path) as store:
         (update,) = [update async for update in store.replay("s")]
         assert isinstance(update, MessageChunk)

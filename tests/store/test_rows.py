@@ -5,19 +5,19 @@ from __future__ import annotations
 import pytest
 
 from duologue.errors import StoreError, StoreFull
-from duologue.store.sqlite.rows import MAX_NUMBER, checksum, place, seed_of
+from duologue.store.sqlite.rows import MAX_NUMBER, checksum, event_key, seed_of
 
 
 def test_the_events_of_a_session_lie_between_those_of_its_neighbours() -> None:
-    assert place(1, MAX_NUMBER) < place(2, 0) < place(2, 1)
+    assert event_key(1, MAX_NUMBER) < event_key(2, 0) < event_key(2, 1)
 
 
 def test_the_space_of_a_session_and_of_a_store_is_finite() -> None:
     with pytest.raises(StoreFull):
-        place(1, MAX_NUMBER + 1)
+        event_key(1, MAX_NUMBER + 1)
     for key in (0, -1, 2**31):
         with pytest.raises(StoreError, match="damaged"):
-            place(key, 1)
+            event_key(key, 1)
 
 
 def test_a_checksum_covers_whose_where_and_what() -> None:

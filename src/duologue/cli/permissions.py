@@ -14,7 +14,7 @@ from duologue.client.permissions.actions import KINDS
 from duologue.client.permissions.policy import Permissions
 from duologue.client.permissions.prompter import Handler
 from duologue.client.permissions.request import PermissionRequest
-from duologue.config.permissions import rules_files, state_folder
+from duologue.config.permissions import remembered_decisions_file, rules_files
 from duologue.errors import InvalidRequest
 
 QUIET_KINDS = ("read", "search", "think")
@@ -81,7 +81,7 @@ def permissions_for(
         rules = dict.fromkeys(QUIET_KINDS, "allow")
         if on_request is None:
             rules |= {kind: "reject" for kind in KINDS if kind not in rules}
-    defaults = {} if on_request is None else {"memory": state_folder() / "answers.jsonl"}
+    defaults = {} if on_request is None else {"memory": remembered_decisions_file()}
     try:
         permissions = CountingPermissions.from_file(*files, defaults=defaults, on_request=on_request, **(rules or {}))
     except (ValueError, OSError) as error:

@@ -38,6 +38,22 @@ def state_folder() -> Path:
     return user_directory("XDG_STATE_HOME", ".local/state")
 
 
+def remembered_decisions_file() -> Path:
+    """Return the file of remembered decisions in `state_folder()`.
+
+    Earlier versions called it `answers.jsonl`. If only that name exists, the new one becomes a second name of the same
+    file, so that what a program of either version appends is seen by the other and nothing has to be copied.
+    """
+    path, earlier = state_folder() / "remembered-decisions.jsonl", state_folder() / "answers.jsonl"
+    try:
+        os.link(earlier, path)
+    except (FileExistsError, FileNotFoundError):
+        return path
+    except OSError:  # the file system has no hard links
+        return path if path.exists() else earlier
+    return path
+
+
 def rules_files() -> list[Path]:
     """Return the configuration file if it has rules, or if it cannot be parsed: then its error is reported.
 
@@ -59,7 +75,7 @@ def load_permissions(**options: Any) -> Permissions:
         ValueError: The file is not private, or contains an invalid rule.
         OSError: It cannot be read.
     """
-    defaults = {"audit": state_folder() / "decisions.jsonl", "memory": state_folder() / "answers.jsonl"}
+    defaults = {"audit": state_folder() / "audit.jsonl", "memory": remembered_decisions_file()}
     return Permissions.from_file(*rules_files(), defaults=defaults, **options)
 
 

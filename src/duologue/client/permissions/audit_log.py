@@ -14,6 +14,10 @@ from duologue.client.permissions.actions import Action
 from duologue.private_files import PrivateFile
 from duologue.recording.redaction import redact
 
+TYPE = "audit_record"
+VERSION = 2
+"""Type and version that each record names; records of version 1 name neither."""
+
 _log = logging.getLogger("duologue.client")
 
 
@@ -31,7 +35,8 @@ class AuditLog:
     def record(self, *, actions: Sequence[Action] = (), **facts: Any) -> bool:
         """Write a record; return False if that failed, so that the decision must not allow anything."""
         now = dt.datetime.now(dt.UTC).isoformat(timespec="milliseconds")
-        record: dict[str, Any] = {"time": now, **facts, "effects": [_to_json(action) for action in actions]}
+        record: dict[str, Any] = {"type": TYPE, "version": VERSION, "time": now, **facts}
+        record["actions"] = [_to_json(action) for action in actions]
         try:
             if self._write is not None:
                 self._write(record)

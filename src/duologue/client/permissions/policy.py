@@ -273,9 +273,9 @@ class Permissions:
             _log.exception("the permission policy failed, so the request is rejected")
             decision = rejection(request, "error")
         if not self._record(request, actions, verdict, decision) and decision.is_allowed:
-            return rejection(request, "not written down")
+            return rejection(request, "audit log failed")
         if decision.by == "user" and decision.outcome == "reject":
-            turn.refuse(actions)
+            turn.reject(actions)
         self._remember(decision, request, turn)
         return decision
 
@@ -289,7 +289,7 @@ class Permissions:
             tool_call=request.tool.tool_call_id,
             method=request.method,
             rule=verdict.rule,
-            said=verdict.outcome,
+            verdict=verdict.outcome,
             decision=decision.outcome,
             by=decision.by,
         )
@@ -302,9 +302,9 @@ class Permissions:
             return result
         unanswered = [action for action, verdict in evaluated if verdict.outcome == "ask"]
         # The user is not asked about an action that was rejected in this turn and is tried all the same.
-        if turn.is_refused(unanswered):
-            return Verdict("reject", "refused")
-        return Verdict("allow", "granted") if turn.consume(unanswered) else result
+        if turn.is_rejected(unanswered):
+            return Verdict("reject", "rejected in this turn")
+        return Verdict("allow", "allowed tool call") if turn.consume(unanswered) else result
 
     def _evaluate_action(self, action: Action, request: PermissionRequest, turn: TurnGrants) -> Verdict:
         if action.kind in CHANGING and action.path is not None and self._is_own_file(action.path):
@@ -337,7 +337,7 @@ class Permissions:
     async def _ask(self, request: PermissionRequest) -> PermissionDecision:
         pending = self._pending.setdefault(request.session_id, set())
         if len(pending) >= self._max_pending:
-            return rejection(request, "too many questions")
+            return rejection(request, "too many requests")
         pending.add(request)
         try:
             return await self._prompter.ask(request)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterable
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -24,32 +24,40 @@ from duologue.private_files import PrivateFile
 _log = logging.getLogger("duologue.client")
 
 
-class _Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+TYPE = "remembered_decision"
+VERSION = 2
+"""Type and version that each line of the file names; a file with a line of a newer version is rejected."""
+
+
+class _Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag=TYPE):
     """One remembered decision, on one action or on commands that match a rule; the fields are those of the file."""
 
-    word: Literal["allow", "reject"]
+    version: int
+    decision: Literal["allow", "reject"]
     agent: str
     cwd: str
     kind: str
     path: str | None = None
-    line: str | None = None
-    place: str | None = None
+    command: str | None = None
+    command_cwd: str | None = None
     env: dict[str, str] = {}
     subject: str = ""
-    shown: str = ""
+    details: str = ""
     """Digest of the tool call's details: an allowing decision covers only the same ones, a rejection covers all."""
     rule: str | None = None
     until: float | None = None
 
-    def fits(self, action: Action, shown: str, agent: str, context: ActionContext) -> bool:
+    def fits(self, action: Action, details: str, agent: str, context: ActionContext) -> bool:
         if (self.agent, self.cwd, self.kind) != (agent, context.cwd, action.kind):
             return False
-        if (self.until is not None and time.time() >= self.until) or (self.word == "allow" and self.shown != shown):
+        if self.until is not None and time.time() >= self.until:
+            return False
+        if self.decision == "allow" and self.details != details:
             return False
         if self.rule is not None:
             command = action.command
-            return command is not None and command.cwd == self.place and self._matches_rule(command)
-        return _identity(action) == (self.path, self.line, self.place, self.env, self.subject)
+            return command is not None and command.cwd == self.command_cwd and self._matches_rule(command)
+        return _identity(action) == (self.path, self.command, self.command_cwd, self.env, self.subject)
 
     def _matches_rule(self, command: CommandInvocation) -> bool:
         try:
@@ -72,21 +80,21 @@ class TurnGrants:
         self.is_over = False
         self.entries: list[_Entry] = []
         self._granted: list[set[Action]] = []
-        self._refused: set[Action] = set()
+        self._rejected: set[Action] = set()
 
     def grant(self, actions: Iterable[Action]) -> None:
         """Remember that the user allowed a tool call with these actions."""
         granted = set(actions)
         self._granted.append(granted)
-        self._refused -= granted
+        self._rejected -= granted
 
-    def refuse(self, actions: Iterable[Action]) -> None:
+    def reject(self, actions: Iterable[Action]) -> None:
         """Remember that the user rejected these actions."""
-        self._refused.update(actions)
+        self._rejected.update(actions)
 
-    def is_refused(self, actions: Iterable[Action]) -> bool:
+    def is_rejected(self, actions: Iterable[Action]) -> bool:
         """Return True if the user has rejected any of these actions and not allowed it since."""
-        return not self._refused.isdisjoint(actions)
+        return not self._rejected.isdisjoint(actions)
 
     def consume(self, actions: Iterable[Action]) -> bool:
         """Return True if an allowed tool call covers all of these actions; each one does so once."""
@@ -130,11 +138,11 @@ class RememberedDecisions:
             elif decision.scope == "session":
                 self._sessions.setdefault((agent, context.session_id), []).append(entry)
             else:
-                if entry.word == "reject":
+                if entry.decision == "reject":
                     self._projects.append(entry)  # counts here even if it cannot be written
                 if self.file is not None:
                     self.file.append(msgspec.json.encode(entry).decode("utf-8"))
-                if entry.word == "allow":
+                if entry.decision == "allow":
                     self._projects.append(entry)
 
     def recall(
@@ -143,9 +151,9 @@ class RememberedDecisions:
         """Return the decision on exactly this action of a request; of several decisions a rejection counts."""
         self._read_new_rejections()
         entries = [*turn.entries, *self._sessions.get((agent, request.session_id), ()), *self._projects]
-        shown, context = request.extra.digest, request.context
-        words = {entry.word for entry in entries if entry.fits(action, shown, agent, context)}
-        return "reject" if "reject" in words else "allow" if words else None
+        details, context = request.extra.digest, request.context
+        decisions = {entry.decision for entry in entries if entry.fits(action, details, agent, context)}
+        return "reject" if "reject" in decisions else "allow" if decisions else None
 
     def _read_new_rejections(self) -> None:
         """Read what another process has rejected since; what it has allowed counts from the next start."""
@@ -153,7 +161,7 @@ class RememberedDecisions:
             return
         self._state = state
         try:
-            rejected = [entry for entry in _read(self.file) if entry.word == "reject"]
+            rejected = [entry for entry in _read(self.file) if entry.decision == "reject"]
         except (OSError, ValueError):
             _log.exception("the file of remembered decisions can no longer be read; those read before stay in force")
         else:
@@ -164,31 +172,60 @@ class RememberedDecisions:
         self._sessions.pop((agent, session_id), None)
 
 
-def _entry(decision: PermissionDecision, action: Action, shown: str, agent: str, context: ActionContext) -> _Entry:
-    path, line, place, env, subject = _identity(action)
-    until = None if decision.seconds is None else time.time() + decision.seconds
-    word: Literal["allow", "reject"] = "allow" if decision.is_allowed else "reject"
+def _entry(decision: PermissionDecision, action: Action, details: str, agent: str, context: ActionContext) -> _Entry:
+    path, command, command_cwd, env, subject = _identity(action)
     return _Entry(
-        word=word,
+        version=VERSION,
+        decision="allow" if decision.is_allowed else "reject",
         agent=agent,
         cwd=context.cwd,
         kind=action.kind,
         path=path,
-        line=None if decision.rule is not None else line,
-        place=place,
+        command=None if decision.rule is not None else command,
+        command_cwd=command_cwd,
         env=env,
         subject=subject,
-        shown=shown,
+        details=details,
         rule=decision.rule,
-        until=until,
+        until=None if decision.seconds is None else time.time() + decision.seconds,
     )
 
 
+class _Header(msgspec.Struct):
+    """The format that a line names; lines of version 1 name none, and those of an audit log have `effects`."""
+
+    type: str = TYPE
+    version: int = 1
+    effects: Any = None
+
+
+_NAMES_OF_VERSION_1 = {"word": "decision", "line": "command", "place": "command_cwd", "shown": "details"}
+
+
 def _read(file: PrivateFile) -> Iterable[_Entry]:
-    for line in filter(
-        None, file.read().split("\n")
-    ):  # `splitlines` would also split at U+2028, which JSON does not escape
+    """Yield the decisions of a file, whose lines may be of different versions; skip damaged lines.
+
+    Raises:
+        ValueError: A line is of a newer version and might be a rejection, or the file is an audit log.
+    """
+    # `splitlines` would also split at U+2028, which JSON does not escape.
+    for line in filter(None, file.read().split("\n")):
         try:
-            yield msgspec.json.decode(line, type=_Entry)
+            yield _parse(line)
         except msgspec.MsgspecError:
             _log.warning("a remembered decision cannot be read and is ignored: %s", file.path)
+        except ValueError as error:
+            raise ValueError(f"{file.path}: {error}") from None
+
+
+def _parse(line: str) -> _Entry:
+    header = msgspec.json.decode(line, type=_Header)
+    if header.type != TYPE or header.effects is not None:
+        raise ValueError("this is not a file of remembered decisions, but perhaps an audit log; name another file")
+    if header.version > VERSION:
+        raise ValueError(f"a decision has version {header.version}; this program supports versions up to {VERSION}")
+    if header.version == VERSION:
+        return msgspec.json.decode(line, type=_Entry)
+    fields = msgspec.json.decode(line, type=dict[str, Any])
+    renamed = {_NAMES_OF_VERSION_1.get(name, name): value for name, value in fields.items()}
+    return msgspec.convert({**renamed, "version": VERSION}, type=_Entry)

@@ -3,7 +3,7 @@
     [permissions]
     read = "allow"
     delete = "reject"
-    audit = "~/.local/state/duologue/decisions.jsonl"
+    audit = "~/.local/state/duologue/audit.jsonl"
 
     [permissions.execute]
     "git status" = "allow"

@@ -12,8 +12,8 @@ from pathlib import Path
 from duologue.errors import InvalidParams, StoreError, StoreFull
 from duologue.private_files import make_private_file
 
-VERSION = 1
-"""Version of the tables. A file of a newer version is rejected and left unchanged."""
+VERSION = 2
+"""Version of the tables of new files. A file of a newer version is rejected and left unchanged."""
 
 APPLICATION_ID = 0x64756F6C
 """Marks the file as a store of duologue: `duol`."""
@@ -38,7 +38,7 @@ CREATE TABLE sessions (
 );
 CREATE INDEX sessions_by_time ON sessions (touched);
 CREATE TABLE events (
-    place INTEGER PRIMARY KEY,  -- key of the session * 2^32 + number
+    key INTEGER PRIMARY KEY,  -- key of the session * 2^32 + number
     kind TEXT NOT NULL,
     entity TEXT,
     body BLOB NOT NULL,
@@ -55,6 +55,11 @@ CREATE TABLE state (
 """
 
 _STATEMENTS = _TABLES.rstrip(";\n").split(";\n")
+_STATEMENTS_BY_VERSION = {
+    1: [each.replace("    key INTEGER PRIMARY KEY,  --", "    place INTEGER PRIMARY KEY,  --") for each in _STATEMENTS],
+    VERSION: _STATEMENTS,
+}
+"""Version 1 calls the key of an event `place`. Its files keep that version, as a program of it may be using them."""
 
 _FAILED_SYNCS = {sqlite3.SQLITE_IOERR_FSYNC, sqlite3.SQLITE_IOERR_DIR_FSYNC}
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
@@ -87,10 +92,10 @@ def connect(path: Path) -> sqlite3.Connection:
 def _prepare(connection: sqlite3.Connection, path: Path) -> None:
     # Damaged text is detected by its checksum, not by an exception in the middle of a row.
     connection.text_factory = _decode_text
-    if not _is_of_this_version(connection, path):
+    if not _has_tables(connection, path):
         connection.execute("PRAGMA journal_mode = WAL").fetchone()
         connection.execute("BEGIN IMMEDIATE")
-        if not _is_of_this_version(connection, path):
+        if not _has_tables(connection, path):
             for statement in _STATEMENTS:
                 connection.execute(statement)
             connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
@@ -109,8 +114,8 @@ def _decode_text(raw: bytes) -> str:
     return raw.decode("utf-8", "replace")
 
 
-def _is_of_this_version(connection: sqlite3.Connection, path: Path) -> bool:
-    """Return True if the tables exist; an empty file has none yet."""
+def _has_tables(connection: sqlite3.Connection, path: Path) -> bool:
+    """Return True if the tables of a supported version exist; an empty file has none yet."""
     application_id: int = connection.execute("PRAGMA application_id").fetchone()[0]
     version: int = connection.execute("PRAGMA user_version").fetchone()[0]
     if application_id not in (0, APPLICATION_ID):
@@ -120,9 +125,9 @@ def _is_of_this_version(connection: sqlite3.Connection, path: Path) -> bool:
     statements = [row[0] for row in connection.execute("SELECT sql FROM sqlite_master WHERE sql IS NOT NULL")]
     if version == 0 and statements:
         raise StoreError(f"{path} is not a store of sessions")
-    if version == VERSION and sorted(statements) != sorted(_STATEMENTS):
-        raise StoreError(f"{path} is damaged: its tables are not those of version {VERSION}")
-    return version == VERSION
+    if version != 0 and sorted(statements) != sorted(_STATEMENTS_BY_VERSION.get(version, [""])):
+        raise StoreError(f"{path} is damaged: its tables are not those of version {version}")
+    return version != 0
 
 
 @contextmanager

@@ -35,7 +35,7 @@ from duologue.store.sqlite.queries import (
     READ_ENTITY,
     READ_ONE,
 )
-from duologue.store.sqlite.rows import MAX_NUMBER, SessionRow, checksum, info_of, place, seed_of
+from duologue.store.sqlite.rows import MAX_NUMBER, SessionRow, checksum, event_key, info_of, seed_of
 
 _log = logging.getLogger("duologue.store")
 
@@ -112,10 +112,10 @@ class Database:
         rows = [SessionRow(*row) for row in self._db.execute(PAGE, values)]
         shown = rows[:limit]
         # A damaged time may not be a number; then the next page starts after the session before it.
-        places = [(row.touched, row.key) for row in shown if type(row.touched) is int]
+        intact = [(row.touched, row.key) for row in shown if type(row.touched) is int]
         return SessionPage(
             [info_of(row) for row in shown],
-            encode_cursor(*places[-1]) if len(rows) > limit and places else None,
+            encode_cursor(*intact[-1]) if len(rows) > limit and intact else None,
             frozenset(str(row.id) for row in shown if not row.is_sound),
         )
 
@@ -125,8 +125,8 @@ class Database:
             row = self._find(session_id)
             if row is None:
                 return
-            events = (place(row.key, 0), place(row.key, MAX_NUMBER))
-            self._db.execute("DELETE FROM events WHERE place > ? AND place <= ?", events)
+            events = (event_key(row.key, 0), event_key(row.key, MAX_NUMBER))
+            self._db.execute("DELETE FROM events WHERE rowid > ? AND rowid <= ?", events)
             self._db.execute("DELETE FROM state WHERE session = ?", (row.key,))
             self._db.execute("DELETE FROM sessions WHERE key = ?", (row.key,))
 
@@ -174,7 +174,7 @@ class Database:
 
     def read_entity(self, session_id: str, entity: str, after: int, upto: int) -> list[Record]:
         """Return the next intact events of one entity; none if the index is damaged."""
-        start = place(self._row(session_id).key, 0)
+        start = event_key(self._row(session_id).key, 0)
         values = {"seed": seed_of(session_id), "entity": entity, "after": start + after, "end": start + upto}
         records: list[Record] = []
         size = 0
@@ -267,8 +267,8 @@ class Database:
         """Write events and check that they can be read: in a damaged file they may be lost immediately."""
         if records:
             self._db.executemany("INSERT INTO events VALUES (?, ?, ?, ?, ?)", _event_rows(key, seed, records))
-            values = {"seed": seed, "after": place(key, records[0].number - 1), "end": place(key, records[-1].number)}
-            if self._db.execute(COUNT, values).fetchone()[0] != len(records):
+            after, end = event_key(key, records[0].number - 1), event_key(key, records[-1].number)
+            if self._db.execute(COUNT, {"seed": seed, "after": after, "end": end}).fetchone()[0] != len(records):
                 raise StoreError(f"{self._path} is damaged at this session; fork it to continue in the copy")
 
     def _write_state(self, key: int, seed: int, name: str, value: bytes | None) -> None:
@@ -279,10 +279,10 @@ class Database:
             self._db.execute("INSERT OR REPLACE INTO state VALUES (?, ?, ?, ?)", values)
 
     def _position(self, row: SessionRow) -> LogPosition:
-        start = place(row.key, 0)
-        query = "SELECT place FROM events WHERE place > ? AND place <= ? ORDER BY place DESC LIMIT 1"
+        start = event_key(row.key, 0)
+        query = "SELECT rowid FROM events WHERE rowid > ? AND rowid <= ? ORDER BY rowid DESC LIMIT 1"
         try:
-            found = self._db.execute(query, (start, place(row.key, MAX_NUMBER))).fetchone()
+            found = self._db.execute(query, (start, event_key(row.key, MAX_NUMBER))).fetchone()
         except sqlite3.DatabaseError as error:
             if not (is_corrupt(error) and row.is_sound):
                 raise
@@ -291,11 +291,11 @@ class Database:
         return LogPosition(max(highest, row.last), row.turn) if row.is_sound else LogPosition(highest, 0)
 
     def _scan(self, query: str, session_id: str, key: int, after: int, end: int, upto: int) -> RecordPage:
-        start, seed = place(key, 0), seed_of(session_id)
-        places = {"start": start, "after": start + after, "end": start + end, "upto": start + upto}
+        start, seed = event_key(key, 0), seed_of(session_id)
+        values = {"seed": seed, "start": start, "after": start + after, "end": start + end, "upto": start + upto}
         entries: list[RecordEntry] = []
         size, reached = 0, after
-        with closing(self._db.execute(query, {"seed": seed, **places})) as cursor:
+        with closing(self._db.execute(query, values)) as cursor:
             for at, kind, entity, body, expected, first, last in cursor:
                 # In a damaged tree, rows may come twice or out of order.
                 if at - start <= reached:
@@ -344,6 +344,6 @@ def _event_rows(
     key: int, seed: int, records: Sequence[Record]
 ) -> Iterator[tuple[int, str, str | None, bytes, int | None]]:
     for record in records:
-        at = place(key, record.number)
+        at = event_key(key, record.number)
         found = checksum(seed, at, record.kind, record.entity, record.body)
         yield at, record.kind, record.entity, record.body, found

@@ -47,7 +47,7 @@ def info_of(row: SessionRow) -> SessionInfo:
     return SessionInfo(session_id=str(row.id), cwd=str(row.cwd))
 
 
-def place(key: int, number: int) -> int:
+def event_key(session_key: int, number: int) -> int:
     """Return the primary key of an event: the events of a session are adjacent, in order.
 
     Raises:
@@ -56,9 +56,9 @@ def place(key: int, number: int) -> int:
     """
     if number > MAX_NUMBER:
         raise StoreFull("the session is full")
-    if not 0 < key <= _MAX_KEY:
+    if not 0 < session_key <= _MAX_KEY:
         raise StoreError("the session's entry is damaged")
-    return (key << 32) + number
+    return (session_key << 32) + number
 
 
 def seed_of(session_id: str) -> int:
@@ -66,8 +66,8 @@ def seed_of(session_id: str) -> int:
     return zlib.crc32(session_id.encode())
 
 
-def checksum(seed: int, place: int, kind: object, name: object, body: object) -> int | None:
+def checksum(seed: int, key: int, kind: object, name: object, body: object) -> int | None:
     """Return the checksum of an event or of state; None if the values have impossible types."""
     if not (isinstance(kind, str) and isinstance(name, str | None) and isinstance(body, bytes)):
         return None
-    return zlib.crc32(body, zlib.crc32(f"{place}\0{kind}\0{'' if name is None else ' ' + name}\0".encode(), seed))
+    return zlib.crc32(body, zlib.crc32(f"{key}\0{kind}\0{'' if name is None else ' ' + name}\0".encode(), seed))
