@@ -16,10 +16,10 @@ from duologue.protocol.values import Provider
 from duologue.runtime.handlers import Context
 from duologue.schema import v1
 from duologue.store.memory import MemoryStore
-from tests.agent.wire_client import Editor
+from tests.agent.wire_client import RecordingClient
 
 
-class Knobs(Settings):
+class SampleSettings(Settings):
     mode = choice("ask", "write", category="mode")
     model = choice("small", "large", category="model")
     deep = toggle(False, name="Deep search")
@@ -43,14 +43,14 @@ class Stats:
     notes: int
 
 
-def complete_agent(**options: Any) -> tuple[Agent[Knobs], Providers]:
+def complete_agent(**options: Any) -> tuple[Agent[SampleSettings], Providers]:
     """Return the agent and its providers; everything unstable is on unless the options differ."""
     options = {"unstable": True, "legacy_models": True, **options}
-    agent: Agent[Knobs] = Agent(
+    agent: Agent[SampleSettings] = Agent(
         "complete",
         version="1.0",
         title="Complete",
-        settings=Knobs,
+        settings=SampleSettings,
         accepts=("image", "audio", "resource"),
         system_prompt="override",
         login_required=True,
@@ -73,7 +73,7 @@ def complete_agent(**options: Any) -> tuple[Agent[Knobs], Providers]:
         return "authenticated" if logged_in else "unauthenticated"
 
     @agent.command("clear", "Forget everything", hint="what")
-    async def clear(turn: Turn[Knobs], argument: str) -> None:
+    async def clear(turn: Turn[SampleSettings], argument: str) -> None:
         await turn.say(f"cleared {argument}")
 
     @agent.extension("_notes/stats")
@@ -89,7 +89,7 @@ def complete_agent(**options: Any) -> tuple[Agent[Knobs], Providers]:
     return agent, providers
 
 
-async def everything(turn: Turn[Knobs]) -> None:
+async def everything(turn: Turn[SampleSettings]) -> None:
     """Say and ask everything that a turn can."""
     await turn.think("hm")
     await turn.say("hello")
@@ -117,17 +117,17 @@ async def everything(turn: Turn[Knobs]) -> None:
     await turn.report_compaction("c1", "completed", summary="in short")
     await turn.set_title("A title")
     turn.tokens = TokenUsage(total=3, input=1, output=2)
-    await _speak_of_others(turn)
+    await _send_subagent_updates(turn)
     await _ask(turn)
 
 
-async def _speak_of_others(turn: Turn[Knobs]) -> None:
+async def _send_subagent_updates(turn: Turn[SampleSettings]) -> None:
     await turn.update(SubagentUpdate(session_id="child", title="Scout", state={"state": "running"}))
     await turn.update(SessionMessageUpdate(message_id="m", recipient_session_id="child", content=[TextContent("go")]))
     await turn.update(SessionMessageChunk(message_id="m", content=TextContent(" on")))
 
 
-async def _ask(turn: Turn[Knobs]) -> None:
+async def _ask(turn: Turn[SampleSettings]) -> None:
     if turn.client_capabilities.forms:
         await turn.elicit(Release, "What shall I release?")
     if turn.client_capabilities.urls:
@@ -135,17 +135,17 @@ async def _ask(turn: Turn[Knobs]) -> None:
         await turn.session.complete_elicitation("ask")
 
 
-class Desk:
+class ClientServices:
     """A client's services: files and terminals in memory, and an answer to every request."""
 
-    def __init__(self, editor: Editor) -> None:
+    def __init__(self, client: RecordingClient) -> None:
         self.files: dict[str, str] = {}
         self.terminals: dict[str, v1.CreateTerminalRequest] = {}
         self.released: list[str] = []
         self.output = "output"
         self.exit = v1.WaitForTerminalExitResponse(exit_code=0)
         self.form: dict[str, Any] = {"version": "2.0"}
-        on = editor.handlers.on
+        on = client.handlers.on
         on(v1.FS_READ_TEXT_FILE)(self._read)
         on(v1.FS_WRITE_TEXT_FILE)(self._write)
         on(v1.TERMINAL_CREATE)(self._create)
@@ -154,7 +154,7 @@ class Desk:
         on(v1.TERMINAL_KILL)(self._kill)
         on(v1.TERMINAL_RELEASE)(self._release)
         on(v1.ELICITATION_CREATE)(self._elicit)
-        editor.answer_permission()
+        client.answer_permission()
 
     async def _read(self, context: Context, params: v1.ReadTextFileRequest) -> v1.ReadTextFileResponse:
         return v1.ReadTextFileResponse(content=self.files[params.path])

@@ -16,7 +16,7 @@ from duologue.store.memory import MemoryStore
 from tests.agent.wire_client import agent_with
 
 
-async def tell(turn: Turn[Settings]) -> str | None:
+async def send_updates(turn: Turn[Settings]) -> str | None:
     """Send a bit of everything, and end as requested."""
     if turn.text == "wait":
         async with turn.tool("Wait"):
@@ -32,13 +32,13 @@ async def tell(turn: Turn[Settings]) -> str | None:
     return "refusal" if turn.text == "refuse" else None
 
 
-def keeping_agent(store: Store | None = None, **options: Any) -> Agent[Any]:
-    agent = agent_with(tell, **options)
+def persistent_agent(store: Store | None = None, **options: Any) -> Agent[Any]:
+    agent = agent_with(send_updates, **options)
     agent.persist_sessions(store if store is not None else MemoryStore())
     return agent
 
 
-TOLD = [
+REPLAYED = [
     v1.UserMessageChunk(content=v1.TextContent(text="hi")),
     v1.AgentThoughtChunk(content=v1.TextContent(text="hm")),
     v1.AgentMessageChunk(content=v1.TextContent(text="You said: hi")),

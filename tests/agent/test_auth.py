@@ -14,7 +14,7 @@ from duologue.protocol.values import Account, AuthStatus
 from duologue.runtime.handlers import Context
 from duologue.schema import v1
 from duologue.store.memory import MemoryStore
-from tests.agent.wire_client import EVERYTHING, Editor, agent_with, editor_for
+from tests.agent.wire_client import EVERYTHING, RecordingClient, agent_with, client_for
 
 
 def guarded_agent(**options: Any) -> Agent[Any]:
@@ -38,47 +38,47 @@ def guarded_agent(**options: Any) -> Agent[Any]:
     return agent
 
 
-async def login(editor: Editor, method: str = "key") -> None:
-    await editor.connection.request(v1.AUTHENTICATE, v1.AuthenticateRequest(method_id=method))
+async def login(client: RecordingClient, method: str = "key") -> None:
+    await client.connection.request(v1.AUTHENTICATE, v1.AuthenticateRequest(method_id=method))
 
 
 @pytest.mark.rule(40, 41)
 @pytest.mark.fault("LIF-04")
 async def test_sessions_wait_for_a_login_and_for_the_next_one_after_a_logout(tmp_path: Path) -> None:
-    async with asyncio.timeout(5), editor_for(guarded_agent(), tmp_path, judged=True) as editor:
+    async with asyncio.timeout(5), client_for(guarded_agent(), tmp_path, validate=True) as client:
         with pytest.raises(AuthenticationRequired, match="With a key"):
-            await editor.new()
-        await login(editor)
-        session = await editor.new()
-        assert (await editor.prompt(session, "hi")).stop_reason == "end_turn"
+            await client.new()
+        await login(client)
+        session = await client.new()
+        assert (await client.prompt(session, "hi")).stop_reason == "end_turn"
 
-        await editor.connection.request(v1.LOGOUT, v1.LogoutRequest())
+        await client.connection.request(v1.LOGOUT, v1.LogoutRequest())
         for refused in (
-            editor.new(),
-            editor.prompt(session, "hi"),
-            editor.load(session),
-            editor.resume(session),
-            editor.fork(session),
-            editor.sessions_page(),
-            editor.delete(session),
-            editor.connection.request(v1.SESSION_ARCHIVE, v1.ArchiveSessionRequest(session_id=session)),
-            editor.connection.request(v1.SESSION_STATUS, v1.SessionStatusRequest(session_id=session)),
-            editor.connection.request(v1.SESSION_SET_TITLE, v1.SetSessionTitleRequest(session_id=session, title="t")),
+            client.new(),
+            client.prompt(session, "hi"),
+            client.load(session),
+            client.resume(session),
+            client.fork(session),
+            client.sessions_page(),
+            client.delete(session),
+            client.connection.request(v1.SESSION_ARCHIVE, v1.ArchiveSessionRequest(session_id=session)),
+            client.connection.request(v1.SESSION_STATUS, v1.SessionStatusRequest(session_id=session)),
+            client.connection.request(v1.SESSION_SET_TITLE, v1.SetSessionTitleRequest(session_id=session, title="t")),
         ):
             with pytest.raises(AuthenticationRequired):
                 await refused
 
-        await login(editor)
-        assert (await editor.prompt(session, "hi")).stop_reason == "end_turn"  # the session itself lived on
-        await editor.close(session)
+        await login(client)
+        assert (await client.prompt(session, "hi")).stop_reason == "end_turn"  # the session itself lived on
+        await client.close(session)
 
 
 @pytest.mark.rule(36)
 async def test_terminal_methods_are_shown_only_to_clients_that_can_run_them(tmp_path: Path) -> None:
-    async with editor_for(guarded_agent(), tmp_path, judged=True) as editor:
-        assert [method.id for method in editor.hello.auth_methods] == ["key", "broken"]
-    async with editor_for(guarded_agent(), tmp_path, judged=True, auth=v1.AuthCapabilities(terminal=True)) as editor:
-        key, _, wizard = editor.hello.auth_methods
+    async with client_for(guarded_agent(), tmp_path, validate=True) as client:
+        assert [method.id for method in client.hello.auth_methods] == ["key", "broken"]
+    async with client_for(guarded_agent(), tmp_path, validate=True, auth=v1.AuthCapabilities(terminal=True)) as client:
+        key, _, wizard = client.hello.auth_methods
         assert key == v1.AuthMethodAgent(
             id="key", name="With a key", description="From your account", meta={"icon": "key"}
         )
@@ -90,20 +90,20 @@ async def test_terminal_methods_are_shown_only_to_clients_that_can_run_them(tmp_
 @pytest.mark.rule(43)
 @pytest.mark.parametrize("method", ["nope", "", "wizard"])
 async def test_an_unknown_method_or_one_for_a_terminal_is_rejected(tmp_path: Path, method: str) -> None:
-    async with asyncio.timeout(5), editor_for(guarded_agent(), tmp_path, **EVERYTHING) as editor:
+    async with asyncio.timeout(5), client_for(guarded_agent(), tmp_path, **EVERYTHING) as client:
         with pytest.raises(InvalidParams, match="known: key, broken"):
-            await login(editor, method)
+            await login(client, method)
 
 
 async def test_a_failed_login_says_why_and_lets_no_client_in(tmp_path: Path) -> None:
-    async with asyncio.timeout(5), editor_for(guarded_agent(), tmp_path) as editor:
+    async with asyncio.timeout(5), client_for(guarded_agent(), tmp_path) as client:
         with pytest.raises(RequestError, match="the key is wrong") as caught:
-            await login(editor, "broken")
+            await login(client, "broken")
         assert (caught.value.code, caught.value.data) == (1234, {"why": "expired"})
         with pytest.raises(AuthenticationRequired):
-            await editor.new()
-        await login(editor)  # the connection stays, so another login can be tried
-        await editor.new()
+            await client.new()
+        await login(client)  # the connection stays, so another login can be tried
+        await client.new()
 
 
 async def test_auth_status_reports_the_login_and_each_change_once(tmp_path: Path) -> None:
@@ -115,54 +115,54 @@ async def test_auth_status_reports_the_login_and_each_change_once(tmp_path: Path
         accounts = [Account(label="me", active=True, email="me@example.com", meta={"a": 1})]
         return AuthStatus(state=states[-1], accounts=accounts if states[-1] == "authenticated" else [])
 
-    heard: list[v1.AuthStatusUpdateNotification] = []
-    async with asyncio.timeout(5), editor_for(agent, tmp_path, judged=True) as editor:
+    received: list[v1.AuthStatusUpdateNotification] = []
+    async with asyncio.timeout(5), client_for(agent, tmp_path, validate=True) as client:
 
-        @editor.handlers.on(v1.AUTH_STATUS_UPDATE)
-        async def hear(context: Context, params: v1.AuthStatusUpdateNotification) -> None:
-            heard.append(params)
+        @client.handlers.on(v1.AUTH_STATUS_UPDATE)
+        async def receive(context: Context, params: v1.AuthStatusUpdateNotification) -> None:
+            received.append(params)
 
-        asked = await editor.connection.request(v1.AUTH_STATUS, v1.AuthStatusRequest())
+        asked = await client.connection.request(v1.AUTH_STATUS, v1.AuthStatusRequest())
         assert asked == v1.AuthStatusResponse(state="unauthenticated")
         with pytest.raises(AuthenticationRequired):
-            await editor.new()
+            await client.new()
 
         states.append("authenticated")
-        await editor.new()  # the author's own word counts, however the login came about
-        await login(editor)
-        await login(editor)
+        await client.new()  # the author's own word counts, however the login came about
+        await login(client)
+        await login(client)
         account = v1.AuthAccount(label="me", active=True, email="me@example.com", meta={"a": 1})
-        assert heard == [v1.AuthStatusUpdateNotification(state="authenticated", accounts=[account])]
+        assert received == [v1.AuthStatusUpdateNotification(state="authenticated", accounts=[account])]
 
         states.append("unauthenticated")
-        await editor.connection.request(v1.LOGOUT, v1.LogoutRequest())
-        assert heard[-1].state == "unauthenticated"
+        await client.connection.request(v1.LOGOUT, v1.LogoutRequest())
+        assert received[-1].state == "unauthenticated"
 
 
-@pytest.mark.parametrize("told", ["raise", "unknown", "not_required"])
-async def test_auth_status_never_answers_with_log_in_first(tmp_path: Path, told: str) -> None:
+@pytest.mark.parametrize("reported", ["raise", "unknown", "not_required"])
+async def test_auth_status_never_answers_with_log_in_first(tmp_path: Path, reported: str) -> None:
     agent = guarded_agent()
 
     @agent.on_login_status
     async def status() -> str:
-        if told == "raise":
+        if reported == "raise":
             raise AuthenticationRequired("log in")
-        return told
+        return reported
 
-    async with asyncio.timeout(5), editor_for(agent, tmp_path, judged=True) as editor:
-        answer = await editor.connection.request(v1.AUTH_STATUS, v1.AuthStatusRequest())
-        assert answer.state == ("unauthenticated" if told == "raise" else told)
-        if told == "not_required":
-            await editor.new()
+    async with asyncio.timeout(5), client_for(agent, tmp_path, validate=True) as client:
+        answer = await client.connection.request(v1.AUTH_STATUS, v1.AuthStatusRequest())
+        assert answer.state == ("unauthenticated" if reported == "raise" else reported)
+        if reported == "not_required":
+            await client.new()
         else:
             with pytest.raises(AuthenticationRequired):
-                await editor.new()
+                await client.new()
 
 
 async def test_one_client_that_logged_in_does_not_let_others_in(tmp_path: Path) -> None:
     agent = guarded_agent()
-    async with asyncio.timeout(5), editor_for(agent, tmp_path) as mine, editor_for(agent, tmp_path) as other:
-        await login(mine)
-        await mine.new()
+    async with asyncio.timeout(5), client_for(agent, tmp_path) as client, client_for(agent, tmp_path) as other:
+        await login(client)
+        await client.new()
         with pytest.raises(AuthenticationRequired):
             await other.new()

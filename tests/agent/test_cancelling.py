@@ -17,8 +17,8 @@ from duologue.conversation.updates import ToolCallUpdate
 from duologue.runtime.handlers import Context
 from duologue.schema import v1
 from duologue.transports.memory import memory_pair
-from tests.agent.complete import Desk
-from tests.agent.wire_client import EVERYTHING, RawClient, agent_with, editor_for, raw_client
+from tests.agent.complete import ClientServices
+from tests.agent.wire_client import EVERYTHING, RawClient, agent_with, client_for, raw_client
 
 
 async def script(turn: Turn[Settings]) -> None:
@@ -44,23 +44,23 @@ async def test_a_cancel_at_any_moment_ends_every_prompt_exactly_once(
     seed = random.randrange(2**32)
     chance = random.Random(seed)
     seen: dict[str, int] = {}
-    async with asyncio.timeout(600), editor_for(agent_with(script), tmp_path, judged=True, **EVERYTHING) as editor:
-        desk = Desk(editor)
-        desk.files[str(tmp_path / "a.txt")] = "text"
-        session = await editor.new()
+    async with asyncio.timeout(600), client_for(agent_with(script), tmp_path, validate=True, **EVERYTHING) as client:
+        services = ClientServices(client)
+        services.files[str(tmp_path / "a.txt")] = "text"
+        session = await client.new()
         for _ in range(count):
-            turn = asyncio.ensure_future(editor.prompt(session, "go"))
+            turn = asyncio.ensure_future(client.prompt(session, "go"))
             for _ in range(chance.randrange(150)):
                 await asyncio.sleep(0)
-            await editor.cancel(session)
+            await client.cancel(session)
             reason = (await turn).stop_reason
             seen[reason] = seen.get(reason, 0) + 1
         assert set(seen) <= {"cancelled", "end_turn"}, f"seed {seed}"
         assert seen["cancelled"] > count / 10
-        assert (await editor.prompt(session, "go")).stop_reason == "end_turn"
+        assert (await client.prompt(session, "go")).stop_reason == "end_turn"
         # Every terminal that was made was given back, also those made in the moment of a cancellation.
-        await editor.close(session)
-        assert sorted(desk.released) == sorted(desk.terminals), f"seed {seed}"
+        await client.close(session)
+        assert sorted(services.released) == sorted(services.terminals), f"seed {seed}"
 
 
 @pytest.mark.fault("CAN-02")
@@ -81,17 +81,17 @@ async def test_a_cancel_before_the_first_update_is_not_lost(tmp_path: Path) -> N
     async def logout() -> None:
         return None
 
-    async with asyncio.timeout(5), editor_for(agent, tmp_path, judged=True) as editor:
-        session = await editor.new()
-        await editor.ask(v1.LOGOUT)
+    async with asyncio.timeout(5), client_for(agent, tmp_path, validate=True) as client:
+        session = await client.new()
+        await client.ask(v1.LOGOUT)
         is_slow = True
-        turn = asyncio.ensure_future(editor.prompt(session, "hi"))
+        turn = asyncio.ensure_future(client.prompt(session, "hi"))
         await asked.wait()
-        await editor.cancel(session)
+        await client.cancel(session)
         assert (await turn).stop_reason == "cancelled"
-        assert editor.updates == []
+        assert client.updates == []
         may_answer.set()
-        assert (await editor.prompt(session, "hi")).stop_reason == "end_turn"
+        assert (await client.prompt(session, "hi")).stop_reason == "end_turn"
 
 
 @pytest.mark.fault("CAN-03", "CAN-09")
@@ -179,22 +179,22 @@ async def test_late_updates_of_a_cancelled_turn_come_before_its_response_and_nev
             for _ in range(20):
                 await turn.say("old late")
 
-    async with asyncio.timeout(5), editor_for(agent_with(answer), tmp_path, judged=True) as editor:
-        session = await editor.new()
-        old = asyncio.ensure_future(editor.prompt(session, "old"))
-        await editor.until_told(v1.AgentMessageChunk)
-        await editor.cancel(session)
-        new = asyncio.ensure_future(editor.prompt(session, "new"))
+    async with asyncio.timeout(5), client_for(agent_with(answer), tmp_path, validate=True) as client:
+        session = await client.new()
+        old = asyncio.ensure_future(client.prompt(session, "old"))
+        await client.until_updates(v1.AgentMessageChunk)
+        await client.cancel(session)
+        new = asyncio.ensure_future(client.prompt(session, "new"))
         assert [(await old).stop_reason, (await new).stop_reason] == ["cancelled", "end_turn"]
 
-        messages = editor.judge.received
-        answered = editor.judge.order().index("answer to session/prompt")
-        said = [message["params"]["update"]["content"]["text"] for message in messages[2:answered]]
-        assert said.count("old late") == 20
-        assert "new" not in said
+        messages = client.validator.received
+        answered = client.validator.order().index("answer to session/prompt")
+        texts = [message["params"]["update"]["content"]["text"] for message in messages[2:answered]]
+        assert texts.count("old late") == 20
+        assert "new" not in texts
         after = messages[answered + 1 :]
         assert [message["params"]["update"]["content"]["text"] for message in after[:-1]] == ["new"]
-        await editor.until(lambda: late)
+        await client.until(lambda: late)
         assert "has been answered" in late[0]
 
 
@@ -245,25 +245,25 @@ async def test_work_that_ignores_its_cancellation_is_left_behind_and_reported(
                 after.append(str(error))
 
     agent = agent_with(stubborn, cancel_timeout=seconds)
-    async with asyncio.timeout(10), editor_for(agent, tmp_path, judged=True) as editor:
-        editor.answer_permission()
-        session = await editor.new()
-        turn = asyncio.ensure_future(editor.prompt(session, "stuck"))
-        await editor.until_told(v1.AgentMessageChunk)
+    async with asyncio.timeout(10), client_for(agent, tmp_path, validate=True) as client:
+        client.answer_permission()
+        session = await client.new()
+        turn = asyncio.ensure_future(client.prompt(session, "stuck"))
+        await client.until_updates(v1.AgentMessageChunk)
         began = asyncio.get_running_loop().time()
         with caplog.at_level(logging.ERROR, "duologue.agent"):
-            await editor.cancel(session)
+            await client.cancel(session)
             assert (await turn).stop_reason == "cancelled"
         assert asyncio.get_running_loop().time() - began < 5
         assert "did not stop after cancellation" in caplog.text
-        assert (await editor.prompt(session, "next")).stop_reason == "end_turn"
+        assert (await client.prompt(session, "next")).stop_reason == "end_turn"
 
-        editor.updates.clear()
+        client.updates.clear()
         may_end.set()
-        await editor.close(session)
+        await client.close(session)
         assert len([text for text in after if "has been answered" in text]) == 2
-        assert editor.updates == []
-        assert editor.asked == []
+        assert client.updates == []
+        assert client.asked == []
 
 
 @pytest.mark.fault("CAN-12")
@@ -279,15 +279,15 @@ async def test_whatever_a_tool_raises_while_it_is_cancelled_the_turn_was_cancell
             finally:
                 raise raised
 
-    async with asyncio.timeout(5), editor_for(agent_with(answer), tmp_path, judged=True) as editor:
-        session = await editor.new()
+    async with asyncio.timeout(5), client_for(agent_with(answer), tmp_path, validate=True) as client:
+        session = await client.new()
         for _ in range(2):
-            editor.updates.clear()
-            turn = asyncio.ensure_future(editor.prompt(session, "go"))
-            await editor.until_told(v1.ToolCall)
-            await editor.cancel(session)
+            client.updates.clear()
+            turn = asyncio.ensure_future(client.prompt(session, "go"))
+            await client.until_updates(v1.ToolCall)
+            await client.cancel(session)
             assert (await turn).stop_reason == "cancelled"
-            assert editor.statuses[-1] == "failed"
+            assert client.statuses[-1] == "failed"
 
 
 @pytest.mark.fault("CAN-14")
@@ -313,20 +313,22 @@ async def test_a_cancelled_turn_cancels_its_requests_and_releases_a_terminal_cre
         client.send(method="session/cancel", params={"sessionId": session})
         if answer == "at once":
             client.send(id=asked["terminal/create"], result={"terminalId": "t"})
-        told: list[dict[str, Any]] = []
-        while not told or told[-1].get("id") != 1:
-            told.append(await client.receive())
-        assert told[-1]["result"] == {"stopReason": "cancelled"}
-        given_up = {message["params"]["requestId"] for message in told if message.get("method") == "$/cancel_request"}
+        received: list[dict[str, Any]] = []
+        while not received or received[-1].get("id") != 1:
+            received.append(await client.receive())
+        assert received[-1]["result"] == {"stopReason": "cancelled"}
+        given_up = {
+            message["params"]["requestId"] for message in received if message.get("method") == "$/cancel_request"
+        }
         assert asked["fs/read_text_file"] in given_up
         assert asked["terminal/create"] in given_up or answer == "at once"
 
         if answer == "late":
             client.send(id=asked["terminal/create"], result={"terminalId": "t"})
-            told.append(await client.receive())
+            received.append(await client.receive())
         if answer == "refused":
             client.send(id=asked["terminal/create"], error={"code": -32800, "message": "cancelled"})
-        released = [message for message in told if message.get("method") == "terminal/release"]
+        released = [message for message in received if message.get("method") == "terminal/release"]
         if answer in ("at once", "late"):
             assert [message["params"] for message in released] == [{"sessionId": session, "terminalId": "t"}]
             client.send(id=released[0]["id"], result={})
@@ -403,16 +405,16 @@ async def test_a_compaction_in_progress_is_cancelled_with_its_turn_and_fails_wit
         if turn.text == "cancelled":
             await asyncio.Event().wait()
 
-    async with asyncio.timeout(5), editor_for(agent_with(work), tmp_path, judged=True, **EVERYTHING) as editor:
-        session = await editor.new()
-        turn = asyncio.ensure_future(editor.prompt(session, "cancelled"))
-        await editor.until_told(v1.CompactionUpdate)
-        await editor.cancel(session)
+    async with asyncio.timeout(5), client_for(agent_with(work), tmp_path, validate=True, **EVERYTHING) as client:
+        session = await client.new()
+        turn = asyncio.ensure_future(client.prompt(session, "cancelled"))
+        await client.until_updates(v1.CompactionUpdate)
+        await client.cancel(session)
         assert (await turn).stop_reason == "cancelled"
-        await editor.prompt(session, "failed")
+        await client.prompt(session, "failed")
 
-        told = [(update.compaction_id, update.status) for update in editor.of(v1.CompactionUpdate)]
-        assert told == [
+        statuses = [(update.compaction_id, update.status) for update in client.of(v1.CompactionUpdate)]
+        assert statuses == [
             ("cancelled", "in_progress"),
             ("cancelled", "cancelled"),
             ("failed", "in_progress"),
@@ -431,13 +433,13 @@ async def test_final_updates_are_sent_even_when_the_turn_is_cancelled_twice(tmp_
             task.cancel()
             await turn.send_final_update(ToolCallUpdate(tool_call_id="t", status="failed"))
 
-    async with asyncio.timeout(5), editor_for(agent_with(work), tmp_path, judged=True) as editor:
-        session = await editor.new()
-        turn = asyncio.ensure_future(editor.prompt(session, "go"))
-        await editor.until_told(v1.AgentMessageChunk)
-        await editor.cancel(session)
+    async with asyncio.timeout(5), client_for(agent_with(work), tmp_path, validate=True) as client:
+        session = await client.new()
+        turn = asyncio.ensure_future(client.prompt(session, "go"))
+        await client.until_updates(v1.AgentMessageChunk)
+        await client.cancel(session)
         assert (await turn).stop_reason == "cancelled"
-        assert editor.judge.order()[-2:] == ["tool_call_update", "answer to session/prompt"]
+        assert client.validator.order()[-2:] == ["tool_call_update", "answer to session/prompt"]
 
 
 @pytest.mark.fault("LIF-08", "CAN-11")
@@ -453,11 +455,11 @@ async def test_a_client_that_leaves_does_not_wait_for_work_it_had_cancelled_befo
                 continue
 
     async with asyncio.timeout(2):
-        async with editor_for(agent_with(stubborn), tmp_path) as editor:
-            session = await editor.new()
-            turn = asyncio.ensure_future(editor.prompt(session, "go"))
-            await editor.until_told(v1.AgentMessageChunk)
-            await editor.cancel(session)
+        async with client_for(agent_with(stubborn), tmp_path) as client:
+            session = await client.new()
+            turn = asyncio.ensure_future(client.prompt(session, "go"))
+            await client.until_updates(v1.AgentMessageChunk)
+            await client.cancel(session)
         with pytest.raises(Exception, match="closed"):
             await turn
     may_end.set()
@@ -498,8 +500,8 @@ async def test_a_handler_that_cancels_itself_ends_as_cancelled(tmp_path: Path) -
     async def work(turn: Turn[Settings]) -> None:
         raise asyncio.CancelledError
 
-    async with asyncio.timeout(5), editor_for(agent_with(work), tmp_path) as editor:
-        assert (await editor.prompt(await editor.new(), "go")).stop_reason == "cancelled"
+    async with asyncio.timeout(5), client_for(agent_with(work), tmp_path) as client:
+        assert (await client.prompt(await client.new(), "go")).stop_reason == "cancelled"
 
 
 async def test_a_slow_client_does_not_keep_a_cancelled_turn_from_ending(tmp_path: Path) -> None:
@@ -509,21 +511,21 @@ async def test_a_slow_client_does_not_keep_a_cancelled_turn_from_ending(tmp_path
         async with turn.tool("Ask") as tool:
             await tool.request_permission()
 
-    async with asyncio.timeout(5), editor_for(agent_with(work), tmp_path, judged=True) as editor:
+    async with asyncio.timeout(5), client_for(agent_with(work), tmp_path, validate=True) as client:
         asked: list[str] = []
 
-        @editor.handlers.on(v1.SESSION_REQUEST_PERMISSION)
+        @client.handlers.on(v1.SESSION_REQUEST_PERMISSION)
         async def never(context: Context, params: v1.RequestPermissionRequest) -> v1.RequestPermissionResponse:
             asked.append(params.session_id)
-            editor.note_news()
+            client.notify_waiters()
             await asyncio.Event().wait()
             raise AssertionError
 
-        one, two = await editor.new(), await editor.new()
-        turns = {name: asyncio.ensure_future(editor.prompt(name, "go")) for name in (one, two)}
-        await editor.until(lambda: len(asked) == 2)
-        await editor.cancel(one)
+        one, two = await client.new(), await client.new()
+        turns = {name: asyncio.ensure_future(client.prompt(name, "go")) for name in (one, two)}
+        await client.until(lambda: len(asked) == 2)
+        await client.cancel(one)
         assert (await turns[one]).stop_reason == "cancelled"
         assert not turns[two].done()
-        await editor.cancel(two)
+        await client.cancel(two)
         assert (await turns[two]).stop_reason == "cancelled"

@@ -75,7 +75,7 @@ async def test_a_client_that_leaves_in_the_middle_of_a_turn_leaves_one_line_at_m
                 process.stdin.write(_request(3, "session/list", {}))
             process.stdin.close()
             reading = asyncio.create_task(process.stdout.read() if leaves == "stdin" else asyncio.sleep(0))
-            said = (await process.stderr.read()).decode()
+            stderr = (await process.stderr.read()).decode()
             await process.wait()
             await reading
     finally:
@@ -83,8 +83,8 @@ async def test_a_client_that_leaves_in_the_middle_of_a_turn_leaves_one_line_at_m
             process.kill()
             await process.wait()
     assert process.returncode == 0
-    assert "Traceback" not in said
-    assert said.count("\n") <= 1, said
+    assert "Traceback" not in stderr
+    assert stderr.count("\n") <= 1, stderr
 
 
 def _request(id: int, method: str, params: dict[str, Any]) -> bytes:

@@ -17,7 +17,7 @@ from duologue.protocol.values import Elicitation
 from duologue.runtime.handlers import Context
 from duologue.schema import v1
 from duologue.schema.base import Other
-from tests.agent.wire_client import agent_with, editor_for
+from tests.agent.wire_client import agent_with, client_for
 
 FORMS: dict[str, Any] = {"elicitation": v1.ElicitationCapabilities(form=v1.ElicitationFormCapabilities())}
 URLS: dict[str, Any] = {"elicitation": v1.ElicitationCapabilities(url=v1.ElicitationUrlCapabilities())}
@@ -117,19 +117,19 @@ async def test_an_answer_is_an_instance_or_nothing(
         async with turn.tool("Release") as tool:
             got.append(await turn.elicit(Release, "What shall I release?", tool=tool))
 
-    async with asyncio.timeout(5), editor_for(agent_with(ask), tmp_path, judged=True, **FORMS) as editor:
+    async with asyncio.timeout(5), client_for(agent_with(ask), tmp_path, validate=True, **FORMS) as client:
 
-        @editor.handlers.on(v1.ELICITATION_CREATE)
+        @client.handlers.on(v1.ELICITATION_CREATE)
         async def fill_in(context: Context, params: v1.CreateElicitationRequest) -> v1.CreateElicitationResponse:
             return answer
 
-        session = await editor.new()
-        assert (await editor.prompt(session, "go")).stop_reason == "end_turn"
+        session = await client.new()
+        assert (await client.prompt(session, "go")).stop_reason == "end_turn"
         assert got == [read]
-        [asked] = editor.judge.calls("elicitation/create")
+        [asked] = client.validator.calls("elicitation/create")
         assert asked["params"]["mode"] == "form"
         assert asked["params"]["sessionId"] == session
-        assert asked["params"]["toolCallId"] == editor.of(v1.ToolCall)[0].tool_call_id
+        assert asked["params"]["toolCallId"] == client.of(v1.ToolCall)[0].tool_call_id
         # On the wire a form is an object even if it does not say so.
         assert {"type": "object", **asked["params"]["requestedSchema"]} == form_schema(Release)
 
@@ -142,10 +142,10 @@ async def test_a_client_without_forms_is_not_asked(tmp_path: Path, capabilities:
     async def ask(turn: Turn[Settings]) -> None:
         got.append(await turn.elicit(Release, "What?"))
 
-    async with asyncio.timeout(5), editor_for(agent_with(ask), tmp_path, judged=True, **capabilities) as editor:
-        await editor.prompt(await editor.new(), "go")
+    async with asyncio.timeout(5), client_for(agent_with(ask), tmp_path, validate=True, **capabilities) as client:
+        await client.prompt(await client.new(), "go")
         assert got == [None]
-        assert editor.judge.calls("elicitation/create") == []
+        assert client.validator.calls("elicitation/create") == []
 
 
 @pytest.mark.rule(127, 129, 131, 135)
@@ -159,24 +159,24 @@ async def test_an_address_is_asked_with_an_id_of_its_own_and_never_falls_back_to
             await turn.elicit_url("Log in", "https://me:secret@example.com/")
         await turn.session.complete_elicitation("mine")
 
-    async with asyncio.timeout(5), editor_for(agent_with(ask), tmp_path, judged=True, **URLS) as editor:
+    async with asyncio.timeout(5), client_for(agent_with(ask), tmp_path, validate=True, **URLS) as client:
 
-        @editor.handlers.on(v1.ELICITATION_CREATE)
-        async def visit(context: Context, params: v1.CreateElicitationRequest) -> v1.CreateElicitationResponse:
+        @client.handlers.on(v1.ELICITATION_CREATE)
+        async def accept(context: Context, params: v1.CreateElicitationRequest) -> v1.CreateElicitationResponse:
             return v1.ElicitationDeclineAction() if agreed else v1.ElicitationAcceptAction()
 
-        await editor.prompt(await editor.new(), "go")
+        await client.prompt(await client.new(), "go")
         assert agreed == [True, False]
-        asked = editor.judge.calls("elicitation/create")
+        asked = client.validator.calls("elicitation/create")
         assert [message["params"]["mode"] for message in asked] == ["url"] * 2
         assert len({message["params"]["elicitationId"] for message in asked}) == 2
-        assert [message["params"] for message in editor.judge.calls("elicitation/complete")] == [
+        assert [message["params"] for message in client.validator.calls("elicitation/complete")] == [
             {"elicitationId": "mine"}
         ]
-    async with asyncio.timeout(5), editor_for(agent_with(ask), tmp_path, judged=True, **FORMS) as editor:
+    async with asyncio.timeout(5), client_for(agent_with(ask), tmp_path, validate=True, **FORMS) as client:
         with pytest.raises(InvalidParams, match="does not support URL elicitation"):
-            await editor.prompt(await editor.new(), "go")
-        assert editor.judge.calls("elicitation/create") == []
+            await client.prompt(await client.new(), "go")
+        assert client.validator.calls("elicitation/create") == []
 
 
 async def test_a_question_may_be_about_a_request_rather_than_a_session(tmp_path: Path) -> None:
@@ -185,17 +185,17 @@ async def test_a_question_may_be_about_a_request_rather_than_a_session(tmp_path:
         answer = await turn.session._client.elicit(question)
         await turn.say(f"{answer.action} {answer.meta}")
 
-    async with asyncio.timeout(5), editor_for(agent_with(ask), tmp_path, judged=True, **FORMS) as editor:
+    async with asyncio.timeout(5), client_for(agent_with(ask), tmp_path, validate=True, **FORMS) as client:
 
-        @editor.handlers.on(v1.ELICITATION_CREATE)
+        @client.handlers.on(v1.ELICITATION_CREATE)
         async def decline(context: Context, params: v1.CreateElicitationRequest) -> v1.CreateElicitationResponse:
             return v1.ElicitationDeclineAction(meta={"a": 1})
 
-        await editor.prompt(await editor.new(), "go")
-        [asked] = editor.judge.calls("elicitation/create")
+        await client.prompt(await client.new(), "go")
+        [asked] = client.validator.calls("elicitation/create")
         assert (asked["params"]["requestId"], asked["params"]["_meta"]) == ("r", {"q": 1})
         assert "sessionId" not in asked["params"]
-        assert editor.text == "decline {'a': 1}"
+        assert client.text == "decline {'a': 1}"
 
 
 @pytest.mark.rule(133)
@@ -208,6 +208,6 @@ async def test_a_client_that_fails_to_ask_is_an_error_the_author_can_catch(tmp_p
         except RequestError as error:
             caught.append(error.code)
 
-    async with asyncio.timeout(5), editor_for(agent_with(ask), tmp_path, **FORMS) as editor:
-        assert (await editor.prompt(await editor.new(), "go")).stop_reason == "end_turn"
+    async with asyncio.timeout(5), client_for(agent_with(ask), tmp_path, **FORMS) as client:
+        assert (await client.prompt(await client.new(), "go")).stop_reason == "end_turn"
         assert caught == [-32601]

@@ -16,18 +16,20 @@ from hypothesis import HealthCheck, given, settings
 from duologue.protocol.v1.settings import config_option_from_wire
 from duologue.schema import legacy, v1
 from duologue.schema.base import Method
-from tests.agent.complete import Desk, StatsQuery, complete_agent
-from tests.agent.wire_client import EVERYTHING, Editor, agent_with, editor_for
+from tests.agent.complete import ClientServices, StatsQuery, complete_agent
+from tests.agent.wire_client import EVERYTHING, RecordingClient, agent_with, client_for
 from tests.agent.wire_validator import V1, methods_of
 
 
 @asynccontextmanager
-async def desk_for(cwd: Path, capabilities: dict[str, Any], **options: Any) -> AsyncGenerator[tuple[Editor, Desk]]:
+async def client_with_services(
+    cwd: Path, capabilities: dict[str, Any], **options: Any
+) -> AsyncGenerator[tuple[RecordingClient, ClientServices]]:
     """Connect a client with these capabilities and log in to the agent that does everything."""
     agent, _ = complete_agent(**options)
-    async with asyncio.timeout(20), editor_for(agent, cwd, judged=True, **capabilities) as editor:
-        await editor.connection.request(v1.AUTHENTICATE, v1.AuthenticateRequest(method_id="key"))
-        yield editor, Desk(editor)
+    async with asyncio.timeout(20), client_for(agent, cwd, validate=True, **capabilities) as client:
+        await client.connection.request(v1.AUTHENTICATE, v1.AuthenticateRequest(method_id="key"))
+        yield client, ClientServices(client)
 
 
 CALLS: dict[str, tuple[Method[Any, Any], dict[str, Any]]] = {
@@ -66,46 +68,48 @@ def test_the_table_above_is_complete() -> None:
 @pytest.mark.parametrize("name", CALLS)
 async def test_an_agent_answers(name: str, tmp_path: Path) -> None:
     method, fields = CALLS[name]
-    async with desk_for(tmp_path, EVERYTHING) as (editor, _):
-        places = {"CWD": str(tmp_path), "OPEN": await editor.new(), "CLOSED": await editor.new()}
-        await editor.close(places["CLOSED"])
-        params = {key: places.get(value, value) if isinstance(value, str) else value for key, value in fields.items()}
-        result = await editor.connection.request(method, method.params(**params))
+    async with client_with_services(tmp_path, EVERYTHING) as (client, _):
+        substitutes = {"CWD": str(tmp_path), "OPEN": await client.new(), "CLOSED": await client.new()}
+        await client.close(substitutes["CLOSED"])
+        params = {
+            key: substitutes.get(value, value) if isinstance(value, str) else value for key, value in fields.items()
+        }
+        result = await client.connection.request(method, method.params(**params))
 
         assert isinstance(result, method.result)
-        assert f"answer to {name}" in editor.judge.order()
+        assert f"answer to {name}" in client.validator.order()
 
 
 @pytest.mark.parametrize(
     "request_", [v1.SetSessionConfigOptionId, v1.SetSessionConfigOptionBoolean], ids=["select", "boolean"]
 )
 async def test_an_agent_answers_session_set_config_option(request_: Any, tmp_path: Path) -> None:
-    async with desk_for(tmp_path, EVERYTHING) as (editor, _):
+    async with client_with_services(tmp_path, EVERYTHING) as (client, _):
         is_boolean = request_ is v1.SetSessionConfigOptionBoolean
         key, value = ("deep", True) if is_boolean else ("model", "large")
-        params = request_(session_id=await editor.new(), config_id=key, value=value)
-        result = await editor.connection.request(v1.SESSION_SET_CONFIG_OPTION, params)
+        params = request_(session_id=await client.new(), config_id=key, value=value)
+        result = await client.connection.request(v1.SESSION_SET_CONFIG_OPTION, params)
 
         options = [config_option_from_wire(option) for option in result.config_options]
         assert [option.setting_id for option in options if option.value == value] == [key]
 
 
 async def test_an_agent_answers_initialize(tmp_path: Path) -> None:
-    async with desk_for(tmp_path, EVERYTHING) as (editor, _):
-        assert editor.hello.protocol_version == 1
-        assert editor.hello.agent_info == v1.Implementation(name="complete", version="1.0", title="Complete")
+    async with client_with_services(tmp_path, EVERYTHING) as (client, _):
+        assert client.hello.protocol_version == 1
+        assert client.hello.agent_info == v1.Implementation(name="complete", version="1.0", title="Complete")
 
 
 @pytest.mark.parametrize("name", sorted(methods_of("agent", "notification")))
 async def test_an_agent_takes_the_notification(name: str, tmp_path: Path) -> None:
-    async with desk_for(tmp_path, EVERYTHING) as (editor, _):
-        session = await editor.new()
+    async with client_with_services(tmp_path, EVERYTHING) as (client, _):
+        session = await client.new()
         if name == "session/cancel":
-            await editor.cancel(session)
+            await client.cancel(session)
         else:
-            heard = v1.MessageMcpNotification(server_id="s", request_id="1", method="notifications/progress")
-            await editor.connection.notify(v1.MCP_MESSAGE_NOTIFICATION, heard)
-        assert (await editor.prompt(session, "/clear all")).stop_reason == "end_turn"
+            notification = v1.MessageMcpNotification(server_id="s", request_id="1", method="notifications/progress")
+            await client.connection.notify(v1.MCP_MESSAGE_NOTIFICATION, notification)
+        assert (await client.prompt(session, "/clear all")).stop_reason == "end_turn"
 
 
 SENT = methods_of("client") - {"mcp/message"}
@@ -116,12 +120,12 @@ def everything_sent(tmp_path_factory: pytest.TempPathFactory) -> tuple[set[str],
     """Run turns that do everything; return the methods, kinds of update and stop reasons that were sent."""
 
     async def turn() -> tuple[set[str], set[str], list[str]]:
-        async with desk_for(tmp_path_factory.mktemp("place"), EVERYTHING) as (editor, _):
-            session = await editor.new()
-            reason = (await editor.prompt(session, "everything")).stop_reason
-            await editor.connection.request(v1.LOGOUT, v1.LogoutRequest())
-            methods = {message["method"] for message in editor.judge.received if "method" in message}
-            return methods, set(editor.judge.order()), [reason]
+        async with client_with_services(tmp_path_factory.mktemp("place"), EVERYTHING) as (client, _):
+            session = await client.new()
+            reason = (await client.prompt(session, "everything")).stop_reason
+            await client.connection.request(v1.LOGOUT, v1.LogoutRequest())
+            methods = {message["method"] for message in client.validator.received if "method" in message}
+            return methods, set(client.validator.order()), [reason]
 
     return asyncio.run(turn())
 
@@ -137,16 +141,16 @@ def test_an_agent_sends(name: str, everything_sent: tuple[set[str], set[str], li
 async def test_an_agent_sends_mcp_message(tmp_path: Path) -> None:
     """Between an MCP server that lives in the client and an agent that uses it; tests/mcp has the rest."""
     agent = agent_with(mcp=True, unstable={"mcp_over_acp"})
-    async with asyncio.timeout(10), editor_for(agent, tmp_path, judged=True) as editor:
+    async with asyncio.timeout(10), client_for(agent, tmp_path, validate=True) as client:
         asked = asyncio.Event()
 
-        @editor.handlers.on(v1.MCP_MESSAGE)
+        @client.handlers.on(v1.MCP_MESSAGE)
         async def answer(context: Any, params: v1.MessageMcpRequest) -> Any:
             asked.set()
             return v1.MessageMcpError(error=v1.McpError(code=-32601, message="nothing here"))
 
-        assert editor.hello.agent_capabilities.mcp_capabilities.acp
-        await editor.new(mcp_servers=[v1.McpServerAcp(name="tools", server_id="one")])
+        assert client.hello.agent_capabilities.mcp_capabilities.acp
+        await client.new(mcp_servers=[v1.McpServerAcp(name="tools", server_id="one")])
         await asked.wait()
 
 
@@ -163,10 +167,10 @@ def test_an_agent_tells(kind: str, everything_sent: tuple[set[str], set[str], li
 
 
 async def test_a_custom_method_is_answered(tmp_path: Path) -> None:
-    async with desk_for(tmp_path, EVERYTHING) as (editor, _):
+    async with client_with_services(tmp_path, EVERYTHING) as (client, _):
         stats: Method[Any, dict[str, Any]] = Method("_notes/stats", StatsQuery, dict[str, Any])
 
-        assert await editor.connection.request(stats, StatsQuery(since="abc")) == {"notes": 3}
+        assert await client.connection.request(stats, StatsQuery(since="abc")) == {"notes": 3}
 
 
 # --- capabilities
@@ -188,16 +192,16 @@ GATED = {
 def test_every_combination_of_capabilities_works_and_nothing_else_is_used(tmp_path: Path, advertised: set[str]) -> None:
     async def turn() -> None:
         capabilities = {name: EVERYTHING[name] for name in advertised}
-        async with desk_for(tmp_path, capabilities) as (editor, _):
-            opened = await editor.opened()
-            assert (await editor.prompt(opened.session_id, "everything")).stop_reason == "end_turn"
+        async with client_with_services(tmp_path, capabilities) as (client, _):
+            opened = await client.opened()
+            assert (await client.prompt(opened.session_id, "everything")).stop_reason == "end_turn"
 
-            sent = set(editor.judge.order())
+            sent = set(client.validator.order())
             for name, words in GATED.items():
                 assert words <= sent if name in advertised else not words & sent
             shown = {option.id for option in opened.config_options or [] if not isinstance(option, dict)}
             assert ("deep" in shown) == ("session" in advertised)
-            terminal_methods = [method for method in editor.hello.auth_methods if method.id == "wizard"]
+            terminal_methods = [method for method in client.hello.auth_methods if method.id == "wizard"]
             assert bool(terminal_methods) == ("auth" in advertised)
             assert not sent & {"error"}
 
@@ -209,11 +213,14 @@ def test_every_combination_of_capabilities_works_and_nothing_else_is_used(tmp_pa
 async def test_reading_and_writing_are_advertised_one_by_one(tmp_path: Path, reads: bool, writes: bool) -> None:
     fs = v1.FileSystemCapabilities(read_text_file=reads, write_text_file=writes)
     form = v1.ElicitationFormCapabilities() if reads else None
-    async with desk_for(tmp_path, {"fs": fs, "elicitation": v1.ElicitationCapabilities(form=form)}) as (editor, desk):
-        desk.files[str(tmp_path / "a.txt")] = "unsaved"
+    async with client_with_services(tmp_path, {"fs": fs, "elicitation": v1.ElicitationCapabilities(form=form)}) as (
+        client,
+        services,
+    ):
+        services.files[str(tmp_path / "a.txt")] = "unsaved"
         (tmp_path / "a.txt").write_text("saved")
-        await editor.prompt(await editor.new(), "everything")
-        sent = editor.judge.order()
+        await client.prompt(await client.new(), "everything")
+        sent = client.validator.order()
 
         assert ("fs/read_text_file" in sent) == reads
         assert ("fs/write_text_file" in sent) == writes

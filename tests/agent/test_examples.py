@@ -14,156 +14,156 @@ import pytest
 
 from duologue.runtime.handlers import Context
 from duologue.schema import v1
-from tests.agent.complete import Desk
+from tests.agent.complete import ClientServices
 from tests.agent.programs import EXAMPLES, program
-from tests.agent.wire_client import EVERYTHING, Editor
+from tests.agent.wire_client import EVERYTHING, RecordingClient
 
 
-async def say(editor: Editor, session: str, text: str) -> str:
+async def prompt(client: RecordingClient, session: str, text: str) -> str:
     """Return the agent's answer to a prompt."""
-    editor.updates.clear()
-    assert (await editor.prompt(session, text)).stop_reason == "end_turn"
-    return editor.text
+    client.updates.clear()
+    assert (await client.prompt(session, text)).stop_reason == "end_turn"
+    return client.text
 
 
 async def test_the_smallest_agent_answers_and_keeps_its_sessions(tmp_path: Path) -> None:
-    async with program(EXAMPLES / "smallest_agent.py", tmp_path) as (editor, _):
-        session = await editor.new()
-        assert await say(editor, session, "hello") == "You said: hello"
-        await editor.close(session)
-        editor.updates.clear()
-        await editor.load(session)
-        assert [type(update) for update in editor.updates] == [v1.UserMessageChunk, v1.AgentMessageChunk]
+    async with program(EXAMPLES / "smallest_agent.py", tmp_path) as (client, _):
+        session = await client.new()
+        assert await prompt(client, session, "hello") == "You said: hello"
+        await client.close(session)
+        client.updates.clear()
+        await client.load(session)
+        assert [type(update) for update in client.updates] == [v1.UserMessageChunk, v1.AgentMessageChunk]
 
 
 async def test_the_notes_agent_reads_writes_runs_and_remembers(tmp_path: Path) -> None:
     (tmp_path / "notes.md").write_text("two words")
     home = tmp_path / "home"
-    async with program(EXAMPLES / "notes_agent.py", tmp_path, home=str(home)) as (editor, _):
-        editor.answer_permission()
-        session = await editor.new()
-        assert "2 words" in await say(editor, session, "What do I have?")
-        assert editor.asked == []
-        await editor.set_mode(session, "write")
-        await editor.prompt(session, " and more")
-        assert len(editor.asked) == 1
+    async with program(EXAMPLES / "notes_agent.py", tmp_path, home=str(home)) as (client, _):
+        client.answer_permission()
+        session = await client.new()
+        assert "2 words" in await prompt(client, session, "What do I have?")
+        assert client.asked == []
+        await client.set_mode(session, "write")
+        await client.prompt(session, " and more")
+        assert len(client.asked) == 1
         assert (tmp_path / "notes.md").read_text() == "two words and more"
-        await editor.prompt(session, "/clear")
+        await client.prompt(session, "/clear")
         assert (tmp_path / "notes.md").read_text() == ""
-    async with program(EXAMPLES / "notes_agent.py", tmp_path, home=str(home)) as (editor, _):
-        opened = await editor.load(session)
+    async with program(EXAMPLES / "notes_agent.py", tmp_path, home=str(home)) as (client, _):
+        opened = await client.load(session)
         assert opened.modes is not None
         assert opened.modes.current_mode_id == "write"
-        said = [update.content.text for update in editor.of(v1.UserMessageChunk)]
-        assert said == ["What do I have?", " and more", "/clear"]
+        texts = [update.content.text for update in client.of(v1.UserMessageChunk)]
+        assert texts == ["What do I have?", " and more", "/clear"]
 
 
 async def test_the_careful_agent_asks_before_it_acts(tmp_path: Path) -> None:
-    async with program(EXAMPLES / "careful_agent.py", tmp_path) as (editor, _):
-        editor.answer_permission()
-        session = await editor.new()
-        editor.choose = "reject_once"
-        await editor.prompt(session, "write a.txt one")
+    async with program(EXAMPLES / "careful_agent.py", tmp_path) as (client, _):
+        client.answer_permission()
+        session = await client.new()
+        client.choose = "reject_once"
+        await client.prompt(session, "write a.txt one")
         assert not (tmp_path / "a.txt").exists()
-        assert editor.asked[0].tool_call.content == [v1.Diff(path=str(tmp_path / "a.txt"), new_text="one")]
+        assert client.asked[0].tool_call.content == [v1.Diff(path=str(tmp_path / "a.txt"), new_text="one")]
 
-        editor.choose = "allow_always"
-        await editor.prompt(session, "write a.txt one")
-        await editor.prompt(session, "write b.txt two")
+        client.choose = "allow_always"
+        await client.prompt(session, "write a.txt one")
+        await client.prompt(session, "write b.txt two")
         assert ((tmp_path / "a.txt").read_text(), (tmp_path / "b.txt").read_text()) == ("one", "two")
-        assert len(editor.asked) == 2
+        assert len(client.asked) == 2
 
-        await editor.prompt(session, "delete a.txt")
+        await client.prompt(session, "delete a.txt")
         assert not (tmp_path / "a.txt").exists()
-        editor.choose = "reject_once"
-        assert await say(editor, session, "delete b.txt") == "I left b.txt alone."
+        client.choose = "reject_once"
+        assert await prompt(client, session, "delete b.txt") == "I left b.txt alone."
         assert (tmp_path / "b.txt").exists()
 
-        assert await say(editor, session, "plan") == "The mode is plan."
-        assert await say(editor, session, "delete b.txt") == "I only plan for now."
-        editor.choose = "allow_once"
-        assert await say(editor, session, "plan") == "The mode is work."
+        assert await prompt(client, session, "plan") == "The mode is plan."
+        assert await prompt(client, session, "delete b.txt") == "I only plan for now."
+        client.choose = "allow_once"
+        assert await prompt(client, session, "plan") == "The mode is work."
 
 
 @pytest.mark.parametrize("forms", [True, False])
 async def test_the_release_agent_asks_for_what_it_needs(tmp_path: Path, forms: bool) -> None:
     capabilities = EVERYTHING if forms else {}
-    async with program(EXAMPLES / "release_agent.py", tmp_path, **capabilities) as (editor, _):
-        desk = Desk(editor)
-        session = await editor.new()
-        desk.form = {"version": "1.2.3", "channel": "beta"}
-        said = await say(editor, session, "go")
-        assert said == ("Releasing 1.2.3 on beta. Announced." if forms else "Then nothing is released.")
-        desk.form = {}
-        assert await say(editor, session, "go") == "Then nothing is released."
-        asked = [message["params"]["mode"] for message in editor.judge.calls("elicitation/create")]
+    async with program(EXAMPLES / "release_agent.py", tmp_path, **capabilities) as (client, _):
+        services = ClientServices(client)
+        session = await client.new()
+        services.form = {"version": "1.2.3", "channel": "beta"}
+        answer = await prompt(client, session, "go")
+        assert answer == ("Releasing 1.2.3 on beta. Announced." if forms else "Then nothing is released.")
+        services.form = {}
+        assert await prompt(client, session, "go") == "Then nothing is released."
+        asked = [message["params"]["mode"] for message in client.validator.calls("elicitation/create")]
         assert asked == (["form", "url", "form"] if forms else [])
-        done = [message["params"]["elicitationId"] for message in editor.judge.calls("elicitation/complete")]
+        done = [message["params"]["elicitationId"] for message in client.validator.calls("elicitation/complete")]
         assert len(done) == (1 if forms else 0)
 
 
 @pytest.mark.parametrize("offers", [True, False], ids=["the editor's terminal", "its own"])
 async def test_the_watching_agent_runs_and_watches_commands(tmp_path: Path, offers: bool) -> None:
-    async with program(EXAMPLES / "watching_agent.py", tmp_path, terminal=offers) as (editor, _):
-        desk = Desk(editor)
-        desk.output = "ready\n"
-        session = await editor.new()
-        assert await say(editor, session, "run echo one") == "It ended with 0 and printed 1 lines."
-        assert await say(editor, session, "serve sh -c 'echo ready; sleep 60'") == "The server is ready."
-        assert editor.statuses[-1] == "completed"
-        assert desk.released == (["term_0", "term_1"] if offers else [])
+    async with program(EXAMPLES / "watching_agent.py", tmp_path, terminal=offers) as (client, _):
+        services = ClientServices(client)
+        services.output = "ready\n"
+        session = await client.new()
+        assert await prompt(client, session, "run echo one") == "It ended with 0 and printed 1 lines."
+        assert await prompt(client, session, "serve sh -c 'echo ready; sleep 60'") == "The server is ready."
+        assert client.statuses[-1] == "completed"
+        assert services.released == (["term_0", "term_1"] if offers else [])
         if not offers:
-            assert "could not be run" in await say(editor, session, "run no-such-command")
-            await say(editor, session, "serve true")
-            assert editor.statuses[-1] == "failed"
+            assert "could not be run" in await prompt(client, session, "run no-such-command")
+            await prompt(client, session, "serve true")
+            assert client.statuses[-1] == "failed"
 
 
 async def test_the_remembering_agent_goes_on_where_it_was(tmp_path: Path) -> None:
     home = str(tmp_path / "home")
-    async with program(EXAMPLES / "remembering_agent.py", tmp_path, home=home) as (editor, _):
-        session = await editor.new()
-        assert (await say(editor, session, "one")).startswith("Prompt 1.")
-        assert (await editor.prompt(session, "a secret")).stop_reason == "refusal"
-    async with program(EXAMPLES / "remembering_agent.py", tmp_path, home=home) as (editor, _):
-        [info] = (await editor.sessions_page()).sessions
+    async with program(EXAMPLES / "remembering_agent.py", tmp_path, home=home) as (client, _):
+        session = await client.new()
+        assert (await prompt(client, session, "one")).startswith("Prompt 1.")
+        assert (await client.prompt(session, "a secret")).stop_reason == "refusal"
+    async with program(EXAMPLES / "remembering_agent.py", tmp_path, home=home) as (client, _):
+        [info] = (await client.sessions_page()).sessions
         assert (info.session_id, info.title) == (session, "one")
-        await editor.resume(session)
-        said = await say(editor, session, "two")
-        assert said.startswith("Prompt 3. Before it we said: ['user: one', ")
-        assert "agent: Prompt 1." in said
-        assert "secret" not in said
+        await client.resume(session)
+        answer = await prompt(client, session, "two")
+        assert answer.startswith("Prompt 3. Before it we said: ['user: one', ")
+        assert "agent: Prompt 1." in answer
+        assert "secret" not in answer
 
 
 async def test_the_wrapped_program_answers_and_is_killed_with_its_turn(tmp_path: Path) -> None:
-    async with program(EXAMPLES / "wrap_program.py", tmp_path) as (editor, _):
-        session = await editor.new()
-        assert await say(editor, session, "hello\nthere") == "HELLO\nTHERE"
+    async with program(EXAMPLES / "wrap_program.py", tmp_path) as (client, _):
+        session = await client.new()
+        assert await prompt(client, session, "hello\nthere") == "HELLO\nTHERE"
 
 
 async def test_the_agent_with_mcp_says_which_tools_there_are(tmp_path: Path) -> None:
-    async with program(EXAMPLES / "agent_with_mcp.py", tmp_path) as (editor, _):
+    async with program(EXAMPLES / "agent_with_mcp.py", tmp_path) as (client, _):
         server = v1.McpServerStdio(name="broken", command="/bin/false", args=[], env=[])
-        said = await say(editor, await editor.new(mcp_servers=[server]), "what is there?")
-        assert said.startswith("broken does not work:")
+        answer = await prompt(client, await client.new(mcp_servers=[server]), "what is there?")
+        assert answer.startswith("broken does not work:")
 
 
 async def test_an_editor_that_cancels_ends_any_of_them(tmp_path: Path) -> None:
-    async with program(EXAMPLES / "watching_agent.py", tmp_path, terminal=True) as (editor, _):
-        desk = Desk(editor)
+    async with program(EXAMPLES / "watching_agent.py", tmp_path, terminal=True) as (client, _):
+        services = ClientServices(client)
         waiting = asyncio.Event()
 
-        @editor.handlers.on(v1.TERMINAL_WAIT_FOR_EXIT)
+        @client.handlers.on(v1.TERMINAL_WAIT_FOR_EXIT)
         async def wait(context: Context, params: Any) -> v1.WaitForTerminalExitResponse:
             waiting.set()
             await asyncio.Event().wait()
             return v1.WaitForTerminalExitResponse()
 
-        session = await editor.new()
-        turn = asyncio.ensure_future(editor.prompt(session, "run sleep 60"))
+        session = await client.new()
+        turn = asyncio.ensure_future(client.prompt(session, "run sleep 60"))
         await waiting.wait()
-        await editor.cancel(session)
+        await client.cancel(session)
         assert (await turn).stop_reason == "cancelled"
-        await editor.until(lambda: desk.released)
+        await client.until(lambda: services.released)
 
 
 def test_the_tutorial_shows_what_the_first_agent_says(tmp_path: Path) -> None:

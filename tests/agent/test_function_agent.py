@@ -17,7 +17,7 @@ from duologue.agent.turn import Turn
 from duologue.conversation.content import ImageContent
 from duologue.errors import InternalError
 from duologue.schema import v1
-from tests.agent.wire_client import agent_with, editor_for
+from tests.agent.wire_client import agent_with, client_for
 
 
 async def generator(prompt: str) -> AsyncIterator[str | ImageContent]:
@@ -53,7 +53,7 @@ class Counting:
         return f"{self.count}: {prompt}"
 
 
-class Knowing:
+class SessionAware:
     def __init__(self, session: Session[Settings]) -> None:
         self.session = session
 
@@ -62,7 +62,7 @@ class Knowing:
 
 
 @pytest.mark.parametrize(
-    ("target", "said"),
+    ("target", "text"),
     [
         (generator, "You said: hi"),
         (whole, "You said: hi"),
@@ -73,25 +73,25 @@ class Knowing:
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )
-async def test_a_function_or_a_class_is_an_agent(tmp_path: Path, target: Any, said: str) -> None:
+async def test_a_function_or_a_class_is_an_agent(tmp_path: Path, target: Any, text: str) -> None:
     agent = as_agent(target)
-    async with asyncio.timeout(5), editor_for(agent, tmp_path, judged=True) as editor:
-        assert editor.hello.agent_capabilities.load_session
-        assert editor.hello.agent_info is not None
-        assert editor.hello.agent_info.name == target.__name__.lower().replace("_", "-")
-        session = await editor.new()
-        assert (await editor.prompt(session, "hi")).stop_reason == "end_turn"
-        assert editor.text == said
+    async with asyncio.timeout(5), client_for(agent, tmp_path, validate=True) as client:
+        assert client.hello.agent_capabilities.load_session
+        assert client.hello.agent_info is not None
+        assert client.hello.agent_info.name == target.__name__.lower().replace("_", "-")
+        session = await client.new()
+        assert (await client.prompt(session, "hi")).stop_reason == "end_turn"
+        assert client.text == text
 
 
 async def test_an_instance_belongs_to_its_session_and_goes_with_it(tmp_path: Path) -> None:
     agent = as_agent(Counting, name="counting")
-    async with asyncio.timeout(5), editor_for(agent, tmp_path) as editor:
-        one, two = await editor.new(), await editor.new()
+    async with asyncio.timeout(5), client_for(agent, tmp_path) as client:
+        one, two = await client.new(), await client.new()
         for session in (one, one, two):
-            await editor.prompt(session, "x")
-        assert editor.text == "1: x2: x1: x"
-        await editor.close(one)
+            await client.prompt(session, "x")
+        assert client.text == "1: x2: x1: x"
+        await client.close(one)
         gc.collect()
         assert len([each for each in gc.get_objects() if isinstance(each, Counting)]) == 1
 
@@ -105,12 +105,12 @@ class Working:
 
 
 async def test_a_class_may_ask_for_its_session_and_its_method_for_the_turn(tmp_path: Path) -> None:
-    async with asyncio.timeout(5), editor_for(as_agent(Knowing), tmp_path) as editor:
-        await editor.prompt(await editor.new(), "x")
-        assert editor.text == str(tmp_path)
-    async with asyncio.timeout(5), editor_for(as_agent(Working), tmp_path) as editor:
-        await editor.prompt(await editor.new(), "x")
-        assert editor.text == f"{tmp_path} x"
+    async with asyncio.timeout(5), client_for(as_agent(SessionAware), tmp_path) as client:
+        await client.prompt(await client.new(), "x")
+        assert client.text == str(tmp_path)
+    async with asyncio.timeout(5), client_for(as_agent(Working), tmp_path) as client:
+        await client.prompt(await client.new(), "x")
+        assert client.text == f"{tmp_path} x"
 
 
 async def test_a_cancelled_generator_cleans_up_inside_its_turn(tmp_path: Path) -> None:
@@ -124,11 +124,11 @@ async def test_a_cancelled_generator_cleans_up_inside_its_turn(tmp_path: Path) -
         finally:
             cleaned.append(prompt)
 
-    async with asyncio.timeout(5), editor_for(as_agent(endless), tmp_path) as editor:
-        session = await editor.new()
-        turn = asyncio.ensure_future(editor.prompt(session, "go"))
-        await editor.until_told(v1.AgentMessageChunk)
-        await editor.cancel(session)
+    async with asyncio.timeout(5), client_for(as_agent(endless), tmp_path) as client:
+        session = await client.new()
+        turn = asyncio.ensure_future(client.prompt(session, "go"))
+        await client.until_updates(v1.AgentMessageChunk)
+        await client.cancel(session)
         assert (await turn).stop_reason == "cancelled"
         assert cleaned == ["go"]
 
@@ -144,9 +144,9 @@ async def test_an_object_that_is_no_coroutine_function_is_rejected_with_a_clear_
     for target in targets:
         agent = as_agent(target)
         agent._debug = True
-        async with asyncio.timeout(5), editor_for(agent, tmp_path) as editor:
+        async with asyncio.timeout(5), client_for(agent, tmp_path) as client:
             with pytest.raises(InternalError, match=r"async generator|must take the prompt"):
-                await editor.prompt(await editor.new(), "x")
+                await client.prompt(await client.new(), "x")
 
 
 def test_an_agent_is_itself() -> None:

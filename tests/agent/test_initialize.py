@@ -15,7 +15,7 @@ from duologue.conversation.session_setup import Implementation
 from duologue.schema import v1
 from duologue.store.memory import MemoryStore
 from tests.agent.complete import complete_agent
-from tests.agent.wire_client import EVERYTHING, agent_with, editor_for, raw_client
+from tests.agent.wire_client import EVERYTHING, agent_with, client_for, raw_client
 
 
 @pytest.mark.rule(26, 27)
@@ -58,13 +58,13 @@ async def test_a_second_initialize_is_rejected_and_the_first_stays_in_force(tmp_
     async def answer(turn: Turn[Settings]) -> None:
         await turn.say(f"terminals: {turn.client_capabilities.terminals}")
 
-    async with asyncio.timeout(5), editor_for(agent_with(answer), tmp_path, terminal=True) as editor:
+    async with asyncio.timeout(5), client_for(agent_with(answer), tmp_path, terminal=True) as client:
         request = v1.InitializeRequest(protocol_version=1, client_capabilities=v1.ClientCapabilities(terminal=False))
         with pytest.raises(Exception, match="already called"):
-            await editor.connection.request(v1.INITIALIZE, request)
+            await client.connection.request(v1.INITIALIZE, request)
 
-        await editor.prompt(await editor.new(), "go")
-        assert editor.text == "terminals: True"
+        await client.prompt(await client.new(), "go")
+        assert client.text == "terminals: True"
 
 
 @pytest.mark.rule(32)
@@ -119,27 +119,27 @@ async def test_clients_that_say_who_they_are_or_not_and_number_as_they_like(
 
 @pytest.mark.rule(29, 30)
 async def test_capabilities_follow_from_what_was_registered_never_more(tmp_path: Path) -> None:
-    async with editor_for(agent_with(accepts=()), tmp_path) as editor:
+    async with client_for(agent_with(accepts=()), tmp_path) as client:
         sessions = v1.SessionCapabilities(
             close=v1.SessionCloseCapabilities(), additional_directories=v1.SessionAdditionalDirectoriesCapabilities()
         )
-        assert editor.hello == v1.InitializeResponse(
+        assert client.hello == v1.InitializeResponse(
             protocol_version=1,
             agent_capabilities=v1.AgentCapabilities(session_capabilities=sessions),
             agent_info=v1.Implementation(name="tested", version="1.0"),
         )
-    async with editor_for(complete_agent()[0], tmp_path, **EVERYTHING) as editor:
-        capabilities = editor.hello.agent_capabilities
+    async with client_for(complete_agent()[0], tmp_path, **EVERYTHING) as client:
+        capabilities = client.hello.agent_capabilities
         assert capabilities.load_session
         assert capabilities.providers is not None
         assert capabilities.auth.logout is not None
         assert capabilities.auth.status is not None
         assert capabilities.prompt_capabilities == v1.PromptCapabilities(image=True, audio=True, embedded_context=True)
-        kept = capabilities.session_capabilities
-        for name in kept.__struct_fields__:
-            assert getattr(kept, name) is not None or name == "meta", name
-        assert kept.system_prompt is not None
-        assert kept.system_prompt.mode is not None
+        session_capabilities = capabilities.session_capabilities
+        for name in session_capabilities.__struct_fields__:
+            assert getattr(session_capabilities, name) is not None or name == "meta", name
+        assert session_capabilities.system_prompt is not None
+        assert session_capabilities.system_prompt.mode is not None
 
 
 @pytest.mark.rule(157)
@@ -157,12 +157,12 @@ async def test_custom_methods_and_capabilities_are_advertised_in_meta_and_the_cl
     async def hello(params: dict[str, Any]) -> dict[str, Any]:
         return params
 
-    async with asyncio.timeout(5), editor_for(agent, tmp_path, meta={"example.com/x": True}) as editor:
-        assert editor.hello.agent_capabilities.meta == {
+    async with asyncio.timeout(5), client_for(agent, tmp_path, meta={"example.com/x": True}) as client:
+        assert client.hello.agent_capabilities.meta == {
             "example.com/telepathy": {"range": 3},
             "duologue": {"extensions": ["_example/hello"]},
         }
-        await editor.prompt(await editor.new(), "go")
+        await client.prompt(await client.new(), "go")
         assert seen == [{"example.com/x": True}]
 
 

@@ -15,7 +15,7 @@ from duologue.builtin.agent import builtin_agent
 from duologue.schema import v1
 from duologue.store.memory import MemoryStore
 from tests.agent.v2.wire_client import both, wire_client
-from tests.agent.wire_client import EVERYTHING, agent_with, editor_for, raw_client
+from tests.agent.wire_client import EVERYTHING, agent_with, client_for, raw_client
 from tests.mcp.server_processes import small
 
 WITHOUT_THE_EXTRA = pytest.param(True, id="without the extra")
@@ -43,21 +43,21 @@ async def test_an_agent_that_cannot_use_mcp_starts_nothing_and_says_so_once(
     with caplog.at_level(logging.WARNING, "duologue.agent"):
         agent = agent_with(mcp=uses_mcp)
         agent.persist_sessions(MemoryStore())
-        async with asyncio.timeout(10), editor_for(agent, tmp_path, judged=True, **capabilities) as editor:
-            mcp = editor.hello.agent_capabilities.mcp_capabilities
+        async with asyncio.timeout(10), client_for(agent, tmp_path, validate=True, **capabilities) as client:
+            mcp = client.hello.agent_capabilities.mcp_capabilities
             assert (mcp.http, mcp.sse, mcp.acp) == (False, False, False)
-            session = await editor.new(mcp_servers=[touching(marker), touching(marker, "more")])
-            await editor.prompt(session, "hi")
-            assert editor.text == "hi"
-            notices = editor.of(v1.Notice)
-            await editor.close(session)
-            await editor.load(session)
-            assert editor.of(v1.Notice) == notices  # it was no part of the conversation
-    said = [record.message for record in caplog.records if "MCP servers are not connected" in record.message]
-    told = [notice.description or "" for notice in notices] if takes_notices else said
-    assert (len(notices), len(said)) == ((1, 0) if takes_notices else (0, 1))
-    assert "files, more" in told[0]
-    assert ("pip install 'duologue[mcp]'" if uses_mcp else "this agent does not use them") in told[0]
+            session = await client.new(mcp_servers=[touching(marker), touching(marker, "more")])
+            await client.prompt(session, "hi")
+            assert client.text == "hi"
+            notices = client.of(v1.Notice)
+            await client.close(session)
+            await client.load(session)
+            assert client.of(v1.Notice) == notices  # it was no part of the conversation
+    logged = [record.message for record in caplog.records if "MCP servers are not connected" in record.message]
+    notified = [notice.description or "" for notice in notices] if takes_notices else logged
+    assert (len(notices), len(logged)) == ((1, 0) if takes_notices else (0, 1))
+    assert "files, more" in notified[0]
+    assert ("pip install 'duologue[mcp]'" if uses_mcp else "this agent does not use them") in notified[0]
     assert not marker.exists()
 
 
@@ -65,10 +65,10 @@ async def test_the_built_in_agent_opens_sessions_without_the_extra(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "mcp", None)
-    async with asyncio.timeout(10), editor_for(builtin_agent(), tmp_path, judged=True, **EVERYTHING) as editor:
-        session = await editor.new(mcp_servers=[touching(tmp_path / "started")])
-        await editor.prompt(session, "/mcp")
-        assert "install `duologue[mcp]`" in editor.text
+    async with asyncio.timeout(10), client_for(builtin_agent(), tmp_path, validate=True, **EVERYTHING) as client:
+        session = await client.new(mcp_servers=[touching(tmp_path / "started")])
+        await client.prompt(session, "/mcp")
+        assert "install `duologue[mcp]`" in client.text
 
 
 @pytest.mark.fault("MCP-10")
@@ -124,7 +124,7 @@ async def test_version_2_takes_the_transports_it_advertises_and_refuses_all_othe
     if options is None:
         monkeypatch.setitem(sys.modules, "mcp", None)
     agent = both(**({"mcp": True} if options is None else options))
-    async with wire_client(agent, is_introduced=False, seconds=20) as client:
+    async with wire_client(agent, is_initialized=False, seconds=20) as client:
         assert set(await _offered(client)) == taken
         session = await client.new(tmp_path)
         for method, more in (("session/new", {}), ("session/resume", {"sessionId": session})):
@@ -150,10 +150,10 @@ async def test_the_servers_named_in_session_new_are_connected(tmp_path: Path) ->
         await client.turn(opened["sessionId"], "list")
         assert "echo" in json.loads(client.text)
         # The same words in version 1, which has no type for a command.
-    async with asyncio.timeout(30), editor_for(agent_with(list_tools, mcp=True), tmp_path, judged=True) as editor:
+    async with asyncio.timeout(30), client_for(agent_with(list_tools, mcp=True), tmp_path, validate=True) as v1_client:
         stdio = v1.McpServerStdio(name=server.name, command=server.command, args=server.args, env=[])
-        await editor.prompt(await editor.new(mcp_servers=[stdio]), "list")
-        assert "echo" in json.loads(editor.text)
+        await v1_client.prompt(await v1_client.new(mcp_servers=[stdio]), "list")
+        assert "echo" in json.loads(v1_client.text)
 
 
 @pytest.mark.parametrize("method", [v1.SESSION_LOAD, v1.SESSION_RESUME], ids=lambda method: method.name)
@@ -168,24 +168,27 @@ async def test_the_servers_named_when_a_session_is_opened_again_are_connected(tm
         v1.McpServerStdio(name=each.name, command=each.command, args=each.args, env=[])
         for each in (small(name="first"), small(name="second"))
     )
-    async with asyncio.timeout(30), editor_for(agent, tmp_path, judged=True) as editor:
-        mcp = editor.hello.agent_capabilities.mcp_capabilities
+    async with asyncio.timeout(30), client_for(agent, tmp_path, validate=True) as client:
+        mcp = client.hello.agent_capabilities.mcp_capabilities
         assert (mcp.http, mcp.sse) == (True, True)
-        session = await editor.new(mcp_servers=[first])
-        await editor.prompt(session, "list")
-        await editor.close(session)
-        await editor.ask(method, session_id=session, cwd=str(tmp_path), mcp_servers=[second])
-        editor.updates.clear()
-        await editor.prompt(session, "list")
-        assert json.loads(editor.text) == ["second"]
+        session = await client.new(mcp_servers=[first])
+        await client.prompt(session, "list")
+        await client.close(session)
+        await client.ask(method, session_id=session, cwd=str(tmp_path), mcp_servers=[second])
+        client.updates.clear()
+        await client.prompt(session, "list")
+        assert json.loads(client.text) == ["second"]
 
 
 async def test_a_server_that_the_client_carries_cannot_be_used_where_that_is_switched_off(tmp_path: Path) -> None:
-    async def say_why(turn: Any) -> None:
+    async def report_failures(turn: Any) -> None:
         await turn.mcp.ready()
         await turn.say(turn.mcp.errors["tools"])
 
-    async with asyncio.timeout(20), editor_for(agent_with(say_why, mcp=True), tmp_path, judged=True) as editor:
-        session = await editor.new(mcp_servers=[v1.McpServerAcp(name="tools", server_id="1")])
-        await editor.prompt(session, "why?")
-        assert "does not support MCP over ACP" in editor.text
+    async with (
+        asyncio.timeout(20),
+        client_for(agent_with(report_failures, mcp=True), tmp_path, validate=True) as client,
+    ):
+        session = await client.new(mcp_servers=[v1.McpServerAcp(name="tools", server_id="1")])
+        await client.prompt(session, "why?")
+        assert "does not support MCP over ACP" in client.text

@@ -16,8 +16,8 @@ from duologue.protocol.values import PERMISSION_SECONDS, PermissionOption
 from duologue.runtime.handlers import Context
 from duologue.schema import v1
 from duologue.store.memory import MemoryStore
-from tests.agent.complete import Knobs
-from tests.agent.wire_client import agent_with, editor_for, raw_client
+from tests.agent.complete import SampleSettings
+from tests.agent.wire_client import agent_with, client_for, raw_client
 
 
 def asking(answers: list[bool], **options: Any) -> Any:
@@ -47,40 +47,40 @@ async def test_each_kind_of_answer_means_what_it_says(
     tmp_path: Path, kind: str | None, is_allowed: bool, times: int
 ) -> None:
     answers: list[bool] = []
-    async with asyncio.timeout(5), editor_for(agent_with(asking(answers)), tmp_path, judged=True) as editor:
-        editor.answer_permission()
-        editor.choose = kind
-        session = await editor.new()
+    async with asyncio.timeout(5), client_for(agent_with(asking(answers)), tmp_path, validate=True) as client:
+        client.answer_permission()
+        client.choose = kind
+        session = await client.new()
         for _ in range(2):
-            assert (await editor.prompt(session, "Write")).stop_reason == "end_turn"  # the turn goes on
+            assert (await client.prompt(session, "Write")).stop_reason == "end_turn"  # the turn goes on
         assert answers == [is_allowed] * 2
-        assert len(editor.asked) == times
+        assert len(client.asked) == times
         went = ["pending", "in_progress", "completed"] if is_allowed else ["pending", "failed"]
-        assert [status for index, status in enumerate(editor.statuses) if status != editor.statuses[index - 1]] == [
+        assert [status for index, status in enumerate(client.statuses) if status != client.statuses[index - 1]] == [
             *went,
             *went,
         ]
 
-        await editor.prompt(session, "Write something else")
-        assert len(editor.asked) == times + 1  # "always" is as wide as the question was
-        await editor.prompt(await editor.new(), "Write")
-        assert len(editor.asked) == times + 2  # and no wider than the session
+        await client.prompt(session, "Write something else")
+        assert len(client.asked) == times + 1  # "always" is as wide as the question was
+        await client.prompt(await client.new(), "Write")
+        assert len(client.asked) == times + 2  # and no wider than the session
 
 
 async def test_always_covers_what_the_author_says_it_covers_and_ends_with_the_session(tmp_path: Path) -> None:
     answers: list[bool] = []
     agent = agent_with(asking(answers, remember_as="all writing"))
     agent.persist_sessions(MemoryStore())
-    async with asyncio.timeout(5), editor_for(agent, tmp_path) as editor:
-        editor.answer_permission()
-        editor.choose = "allow_always"
-        session = await editor.new()
-        await editor.prompt(session, "Write one")
-        await editor.prompt(session, "Write two")
-        assert len(editor.asked) == 1
-        await editor.load(session)
-        await editor.prompt(session, "Write one")
-        assert len(editor.asked) == 2
+    async with asyncio.timeout(5), client_for(agent, tmp_path) as client:
+        client.answer_permission()
+        client.choose = "allow_always"
+        session = await client.new()
+        await client.prompt(session, "Write one")
+        await client.prompt(session, "Write two")
+        assert len(client.asked) == 1
+        await client.load(session)
+        await client.prompt(session, "Write one")
+        assert len(client.asked) == 2
 
 
 @pytest.mark.fault("PRM-17")
@@ -89,8 +89,8 @@ async def test_always_covers_exactly_what_the_user_was_shown(tmp_path: Path) -> 
 
     async def answer(turn: Turn[Any]) -> None:
         given: dict[str, Any] = json.loads(turn.text)
-        places, change, texts = given.pop("places", []), given.pop("change", None), given.pop("texts", [])
-        async with turn.tool("Do it", kind="execute", raw_input=given, locations=places) as tool:
+        locations, change, texts = given.pop("locations", []), given.pop("change", None), given.pop("texts", [])
+        async with turn.tool("Do it", kind="execute", raw_input=given, locations=locations) as tool:
             if change is not None:
                 await tool.diff("a.txt", *change, status="pending")
             await tool.show(*texts, status="pending")
@@ -101,21 +101,21 @@ async def test_always_covers_exactly_what_the_user_was_shown(tmp_path: Path) -> 
         {"command": "rm -rf /"},
         {"command": "echo one", "texts": ["and more"]},
         {"command": "echo one", "texts": ["and less"]},
-        {"command": "echo one", "places": ["a.txt"]},
-        {"command": "echo one", "places": ["b.txt"]},
+        {"command": "echo one", "locations": ["a.txt"]},
+        {"command": "echo one", "locations": ["b.txt"]},
         {"change": [None, "one"]},
         {"change": ["one", None]},
     ]
-    async with asyncio.timeout(5), editor_for(agent_with(answer), tmp_path) as editor:
-        editor.answer_permission()
-        editor.choose = "allow_always"
-        session = await editor.new()
+    async with asyncio.timeout(5), client_for(agent_with(answer), tmp_path) as client:
+        client.answer_permission()
+        client.choose = "allow_always"
+        session = await client.new()
         for number, call in enumerate(calls, 1):
             for _ in range(2):
-                await editor.prompt(session, json.dumps(call))
-                assert len(editor.asked) == number
-        await editor.prompt(session, json.dumps({"change": ["one", "two"]}))
-        assert len(editor.asked) == len(calls)  # the same file, whatever is written to it
+                await client.prompt(session, json.dumps(call))
+                assert len(client.asked) == number
+        await client.prompt(session, json.dumps({"change": ["one", "two"]}))
+        assert len(client.asked) == len(calls)  # the same file, whatever is written to it
 
 
 @pytest.mark.rule(98, 99)
@@ -155,10 +155,10 @@ async def test_a_permission_request_without_an_answer_is_rejected_and_cancelled(
     answers: list[bool] = []
     agent = agent_with(asking(answers), permission_timeout=0.05)
     assert agent_with()._permission_timeout == PERMISSION_SECONDS == 600
-    async with asyncio.timeout(5), editor_for(agent, tmp_path, judged=True) as editor:
+    async with asyncio.timeout(5), client_for(agent, tmp_path, validate=True) as client:
         given_up = asyncio.Event()
 
-        @editor.handlers.on(v1.SESSION_REQUEST_PERMISSION)
+        @client.handlers.on(v1.SESSION_REQUEST_PERMISSION)
         async def never(context: Context, params: v1.RequestPermissionRequest) -> v1.RequestPermissionResponse:
             try:
                 await asyncio.Event().wait()
@@ -166,7 +166,7 @@ async def test_a_permission_request_without_an_answer_is_rejected_and_cancelled(
                 given_up.set()
             return v1.RequestPermissionResponse(outcome=v1.SelectedPermissionOutcome(option_id="allow_once"))
 
-        assert (await editor.prompt(await editor.new(), "Write")).stop_reason == "end_turn"
+        assert (await client.prompt(await client.new(), "Write")).stop_reason == "end_turn"
         assert answers == [False]
         await given_up.wait()
 
@@ -182,13 +182,13 @@ async def test_a_question_says_all_there_is_to_know_about_its_tool_call(tmp_path
             await edit.show(FileChange("a.txt", None, "text"), status="pending")
             await edit.request_permission(options=options, meta={"q": 1})
 
-    async with asyncio.timeout(5), editor_for(agent_with(ask), tmp_path, judged=True) as editor:
-        editor.answer_permission()
-        await editor.prompt(await editor.new(), "go")
-        [asked] = editor.asked
+    async with asyncio.timeout(5), client_for(agent_with(ask), tmp_path, validate=True) as client:
+        client.answer_permission()
+        await client.prompt(await client.new(), "go")
+        [asked] = client.asked
         path = str(tmp_path / "a.txt")
         assert asked.tool_call == v1.PermissionToolCall(
-            tool_call_id=editor.of(v1.ToolCall)[0].tool_call_id,
+            tool_call_id=client.of(v1.ToolCall)[0].tool_call_id,
             title="Write",
             kind="edit",
             status="pending",
@@ -211,20 +211,23 @@ async def test_leaving_plan_mode_is_a_tool_call_of_kind_switch_mode_with_a_quest
         PermissionOption(option_id="ask", name="No, keep planning", kind="reject_once"),
     ]
 
-    async def plan(turn: Turn[Knobs]) -> None:
+    async def plan(turn: Turn[SampleSettings]) -> None:
         async with turn.tool("Ready to write", kind="switch_mode") as switch:
             await switch.show("1. Look\n2. Write", status="pending")
             chosen = await switch.request_permission_option(options=leave)
             if chosen is not None:
                 await turn.set_option(mode=chosen.option_id)
 
-    async with asyncio.timeout(5), editor_for(agent_with(plan, settings=Knobs), tmp_path, judged=True) as editor:
-        editor.answer_permission()
-        session = await editor.new()
-        editor.choose = "reject_once"
-        await editor.prompt(session, "go")
-        assert editor.of(v1.CurrentModeUpdate) == []
-        editor.choose = "allow_once"
-        await editor.prompt(session, "go")
-        assert editor.of(v1.CurrentModeUpdate) == [v1.CurrentModeUpdate(current_mode_id="write")]
-        assert [call.kind for call in editor.of(v1.ToolCall)] == ["switch_mode"] * 2
+    async with (
+        asyncio.timeout(5),
+        client_for(agent_with(plan, settings=SampleSettings), tmp_path, validate=True) as client,
+    ):
+        client.answer_permission()
+        session = await client.new()
+        client.choose = "reject_once"
+        await client.prompt(session, "go")
+        assert client.of(v1.CurrentModeUpdate) == []
+        client.choose = "allow_once"
+        await client.prompt(session, "go")
+        assert client.of(v1.CurrentModeUpdate) == [v1.CurrentModeUpdate(current_mode_id="write")]
+        assert [call.kind for call in client.of(v1.ToolCall)] == ["switch_mode"] * 2

@@ -17,17 +17,17 @@ from duologue.schema import v1
 from duologue.store.memory import MemoryStore
 from duologue.store.session_log import SessionLog
 from duologue.store.sqlite.store import SqliteStore
-from tests.agent.persistent_agent import TOLD, keeping_agent, without_ids
-from tests.agent.wire_client import agent_with, editor_for
+from tests.agent.persistent_agent import REPLAYED, persistent_agent, without_ids
+from tests.agent.wire_client import agent_with, client_for
 
 
 @pytest.mark.fault("LIF-07")
 async def test_a_session_is_open_in_one_place(tmp_path: Path) -> None:
     """In the wild, agents 4: `session/load` with the same id from two connections."""
-    agent = keeping_agent(unstable={"archive"})
-    async with asyncio.timeout(5), editor_for(agent, tmp_path) as mine, editor_for(agent, tmp_path) as other:
-        session = await mine.new()
-        await mine.prompt(session, "hi")
+    agent = persistent_agent(unstable={"archive"})
+    async with asyncio.timeout(5), client_for(agent, tmp_path) as client, client_for(agent, tmp_path) as other:
+        session = await client.new()
+        await client.prompt(session, "hi")
         for attempt in (other.load(session), other.resume(session), other.delete(session)):
             with pytest.raises(InvalidRequest, match="in use") as caught:
                 await attempt
@@ -36,14 +36,14 @@ async def test_a_session_is_open_in_one_place(tmp_path: Path) -> None:
             await other.connection.request(v1.SESSION_ARCHIVE, v1.ArchiveSessionRequest(session_id=session))
         assert other.updates == []
 
-        await mine.close(session)
+        await client.close(session)
         await other.load(session)
-        assert without_ids(other.updates) == TOLD
+        assert without_ids(other.updates) == REPLAYED
 
 
 @pytest.mark.fault("LIF-07")
 async def test_loading_twice_at_once_tells_it_once_and_refuses_the_second(tmp_path: Path) -> None:
-    agent = keeping_agent()
+    agent = persistent_agent()
     is_slow, may_open = False, asyncio.Event()
 
     @agent.on_open
@@ -51,20 +51,20 @@ async def test_loading_twice_at_once_tells_it_once_and_refuses_the_second(tmp_pa
         if is_slow:
             await may_open.wait()
 
-    async with asyncio.timeout(5), editor_for(agent, tmp_path, judged=True) as editor:
-        session = await editor.new()
-        await editor.prompt(session, "hi")
-        await editor.close(session)
-        editor.updates.clear()
+    async with asyncio.timeout(5), client_for(agent, tmp_path, validate=True) as client:
+        session = await client.new()
+        await client.prompt(session, "hi")
+        await client.close(session)
+        client.updates.clear()
         is_slow = True
-        first = asyncio.ensure_future(editor.load(session))
-        await editor.until_told(v1.ToolCall)
+        first = asyncio.ensure_future(client.load(session))
+        await client.until_updates(v1.ToolCall)
         with pytest.raises(InvalidRequest, match="in use"):
-            await editor.load(session)
+            await client.load(session)
         may_open.set()
         await first
 
-        assert without_ids(editor.updates) == TOLD
+        assert without_ids(client.updates) == REPLAYED
 
 
 @pytest.mark.fault("STO-16")
@@ -83,31 +83,31 @@ async def test_a_turn_cut_off_by_the_end_of_its_client_is_kept_and_marked(tmp_pa
     agent = agent_with(work)
     agent.persist_sessions(store)
     async with asyncio.timeout(10):
-        async with editor_for(agent, tmp_path) as editor:
-            session = await editor.new()
-            turn = asyncio.ensure_future(editor.prompt(session, "cut"))
-            await editor.until_told(v1.ToolCall)
+        async with client_for(agent, tmp_path) as client:
+            session = await client.new()
+            turn = asyncio.ensure_future(client.prompt(session, "cut"))
+            await client.until_updates(v1.ToolCall)
         with pytest.raises(Exception, match="closed"):
             await turn
         logs.append(await store.open(session))
         assert logs[0].is_interrupted
         await logs[0].aclose()
 
-        async with editor_for(agent, tmp_path) as editor:
-            await editor.load(session)
-            assert [type(update) for update in editor.updates] == [
+        async with client_for(agent, tmp_path) as client:
+            await client.load(session)
+            assert [type(update) for update in client.updates] == [
                 v1.UserMessageChunk,
                 v1.AgentMessageChunk,
                 v1.ToolCall,
             ]
-            assert editor.of(v1.ToolCall)[0].status == "failed"
-            assert (await editor.prompt(session, "go on")).stop_reason == "end_turn"
+            assert client.of(v1.ToolCall)[0].status == "failed"
+            assert (await client.prompt(session, "go on")).stop_reason == "end_turn"
     await store.aclose()
 
 
 async def test_the_next_client_need_not_wait_for_the_last_to_be_cleared_away(tmp_path: Path) -> None:
     """`session in use` unless the first connection is gone."""
-    agent = keeping_agent()
+    agent = persistent_agent()
     cleaning, may_end = asyncio.Event(), asyncio.Event()
 
     async def work(turn: Turn[Settings]) -> None:
@@ -120,11 +120,11 @@ async def test_the_next_client_need_not_wait_for_the_last_to_be_cleared_away(tmp
                 await may_end.wait()
 
     agent.on_prompt(work)
-    async with asyncio.timeout(10), editor_for(agent, tmp_path) as second:
-        async with editor_for(agent, tmp_path) as first:
+    async with asyncio.timeout(10), client_for(agent, tmp_path) as second:
+        async with client_for(agent, tmp_path) as first:
             session = await first.new()
             turn = asyncio.ensure_future(first.prompt(session, "wait"))
-            await first.until_told(v1.AgentMessageChunk)
+            await first.until_updates(v1.AgentMessageChunk)
             await first.connection.aclose()
             await cleaning.wait()
             may_end.set()
@@ -137,19 +137,19 @@ async def test_the_next_client_need_not_wait_for_the_last_to_be_cleared_away(tmp
 @pytest.mark.parametrize("method", ["load", "resume"])
 async def test_a_session_that_another_process_has_open_is_in_use(tmp_path: Path, method: str) -> None:
     store = MemoryStore()
-    async with asyncio.timeout(5), editor_for(keeping_agent(store), tmp_path) as editor:
-        session = await editor.new()
-        await editor.close(session)
+    async with asyncio.timeout(5), client_for(persistent_agent(store), tmp_path) as client:
+        session = await client.new()
+        await client.close(session)
         async with await store.open(session):
             with pytest.raises(InvalidRequest, match="in use"):
-                await getattr(editor, method)(session)
+                await getattr(client, method)(session)
             with pytest.raises(InvalidRequest, match="in use"):
-                await editor.delete(session)
-        await getattr(editor, method)(session)
+                await client.delete(session)
+        await getattr(client, method)(session)
 
 
 async def test_a_client_that_leaves_while_its_session_is_being_opened_leaves_none(tmp_path: Path) -> None:
-    agent = keeping_agent()
+    agent = persistent_agent()
     opening, go_on = asyncio.Event(), asyncio.Event()
 
     @agent.on_open
@@ -162,15 +162,15 @@ async def test_a_client_that_leaves_while_its_session_is_being_opened_leaves_non
                 go_on.set()
 
     async with asyncio.timeout(5):
-        async with editor_for(agent, tmp_path) as editor:
-            attempt = asyncio.ensure_future(editor.new())
+        async with client_for(agent, tmp_path) as client:
+            attempt = asyncio.ensure_future(client.new())
             await opening.wait()
         with pytest.raises(Exception, match="closed"):
             await attempt
         assert agent._open_sessions == {}
-        async with editor_for(agent, tmp_path) as editor:
-            for info in (await editor.sessions_page()).sessions:
-                await editor.load(info.session_id)  # no lock is left
+        async with client_for(agent, tmp_path) as client:
+            for info in (await client.sessions_page()).sessions:
+                await client.load(info.session_id)  # no lock is left
 
 
 class ForgetfulStore(MemoryStore):
@@ -182,15 +182,15 @@ class ForgetfulStore(MemoryStore):
 
 async def test_a_damaged_entry_costs_the_entry_and_not_the_session(tmp_path: Path) -> None:
     store = ForgetfulStore()
-    async with asyncio.timeout(5), editor_for(keeping_agent(store), tmp_path) as editor:
-        session = await editor.new()
-        await editor.prompt(session, "hi")
-        await editor.close(session)
+    async with asyncio.timeout(5), client_for(persistent_agent(store), tmp_path) as client:
+        session = await client.new()
+        await client.prompt(session, "hi")
+        await client.close(session)
         async with await store.open(session) as log:
             log.save_state("duologue", b"not what was written")
-        editor.updates.clear()
-        await editor.load(session)
-        assert without_ids(editor.updates) == TOLD
+        client.updates.clear()
+        await client.load(session)
+        assert without_ids(client.updates) == REPLAYED
 
 
 class SlowStore(MemoryStore):
@@ -202,8 +202,8 @@ class SlowStore(MemoryStore):
         self.is_slow = False
 
     async def acquire(self, session_id: str, *, new: Any = None) -> Any:
-        shelf: Any = await super().acquire(session_id, new=new)
-        write = shelf.write
+        records: Any = await super().acquire(session_id, new=new)
+        write = records.write
 
         def write_later(batch: Any) -> asyncio.Future[None]:
             written: asyncio.Future[None] = write(batch)
@@ -212,8 +212,8 @@ class SlowStore(MemoryStore):
             self.waiting.append(asyncio.get_running_loop().create_future())
             return self.waiting[-1]
 
-        shelf.write = write_later
-        return shelf
+        records.write = write_later
+        return records
 
     def finish(self) -> None:
         for future in self.waiting:
@@ -232,11 +232,11 @@ async def test_a_question_the_end_of_a_tool_call_and_the_answer_wait_until_all_b
     store = SlowStore()
     agent = agent_with(work)
     agent.persist_sessions(store)
-    async with asyncio.timeout(5), editor_for(agent, tmp_path, judged=True) as editor:
-        editor.answer_permission()
-        session = await editor.new()
+    async with asyncio.timeout(5), client_for(agent, tmp_path, validate=True) as client:
+        client.answer_permission()
+        session = await client.new()
         store.is_slow = True
-        turn = asyncio.ensure_future(editor.prompt(session, "go"))
+        turn = asyncio.ensure_future(client.prompt(session, "go"))
         written = ["agent_message_chunk", "tool_call"]
         for step in (
             ["session/request_permission", "tool_call_update"],
@@ -247,11 +247,11 @@ async def test_a_question_the_end_of_a_tool_call_and_the_answer_wait_until_all_b
                 await asyncio.sleep(0)
             for _ in range(20):
                 await asyncio.sleep(0)
-            assert editor.judge.order()[2:] == written
+            assert client.validator.order()[2:] == written
             store.finish()
             written += step
         await turn
-        assert editor.judge.order()[2:] == written
+        assert client.validator.order()[2:] == written
         store.is_slow = False
 
 
@@ -263,18 +263,18 @@ async def test_late_updates_of_a_cancelled_turn_are_saved_and_come_before_its_re
     store = SqliteStore(tmp_path / "kept")
     agent = agent_with(work)
     agent.persist_sessions(store)
-    async with asyncio.timeout(10), editor_for(agent, tmp_path, judged=True) as editor:
-        session = await editor.new()
+    async with asyncio.timeout(10), client_for(agent, tmp_path, validate=True) as client:
+        session = await client.new()
         for _ in range(10):
-            turn = asyncio.ensure_future(editor.prompt(session, "go"))
-            count = len(editor.of(v1.ToolCall))
-            await editor.until_told(v1.ToolCall, count + 2)
-            await editor.cancel(session)
+            turn = asyncio.ensure_future(client.prompt(session, "go"))
+            count = len(client.of(v1.ToolCall))
+            await client.until_updates(v1.ToolCall, count + 2)
+            await client.cancel(session)
             assert (await turn).stop_reason == "cancelled"
-            assert editor.judge.order()[-3:] == ["tool_call_update"] * 2 + ["answer to session/prompt"]
-        editor.updates.clear()
-        await editor.load(session)
-        assert [call.status for call in editor.of(v1.ToolCall)] == ["failed"] * 20
+            assert client.validator.order()[-3:] == ["tool_call_update"] * 2 + ["answer to session/prompt"]
+        client.updates.clear()
+        await client.load(session)
+        assert [call.status for call in client.of(v1.ToolCall)] == ["failed"] * 20
     await store.aclose()
 
 
@@ -286,37 +286,37 @@ class FullStore(MemoryStore):
         self.is_full = False
 
     async def acquire(self, session_id: str, *, new: Any = None) -> Any:
-        shelf: Any = await super().acquire(session_id, new=new)
-        write = shelf.write
+        records: Any = await super().acquire(session_id, new=new)
+        write = records.write
 
-        def write_if_room(batch: Any) -> asyncio.Future[None]:
+        def write_if_possible(batch: Any) -> asyncio.Future[None]:
             if not self.is_full:
                 return write(batch)  # type: ignore[no-any-return]  # the store has its own type for it
             failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             failed.set_exception(StoreFull("no space left"))
             return failed
 
-        shelf.write = write_if_room
-        return shelf
+        records.write = write_if_possible
+        return records
 
 
 async def test_a_turn_that_cannot_be_kept_says_so_unless_it_was_cancelled_and_saving_resumes(tmp_path: Path) -> None:
     store = FullStore()
-    async with asyncio.timeout(10), editor_for(keeping_agent(store), tmp_path) as editor:
-        session = await editor.new()
+    async with asyncio.timeout(10), client_for(persistent_agent(store), tmp_path) as client:
+        session = await client.new()
         store.is_full = True
         with pytest.raises(InternalError, match=r"could not be stored.*no space left"):
-            await editor.prompt(session, "hi")
-        turn = asyncio.ensure_future(editor.prompt(session, "wait"))
-        await editor.until(lambda: editor.of(v1.ToolCall)[-1].title == "Wait")
-        await editor.cancel(session)
+            await client.prompt(session, "hi")
+        turn = asyncio.ensure_future(client.prompt(session, "wait"))
+        await client.until(lambda: client.of(v1.ToolCall)[-1].title == "Wait")
+        await client.cancel(session)
         assert (await turn).stop_reason == "cancelled"
 
         store.is_full = False
-        assert (await editor.prompt(session, "hi")).stop_reason == "end_turn"
-        editor.updates.clear()
-        await editor.load(session)
-        assert [update.content.text for update in editor.of(v1.UserMessageChunk)] == ["hi", "wait", "hi"]
+        assert (await client.prompt(session, "hi")).stop_reason == "end_turn"
+        client.updates.clear()
+        await client.load(session)
+        assert [update.content.text for update in client.of(v1.UserMessageChunk)] == ["hi", "wait", "hi"]
 
 
 async def test_state_that_is_no_json_fails_its_turn_and_nothing_else(tmp_path: Path) -> None:
@@ -325,11 +325,11 @@ async def test_state_that_is_no_json_fails_its_turn_and_nothing_else(tmp_path: P
 
     agent = agent_with(answer)
     agent.persist_sessions(MemoryStore())
-    async with asyncio.timeout(5), editor_for(agent, tmp_path) as editor:
-        session = await editor.new()
+    async with asyncio.timeout(5), client_for(agent, tmp_path) as client:
+        session = await client.new()
         with pytest.raises(InternalError, match="could not be stored"):
-            await editor.prompt(session, "bad")
-        assert (await editor.prompt(session, "good")).stop_reason == "end_turn"
+            await client.prompt(session, "bad")
+        assert (await client.prompt(session, "good")).stop_reason == "end_turn"
         with pytest.raises(InternalError):
-            await editor.prompt(session, "bad")
-        await editor.close(session)
+            await client.prompt(session, "bad")
+        await client.close(session)

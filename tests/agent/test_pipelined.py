@@ -24,11 +24,11 @@ def test_lines_piped_into_an_agent_are_all_answered_before_it_leaves(tmp_path: P
         for number, (method, params) in enumerate(requests)
     ]
     command = [sys.executable, "-m", "duologue.cli.main", "agent", "--sessions", str(tmp_path / "kept")]
-    said = subprocess.run(
+    output = subprocess.run(
         command, input="\n".join(lines), capture_output=True, text=True, timeout=60, check=True
     ).stdout
 
-    messages = [json.loads(line) for line in said.splitlines()]
+    messages = [json.loads(line) for line in output.splitlines()]
     answers = {message["id"]: message for message in messages if "id" in message}
     assert sorted(answers) == [0, 1, 2, 3]
     assert answers[1]["result"]["sessionId"]

@@ -24,12 +24,12 @@ from tests.agent.programs import EXAMPLES, NOISY, program
 
 @pytest.mark.rule(1, 2, 3, 4, 6, 7, 8)
 async def test_whatever_an_agent_prints_only_messages_reach_its_client(tmp_path: Path) -> None:
-    async with program(NOISY, tmp_path) as (editor, stderr):
-        session = await editor.new()
-        response = await editor.prompt(session, "two\nlines \u2028 and \N{GRINNING FACE}")
+    async with program(NOISY, tmp_path) as (client, stderr):
+        session = await client.new()
+        response = await client.prompt(session, "two\nlines \u2028 and \N{GRINNING FACE}")
         assert response.stop_reason == "end_turn"
-        assert editor.text == "two\nlines \u2028 and \N{GRINNING FACE}"
-        assert editor.connection.stray_output == ""
+        assert client.text == "two\nlines \u2028 and \N{GRINNING FACE}"
+        assert client.connection.stray_output == ""
         printed = stderr.decode()
     for words in ("printed in a turn", "without a newline", "to the descriptor", "echoed by a child", "logged in"):
         assert words in printed
@@ -118,12 +118,12 @@ def test_a_signal_ends_an_agent_in_order_within_three_seconds(
     assert exit_code(process, 3) == 128 + number
     assert _children_of_work(tmp_path) == []
 
-    async def kept() -> list[str]:
+    async def saved_updates() -> list[str]:
         async with SqliteStore(tmp_path / "kept") as store:
             return [type(update).__name__ async for update in store.replay(session)]
 
-    told = asyncio.run(kept())
-    assert told[:2] == ([] if work is None else ["MessageChunk", "MessageChunk"])
+    updates = asyncio.run(saved_updates())
+    assert updates[:2] == ([] if work is None else ["MessageChunk", "MessageChunk"])
 
 
 def _children_of_work(cwd: Path) -> list[str]:
@@ -141,32 +141,32 @@ def _children_of_work(cwd: Path) -> list[str]:
 
 @pytest.mark.fault("STO-16")
 async def test_a_killed_agent_has_kept_what_it_acknowledged_and_its_successor_goes_on(tmp_path: Path) -> None:
-    kept = str(tmp_path / "kept")
-    async with program(NOISY, tmp_path, kept) as (editor, _):
+    store = str(tmp_path / "kept")
+    async with program(NOISY, tmp_path, store) as (client, _):
         asked = asyncio.Event()
 
-        @editor.handlers.on(v1.SESSION_REQUEST_PERMISSION)
+        @client.handlers.on(v1.SESSION_REQUEST_PERMISSION)
         async def never(context: Context, params: v1.RequestPermissionRequest) -> v1.RequestPermissionResponse:
             asked.set()
             await asyncio.Event().wait()
             raise AssertionError
 
-        session = await editor.new()
-        await editor.prompt(session, "hello")
-        turn = asyncio.ensure_future(editor.prompt(session, "ask"))
+        session = await client.new()
+        await client.prompt(session, "hello")
+        turn = asyncio.ensure_future(client.prompt(session, "ask"))
         await asked.wait()
-        transport: Any = editor.connection._transport
+        transport: Any = client.connection._transport
         os.kill(transport.pid, signal.SIGKILL)
         with pytest.raises(ConnectionLost):
             await turn
-    async with program(NOISY, tmp_path, kept) as (editor, _):
-        await editor.load(session)
+    async with program(NOISY, tmp_path, store) as (client, _):
+        await client.load(session)
         texts = [
-            getattr(update.content, "text", "") for update in editor.updates if not isinstance(update, v1.ToolCall)
+            getattr(update.content, "text", "") for update in client.updates if not isinstance(update, v1.ToolCall)
         ]
         assert texts == ["hello", "hello", "ask", "ask"]
-        assert [call.status for call in editor.of(v1.ToolCall)] == ["failed"]
-        assert (await editor.prompt(session, "again")).stop_reason == "end_turn"
+        assert [call.status for call in client.of(v1.ToolCall)] == ["failed"]
+        assert (await client.prompt(session, "again")).stop_reason == "end_turn"
 
 
 @pytest.mark.parametrize("argument", ["--help", "--version", "--nonsense"])

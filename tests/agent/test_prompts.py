@@ -27,7 +27,7 @@ from duologue.conversation.work_state import TokenUsage
 from duologue.errors import InternalError, InvalidParams, RequestError, ResourceNotFound
 from duologue.schema import v1
 from duologue.schema.base import Other
-from tests.agent.wire_client import agent_with, editor_for, raw_client
+from tests.agent.wire_client import agent_with, client_for, raw_client
 
 IMAGE = v1.ImageContent(data="aGk=", mime_type="image/png", uri="file:///a.png")
 AUDIO = v1.AudioContent(data="aGk=", mime_type="audio/wav")
@@ -50,10 +50,10 @@ def collecting() -> tuple[Any, list[Any]]:
 async def test_text_and_links_are_taken_by_every_agent_in_any_mixture(tmp_path: Path) -> None:
     """In the wild, agents 5: prompts with only a link."""
     handler, seen = collecting()
-    async with asyncio.timeout(5), editor_for(agent_with(handler, accepts=()), tmp_path) as editor:
-        session = await editor.new()
-        await editor.prompt(session, LINK)
-        await editor.prompt(session, "a", LINK, "b")
+    async with asyncio.timeout(5), client_for(agent_with(handler, accepts=()), tmp_path) as client:
+        session = await client.new()
+        await client.prompt(session, LINK)
+        await client.prompt(session, "a", LINK, "b")
 
         link = ResourceLink("file:///a", "a", "A", "d", "text/plain", 2**40)
         assert seen == [[link], [TextContent("a"), link, TextContent("b")]]
@@ -71,12 +71,12 @@ async def test_content_that_was_not_advertised_is_rejected_before_any_work_and_o
     """In the wild, agents 5: prompts with only an image."""
     handler, seen = collecting()
     others = tuple({"image", "audio", "resource"} - {kind})
-    async with asyncio.timeout(5), editor_for(agent_with(handler, accepts=others), tmp_path) as editor:
+    async with asyncio.timeout(5), client_for(agent_with(handler, accepts=others), tmp_path) as client:
         with pytest.raises(InvalidParams, match=rf"\$\.prompt\[1\].*{kind}"):
-            await editor.prompt(await editor.new(), "look", block)
+            await client.prompt(await client.new(), "look", block)
         assert seen == []
-    async with asyncio.timeout(5), editor_for(agent_with(handler, accepts=(kind,)), tmp_path) as editor:
-        await editor.prompt(await editor.new(), block)
+    async with asyncio.timeout(5), client_for(agent_with(handler, accepts=(kind,)), tmp_path) as client:
+        await client.prompt(await client.new(), block)
         assert len(seen) == 1
     [[taken]] = seen
     assert taken in [
@@ -89,9 +89,9 @@ async def test_content_that_was_not_advertised_is_rejected_before_any_work_and_o
 
 async def test_content_of_an_unknown_kind_is_refused_by_its_name(tmp_path: Path) -> None:
     handler, seen = collecting()
-    async with asyncio.timeout(5), editor_for(agent_with(handler), tmp_path) as editor:
+    async with asyncio.timeout(5), client_for(agent_with(handler), tmp_path) as client:
         with pytest.raises(InvalidParams, match=r"\$\.prompt\[0\].*hologram"):
-            await editor.prompt(await editor.new(), Other("hologram", {"type": "hologram"}))
+            await client.prompt(await client.new(), Other("hologram", {"type": "hologram"}))
         assert seen == []
     assert UnknownContent({"type": "x"}) not in seen
 
@@ -100,8 +100,8 @@ async def test_content_of_an_unknown_kind_is_refused_by_its_name(tmp_path: Path)
 @pytest.mark.parametrize("data", ["not base64!", "aGk", "====", "aGk=\n", ""])
 async def test_binary_content_is_passed_on_as_it_came_and_never_decoded(tmp_path: Path, data: str) -> None:
     handler, seen = collecting()
-    async with asyncio.timeout(5), editor_for(agent_with(handler, accepts=("image",)), tmp_path) as editor:
-        await editor.prompt(await editor.new(), v1.ImageContent(data=data, mime_type="image/png"))
+    async with asyncio.timeout(5), client_for(agent_with(handler, accepts=("image",)), tmp_path) as client:
+        await client.prompt(await client.new(), v1.ImageContent(data=data, mime_type="image/png"))
         assert seen == [[ImageContent(data, "image/png")]]
 
 
@@ -111,10 +111,10 @@ async def test_an_image_of_24_megabytes_and_five_megabytes_of_text_arrive(tmp_pa
     handler, seen = collecting()
     data = base64.b64encode(bytes(18 * 1024 * 1024)).decode()
     text = "é\u2028\0\N{GRINNING FACE}x" * 800_000
-    async with asyncio.timeout(30), editor_for(agent_with(handler, accepts=("image",)), tmp_path) as editor:
-        session = await editor.new()
-        await editor.prompt(session, v1.ImageContent(data=data, mime_type="image/png"))
-        await editor.prompt(session, text)
+    async with asyncio.timeout(30), client_for(agent_with(handler, accepts=("image",)), tmp_path) as client:
+        session = await client.new()
+        await client.prompt(session, v1.ImageContent(data=data, mime_type="image/png"))
+        await client.prompt(session, text)
         assert len(data) == 24 * 1024 * 1024
         assert len(text.encode()) > 5 * 1024 * 1024
         assert seen == [[ImageContent(data, "image/png")], [TextContent(text)]]
@@ -123,9 +123,9 @@ async def test_an_image_of_24_megabytes_and_five_megabytes_of_text_arrive(tmp_pa
 async def test_an_empty_prompt_is_refused_by_name(tmp_path: Path) -> None:
     """In the wild, agents 5: an empty array."""
     handler, seen = collecting()
-    async with asyncio.timeout(5), editor_for(agent_with(handler), tmp_path) as editor:
+    async with asyncio.timeout(5), client_for(agent_with(handler), tmp_path) as client:
         with pytest.raises(InvalidParams, match=r"\$\.prompt"):
-            await editor.prompt(await editor.new())
+            await client.prompt(await client.new())
         assert seen == []
 
 
@@ -148,10 +148,10 @@ async def test_annotations_and_meta_of_every_block_can_be_read_and_written(tmp_p
             await turn.say(block, meta={"chunk": 1})
 
     agent = agent_with(send_back, accepts=("image", "audio", "resource"))
-    async with asyncio.timeout(5), editor_for(agent, tmp_path, judged=True) as editor:
-        await editor.prompt(await editor.new(), *sent)
-        assert [chunk.content for chunk in editor.of(v1.AgentMessageChunk)] == sent
-        assert [chunk.meta for chunk in editor.of(v1.AgentMessageChunk)] == [{"chunk": 1}] * 5
+    async with asyncio.timeout(5), client_for(agent, tmp_path, validate=True) as client:
+        await client.prompt(await client.new(), *sent)
+        assert [chunk.content for chunk in client.of(v1.AgentMessageChunk)] == sent
+        assert [chunk.meta for chunk in client.of(v1.AgentMessageChunk)] == [{"chunk": 1}] * 5
         assert (
             seen
             == [Annotations(audience=["user"], priority=0.5, last_modified="2026-01-01T00:00:00Z", meta={"h": 1})] * 5
@@ -168,8 +168,8 @@ async def test_the_tokens_of_a_turn_are_sent_with_its_response(tmp_path: Path) -
             total=2**60, input=1, output=2, thought=3, cached_read=4, cached_write=5, meta={"a": 1}
         )
 
-    async with asyncio.timeout(5), editor_for(agent_with(answer, unstable=True), tmp_path, judged=True) as editor:
-        response = await editor.prompt(await editor.new(), "go")
+    async with asyncio.timeout(5), client_for(agent_with(answer, unstable=True), tmp_path, validate=True) as client:
+        response = await client.prompt(await client.new(), "go")
         assert response.usage == v1.Usage(
             total_tokens=2**60,
             input_tokens=1,
@@ -194,14 +194,14 @@ async def test_stopping_works_from_a_task_group_and_an_unknown_reason_is_an_erro
             turn.stop("tired")
         return turn.text
 
-    async with asyncio.timeout(5), editor_for(agent_with(answer), tmp_path) as editor:
-        session = await editor.new()
-        assert (await editor.prompt(session, "group")).stop_reason == "refusal"
+    async with asyncio.timeout(5), client_for(agent_with(answer), tmp_path) as client:
+        session = await client.new()
+        assert (await client.prompt(session, "group")).stop_reason == "refusal"
         with pytest.raises(InternalError, match="ValueError"):
-            await editor.prompt(session, "unknown")
+            await client.prompt(session, "unknown")
         with pytest.raises(InternalError, match="TypeError"):
-            await editor.prompt(session, "nonsense")
-        assert (await editor.prompt(session, "max_tokens")).stop_reason == "max_tokens"
+            await client.prompt(session, "nonsense")
+        assert (await client.prompt(session, "max_tokens")).stop_reason == "max_tokens"
 
 
 @pytest.mark.rule(17)
@@ -224,21 +224,21 @@ async def test_an_authors_mistake_is_an_error_of_its_prompt_and_nothing_else(tmp
                 await turn.say("fine")
 
     agent = agent_with(answer, debug=debug)
-    async with asyncio.timeout(5), editor_for(agent, tmp_path, judged=True) as editor:
-        session = await editor.new()
+    async with asyncio.timeout(5), client_for(agent, tmp_path, validate=True) as client:
+        session = await client.new()
         with pytest.raises(RequestError, match="out of credit") as own:
-            await editor.prompt(session, "own")
+            await client.prompt(session, "own")
         assert (own.value.code, own.value.data) == (4711, {"left": 0})
         with pytest.raises(ResourceNotFound, match="no such note"):
-            await editor.prompt(session, "known")
+            await client.prompt(session, "known")
         with pytest.raises(InternalError, match="SystemExit"):
-            await editor.prompt(session, "exit")
+            await client.prompt(session, "exit")
         with pytest.raises(InternalError, match="AssertionError") as caught:
-            await editor.prompt(session, "assert")
+            await client.prompt(session, "assert")
         assert ("secret" in caught.value.message) == debug
         with pytest.raises(InternalError, match="ExceptionGroup"):
-            await editor.prompt(session, "many")
-        assert (await editor.prompt(session, "go on")).stop_reason == "end_turn"
+            await client.prompt(session, "many")
+        assert (await client.prompt(session, "go on")).stop_reason == "end_turn"
 
 
 # --- many at once
@@ -250,12 +250,12 @@ async def test_updates_of_many_tasks_come_before_the_answer_and_none_after_it(tm
     refused: list[BaseException] = []
 
     async def answer(turn: Turn[Settings]) -> None:
-        async def speak(number: int) -> None:
+        async def send_pieces(number: int) -> None:
             for piece in range(20):
                 await turn.say(f"{number}.{piece} ")
                 await asyncio.sleep(0)
 
-        async def speak_for_ever() -> None:
+        async def send_forever() -> None:
             try:
                 while True:
                     await turn.say("more ")
@@ -263,20 +263,20 @@ async def test_updates_of_many_tasks_come_before_the_answer_and_none_after_it(tm
             except RuntimeError as error:
                 refused.append(error)
 
-        turn.session.tasks.start(speak_for_ever())
+        turn.session.tasks.start(send_forever())
         async with asyncio.TaskGroup() as group:
             for number in range(10):
-                group.create_task(speak(number))
+                group.create_task(send_pieces(number))
 
-    async with asyncio.timeout(5), editor_for(agent_with(answer), tmp_path, judged=True) as editor:
-        session = await editor.new()
-        await editor.prompt(session, "go")
-        await editor.until(lambda: refused)
-        assert editor.judge.order()[-1] == "answer to session/prompt"
-        pieces = [chunk.content.text for chunk in editor.of(v1.AgentMessageChunk)]
+    async with asyncio.timeout(5), client_for(agent_with(answer), tmp_path, validate=True) as client:
+        session = await client.new()
+        await client.prompt(session, "go")
+        await client.until(lambda: refused)
+        assert client.validator.order()[-1] == "answer to session/prompt"
+        pieces = [chunk.content.text for chunk in client.of(v1.AgentMessageChunk)]
         for number in range(10):
-            spoken = [piece for piece in pieces if piece.startswith(f"{number}.")]
-            assert spoken == [f"{number}.{piece} " for piece in range(20)]
+            own_pieces = [piece for piece in pieces if piece.startswith(f"{number}.")]
+            assert own_pieces == [f"{number}.{piece} " for piece in range(20)]
 
 
 @pytest.mark.fault("ORD-08")
@@ -286,13 +286,13 @@ async def test_prompts_of_one_session_wait_in_line_and_their_updates_never_mix(t
             await turn.say(turn.text)
             await asyncio.sleep(0)
 
-    async with asyncio.timeout(5), editor_for(agent_with(answer), tmp_path, judged=True) as editor:
-        session = await editor.new()
-        await asyncio.gather(*(editor.prompt(session, str(number)) for number in range(10)))
+    async with asyncio.timeout(5), client_for(agent_with(answer), tmp_path, validate=True) as client:
+        session = await client.new()
+        await asyncio.gather(*(client.prompt(session, str(number)) for number in range(10)))
         turn = [*["agent_message_chunk"] * 5, "answer to session/prompt"]
-        assert editor.judge.order()[2:] == turn * 10
-        said = [chunk.content.text for chunk in editor.of(v1.AgentMessageChunk)]
-        assert said == [str(number) for number in range(10) for _ in range(5)]
+        assert client.validator.order()[2:] == turn * 10
+        texts = [chunk.content.text for chunk in client.of(v1.AgentMessageChunk)]
+        assert texts == [str(number) for number in range(10) for _ in range(5)]
 
 
 @pytest.mark.fault("ORD-08")
@@ -326,21 +326,21 @@ async def test_a_hundred_sessions_do_not_wait_for_the_slow_one(tmp_path: Path) -
             await asyncio.Event().wait()
         await turn.say("done")
 
-    async with asyncio.timeout(20), editor_for(agent_with(answer), tmp_path) as editor:
-        sessions = [await editor.new() for _ in range(100)]
-        slow = asyncio.ensure_future(editor.prompt(sessions[0], "slow"))
+    async with asyncio.timeout(20), client_for(agent_with(answer), tmp_path) as client:
+        sessions = [await client.new() for _ in range(100)]
+        slow = asyncio.ensure_future(client.prompt(sessions[0], "slow"))
         loop = asyncio.get_running_loop()
 
         async def timed(session: str) -> float:
             began = loop.time()
-            assert (await editor.prompt(session, "quick")).stop_reason == "end_turn"
+            assert (await client.prompt(session, "quick")).stop_reason == "end_turn"
             return loop.time() - began
 
         one_by_one = [await timed(session) for session in sessions[1:]]
         assert statistics.median(one_by_one) < 0.05
         assert len(await asyncio.gather(*map(timed, sessions[1:]))) == 99
         assert not slow.done()
-        await editor.cancel(sessions[0])
+        await client.cancel(sessions[0])
         assert (await slow).stop_reason == "cancelled"
 
 
@@ -349,14 +349,14 @@ async def test_a_tool_block_that_does_nothing_was_in_progress_before_it_was_comp
     async def answer(turn: Turn[Settings]) -> None:
         async with turn.tool("Left", tool_call_id="left"):
             pass
-        async with turn.tool("Said", tool_call_id="said") as said:
-            await said.update(status="completed")
+        async with turn.tool("Said", tool_call_id="said") as work:
+            await work.update(status="completed")
         async with turn.tool("Failed", tool_call_id="failed") as failed:
             await failed.fail("no")
 
-    async with asyncio.timeout(5), editor_for(agent_with(answer), tmp_path, judged=True) as editor:
-        await editor.prompt(await editor.new(), "go")
-        assert editor.statuses == [*["pending", "in_progress", "completed"] * 2, "pending", "failed"]
+    async with asyncio.timeout(5), client_for(agent_with(answer), tmp_path, validate=True) as client:
+        await client.prompt(await client.new(), "go")
+        assert client.statuses == [*["pending", "in_progress", "completed"] * 2, "pending", "failed"]
 
 
 async def test_updates_of_tool_calls_are_sent_as_the_author_wrote_them(tmp_path: Path) -> None:
@@ -367,10 +367,10 @@ async def test_updates_of_tool_calls_are_sent_as_the_author_wrote_them(tmp_path:
             await work.update(status="in_progress")
             await work.update(status="completed")
 
-    async with asyncio.timeout(5), editor_for(agent_with(answer), tmp_path, judged=True) as editor:
-        await editor.prompt(await editor.new(), "go")
-        assert editor.of(v1.ToolCallUpdate)[0] == v1.ToolCallUpdate(tool_call_id="never announced", title="Who?")
-        assert editor.statuses == ["pending", "in_progress", "completed", "in_progress", "completed"]
+    async with asyncio.timeout(5), client_for(agent_with(answer), tmp_path, validate=True) as client:
+        await client.prompt(await client.new(), "go")
+        assert client.of(v1.ToolCallUpdate)[0] == v1.ToolCallUpdate(tool_call_id="never announced", title="Who?")
+        assert client.statuses == ["pending", "in_progress", "completed", "in_progress", "completed"]
 
 
 async def test_a_command_is_found_whatever_white_space_follows_it(tmp_path: Path) -> None:
@@ -383,10 +383,10 @@ async def test_a_command_is_found_whatever_white_space_follows_it(tmp_path: Path
 
     with pytest.raises(ValueError, match="slash or whitespace"):
         agent.command("/note", "no")
-    async with asyncio.timeout(5), editor_for(agent, tmp_path, judged=True) as editor:
-        session = await editor.new()
+    async with asyncio.timeout(5), client_for(agent, tmp_path, validate=True) as client:
+        session = await client.new()
         for text in ("/note", "/note one", "/note\ntwo\nlines", "  /note three", "/notes", "note", "/", ""):
-            await editor.prompt(session, text)
+            await client.prompt(session, text)
         assert called == ["", "one", "two\nlines", "three"]
-        [offer] = editor.of(v1.AvailableCommandsUpdate)
+        [offer] = client.of(v1.AvailableCommandsUpdate)
         assert offer.available_commands[0].meta == {"icon": "pencil"}

@@ -65,9 +65,9 @@ async def test_the_sessions_of_others_do_not_exist(keeps: bool, tmp_path: Path) 
         socket_to(place, "ann-token") as ann,
         socket_to(place, "bob-token") as bob,
     ):
-        hers = await new_session(ann)
-        await ann.ask(2, "session/prompt", {"sessionId": hers, "prompt": PROMPT})
-        his = await new_session(bob)
+        of_ann = await new_session(ann)
+        await ann.ask(2, "session/prompt", {"sessionId": of_ann, "prompt": PROMPT})
+        of_bob = await new_session(bob)
         setup: Json = {"cwd": "/", "mcpServers": []}
         tried: list[tuple[str, Json]] = [
             ("session/load", setup),
@@ -81,21 +81,21 @@ async def test_the_sessions_of_others_do_not_exist(keeps: bool, tmp_path: Path) 
             ("session/set_title", {"title": "mine"}),
         ]
         for number, (method, params) in enumerate(tried, 10):
-            foreign = await bob.ask(number, method, {"sessionId": hers, **params})
+            foreign = await bob.ask(number, method, {"sessionId": of_ann, **params})
             unknown = await bob.ask(number, method, {"sessionId": "sess_" + "0" * 32, **params})
 
             assert foreign["error"]["code"] == -32002, method
-            assert foreign["error"]["message"].replace(hers, "") == unknown["error"]["message"].replace(
+            assert foreign["error"]["message"].replace(of_ann, "") == unknown["error"]["message"].replace(
                 "sess_" + "0" * 32, ""
             )
-        await bob.ask(50, "session/delete", {"sessionId": hers})
-        await bob.send({"jsonrpc": "2.0", "method": "session/cancel", "params": {"sessionId": hers}})
+        await bob.ask(50, "session/delete", {"sessionId": of_ann})
+        await bob.send({"jsonrpc": "2.0", "method": "session/cancel", "params": {"sessionId": of_ann}})
         listed = await bob.ask(51, "session/list", {})
         still = await ann.ask(3, "session/list", {})
-        answer = await ann.ask(4, "session/prompt", {"sessionId": hers, "prompt": PROMPT})
+        answer = await ann.ask(4, "session/prompt", {"sessionId": of_ann, "prompt": PROMPT})
 
-    assert [session["sessionId"] for session in listed["result"]["sessions"]] in ([his], [])
-    assert [session["sessionId"] for session in still["result"]["sessions"]] == [hers]
+    assert [session["sessionId"] for session in listed["result"]["sessions"]] in ([of_bob], [])
+    assert [session["sessionId"] for session in still["result"]["sessions"]] == [of_ann]
     assert answer["result"]["stopReason"] == "end_turn"
 
 
@@ -124,12 +124,12 @@ async def test_an_id_is_no_proof_of_identity() -> None:
         online(builtin_agent(), authenticate=USERS.get) as place,
         poster_to(place, "ann-token") as ann,
         poster_to(place, "bob-token") as bob,
-        poster_to(place, None) as nobody,
+        poster_to(place, None) as anonymous,
         socket_to(place, "bob-token") as socket,
     ):
         await ann.initialize({"duologue/resume": {"version": 1}})
         statuses: list[int] = []
-        for thief in (bob, nobody):
+        for thief in (bob, anonymous):
             thief.id = ann.id
             statuses += [await _listen(thief), (await thief.post(b"{}")).status_code, await thief.delete()]
         await socket.send(
@@ -161,14 +161,14 @@ async def test_a_caller_finds_the_sessions_of_yesterday(tmp_path: Path) -> None:
 def test_names_of_callers_are_never_paths(tmp_path: Path) -> None:
     agent = builtin_agent(tmp_path)
     callers = PerCallerAgents(agent)
-    places: set[Path] = set()
+    directories: set[Path] = set()
     for name in ("..", ".", "a/b", "a", "", "ä"):
         store = callers(name).store
         assert isinstance(store, SqliteStore)
-        places.add(store.directory)
+        directories.add(store.directory)
 
-    assert {place.parent for place in places} == {tmp_path / "callers"}
-    assert len({place.resolve() for place in places}) == 6
+    assert {directory.parent for directory in directories} == {tmp_path / "callers"}
+    assert len({directory.resolve() for directory in directories}) == 6
 
 
 def test_callers_share_only_the_listed_attributes_of_an_agent() -> None:
@@ -203,9 +203,9 @@ def test_an_own_store_class_needs_a_store_for_each_caller() -> None:
     agent.store = cast("Store", object())
     with pytest.raises(ValueError, match="store_for"):
         agent.asgi(authenticate=USERS.get)
-    kept = Own()
+    store = Own()
 
-    assert PerCallerAgents(agent, lambda caller: kept)("ann").store is kept
+    assert PerCallerAgents(agent, lambda caller: store)("ann").store is store
 
 
 def test_an_agent_without_a_store_has_none_for_any_caller() -> None:

@@ -19,17 +19,17 @@ from duologue.errors import InternalError, InvalidParams, RequestError, Resource
 from duologue.schema import v1
 from duologue.schema.base import Method
 from duologue.store.memory import MemoryStore
-from tests.agent.wire_client import agent_with, editor_for, raw_client
+from tests.agent.wire_client import agent_with, client_for, raw_client
 
 
 @pytest.mark.rule(33, 47, 83)
 async def test_sessions_have_unique_names_and_live_side_by_side(tmp_path: Path) -> None:
-    async with asyncio.timeout(10), editor_for(agent_with(), tmp_path, judged=True) as editor:
-        names = [await editor.new() for _ in range(20)]
+    async with asyncio.timeout(10), client_for(agent_with(), tmp_path, validate=True) as client:
+        names = [await client.new() for _ in range(20)]
         assert len(set(names)) == 20
 
-        await asyncio.gather(*(editor.prompt(name, f"<{name}>") for name in names))
-        for name, update in zip(editor.sessions, editor.updates, strict=True):
+        await asyncio.gather(*(client.prompt(name, f"<{name}>") for name in names))
+        for name, update in zip(client.sessions, client.updates, strict=True):
             assert update.content.text == f"<{name}>"
 
 
@@ -38,14 +38,14 @@ async def test_sessions_have_unique_names_and_live_side_by_side(tmp_path: Path) 
 @pytest.mark.parametrize("cwd", ["", "x", "./x", "~", "a\0b", "/a\0b", "C:\\work", "/definitely/not/here", "/x" * 3000])
 async def test_a_directory_that_cannot_be_worked_in_is_refused_by_name(tmp_path: Path, cwd: str) -> None:
     """In the wild, agents 4: `session/new` for a directory that does not exist."""
-    async with asyncio.timeout(5), editor_for(agent_with(), tmp_path) as editor:
+    async with asyncio.timeout(5), client_for(agent_with(), tmp_path) as client:
         with pytest.raises(InvalidParams, match=r"\$\.cwd"):
-            await editor.connection.request(v1.SESSION_NEW, v1.NewSessionRequest(cwd=cwd, mcp_servers=[]))
+            await client.connection.request(v1.SESSION_NEW, v1.NewSessionRequest(cwd=cwd, mcp_servers=[]))
         with pytest.raises(InvalidParams, match=r"\$\.additionalDirectories\[1\]"):
-            await editor.new(additional_directories=[str(tmp_path), cwd])
+            await client.new(additional_directories=[str(tmp_path), cwd])
         (tmp_path / "file").touch()
         with pytest.raises(InvalidParams, match=r"\$\.cwd"):
-            await editor.new(tmp_path / "file")
+            await client.new(tmp_path / "file")
 
 
 async def test_a_directory_that_may_not_be_entered_is_refused_and_nothing_is_kept(tmp_path: Path) -> None:
@@ -54,10 +54,10 @@ async def test_a_directory_that_may_not_be_entered_is_refused_and_nothing_is_kep
     agent, locked = agent_with(), tmp_path / "locked"
     agent.persist_sessions(MemoryStore())
     locked.mkdir(mode=0)
-    async with asyncio.timeout(5), editor_for(agent, tmp_path) as editor:
+    async with asyncio.timeout(5), client_for(agent, tmp_path) as client:
         with pytest.raises(InvalidParams):
-            await editor.new(locked)
-        assert (await editor.sessions_page()).sessions == []
+            await client.new(locked)
+        assert (await client.sessions_page()).sessions == []
 
 
 @pytest.mark.rule(48)
@@ -67,9 +67,9 @@ async def test_the_session_works_in_its_directory_wherever_the_agent_was_started
         await turn.say(f"{turn.cwd} {ran.output.strip()} {await turn.files.read('here.txt')}")
 
     (tmp_path / "here.txt").write_text("here")
-    async with asyncio.timeout(10), editor_for(agent_with(answer), tmp_path) as editor:
-        await editor.prompt(await editor.new(), "go")
-        assert editor.text == f"{tmp_path} {tmp_path} here"
+    async with asyncio.timeout(10), client_for(agent_with(answer), tmp_path) as client:
+        await client.prompt(await client.new(), "go")
+        assert client.text == f"{tmp_path} {tmp_path} here"
 
 
 @pytest.mark.rule(50, 51)
@@ -78,7 +78,7 @@ async def test_mcp_servers_are_taken_without_a_type_and_null_is_none_of_them(tmp
     agent = agent_with()
 
     @agent.on_open
-    async def look(session: Session[Settings]) -> None:
+    async def read_servers(session: Session[Settings]) -> None:
         seen.append(session.setup.mcp_servers)
 
     stdio = {"name": "a", "command": "/bin/a", "args": [], "env": [{"name": "K", "value": "V"}]}
@@ -102,18 +102,18 @@ async def test_mcp_servers_that_do_not_start_do_not_fail_the_session(tmp_path: P
         await turn.mcp.ready()
         await turn.say(",".join(sorted(turn.mcp.errors)))
 
-    async with asyncio.timeout(20), editor_for(agent_with(answer, mcp=True), tmp_path, judged=True) as editor:
+    async with asyncio.timeout(20), client_for(agent_with(answer, mcp=True), tmp_path, validate=True) as client:
         missing = v1.McpServerStdio(name="missing", command="/no/such/server", args=[], env=[])
         broken = v1.McpServerStdio(name="broken", command="/bin/false", args=[], env=[])
-        session = await editor.new(mcp_servers=[missing, broken])
-        assert (await editor.prompt(session, "go")).stop_reason == "end_turn"
-        assert editor.text == "broken,missing"
-        await editor.close(session)
+        session = await client.new(mcp_servers=[missing, broken])
+        assert (await client.prompt(session, "go")).stop_reason == "end_turn"
+        assert client.text == "broken,missing"
+        await client.close(session)
 
 
 @pytest.mark.rule(155)
 async def test_a_system_prompt_is_applied_or_refused_never_ignored(tmp_path: Path) -> None:
-    def wish(mode: str, *blocks: v1.ContentBlock) -> v1.SystemPrompt:
+    def system_prompt(mode: str, *blocks: v1.ContentBlock) -> v1.SystemPrompt:
         return v1.SystemPrompt(mode=mode, content=list(blocks))
 
     text = v1.TextContent(text="be brief")
@@ -122,24 +122,24 @@ async def test_a_system_prompt_is_applied_or_refused_never_ignored(tmp_path: Pat
         agent = agent_with(system_prompt=offered)
 
         @agent.on_open
-        async def look(session: Session[Settings]) -> None:
+        async def read_prompt(session: Session[Settings]) -> None:
             seen.append(session.setup.system_prompt)
 
-        async with asyncio.timeout(5), editor_for(agent, tmp_path, judged=True) as editor:
+        async with asyncio.timeout(5), client_for(agent, tmp_path, validate=True) as client:
             for prompt, is_fine in [
-                (wish("append", text), offered is not None),
-                (wish("override", text), offered == "override"),
-                (wish("prepend", text), False),
-                (wish("append"), False),
-                (wish("append", v1.ResourceLink(name="a", uri="file:///a")), False),
+                (system_prompt("append", text), offered is not None),
+                (system_prompt("override", text), offered == "override"),
+                (system_prompt("prepend", text), False),
+                (system_prompt("append"), False),
+                (system_prompt("append", v1.ResourceLink(name="a", uri="file:///a")), False),
             ]:
                 seen.clear()
                 if is_fine:
-                    await editor.new(system_prompt=prompt)
+                    await client.new(system_prompt=prompt)
                     assert seen == [SystemPrompt(mode=prompt.mode, content=[TextContent("be brief")])]
                 else:
                     with pytest.raises(InvalidParams, match="systemPrompt"):
-                        await editor.new(system_prompt=prompt)
+                        await client.new(system_prompt=prompt)
                     assert seen == []
 
 
@@ -159,17 +159,17 @@ async def test_additional_directories_are_roots_and_nothing_else_is(tmp_path: Pa
 
     agent = agent_with(answer)
     agent.persist_sessions(MemoryStore())
-    async with asyncio.timeout(5), editor_for(agent, tmp_path, judged=True) as editor:
-        session = await editor.new(inside, additional_directories=[str(additional)])
-        await editor.prompt(session, "go")
-        assert editor.text == "inside additional refused "
-        assert (await editor.sessions_page()).sessions[0].additional_directories == [str(additional)]
+    async with asyncio.timeout(5), client_for(agent, tmp_path, validate=True) as client:
+        session = await client.new(inside, additional_directories=[str(additional)])
+        await client.prompt(session, "go")
+        assert client.text == "inside additional refused "
+        assert (await client.sessions_page()).sessions[0].additional_directories == [str(additional)]
 
-        await editor.load(session, inside)  # the list was not given again: nothing of it is restored
-        editor.updates.clear()
-        await editor.prompt(session, "go")
-        assert editor.text == "inside refused refused "
-        assert (await editor.sessions_page()).sessions[0].additional_directories == []
+        await client.load(session, inside)  # the list was not given again: nothing of it is restored
+        client.updates.clear()
+        await client.prompt(session, "go")
+        assert client.text == "inside refused refused "
+        assert (await client.sessions_page()).sessions[0].additional_directories == []
 
 
 @pytest.mark.rule(63)
@@ -179,14 +179,14 @@ async def test_a_prompt_to_an_unknown_closed_deleted_or_foreign_session_is_refus
 ) -> None:
     agent = agent_with()
     agent.persist_sessions(MemoryStore())
-    async with asyncio.timeout(5), editor_for(agent, tmp_path) as editor, editor_for(agent, tmp_path) as other:
-        closed, deleted, foreign = await editor.new(), await editor.new(), await other.new()
-        await editor.close(closed)
-        await editor.delete(deleted)
+    async with asyncio.timeout(5), client_for(agent, tmp_path) as client, client_for(agent, tmp_path) as other:
+        closed, deleted, foreign = await client.new(), await client.new(), await other.new()
+        await client.close(closed)
+        await client.delete(deleted)
         words: set[str] = set()
         for session in ("unknown", closed, deleted, foreign):
             with pytest.raises(ResourceNotFound) as caught:
-                await editor.prompt(session, "hi")
+                await client.prompt(session, "hi")
             words.add(caught.value.message)
             assert caught.value.data == {"sessionId": session}
         assert len(words) == 1
@@ -211,20 +211,20 @@ async def test_ending_a_session_in_mid_turn_ends_the_turn_and_its_work_first(tmp
 
     agent = agent_with(answer, unstable=True)
     agent.persist_sessions(MemoryStore())
-    async with asyncio.timeout(10), editor_for(agent, tmp_path, judged=True) as editor:
-        session = await editor.new()
-        turn = asyncio.ensure_future(editor.prompt(session, "go"))
-        await editor.until_told(v1.ToolCallUpdate)
+    async with asyncio.timeout(10), client_for(agent, tmp_path, validate=True) as client:
+        session = await client.new()
+        turn = asyncio.ensure_future(client.prompt(session, "go"))
+        await client.until_updates(v1.ToolCallUpdate)
         methods: tuple[Method[Any, Any], ...] = (v1.SESSION_CLOSE, v1.SESSION_DELETE, v1.SESSION_ARCHIVE)
-        await editor.ask(next(method for method in methods if method.name == end), session_id=session)
+        await client.ask(next(method for method in methods if method.name == end), session_id=session)
 
         assert (await turn).stop_reason == "cancelled"
-        order = editor.judge.order()
+        order = client.validator.order()
         assert order.index("answer to session/prompt") < order.index(f"answer to {end}")
-        assert editor.statuses[-2:] == ["failed", "failed"]
+        assert client.statuses[-2:] == ["failed", "failed"]
         assert ended == ["background"]
         with pytest.raises(ResourceNotFound):
-            await editor.prompt(session, "hi")
+            await client.prompt(session, "hi")
 
 
 @pytest.mark.rule(72)
@@ -232,14 +232,14 @@ async def test_ending_a_session_in_mid_turn_ends_the_turn_and_its_work_first(tmp
 async def test_closing_twice_is_not_found_and_deleting_twice_is_fine(tmp_path: Path) -> None:
     agent = agent_with()
     agent.persist_sessions(MemoryStore())
-    async with asyncio.timeout(5), editor_for(agent, tmp_path, judged=True) as editor:
-        session = await editor.new()
-        await editor.close(session)
+    async with asyncio.timeout(5), client_for(agent, tmp_path, validate=True) as client:
+        session = await client.new()
+        await client.close(session)
         with pytest.raises(ResourceNotFound):
-            await editor.close(session)
-        await editor.delete(session)
-        await editor.delete(session)
-        await editor.delete("never was")
+            await client.close(session)
+        await client.delete(session)
+        await client.delete(session)
+        await client.delete("never was")
 
 
 @pytest.mark.fault("ORD-04")
@@ -251,36 +251,36 @@ async def test_updates_sent_while_a_session_opens_follow_the_response_that_opens
         await turn.say(argument)
 
     @agent.on_open
-    async def greet(session: Session[Settings]) -> None:
+    async def send_first_updates(session: Session[Settings]) -> None:
         await session.update(MessageChunk(role="agent", content=TextContent("welcome")))
         session.tasks.start(session.update(MessageChunk(role="agent", content=TextContent(" back"))))
         await asyncio.sleep(0)
         await session.set_commands([*session.available_commands, AvailableCommand("added", "Another")])
 
     agent.persist_sessions(MemoryStore())
-    async with asyncio.timeout(5), editor_for(agent, tmp_path, judged=True) as editor:
-        session = await editor.new()
-        await editor.until_told(v1.AgentMessageChunk, 2)
-        await editor.close(session)
-        await editor.load(session)
-        await editor.until_told(v1.AgentMessageChunk, 4 + 1)  # the replay in one chunk, and the new ones
-        await editor.close(session)
-        await editor.resume(session)
-        await editor.until_told(v1.AgentMessageChunk, 7)
+    async with asyncio.timeout(5), client_for(agent, tmp_path, validate=True) as client:
+        session = await client.new()
+        await client.until_updates(v1.AgentMessageChunk, 2)
+        await client.close(session)
+        await client.load(session)
+        await client.until_updates(v1.AgentMessageChunk, 4 + 1)  # the replay in one chunk, and the new ones
+        await client.close(session)
+        await client.resume(session)
+        await client.until_updates(v1.AgentMessageChunk, 7)
 
-        told = ["available_commands_update", "agent_message_chunk", "agent_message_chunk"]
-        assert editor.judge.order()[1:] == [
+        updates = ["available_commands_update", "agent_message_chunk", "agent_message_chunk"]
+        assert client.validator.order()[1:] == [
             "answer to session/new",
-            *told,
+            *updates,
             "answer to session/close",
             "agent_message_chunk",
             "answer to session/load",
-            *told,
+            *updates,
             "answer to session/close",
             "answer to session/resume",
-            *told,
+            *updates,
         ]
-        names = [command.name for command in editor.of(v1.AvailableCommandsUpdate)[0].available_commands]
+        names = [command.name for command in client.of(v1.AvailableCommandsUpdate)[0].available_commands]
         assert names == ["registered", "added"]
 
 
@@ -288,14 +288,14 @@ async def test_an_update_that_cannot_be_sent_does_not_stop_the_session(tmp_path:
     agent = agent_with()
 
     @agent.on_open
-    async def greet(session: Session[Settings]) -> None:
+    async def send_first_updates(session: Session[Settings]) -> None:
         await session.update(ToolCallUpdate(tool_call_id="t", raw_input=object()))
         await session.update(MessageChunk(role="agent", content=TextContent("welcome")))
 
-    async with asyncio.timeout(5), editor_for(agent, tmp_path, judged=True) as editor:
-        session = await editor.new()
-        assert (await editor.prompt(session, "hi")).stop_reason == "end_turn"
-        assert editor.text == "welcomehi"
+    async with asyncio.timeout(5), client_for(agent, tmp_path, validate=True) as client:
+        session = await client.new()
+        assert (await client.prompt(session, "hi")).stop_reason == "end_turn"
+        assert client.text == "welcomehi"
 
 
 async def test_a_session_that_cannot_be_opened_leaves_nothing_behind(tmp_path: Path) -> None:
@@ -309,12 +309,12 @@ async def test_a_session_that_cannot_be_opened_leaves_nothing_behind(tmp_path: P
         if len(opened) > 1:
             raise OSError("secret")
 
-    async with asyncio.timeout(5), editor_for(agent, tmp_path) as editor:
-        fine = await editor.new()
-        for attempt in (editor.new(), editor.fork(fine), editor.load(fine), editor.resume(fine)):
+    async with asyncio.timeout(5), client_for(agent, tmp_path) as client:
+        fine = await client.new()
+        for attempt in (client.new(), client.fork(fine), client.load(fine), client.resume(fine)):
             with pytest.raises(InternalError, match="OSError"):
                 await attempt
-        assert [info.session_id for info in (await editor.sessions_page()).sessions] == [fine]
+        assert [info.session_id for info in (await client.sessions_page()).sessions] == [fine]
         assert agent._open_sessions == {}
 
 
@@ -329,13 +329,13 @@ async def test_a_session_whose_opening_was_cancelled_is_not_open(tmp_path: Path)
         opening.set()
         await asyncio.Event().wait()
 
-    async with asyncio.timeout(5), editor_for(agent, tmp_path) as editor:
-        attempt = asyncio.ensure_future(editor.new())
+    async with asyncio.timeout(5), client_for(agent, tmp_path) as client:
+        attempt = asyncio.ensure_future(client.new())
         await opening.wait()
         attempt.cancel()
         with pytest.raises(asyncio.CancelledError):
             await attempt
-        while (await editor.sessions_page()).sessions:  # noqa: ASYNC110
+        while (await client.sessions_page()).sessions:  # noqa: ASYNC110
             await asyncio.sleep(0)
         assert agent._open_sessions == {}
 
@@ -359,9 +359,9 @@ async def test_unknown_fields_and_strange_meta_are_tolerated_and_missing_fields_
 async def test_an_agent_without_a_prompt_handler_says_so(tmp_path: Path) -> None:
     agent = agent_with()
     agent._prompt_handler = None
-    async with asyncio.timeout(5), editor_for(agent, tmp_path) as editor:
+    async with asyncio.timeout(5), client_for(agent, tmp_path) as client:
         with pytest.raises(RequestError, match="on_prompt"):
-            await editor.prompt(await editor.new(), "hi")
+            await client.prompt(await client.new(), "hi")
 
 
 def titles(updates: list[Any]) -> list[Any]:
@@ -381,13 +381,13 @@ def titles(updates: list[Any]) -> list[Any]:
 async def test_the_first_prompt_of_a_session_becomes_its_title(tmp_path: Path, prompt: str, title: str | None) -> None:
     agent = agent_with(auto_title=True)
     agent.persist_sessions(MemoryStore())
-    async with asyncio.timeout(10), editor_for(agent, tmp_path, judged=True) as editor:
-        session = await editor.new()
-        await editor.prompt(session, prompt)
-        assert titles(editor.updates) == ([] if title is None else [title])
-        assert [info.title for info in (await editor.sessions_page()).sessions] == [title]
-        await editor.prompt(session, "and now another one")
-        assert titles(editor.updates) == [title or "and now another one"]
+    async with asyncio.timeout(10), client_for(agent, tmp_path, validate=True) as client:
+        session = await client.new()
+        await client.prompt(session, prompt)
+        assert titles(client.updates) == ([] if title is None else [title])
+        assert [info.title for info in (await client.sessions_page()).sessions] == [title]
+        await client.prompt(session, "and now another one")
+        assert titles(client.updates) == [title or "and now another one"]
 
 
 async def test_a_title_of_the_agent_or_the_user_is_better_than_one_from_a_prompt(tmp_path: Path) -> None:
@@ -397,17 +397,17 @@ async def test_a_title_of_the_agent_or_the_user_is_better_than_one_from_a_prompt
 
     agent = agent_with(answer, auto_title=True, unstable=True)
     agent.persist_sessions(MemoryStore())
-    async with asyncio.timeout(5), editor_for(agent, tmp_path) as editor:
-        first, second = await editor.new(), await editor.new()
-        await editor.prompt(first, "name it")
-        await editor.ask(v1.SESSION_SET_TITLE, session_id=second, title="Mine")
-        await editor.prompt(second, "go")
-        await editor.prompt(first, "go on")
-        listed = {info.session_id: info.title for info in (await editor.sessions_page()).sessions}
+    async with asyncio.timeout(5), client_for(agent, tmp_path) as client:
+        first, second = await client.new(), await client.new()
+        await client.prompt(first, "name it")
+        await client.ask(v1.SESSION_SET_TITLE, session_id=second, title="Mine")
+        await client.prompt(second, "go")
+        await client.prompt(first, "go on")
+        listed = {info.session_id: info.title for info in (await client.sessions_page()).sessions}
         assert listed == {first: "Named", second: "Mine"}
 
 
 async def test_sessions_get_no_title_from_a_prompt_unless_auto_title_is_set(tmp_path: Path) -> None:
-    async with asyncio.timeout(5), editor_for(agent_with(), tmp_path) as editor:
-        await editor.prompt(await editor.new(), "go")
-        assert titles(editor.updates) == []
+    async with asyncio.timeout(5), client_for(agent_with(), tmp_path) as client:
+        await client.prompt(await client.new(), "go")
+        assert titles(client.updates) == []

@@ -23,12 +23,12 @@ async def test_each_member_of_the_team_has_sessions_of_their_own(
         url = f"ws://127.0.0.1:{port}/acp"
         async with connect(url, token="a-long-random-token-for-ann") as ann:
             turn = await (await ann.new_session("/")).prompt("good morning")
-            hers = await ann.list_sessions()
+            of_ann = await ann.list_sessions()
         async with connect(url, token="a-long-random-token-for-bob") as bob:
-            his = await bob.list_sessions()
+            of_bob = await bob.list_sessions()
         with pytest.raises(StartError):
             async with connect(url, token="guessed"):
                 pass
 
     assert turn.text == "Hello! You said: good morning"
-    assert (len(hers), his) == (1, [])
+    assert (len(of_ann), of_bob) == (1, [])

@@ -13,10 +13,10 @@ from duologue.errors import InternalError, RequestError
 from duologue.protocol.v1.settings import config_option_from_wire
 from duologue.runtime.handlers import Context
 from duologue.schema import v1
-from tests.agent.wire_client import agent_with, editor_for
+from tests.agent.wire_client import agent_with, client_for
 
 
-class Knobs(Settings):
+class SampleSettings(Settings):
     mode = choice("ask", "write", category="mode")
     deep = toggle(False, name="Deep search")
 
@@ -27,12 +27,12 @@ async def test_an_answer_streams_as_chunks_of_one_message_before_the_turn_ends(t
         await turn.say("You said: ")
         await turn.say(turn.text)
 
-    async with asyncio.timeout(5), editor_for(agent_with(answer), tmp_path) as editor:
-        response = await editor.prompt(await editor.new(), "hello")
+    async with asyncio.timeout(5), client_for(agent_with(answer), tmp_path) as client:
+        response = await client.prompt(await client.new(), "hello")
 
         assert response.stop_reason == "end_turn"
-        assert editor.text == "You said: hello"
-        ids = {chunk.message_id for chunk in editor.of(v1.AgentMessageChunk)}
+        assert client.text == "You said: hello"
+        ids = {chunk.message_id for chunk in client.of(v1.AgentMessageChunk)}
         assert len(ids) == 1
         assert None not in ids
 
@@ -42,13 +42,13 @@ async def test_a_tool_call_goes_from_pending_to_completed_and_shows_what_it_did(
         async with turn.tool("Read notes.md", kind="read", locations=["notes.md"]) as read:
             await read.show("text")
 
-    async with asyncio.timeout(5), editor_for(agent_with(answer), tmp_path) as editor:
-        await editor.prompt(await editor.new(), "go")
+    async with asyncio.timeout(5), client_for(agent_with(answer), tmp_path) as client:
+        await client.prompt(await client.new(), "go")
 
-        (call,) = editor.of(v1.ToolCall)
+        (call,) = client.of(v1.ToolCall)
         assert (call.title, call.kind, call.status) == ("Read notes.md", "read", "pending")
         assert call.locations == [v1.ToolCallLocation(path=str(tmp_path / "notes.md"))]
-        shown, ended = editor.of(v1.ToolCallUpdate)
+        shown, ended = client.of(v1.ToolCallUpdate)
         assert shown.status == "in_progress"
         assert shown.content == [v1.Content(content=v1.TextContent(text="text"))]
         assert ended.status == "completed"
@@ -66,16 +66,16 @@ async def test_an_exception_in_a_tool_fails_it_and_in_the_handler_fails_the_prom
                 return
         raise KeyError("secret detail")
 
-    async with asyncio.timeout(5), editor_for(agent_with(answer), tmp_path) as editor:
-        session = await editor.new()
-        await editor.prompt(session, "tool")
-        assert editor.of(v1.ToolCallUpdate)[-1].status == "failed"
+    async with asyncio.timeout(5), client_for(agent_with(answer), tmp_path) as client:
+        session = await client.new()
+        await client.prompt(session, "tool")
+        assert client.of(v1.ToolCallUpdate)[-1].status == "failed"
 
         with pytest.raises(InternalError) as caught:
-            await editor.prompt(session, "handler")
+            await client.prompt(session, "handler")
         assert "KeyError" in caught.value.message
         assert "secret" not in caught.value.message
-        assert (await editor.prompt(session, "tool")).stop_reason == "end_turn"
+        assert (await client.prompt(session, "tool")).stop_reason == "end_turn"
 
 
 @pytest.mark.rule(77, 78, 82, 83)
@@ -93,16 +93,16 @@ async def test_a_cancelled_turn_ends_as_cancelled_whatever_its_handler_raises(tm
             await turn.say("the end")
             raise RuntimeError("while being cancelled")
 
-    async with asyncio.timeout(5), editor_for(agent_with(answer), tmp_path) as editor:
-        session, other = await editor.new(), await editor.new()
-        await editor.cancel(session)  # nothing runs: no effect
-        turn = asyncio.ensure_future(editor.prompt(session, "slow"))
+    async with asyncio.timeout(5), client_for(agent_with(answer), tmp_path) as client:
+        session, other = await client.new(), await client.new()
+        await client.cancel(session)  # nothing runs: no effect
+        turn = asyncio.ensure_future(client.prompt(session, "slow"))
         await began.wait()
-        assert (await editor.prompt(other, "quick")).stop_reason == "end_turn"
-        await editor.cancel(session)
+        assert (await client.prompt(other, "quick")).stop_reason == "end_turn"
+        await client.cancel(session)
 
         assert (await turn).stop_reason == "cancelled"
-        assert editor.text == "the end"
+        assert client.text == "the end"
 
 
 @pytest.mark.fault("CAN-03", "CAN-09")
@@ -110,14 +110,14 @@ async def test_a_cancel_in_the_same_write_as_its_prompt_is_not_lost(tmp_path: Pa
     async def answer(turn: Turn[Settings]) -> None:
         await asyncio.Event().wait()
 
-    async with asyncio.timeout(5), editor_for(agent_with(answer), tmp_path) as editor:
-        session = await editor.new()
-        turn = asyncio.ensure_future(editor.prompt(session, "go"))
+    async with asyncio.timeout(5), client_for(agent_with(answer), tmp_path) as client:
+        session = await client.new()
+        turn = asyncio.ensure_future(client.prompt(session, "go"))
         await asyncio.sleep(0)
-        await editor.cancel(session)
+        await client.cancel(session)
         assert (await turn).stop_reason == "cancelled"
 
-        turn = asyncio.ensure_future(editor.prompt(session, "go"))
+        turn = asyncio.ensure_future(client.prompt(session, "go"))
         await asyncio.sleep(0)
         turn.cancel()  # sends $/cancel_request; the agent's answer is dropped
         with pytest.raises(asyncio.CancelledError):
@@ -133,17 +133,17 @@ async def test_a_second_prompt_waits_for_the_first_and_a_cancel_ends_both(tmp_pa
         running.append(turn.text)
         await release.wait()
 
-    async with asyncio.timeout(5), editor_for(agent_with(answer), tmp_path) as editor:
-        session = await editor.new()
-        turns = [asyncio.ensure_future(editor.prompt(session, text)) for text in ("one", "two", "three")]
+    async with asyncio.timeout(5), client_for(agent_with(answer), tmp_path) as client:
+        session = await client.new()
+        turns = [asyncio.ensure_future(client.prompt(session, text)) for text in ("one", "two", "three")]
         release.set()
         assert [(await turn).stop_reason for turn in turns] == ["end_turn"] * 3
         assert running == ["one", "two", "three"]
 
         release.clear()
-        turns = [asyncio.ensure_future(editor.prompt(session, text)) for text in ("four", "five")]
+        turns = [asyncio.ensure_future(client.prompt(session, text)) for text in ("four", "five")]
         await asyncio.sleep(0)
-        await editor.cancel(session)
+        await client.cancel(session)
         assert [(await turn).stop_reason for turn in turns] == ["cancelled"] * 2
         assert "five" not in running
 
@@ -155,10 +155,10 @@ async def test_every_stop_reason_can_be_returned_or_reached_from_anywhere(tmp_pa
             turn.stop(reason)
         return reason
 
-    async with asyncio.timeout(5), editor_for(agent_with(answer), tmp_path) as editor:
-        session = await editor.new()
-        assert (await editor.prompt(session, "return")).stop_reason == reason
-        assert (await editor.prompt(session, "stop")).stop_reason == reason
+    async with asyncio.timeout(5), client_for(agent_with(answer), tmp_path) as client:
+        session = await client.new()
+        assert (await client.prompt(session, "return")).stop_reason == reason
+        assert (await client.prompt(session, "stop")).stop_reason == reason
 
 
 @pytest.mark.rule(98, 99)
@@ -170,17 +170,17 @@ async def test_permission_is_asked_once_and_always_is_remembered(tmp_path: Path)
         async with turn.tool("Write notes.md", kind="edit") as edit:
             answers.append(await edit.request_permission())
 
-    async with asyncio.timeout(5), editor_for(agent_with(answer), tmp_path) as editor:
+    async with asyncio.timeout(5), client_for(agent_with(answer), tmp_path) as client:
 
-        @editor.handlers.on(v1.SESSION_REQUEST_PERMISSION)
+        @client.handlers.on(v1.SESSION_REQUEST_PERMISSION)
         async def ask(context: Context, params: v1.RequestPermissionRequest) -> v1.RequestPermissionResponse:
             asked.append(params)
             option = ["reject_once", "never offered", "allow_always"][len(asked) - 1]
             return v1.RequestPermissionResponse(outcome=v1.SelectedPermissionOutcome(option_id=option))
 
-        session = await editor.new()
+        session = await client.new()
         for _ in range(4):
-            await editor.prompt(session, "go")
+            await client.prompt(session, "go")
         assert answers == [False, False, True, True]
         assert len(asked) == 3
         assert [option.kind for option in asked[0].options] == [
@@ -199,8 +199,8 @@ async def test_a_permission_request_that_fails_is_rejected(tmp_path: Path) -> No
         async with turn.tool("Delete everything", kind="delete") as delete:
             answers.append(await delete.request_permission())
 
-    async with asyncio.timeout(5), editor_for(agent_with(answer), tmp_path) as editor:
-        await editor.prompt(await editor.new(), "go")  # this editor answers with "no such method"
+    async with asyncio.timeout(5), client_for(agent_with(answer), tmp_path) as client:
+        await client.prompt(await client.new(), "go")  # this editor answers with "no such method"
         assert answers == [False]
 
 
@@ -208,17 +208,17 @@ async def test_a_permission_request_that_fails_is_rejected(tmp_path: Path) -> No
 async def test_modes_and_options_come_from_one_declaration_and_stay_in_step(tmp_path: Path) -> None:
     seen: list[str] = []
 
-    async def answer(turn: Turn[Knobs]) -> None:
+    async def answer(turn: Turn[SampleSettings]) -> None:
         seen.append(turn.settings.mode)
         await turn.set_option(mode="ask", deep=True)
 
-    agent = agent_with(answer, settings=Knobs)
+    agent = agent_with(answer, settings=SampleSettings)
     session_caps = v1.ClientSessionCapabilities(
         config_options=v1.SessionConfigOptionsCapabilities(boolean=v1.BooleanConfigOptionCapabilities())
     )
-    async with asyncio.timeout(5), editor_for(agent, tmp_path, session=session_caps) as editor:
+    async with asyncio.timeout(5), client_for(agent, tmp_path, session=session_caps) as client:
         request = v1.NewSessionRequest(cwd=str(tmp_path), mcp_servers=[])
-        opened = await editor.connection.request(v1.SESSION_NEW, request)
+        opened = await client.connection.request(v1.SESSION_NEW, request)
         assert opened.modes is not None
         assert opened.modes.current_mode_id == "ask"
         assert [config_option_from_wire(option).setting_id for option in opened.config_options or []] == [
@@ -227,16 +227,16 @@ async def test_modes_and_options_come_from_one_declaration_and_stay_in_step(tmp_
         ]
 
         session = opened.session_id
-        await editor.connection.request(
+        await client.connection.request(
             v1.SESSION_SET_MODE, v1.SetSessionModeRequest(session_id=session, mode_id="write")
         )
-        await editor.prompt(session, "go")
+        await client.prompt(session, "go")
         assert seen == ["write"]
-        assert editor.of(v1.CurrentModeUpdate)[-1].current_mode_id == "ask"
-        last = editor.of(v1.ConfigOptionUpdate)[-1].config_options
+        assert client.of(v1.CurrentModeUpdate)[-1].current_mode_id == "ask"
+        last = client.of(v1.ConfigOptionUpdate)[-1].config_options
         assert [option.current_value for option in last] == ["ask", True]
 
-        answered = await editor.connection.request(
+        answered = await client.connection.request(
             v1.SESSION_SET_CONFIG_OPTION,
             v1.SetSessionConfigOptionBoolean(session_id=session, config_id="deep", value=False),
         )
@@ -246,7 +246,7 @@ async def test_modes_and_options_come_from_one_declaration_and_stay_in_step(tmp_
             v1.SetSessionConfigOptionId(session_id=session, config_id="nope", value="ask"),
         ):
             with pytest.raises(RequestError) as caught:
-                await editor.connection.request(v1.SESSION_SET_CONFIG_OPTION, bad)
+                await client.connection.request(v1.SESSION_SET_CONFIG_OPTION, bad)
             assert caught.value.code == -32602
 
 
@@ -264,15 +264,15 @@ async def test_slash_commands_are_offered_after_the_session_is_open_and_called_w
     async def clear(turn: Turn[Settings], argument: str) -> None:
         called.append((argument, len(turn.prompt)))
 
-    async with asyncio.timeout(5), editor_for(agent, tmp_path) as editor:
-        session = await editor.new()
+    async with asyncio.timeout(5), client_for(agent, tmp_path) as client:
+        session = await client.new()
         link = v1.ResourceLink(name="a", uri="file:///a")
-        await editor.prompt(session, "/clear the cache", link)
-        await editor.prompt(session, "/unknown")
+        await client.prompt(session, "/clear the cache", link)
+        await client.prompt(session, "/unknown")
 
         assert called == [("the cache", 2)]
-        assert editor.text == "plain"
-        (offer,) = editor.of(v1.AvailableCommandsUpdate)
+        assert client.text == "plain"
+        (offer,) = client.of(v1.AvailableCommandsUpdate)
         assert offer.available_commands == [
             v1.AvailableCommand(
                 name="clear",

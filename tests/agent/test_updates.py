@@ -25,15 +25,15 @@ from duologue.conversation.updates import (
 )
 from duologue.errors import InternalError
 from duologue.schema import v1
-from tests.agent.wire_client import EVERYTHING, Editor, agent_with, editor_for
+from tests.agent.wire_client import EVERYTHING, RecordingClient, agent_with, client_for
 
 
-async def told(tmp_path: Path, handler: Any, **capabilities: Any) -> Editor:
+async def after_turn(tmp_path: Path, handler: Any, **capabilities: Any) -> RecordingClient:
     """Return a client after one turn with this handler."""
     agent = agent_with(handler, unstable={"plan", "subagents"})
-    async with asyncio.timeout(5), editor_for(agent, tmp_path, judged=True, **capabilities) as editor:
-        assert (await editor.prompt(await editor.new(), "go")).stop_reason == "end_turn"
-    return editor
+    async with asyncio.timeout(5), client_for(agent, tmp_path, validate=True, **capabilities) as client:
+        assert (await client.prompt(await client.new(), "go")).stop_reason == "end_turn"
+    return client
 
 
 @pytest.mark.rule(94)
@@ -50,8 +50,8 @@ async def test_pieces_of_one_message_share_an_id_and_another_message_has_another
         await turn.say("f", message_id="mine")
         await turn.say("g", message_id="mine")
 
-    editor = await told(tmp_path, answer)
-    chunks = [each for each in editor.updates if not isinstance(each, v1.ToolCall | v1.ToolCallUpdate)]
+    client = await after_turn(tmp_path, answer)
+    chunks = [each for each in client.updates if not isinstance(each, v1.ToolCall | v1.ToolCallUpdate)]
     ids = [chunk.message_id for chunk in chunks]
     assert ids[0] == ids[1]
     assert ids[2] == ids[3]
@@ -77,8 +77,8 @@ async def test_a_tool_call_can_say_everything_a_tool_call_can_say(tmp_path: Path
         async with turn.tool("Again", kind):
             pass
 
-    editor = await told(tmp_path, answer)
-    first, second = editor.of(v1.ToolCall)
+    client = await after_turn(tmp_path, answer)
+    first, second = client.of(v1.ToolCall)
     assert first.tool_call_id != second.tool_call_id
     assert (first.title, first.kind, first.status, first.name) == ("Work", kind, "pending", "work")
     assert (first.raw_input, first.meta) == ([1, None], {"m": 1})
@@ -86,7 +86,7 @@ async def test_a_tool_call_can_say_everything_a_tool_call_can_say(tmp_path: Path
         v1.ToolCallLocation(path=str(tmp_path / "a.txt")),
         v1.ToolCallLocation(path=str(tmp_path / "b.txt"), line=7),
     ]
-    changes = [each for each in editor.of(v1.ToolCallUpdate) if each.tool_call_id == first.tool_call_id]
+    changes = [each for each in client.of(v1.ToolCallUpdate) if each.tool_call_id == first.tool_call_id]
     assert [len(change.content) for change in changes if change.content is not None] == [3, 5, 6, 1]
     everything = next(change.content for change in changes if change.content is not None and len(change.content) == 6)
     assert everything == [
@@ -98,9 +98,9 @@ async def test_a_tool_call_can_say_everything_a_tool_call_can_say(tmp_path: Path
         v1.Diff(path=str(tmp_path / "gone.txt"), old_text="old", new_text=""),
     ]
     assert [change.status for change in changes if change.status is not None] == ["in_progress", "completed"]
-    places = next(change.locations for change in changes if change.locations is not None)
-    assert [place.path for place in places if not os.path.isabs(place.path)] == []
-    assert [place.line for place in places] == [None, 7, 3]
+    locations = next(change.locations for change in changes if change.locations is not None)
+    assert [location.path for location in locations if not os.path.isabs(location.path)] == []
+    assert [location.line for location in locations] == [None, 7, 3]
     renamed = next(change for change in changes if change.title is not None)
     assert (renamed.title, renamed.kind, renamed.raw_input, renamed.raw_output) == ("Done", "other", "in", {"out": 1})
     assert renamed.meta == {"n": 2}
@@ -113,10 +113,10 @@ async def test_failing_a_tool_call_on_purpose_does_not_fail_the_turn(tmp_path: P
             await attempt.fail("no luck")
         await turn.say("on we go")
 
-    editor = await told(tmp_path, answer)
-    assert editor.statuses == ["pending", "in_progress", "failed"]
-    assert [part.content.text for part in editor.of(v1.ToolCallUpdate)[-1].content] == ["so far", "no luck"]
-    assert editor.text == "on we go"
+    client = await after_turn(tmp_path, answer)
+    assert client.statuses == ["pending", "in_progress", "failed"]
+    assert [part.content.text for part in client.of(v1.ToolCallUpdate)[-1].content] == ["so far", "no luck"]
+    assert client.text == "on we go"
 
 
 @pytest.mark.rule(95)
@@ -125,8 +125,8 @@ async def test_a_plan_is_sent_completely_every_time(tmp_path: Path) -> None:
         await turn.plan("Read", PlanEntry("Write", priority="high", meta={"m": 1}))
         await turn.plan(PlanEntry("Read", "completed"), PlanEntry("Write", "in_progress", "high"))
 
-    editor = await told(tmp_path, answer)
-    first, second = editor.of(v1.Plan)
+    client = await after_turn(tmp_path, answer)
+    first, second = client.of(v1.Plan)
     assert [(e.content, e.status, e.priority, e.meta) for e in first.entries] == [
         ("Read", "pending", "medium", None),
         ("Write", "pending", "high", {"m": 1}),
@@ -140,10 +140,10 @@ async def test_a_named_plan_is_shown_without_its_name_to_clients_that_know_only_
         await turn.plan_document("doc", markdown="# Plan")
         await turn.remove_plan("mine")
 
-    editor = await told(tmp_path, answer)
-    assert [type(update) for update in editor.updates] == [v1.Plan]
-    editor = await told(tmp_path, answer, plan=v1.PlanCapabilities())
-    assert [type(update) for update in editor.updates] == [v1.PlanUpdate, v1.PlanUpdate, v1.PlanRemoved]
+    client = await after_turn(tmp_path, answer)
+    assert [type(update) for update in client.updates] == [v1.Plan]
+    client = await after_turn(tmp_path, answer, plan=v1.PlanCapabilities())
+    assert [type(update) for update in client.updates] == [v1.PlanUpdate, v1.PlanUpdate, v1.PlanRemoved]
 
 
 @pytest.mark.rule(97)
@@ -162,8 +162,8 @@ async def test_usage_has_both_numbers_and_a_cost_has_its_currency(
     async def answer(turn: Turn[Settings]) -> None:
         await turn.report_usage(used=0, size=2**53, **given)
 
-    editor = await told(tmp_path, answer)
-    assert editor.updates == [v1.UsageUpdate(used=0, size=2**53, cost=cost)]
+    client = await after_turn(tmp_path, answer)
+    assert client.updates == [v1.UsageUpdate(used=0, size=2**53, cost=cost)]
 
 
 @pytest.mark.rule(124, 125)
@@ -178,14 +178,14 @@ async def test_a_compaction_ends_once_and_its_id_is_not_used_again(tmp_path: Pat
         with pytest.raises(ValueError, match="title"):
             await turn.notify("")
 
-    editor = await told(tmp_path, answer, **EVERYTHING)
-    assert editor.updates == [
+    client = await after_turn(tmp_path, answer, **EVERYTHING)
+    assert client.updates == [
         v1.CompactionUpdate(compaction_id="a", status="in_progress"),
         v1.CompactionSummaryChunk(compaction_id="a", content=v1.TextContent(text="in ")),
         v1.CompactionUpdate(compaction_id="a", status="completed", summary=[v1.TextContent(text="in short")]),
         v1.CompactionUpdate(compaction_id="b", status="failed", error="no room"),
     ]
-    assert (await told(tmp_path, answer)).updates == []
+    assert (await after_turn(tmp_path, answer)).updates == []
 
 
 async def test_a_title_can_be_given_and_taken_away(tmp_path: Path) -> None:
@@ -194,8 +194,8 @@ async def test_a_title_can_be_given_and_taken_away(tmp_path: Path) -> None:
         await turn.set_title(None)
         await turn.update(InfoUpdate(updated_at="2026-01-01T00:00:00Z", meta={"m": 1}))
 
-    editor = await told(tmp_path, answer)
-    assert [message["params"]["update"] for message in editor.judge.calls("session/update")] == [
+    client = await after_turn(tmp_path, answer)
+    assert [message["params"]["update"] for message in client.validator.calls("session/update")] == [
         {"sessionUpdate": "session_info_update", "title": "T"},
         {"sessionUpdate": "session_info_update", "title": None},
         {"sessionUpdate": "session_info_update", "updatedAt": "2026-01-01T00:00:00Z", "_meta": {"m": 1}},
@@ -212,12 +212,12 @@ async def test_updates_between_turns_go_through_the_session(tmp_path: Path) -> N
 
         turn.session.tasks.start(later(turn.session))
 
-    async with asyncio.timeout(5), editor_for(agent_with(answer), tmp_path, judged=True) as editor:
-        await editor.prompt(await editor.new(), "go")
-        assert editor.updates == []
+    async with asyncio.timeout(5), client_for(agent_with(answer), tmp_path, validate=True) as client:
+        await client.prompt(await client.new(), "go")
+        assert client.updates == []
         go.set()
-        await editor.until_told(v1.AgentMessageChunk)
-        assert editor.text == "done in the background"
+        await client.until_updates(v1.AgentMessageChunk)
+        assert client.text == "done in the background"
 
 
 async def test_an_unknown_update_can_be_sent(tmp_path: Path) -> None:
@@ -226,9 +226,9 @@ async def test_an_unknown_update_can_be_sent(tmp_path: Path) -> None:
             UnrecognizedUpdate(tag="from_the_future", fields={"sessionUpdate": "from_the_future", "a": [1]})
         )
 
-    async with asyncio.timeout(5), editor_for(agent_with(answer), tmp_path) as editor:
-        await editor.prompt(await editor.new(), "go")
-        [update] = editor.updates
+    async with asyncio.timeout(5), client_for(agent_with(answer), tmp_path) as client:
+        await client.prompt(await client.new(), "go")
+        [update] = client.updates
         assert (update.tag, dict(update)) == ("from_the_future", {"sessionUpdate": "from_the_future", "a": [1]})
 
 
@@ -238,8 +238,8 @@ async def test_a_value_without_a_json_form_fails_the_turn_and_not_the_connection
             async with turn.tool("Bad", raw_input=object()):
                 pass
 
-    async with asyncio.timeout(5), editor_for(agent_with(answer), tmp_path, judged=True) as editor:
-        session = await editor.new()
+    async with asyncio.timeout(5), client_for(agent_with(answer), tmp_path, validate=True) as client:
+        session = await client.new()
         with pytest.raises(InternalError, match="EncodeError"):
-            await editor.prompt(session, "bad")
-        assert (await editor.prompt(session, "good")).stop_reason == "end_turn"
+            await client.prompt(session, "bad")
+        assert (await client.prompt(session, "good")).stop_reason == "end_turn"

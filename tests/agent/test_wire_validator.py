@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import pytest
 
-from tests.agent.wire_validator import Judge
+from tests.agent.wire_validator import WireValidator
 
 FINE = b'{"jsonrpc":"2.0","id":1,"result":{"stopReason":"end_turn"}}'
 UPDATE = b'{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"plan"%s}}}'
 
 
-def judged(*frames: bytes) -> Judge:
-    judge = Judge()
-    judge("out", b'{"jsonrpc":"2.0","id":1,"method":"session/prompt","params":{}}')
+def validated(*frames: bytes) -> WireValidator:
+    validator = WireValidator()
+    validator("out", b'{"jsonrpc":"2.0","id":1,"method":"session/prompt","params":{}}')
     for frame in frames:
-        judge("in", frame)
-    return judge
+        validator("in", frame)
+    return validator
 
 
 def test_messages_that_the_schema_allows_have_no_findings() -> None:
-    assert judged(UPDATE % b',"entries":[]', FINE).complaints == []
+    assert validated(UPDATE % b',"entries":[]', FINE).complaints == []
 
 
 @pytest.mark.parametrize(
@@ -39,4 +39,4 @@ def test_messages_that_the_schema_allows_have_no_findings() -> None:
     ],
 )
 def test_messages_that_break_a_rule_are_reported(frames: list[bytes]) -> None:
-    assert len(judged(*frames).complaints) == 1
+    assert len(validated(*frames).complaints) == 1

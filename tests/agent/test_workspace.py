@@ -14,8 +14,8 @@ from duologue.agent.turn import Turn
 from duologue.errors import CommandNotFound, InternalError, InvalidParams, RequestError, ResourceNotFound
 from duologue.runtime.handlers import Context
 from duologue.schema import v1
-from tests.agent.complete import Desk
-from tests.agent.wire_client import agent_with, editor_for
+from tests.agent.complete import ClientServices
+from tests.agent.wire_client import agent_with, client_for
 
 FILES = {"fs": v1.FileSystemCapabilities(read_text_file=True, write_text_file=True)}
 
@@ -36,17 +36,17 @@ async def test_an_author_reads_and_writes_without_asking_whose_files_they_are(tm
 
     async with (
         asyncio.timeout(5),
-        editor_for(agent_with(work), tmp_path, judged=True, **(FILES if offers else {})) as editor,
+        client_for(agent_with(work), tmp_path, validate=True, **(FILES if offers else {})) as client,
     ):
-        desk = Desk(editor)
-        await editor.prompt(await editor.new(), "go")
+        services = ClientServices(client)
+        await client.prompt(await client.new(), "go")
 
         assert seen[0] == "one\ntwo\nthree\n"
         assert seen[1:] == ([] if offers else ["two\n"])
         assert (tmp_path / "notes" / "a.txt").exists() != offers
         if offers:
-            assert set(desk.files) == {str(tmp_path / "notes" / "a.txt"), str(tmp_path / "b.txt")}
-        paths = [message["params"]["path"] for message in editor.judge.calls("fs/read_text_file")]
+            assert set(services.files) == {str(tmp_path / "notes" / "a.txt"), str(tmp_path / "b.txt")}
+        paths = [message["params"]["path"] for message in client.validator.calls("fs/read_text_file")]
         assert all(os.path.isabs(path) for path in paths)
 
 
@@ -54,11 +54,11 @@ async def test_line_and_limit_reach_the_client(tmp_path: Path) -> None:
     async def work(turn: Turn[Settings]) -> None:
         await turn.files.read("a.txt", line=2, limit=3)
 
-    async with asyncio.timeout(5), editor_for(agent_with(work), tmp_path, judged=True, **FILES) as editor:
-        Desk(editor).files[str(tmp_path / "a.txt")] = "x"
-        session = await editor.new()
-        await editor.prompt(session, "go")
-        [asked] = editor.judge.calls("fs/read_text_file")
+    async with asyncio.timeout(5), client_for(agent_with(work), tmp_path, validate=True, **FILES) as client:
+        ClientServices(client).files[str(tmp_path / "a.txt")] = "x"
+        session = await client.new()
+        await client.prompt(session, "go")
+        [asked] = client.validator.calls("fs/read_text_file")
         assert asked["params"] == {"sessionId": session, "path": str(tmp_path / "a.txt"), "line": 2, "limit": 3}
 
 
@@ -77,14 +77,14 @@ async def test_our_own_files_end_at_the_roots_of_the_session(tmp_path: Path) -> 
                     await act
                 except RequestError as error:
                     refused.append(type(error).__name__)
-        for place in (outside, "..", "/"):
+        for cwd in (outside, "..", "/"):
             with pytest.raises(InvalidParams):
-                await turn.run("pwd", cwd=place)
+                await turn.run("pwd", cwd=cwd)
         with pytest.raises(ResourceNotFound):
             await turn.files.read("missing.txt")
 
-    async with asyncio.timeout(5), editor_for(agent_with(work), inside) as editor:
-        await editor.prompt(await editor.new(), "go")
+    async with asyncio.timeout(5), client_for(agent_with(work), inside) as client:
+        await client.prompt(await client.new(), "go")
         assert refused == ["InvalidParams"] * 8
         assert (outside / "secret.txt").read_text() == "secret"
 
@@ -96,15 +96,15 @@ async def test_a_command_runs_in_the_clients_terminal_is_shown_there_and_given_b
     async def work(turn: Turn[Settings]) -> None:
         ran.append(await turn.run("make", "test", cwd="sub", env={"A": "1"}, output_limit=100, title="Tests"))
 
-    async with asyncio.timeout(5), editor_for(agent_with(work), tmp_path, judged=True, terminal=True) as editor:
-        desk = Desk(editor)
-        desk.exit = v1.WaitForTerminalExitResponse(exit_code=3)
-        session = await editor.new()
-        await editor.prompt(session, "go")
+    async with asyncio.timeout(5), client_for(agent_with(work), tmp_path, validate=True, terminal=True) as client:
+        services = ClientServices(client)
+        services.exit = v1.WaitForTerminalExitResponse(exit_code=3)
+        session = await client.new()
+        await client.prompt(session, "go")
 
         assert ran == [CommandResult(output="output", exit_code=3)]
         assert not ran[0].ok
-        [created] = editor.judge.calls("terminal/create")
+        [created] = client.validator.calls("terminal/create")
         assert created["params"] == {
             "sessionId": session,
             "command": "make",
@@ -113,14 +113,14 @@ async def test_a_command_runs_in_the_clients_terminal_is_shown_there_and_given_b
             "cwd": str(tmp_path / "sub"),
             "outputByteLimit": 100,
         }
-        assert desk.released == ["term_0"]
-        [call] = editor.of(v1.ToolCall)
+        assert services.released == ["term_0"]
+        [call] = client.of(v1.ToolCall)
         assert (call.title, call.kind) == ("Tests", "execute")
-        shown, ended = editor.of(v1.ToolCallUpdate)
+        shown, ended = client.of(v1.ToolCallUpdate)
         assert shown.content == [v1.Terminal(terminal_id="term_0")]
         printed = {"output": "output", "exitCode": 3, "signal": None, "timedOut": False}
         assert (ended.status, ended.raw_output) == ("failed", printed)
-        assert [word for word in editor.judge.order() if word != "answer to session/new"][1:] == [
+        assert [word for word in client.validator.order() if word != "answer to session/new"][1:] == [
             *("tool_call", "terminal/create", "tool_call_update", "terminal/wait_for_exit", "terminal/output"),
             *("terminal/release", "tool_call_update", "answer to session/prompt"),
         ]
@@ -136,17 +136,17 @@ async def test_a_command_of_our_own_is_shown_when_it_has_ended(tmp_path: Path) -
         with pytest.raises(CommandNotFound):
             await turn.run("no-such-command")
 
-    async with asyncio.timeout(10), editor_for(agent_with(work), tmp_path, judged=True) as editor:
-        await editor.prompt(await editor.new(), "go")
+    async with asyncio.timeout(10), client_for(agent_with(work), tmp_path, validate=True) as client:
+        await client.prompt(await client.new(), "go")
         assert ran == [
             CommandResult(output=f"one\n{tmp_path}\n", exit_code=3),
             CommandResult(output="", signal="SIGKILL"),
             CommandResult(output="", exit_code=0),
         ]
-        assert editor.judge.calls("terminal/create") == []
-        texts = [update.content for update in editor.of(v1.ToolCallUpdate) if update.content]
+        assert client.validator.calls("terminal/create") == []
+        texts = [update.content for update in client.of(v1.ToolCallUpdate) if update.content]
         assert texts[0] == [v1.Content(content=v1.TextContent(text=f"one\n{tmp_path}\n"))]
-        assert editor.statuses[-1] == "failed"
+        assert client.statuses[-1] == "failed"
 
 
 @pytest.mark.rule(112)
@@ -157,25 +157,25 @@ async def test_a_command_that_takes_too_long_is_killed_and_its_output_kept(tmp_p
     async def work(turn: Turn[Settings]) -> None:
         ran.append(await turn.run("sh", "-c", "echo begun; sleep 60", timeout=0.3))
 
-    async with asyncio.timeout(10), editor_for(agent_with(work), tmp_path, judged=True, terminal=offers) as editor:
-        desk = Desk(editor)
-        desk.output = "begun\n"
+    async with asyncio.timeout(10), client_for(agent_with(work), tmp_path, validate=True, terminal=offers) as client:
+        services = ClientServices(client)
+        services.output = "begun\n"
 
-        @editor.handlers.on(v1.TERMINAL_WAIT_FOR_EXIT)
+        @client.handlers.on(v1.TERMINAL_WAIT_FOR_EXIT)
         async def wait(context: Context, params: v1.WaitForTerminalExitRequest) -> v1.WaitForTerminalExitResponse:
             await asyncio.Event().wait()
             return v1.WaitForTerminalExitResponse()
 
-        await editor.prompt(await editor.new(), "go")
+        await client.prompt(await client.new(), "go")
         assert (ran[0].output, ran[0].timed_out, ran[0].ok) == ("begun\n", True, False)
         if offers:
-            words = editor.judge.order()
+            words = client.validator.order()
             steps = ["terminal/wait_for_exit", "$/cancel_request", "terminal/kill", "terminal/output"]
             assert [word for word in words if word in steps] == steps
-            assert desk.released == ["term_0"]
+            assert services.released == ["term_0"]
         else:
             assert ran[0].signal == "SIGTERM"
-        assert editor.statuses[-1] == "failed"
+        assert client.statuses[-1] == "failed"
 
 
 @pytest.mark.rule(112)
@@ -186,16 +186,16 @@ async def test_a_terminal_is_given_back_whatever_goes_wrong(tmp_path: Path) -> N
                 raise ZeroDivisionError
         await turn.run("make")
 
-    async with asyncio.timeout(5), editor_for(agent_with(work), tmp_path, judged=True, terminal=True) as editor:
-        desk = Desk(editor)
+    async with asyncio.timeout(5), client_for(agent_with(work), tmp_path, validate=True, terminal=True) as client:
+        services = ClientServices(client)
 
-        @editor.handlers.on(v1.TERMINAL_OUTPUT)
+        @client.handlers.on(v1.TERMINAL_OUTPUT)
         async def fail(context: Context, params: v1.TerminalOutputRequest) -> v1.TerminalOutputResponse:
             raise RequestError("the terminal is on fire", code=1)
 
         with pytest.raises(RequestError, match="on fire"):
-            await editor.prompt(await editor.new(), "go")
-        assert desk.released == ["term_0", "term_1"]
+            await client.prompt(await client.new(), "go")
+        assert services.released == ["term_0", "term_1"]
 
 
 @pytest.mark.parametrize("offers", [True, False], ids=["the client's terminal", "our own"])
@@ -213,12 +213,12 @@ async def test_a_command_can_be_watched_while_it_runs(tmp_path: Path, offers: bo
             ended = await terminal.wait()
             seen.append(str(ended.signal or ended.exit_code))
 
-    async with asyncio.timeout(10), editor_for(agent_with(work), tmp_path, judged=True, terminal=offers) as editor:
-        desk = Desk(editor)
-        desk.output = "ready\n"
-        await editor.prompt(await editor.new(), "go")
+    async with asyncio.timeout(10), client_for(agent_with(work), tmp_path, validate=True, terminal=offers) as client:
+        services = ClientServices(client)
+        services.output = "ready\n"
+        await client.prompt(await client.new(), "go")
         assert seen == ["ready", "0" if offers else "SIGTERM"]
-        assert desk.released == (["term_0"] if offers else [])
+        assert services.released == (["term_0"] if offers else [])
 
 
 async def test_a_command_inside_a_tool_call_that_asked_is_shown_there(tmp_path: Path) -> None:
@@ -227,19 +227,19 @@ async def test_a_command_inside_a_tool_call_that_asked_is_shown_there(tmp_path: 
             if await tool.request_permission():
                 await turn.run("echo", "fine", tool=tool)
 
-    async with asyncio.timeout(5), editor_for(agent_with(work), tmp_path, judged=True) as editor:
-        editor.answer_permission()
-        await editor.prompt(await editor.new(), "go")
-        assert len(editor.of(v1.ToolCall)) == 1
+    async with asyncio.timeout(5), client_for(agent_with(work), tmp_path, validate=True) as client:
+        client.answer_permission()
+        await client.prompt(await client.new(), "go")
+        assert len(client.of(v1.ToolCall)) == 1
         ran = {"output": "fine\n", "exitCode": 0, "signal": None, "timedOut": False}
-        assert editor.of(v1.ToolCallUpdate)[-1].raw_output == ran
-        assert editor.statuses[-1] == "completed"
+        assert client.of(v1.ToolCallUpdate)[-1].raw_output == ran
+        assert client.statuses[-1] == "completed"
 
 
 async def test_the_error_names_the_command_that_is_missing(tmp_path: Path) -> None:
     async def handle(turn: Turn[Settings]) -> None:
         await turn.run("no-such-command")
 
-    async with asyncio.timeout(5), editor_for(agent_with(handle), tmp_path) as editor:
+    async with asyncio.timeout(5), client_for(agent_with(handle), tmp_path) as client:
         with pytest.raises(InternalError, match="no-such-command"):
-            await editor.prompt(await editor.new(), "go")
+            await client.prompt(await client.new(), "go")

@@ -1,4 +1,4 @@
-"""An editor made of nothing but the wire of version 1, for tests of the agent's side."""
+"""A client made of nothing but the wire of version 1, for tests of the agent's side."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from duologue.schema import v1
 from duologue.schema.base import Method
 from duologue.transports.base import Transport
 from duologue.transports.memory import MemoryTransport, memory_pair
-from tests.agent.wire_validator import Judge
+from tests.agent.wire_validator import WireValidator
 
-__all__ = ["EVERYTHING", "Editor", "RawClient", "agent_with", "editor_for", "editor_on", "raw_client"]
+__all__ = ["EVERYTHING", "RawClient", "RecordingClient", "agent_with", "client_for", "client_on", "raw_client"]
 
 EVERYTHING: dict[str, Any] = {
     "fs": v1.FileSystemCapabilities(read_text_file=True, write_text_file=True),
@@ -39,7 +39,7 @@ EVERYTHING: dict[str, Any] = {
 """All that a client can advertise."""
 
 
-class Editor:
+class RecordingClient:
     """A client that records responses and updates in the order in which they were handled.
 
     Attributes:
@@ -49,7 +49,9 @@ class Editor:
             answers `cancelled`.
     """
 
-    def __init__(self, connection: Connection, handlers: Handlers, cwd: Path, judge: Judge | None = None) -> None:
+    def __init__(
+        self, connection: Connection, handlers: Handlers, cwd: Path, validator: WireValidator | None = None
+    ) -> None:
         self.connection = connection
         self.handlers = handlers
         self.cwd = cwd
@@ -58,14 +60,14 @@ class Editor:
         self.asked: list[v1.RequestPermissionRequest] = []
         self.choose: str | None = "allow_once"
         self.hello = v1.InitializeResponse(protocol_version=0)
-        self._judge = judge
-        self._news = asyncio.Event()
+        self._validator = validator
+        self._changed = asyncio.Event()
         handlers.on(v1.SESSION_UPDATE)(self._update)
 
     async def _update(self, context: Context, params: v1.SessionNotification) -> None:
         self.updates.append(params.update)
         self.sessions.append(params.session_id)
-        self.note_news()
+        self.notify_waiters()
 
     def answer_permission(self) -> None:
         """Answer permission questions from here on; an editor that does not knows no such method."""
@@ -80,17 +82,17 @@ class Editor:
 
     # --- waiting
 
-    def note_news(self) -> None:
+    def notify_waiters(self) -> None:
         """Something happened that a test may wait for."""
-        self._news.set()
+        self._changed.set()
 
     async def until(self, is_so: Callable[[], object]) -> None:
         """Until it is so; looked at whenever something happened."""
         while not is_so():
-            self._news.clear()
-            await self._news.wait()
+            self._changed.clear()
+            await self._changed.wait()
 
-    async def until_told(self, kind: type[Any], count: int = 1) -> None:
+    async def until_updates(self, kind: type[Any], count: int = 1) -> None:
         """Until so many updates of a kind have come."""
         await self.until(lambda: len(self.of(kind)) >= count)
 
@@ -164,10 +166,10 @@ class Editor:
     # --- what came of it
 
     @property
-    def judge(self) -> Judge:
+    def validator(self) -> WireValidator:
         """Every frame, in order."""
-        assert self._judge is not None
-        return self._judge
+        assert self._validator is not None
+        return self._validator
 
     def of(self, kind: type[Any]) -> list[Any]:
         """Return the updates of one kind."""
@@ -176,8 +178,8 @@ class Editor:
     @property
     def text(self) -> str:
         """All the agent said."""
-        said = [chunk.content for chunk in self.of(v1.AgentMessageChunk)]
-        return "".join(content.text for content in said if isinstance(content, v1.TextContent))
+        contents = [chunk.content for chunk in self.of(v1.AgentMessageChunk)]
+        return "".join(content.text for content in contents if isinstance(content, v1.TextContent))
 
     @property
     def statuses(self) -> list[str]:
@@ -198,28 +200,28 @@ def agent_with(handler: Any = None, **options: Any) -> Agent[Any]:
 
 
 @asynccontextmanager
-async def editor_on(
-    transport: Transport, cwd: Path, *, judge: Judge | None = None, **capabilities: Any
-) -> AsyncGenerator[Editor]:
+async def client_on(
+    transport: Transport, cwd: Path, *, validator: WireValidator | None = None, **capabilities: Any
+) -> AsyncGenerator[RecordingClient]:
     """Connect a client that has sent `initialize`, on any transport."""
     handlers = Handlers()
-    observers = () if judge is None else (judge,)
+    observers = () if validator is None else (validator,)
     async with Connection(transport, handlers, observers=observers) as connection:
-        editor = Editor(connection, handlers, cwd, judge)
-        await editor.initialize(**capabilities)
-        yield editor
-    assert judge is None or judge.complaints == []
+        client = RecordingClient(connection, handlers, cwd, validator)
+        await client.initialize(**capabilities)
+        yield client
+    assert validator is None or validator.complaints == []
 
 
 @asynccontextmanager
-async def editor_for(
-    agent: Agent[Any], cwd: Path, *, judged: bool = False, **capabilities: Any
-) -> AsyncGenerator[Editor]:
-    """Connect a client in memory; `judged` validates what the agent writes by the official schema."""
+async def client_for(
+    agent: Agent[Any], cwd: Path, *, validate: bool = False, **capabilities: Any
+) -> AsyncGenerator[RecordingClient]:
+    """Connect a client in memory; `validate` validates what the agent writes by the official schema."""
     near, far = memory_pair()
     serving = TaskScope().start(agent.serve(far))
-    async with editor_on(near, cwd, judge=Judge() if judged else None, **capabilities) as editor:
-        yield editor
+    async with client_on(near, cwd, validator=WireValidator() if validate else None, **capabilities) as client:
+        yield client
     await serving
 
 

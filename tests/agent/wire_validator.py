@@ -1,4 +1,4 @@
-"""An independent judge of all that an agent writes: the official schema, and the rules that hold for every message."""
+"""Validate everything that an agent writes: the official schema, and the rules that hold for every message."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ V1, V2 = UNSTABLE["v1"], UNSTABLE["v2"]
 LEGACY_FIELDS = {"models"}
 """Written for clients that know models as the schema of October 2025 had them; today's schema does not know them."""
 
-MOST_JUDGED = 400
+MAX_CHECKED = 400
 """Messages of one connection that are held against the schema; a stream of more says nothing new."""
 
 
@@ -38,7 +38,7 @@ def methods_of(side: str, kind: str = "", official: Official = V1) -> set[str]:
     }
 
 
-class Judge:
+class WireValidator:
     """Checks every frame at the client's end of a connection against the schema.
 
     Args:
@@ -55,7 +55,7 @@ class Judge:
         self.wire: list[tuple[str, dict[str, Any]]] = []
         self._asked: dict[Any, str] = {}
         self._answered: set[Any] = set()
-        self._judged = 0
+        self._checked = 0
 
     def __call__(self, direction: str, frame: bytes) -> None:
         try:
@@ -93,9 +93,9 @@ class Judge:
             self._check_shape(method, kind, message["params"])
 
     def _check_shape(self, method: str, kind: str, value: Any) -> None:
-        self._judged += 1
+        self._checked += 1
         name = definitions(self._official).get((method, kind))
-        if name is None or self._judged > MOST_JUDGED:
+        if name is None or self._checked > MAX_CHECKED:
             return
         complaint = self._official.validation_error(name, value)
         assert complaint is None, f"{method} {kind}: {complaint}"

@@ -1,4 +1,4 @@
-"""The built-in agent on a bench: an editor that can do everything before it, and a user who always answers the same."""
+"""The built-in agent with a client that supports everything and a user who always answers the same."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from duologue.runtime.connection import Connection
 from duologue.runtime.handlers import Context, Handlers
 from duologue.schema import v1
 from duologue.transports.process.transport import ProcessTransport
-from tests.agent.wire_client import Editor, editor_for
+from tests.agent.wire_client import RecordingClient, client_for
 
 PROGRAM = [sys.executable, "-m", "duologue.cli.main", "agent"]
 
@@ -31,22 +31,22 @@ EVERYTHING: dict[str, Any] = {
     "plan": v1.PlanCapabilities(),
     "subagents": v1.SubagentCapabilities(),
 }
-"""What an editor can advertise, save files and terminals, which `Bench` cannot serve."""
+"""What a client can advertise, save files and terminals, which `Harness` cannot serve."""
 
 
-class Bench:
+class Harness:
     """One session, and what came of the last prompt."""
 
-    def __init__(self, editor: Editor, choose: str | None) -> None:
-        self.editor = editor
+    def __init__(self, client: RecordingClient, choose: str | None) -> None:
+        self.client = client
         self.session = ""
         self.choose = choose
         """The kind of the option that the user chooses; `None` cancels the question."""
         self.asked: list[v1.RequestPermissionRequest] = []
         self._from = 0
-        self._news = asyncio.Event()
-        editor.handlers.on(v1.SESSION_UPDATE)(self._hear)
-        editor.handlers.on(v1.SESSION_REQUEST_PERMISSION)(self._answer)
+        self._changed = asyncio.Event()
+        client.handlers.on(v1.SESSION_UPDATE)(self._receive)
+        client.handlers.on(v1.SESSION_REQUEST_PERMISSION)(self._answer)
 
     async def _answer(self, context: Context, params: v1.RequestPermissionRequest) -> v1.RequestPermissionResponse:
         self.asked.append(params)
@@ -55,22 +55,22 @@ class Bench:
             return v1.RequestPermissionResponse(outcome=v1.CancelledPermissionOutcome())
         return v1.RequestPermissionResponse(outcome=v1.SelectedPermissionOutcome(option_id=chosen.option_id))
 
-    async def _hear(self, context: Context, params: v1.SessionNotification) -> None:
-        self.editor.updates.append(params.update)
-        self._news.set()
+    async def _receive(self, context: Context, params: v1.SessionNotification) -> None:
+        self.client.updates.append(params.update)
+        self._changed.set()
 
-    async def until_said(self, text: str) -> None:
+    async def until_text(self, text: str) -> None:
         """Until the agent has said this since the last prompt."""
         while text not in self.text:
-            self._news.clear()
-            await self._news.wait()
+            self._changed.clear()
+            await self._changed.wait()
 
     async def prompt(self, *blocks: str | v1.ContentBlock) -> v1.PromptResponse:
         """Run one turn; `text` and `of` then cover only this one."""
-        self._from = len(self.editor.updates)
-        return await self.editor.prompt(self.session, *blocks)
+        self._from = len(self.client.updates)
+        return await self.client.prompt(self.session, *blocks)
 
-    async def say(self, *blocks: str | v1.ContentBlock) -> str:
+    async def ask(self, *blocks: str | v1.ContentBlock) -> str:
         """Run one turn that ends with `end_turn`; return its text."""
         response = await self.prompt(*blocks)
         assert response.stop_reason == "end_turn"
@@ -79,20 +79,20 @@ class Bench:
     async def cancelled(self, text: str) -> v1.PromptResponse:
         """Run one turn that is cancelled after its first text."""
         turn = asyncio.ensure_future(self.prompt(text))
-        await self.until_said(" ")
-        await self.editor.cancel(self.session)
+        await self.until_text(" ")
+        await self.client.cancel(self.session)
         return await turn
 
     async def mode(self, mode: str) -> None:
         """Switch the mode, as the user would."""
-        await self.editor.connection.request(
+        await self.client.connection.request(
             v1.SESSION_SET_MODE, v1.SetSessionModeRequest(session_id=self.session, mode_id=mode)
         )
 
     @property
     def updates(self) -> list[Any]:
         """All updates since the last prompt."""
-        return self.editor.updates[self._from :]
+        return self.client.updates[self._from :]
 
     def of(self, kind: type[Any]) -> list[Any]:
         """Return the updates of one kind since the last prompt."""
@@ -101,8 +101,8 @@ class Bench:
     @property
     def text(self) -> str:
         """The agent's text since the last prompt."""
-        said = [chunk.content for chunk in self.of(v1.AgentMessageChunk)]
-        return "".join(content.text for content in said if isinstance(content, v1.TextContent))
+        contents = [chunk.content for chunk in self.of(v1.AgentMessageChunk)]
+        return "".join(content.text for content in contents if isinstance(content, v1.TextContent))
 
     @property
     def status(self) -> str:
@@ -123,31 +123,31 @@ class Bench:
 
 
 @asynccontextmanager
-async def bench(
+async def open_harness(
     directory: Path,
     *,
     choose: str | None = "allow_once",
     agent: Agent[Any] | None = None,
     seconds: float = 20.0,
     **new: Any,
-) -> AsyncGenerator[Bench]:
+) -> AsyncGenerator[Harness]:
     """Connect the built-in agent in memory, with a session in this directory."""
     async with (
         asyncio.timeout(seconds),
-        editor_for(agent or builtin_agent(unstable=True), directory, **EVERYTHING) as editor,
+        client_for(agent or builtin_agent(unstable=True), directory, **EVERYTHING) as client,
     ):
-        on_bench = Bench(editor, choose)
-        on_bench.session = await editor.new(**new)
-        yield on_bench
+        harness = Harness(client, choose)
+        harness.session = await client.new(**new)
+        yield harness
 
 
 @asynccontextmanager
-async def process(directory: Path, *options: str, choose: str | None = "allow_once") -> AsyncGenerator[Bench]:
+async def process(directory: Path, *options: str, choose: str | None = "allow_once") -> AsyncGenerator[Harness]:
     """Run the real program without a session."""
-    kept = ["--sessions", str(directory / ".kept")] if "--scenario" not in options else []
+    store = ["--sessions", str(directory / ".kept")] if "--scenario" not in options else []
     handlers = Handlers()
-    transport = ProcessTransport([*PROGRAM, *kept, *options])
+    transport = ProcessTransport([*PROGRAM, *store, *options])
     async with asyncio.timeout(30), Connection(transport, handlers, ignore_stray_output=True) as connection:
-        on_bench = Bench(Editor(connection, handlers, directory), choose)
-        await on_bench.editor.initialize(**EVERYTHING)
-        yield on_bench
+        harness = Harness(RecordingClient(connection, handlers, directory), choose)
+        await harness.client.initialize(**EVERYTHING)
+        yield harness

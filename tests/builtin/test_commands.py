@@ -10,7 +10,7 @@ from duologue.builtin.command_table import CHAPTERS, COMMANDS, table_of
 from duologue.builtin.slash_command import number_in, path_and_rest, seconds_in
 from duologue.schema import v1
 from scripts.command_tables import PAGE, with_tables
-from tests.builtin.harness import bench
+from tests.builtin.harness import open_harness
 
 PROMISED = (
     "read write edit search run plan think permission ask image audio stream slow tools mode config mcp usage notice "
@@ -31,24 +31,24 @@ def test_no_command_is_there_twice_and_each_says_what_it_is_for() -> None:
 
 
 async def test_commands_are_offered_in_their_order_once_a_session_is_open(tmp_path: Path) -> None:
-    async with bench(tmp_path) as on:
-        await on.say("hello")
-        (offer,) = [update for update in on.editor.updates if isinstance(update, v1.AvailableCommandsUpdate)]
+    async with open_harness(tmp_path) as harness:
+        await harness.ask("hello")
+        (offer,) = [update for update in harness.client.updates if isinstance(update, v1.AvailableCommandsUpdate)]
         assert [command.name for command in offer.available_commands] == list(COMMANDS)
         assert offer.available_commands[0].input == v1.UnstructuredCommandInput(hint="[command]")
 
 
 async def test_help_lists_every_command_and_explains_one(tmp_path: Path) -> None:
-    async with bench(tmp_path) as on:
+    async with open_harness(tmp_path) as harness:
         for question in ("/help", "what can you do?"):
-            said = await on.say(question)
-            assert [name for name in COMMANDS if f"| `/{name}" not in said] == []
-        assert await on.say("/help /read") == table_of(COMMANDS["read"])
+            text = await harness.ask(question)
+            assert [name for name in COMMANDS if f"| `/{name}" not in text] == []
+        assert await harness.ask("/help /read") == table_of(COMMANDS["read"])
 
 
 async def test_a_command_that_does_not_exist_is_answered_with_one_that_does(tmp_path: Path) -> None:
-    async with bench(tmp_path) as on:
-        assert "There is no command `/reed`. Did you mean `/read`?" in await on.say("/reed me")
+    async with open_harness(tmp_path) as harness:
+        assert "There is no command `/reed`. Did you mean `/read`?" in await harness.ask("/reed me")
 
 
 def test_the_documentation_shows_the_same_commands() -> None:

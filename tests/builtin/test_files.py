@@ -10,50 +10,52 @@ from duologue.builtin.agent import builtin_agent
 from duologue.builtin.commands.files import MAX_FOUND, MAX_LISTED, MAX_SHOWN
 from duologue.runtime.handlers import Context
 from duologue.schema import v1
-from tests.agent.wire_client import editor_for
-from tests.builtin.harness import Bench, bench
+from tests.agent.wire_client import client_for
+from tests.builtin.harness import Harness, open_harness
 
 
 async def test_reading_needs_no_permission_in_any_mode_and_shows_line_numbers(tmp_path: Path) -> None:
     (tmp_path / "notes.md").write_text("one\ntwo\nthree\n")
 
-    async with bench(tmp_path) as on:
+    async with open_harness(tmp_path) as harness:
         for mode in ("ask", "architect", "code"):
-            await on.mode(mode)
-            said = await on.say("/read notes.md 2 1")
+            await harness.mode(mode)
+            text = await harness.ask("/read notes.md 2 1")
 
-            assert "`notes.md`: 1 lines, 4 characters" in said
-            assert on.shown_text == "```\n    2  two\n```\n"
-            assert on.of(v1.ToolCall)[0].kind == "read"
-            assert on.of(v1.ToolCall)[0].locations == [v1.ToolCallLocation(path=str(tmp_path / "notes.md"), line=2)]
-            assert on.status == "completed"
-        assert on.asked == []
+            assert "`notes.md`: 1 lines, 4 characters" in text
+            assert harness.shown_text == "```\n    2  two\n```\n"
+            assert harness.of(v1.ToolCall)[0].kind == "read"
+            assert harness.of(v1.ToolCall)[0].locations == [
+                v1.ToolCallLocation(path=str(tmp_path / "notes.md"), line=2)
+            ]
+            assert harness.status == "completed"
+        assert harness.asked == []
 
 
 async def test_line_numbers_can_be_switched_off_and_fences_are_longer_than_those_in_the_file(tmp_path: Path) -> None:
     (tmp_path / "a file.md").write_text("```\n````\n")
 
-    async with bench(tmp_path) as on:
-        await on.say("/config numbers false")
-        await on.say("/read a file.md")
-        assert on.shown_text == "`````\n```\n````\n`````\n"
-        await on.say('/read "a file.md" 2')
-        assert on.shown_text == "`````\n````\n`````\n"
+    async with open_harness(tmp_path) as harness:
+        await harness.ask("/config numbers false")
+        await harness.ask("/read a file.md")
+        assert harness.shown_text == "`````\n```\n````\n`````\n"
+        await harness.ask('/read "a file.md" 2')
+        assert harness.shown_text == "`````\n````\n`````\n"
 
 
 async def test_a_file_that_is_missing_or_outside_fails_the_tool_and_not_the_turn(tmp_path: Path) -> None:
-    async with bench(tmp_path) as on:
-        assert "I could not read `README.md`" in await on.say("/read")
-        assert on.status == "failed"
-        assert "I could not read `/etc/hostname`" in await on.say("/read /etc/hostname")
-        assert on.status == "failed"
+    async with open_harness(tmp_path) as harness:
+        assert "I could not read `README.md`" in await harness.ask("/read")
+        assert harness.status == "failed"
+        assert "I could not read `/etc/hostname`" in await harness.ask("/read /etc/hostname")
+        assert harness.status == "failed"
 
 
 async def test_of_a_long_file_only_the_beginning_is_shown(tmp_path: Path) -> None:
     (tmp_path / "long.txt").write_text("x" * (MAX_SHOWN + 1))
 
-    async with bench(tmp_path) as on:
-        assert "I showed the first 100,000 of them" in await on.say("/read long.txt")
+    async with open_harness(tmp_path) as harness:
+        assert "I showed the first 100,000 of them" in await harness.ask("/read long.txt")
 
 
 @pytest.mark.parametrize(
@@ -75,48 +77,48 @@ async def test_writing_shows_the_diff_and_asks_first_in_the_default_mode(
         file.write_text(before)
     diff = v1.Diff(path=str(file), old_text=before, new_text=after)
 
-    async with bench(tmp_path, choose="reject_once") as on:
-        assert "I left `notes.md` as it was" in await on.say(command)
-        (question,) = on.asked
+    async with open_harness(tmp_path, choose="reject_once") as harness:
+        assert "I left `notes.md` as it was" in await harness.ask(command)
+        (question,) = harness.asked
         assert {"allow_once", "reject_once"} <= {option.kind for option in question.options}
         assert question.tool_call.content == [diff]
-        assert [(update.status, update.content) for update in on.of(v1.ToolCallUpdate)] == [
+        assert [(update.status, update.content) for update in harness.of(v1.ToolCallUpdate)] == [
             ("pending", [diff]),
             ("failed", None),
         ]
         assert (file.read_text() if file.exists() else None) == before
 
-        on.choose = "allow_once"
-        assert "I wrote `notes.md`" in await on.say(command)
-        assert on.of(v1.ToolCall)[0].kind == "edit"
-        assert on.status == "completed"
+        harness.choose = "allow_once"
+        assert "I wrote `notes.md`" in await harness.ask(command)
+        assert harness.of(v1.ToolCall)[0].kind == "edit"
+        assert harness.status == "completed"
         assert file.read_text() == after
 
 
 async def test_an_answer_for_always_is_not_asked_for_again(tmp_path: Path) -> None:
-    async with bench(tmp_path, choose="allow_always") as on:
-        await on.say("/write notes.md one")
-        await on.say("/write notes.md two")
-        await on.say("/write other.md two")
+    async with open_harness(tmp_path, choose="allow_always") as harness:
+        await harness.ask("/write notes.md one")
+        await harness.ask("/write notes.md two")
+        await harness.ask("/write other.md two")
 
-        assert [question.tool_call.title for question in on.asked] == ["Write notes.md", "Write other.md"]
+        assert [question.tool_call.title for question in harness.asked] == ["Write notes.md", "Write other.md"]
 
 
 async def test_an_edit_without_arguments_is_an_example_that_goes_to_and_fro(tmp_path: Path) -> None:
     example = tmp_path / "duologue-example.txt"
 
-    async with bench(tmp_path) as on:
+    async with open_harness(tmp_path) as harness:
         texts: list[str] = []
         for _ in range(3):
-            await on.say("show me a diff")
+            await harness.ask("show me a diff")
             texts.append(example.read_text())
         assert texts[0] == texts[2] != texts[1]
-        await on.say("/write")
+        await harness.ask("/write")
         assert example.read_text() == texts[0]
 
 
 @pytest.mark.parametrize(
-    ("command", "said"),
+    ("command", "text"),
     [
         ("/edit notes.md nothing something", "There is no `nothing` in `notes.md`"),
         ("/edit missing.md a b", "I cannot read `missing.md`"),
@@ -125,11 +127,11 @@ async def test_an_edit_without_arguments_is_an_example_that_goes_to_and_fro(tmp_
         ("/write /etc/duologue-was-here no", "I could not write `/etc/duologue-was-here`"),
     ],
 )
-async def test_a_file_that_cannot_be_written_is_reported(tmp_path: Path, command: str, said: str) -> None:
+async def test_a_file_that_cannot_be_written_is_reported(tmp_path: Path, command: str, text: str) -> None:
     (tmp_path / "notes.md").write_text("text\n")
 
-    async with bench(tmp_path) as on:
-        assert said in await on.say(command)
+    async with open_harness(tmp_path) as harness:
+        assert text in await harness.ask(command)
         assert (tmp_path / "notes.md").read_text() == "text\n"
 
 
@@ -149,43 +151,49 @@ async def test_a_search_finds_lines_in_every_root_and_tells_where_to_look(tmp_pa
     (here / "binary").write_bytes(b"needle\xff")
     (here / "link.txt").symlink_to(more / "e.txt")
 
-    async with bench(here, additional_directories=[str(more)]) as on:
-        assert "`needle`: 3 lines" in await on.say("/search needle")
-        assert on.shown_text == f"```\na.txt:2: needle in a\nsub/b.txt:1: needle\n{more}/e.txt:1: the needle\n```\n"
-        places = [update.locations for update in on.of(v1.ToolCallUpdate) if update.locations][-1]
-        assert [(Path(place.path).name, place.line) for place in places] == [("a.txt", 2), ("b.txt", 1), ("e.txt", 1)]
-        assert on.of(v1.ToolCall)[0].kind == "search"
-        await on.say("list the files")
-        assert on.shown_text == f"```\na.txt\nbinary\nsub/b.txt\n{more}/e.txt\n```\n"
+    async with open_harness(here, additional_directories=[str(more)]) as harness:
+        assert "`needle`: 3 lines" in await harness.ask("/search needle")
+        assert (
+            harness.shown_text == f"```\na.txt:2: needle in a\nsub/b.txt:1: needle\n{more}/e.txt:1: the needle\n```\n"
+        )
+        locations = [update.locations for update in harness.of(v1.ToolCallUpdate) if update.locations][-1]
+        assert [(Path(location.path).name, location.line) for location in locations] == [
+            ("a.txt", 2),
+            ("b.txt", 1),
+            ("e.txt", 1),
+        ]
+        assert harness.of(v1.ToolCall)[0].kind == "search"
+        await harness.ask("list the files")
+        assert harness.shown_text == f"```\na.txt\nbinary\nsub/b.txt\n{more}/e.txt\n```\n"
 
 
 async def test_lists_end_where_a_screen_does(tmp_path: Path) -> None:
     for number in range(MAX_LISTED + 1):
         (tmp_path / f"{number:03}.txt").write_text("TODO\n")
 
-    async with bench(tmp_path) as on:
-        assert "the first 200 of many" in await on.say("/files")
-        assert f"at least {MAX_FOUND} lines" in await on.say("/search")
+    async with open_harness(tmp_path) as harness:
+        assert "the first 200 of many" in await harness.ask("/files")
+        assert f"at least {MAX_FOUND} lines" in await harness.ask("/search")
 
 
 async def test_files_are_the_editors_where_it_offers_them(tmp_path: Path) -> None:
     unsaved = {str(tmp_path / "notes.md"): "unsaved\n"}
     fs = v1.FileSystemCapabilities(read_text_file=True, write_text_file=True)
-    async with editor_for(builtin_agent(), tmp_path, fs=fs) as editor:
-        on = Bench(editor, "allow_once")
+    async with client_for(builtin_agent(), tmp_path, fs=fs) as client:
+        harness = Harness(client, "allow_once")
 
-        @editor.handlers.on(v1.FS_READ_TEXT_FILE)
+        @client.handlers.on(v1.FS_READ_TEXT_FILE)
         async def read(context: Context, params: v1.ReadTextFileRequest) -> v1.ReadTextFileResponse:
             return v1.ReadTextFileResponse(content=unsaved[params.path])
 
-        @editor.handlers.on(v1.FS_WRITE_TEXT_FILE)
+        @client.handlers.on(v1.FS_WRITE_TEXT_FILE)
         async def write(context: Context, params: v1.WriteTextFileRequest) -> v1.WriteTextFileResponse:
             unsaved[params.path] = params.content
             return v1.WriteTextFileResponse()
 
-        on.session = await editor.new()
-        await on.say("/read notes.md")
-        assert "unsaved" in on.shown_text
-        await on.say("/edit notes.md unsaved edited")
+        harness.session = await client.new()
+        await harness.ask("/read notes.md")
+        assert "unsaved" in harness.shown_text
+        await harness.ask("/edit notes.md unsaved edited")
         assert unsaved == {str(tmp_path / "notes.md"): "edited\n"}
         assert not (tmp_path / "notes.md").exists()

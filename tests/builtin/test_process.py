@@ -25,33 +25,33 @@ ELSEWHERE = {"crash", "slow", "cancel-me", "stubborn"}
 
 async def test_every_command_runs_in_one_session_of_the_real_program(tmp_path: Path) -> None:
     (tmp_path / "README.md").write_text("# Hello\n")
-    async with process(tmp_path) as on:
-        on.session = await on.editor.new()
+    async with process(tmp_path) as harness:
+        harness.session = await harness.client.new()
         for name in COMMANDS:
             if name in ELSEWHERE:
                 continue
             if name in ERRORS:
                 with pytest.raises(RequestError):
-                    await on.prompt(f"/{name}")
+                    await harness.prompt(f"/{name}")
             else:
-                assert (name, (await on.prompt(f"/{name}")).stop_reason) == (name, ENDS.get(name, "end_turn"))
-                assert (name, bool(on.updates)) == (name, True)
+                assert (name, (await harness.prompt(f"/{name}")).stop_reason) == (name, ENDS.get(name, "end_turn"))
+                assert (name, bool(harness.updates)) == (name, True)
 
 
 @pytest.mark.parametrize("command", ["/slow", "/cancel-me", "/stubborn"])
 async def test_a_slow_command_can_be_cancelled(tmp_path: Path, command: str) -> None:
-    async with process(tmp_path) as on:
-        on.session = await on.editor.new()
-        assert (await on.cancelled(command)).stop_reason == "cancelled"
-        assert await on.say("hello")
+    async with process(tmp_path) as harness:
+        harness.session = await harness.client.new()
+        assert (await harness.cancelled(command)).stop_reason == "cancelled"
+        assert await harness.ask("hello")
 
 
 async def test_noise_on_the_wire_is_noise_and_the_conversation_goes_on(tmp_path: Path) -> None:
-    async with process(tmp_path) as on:
-        on.session = await on.editor.new()
-        said = await on.say("/noise")
-        assert f"I wrote {len(NOISE)} lines to stdout" in said
-        assert await on.say("hello")
+    async with process(tmp_path) as harness:
+        harness.session = await harness.client.new()
+        text = await harness.ask("/noise")
+        assert f"I wrote {len(NOISE)} lines to stdout" in text
+        assert await harness.ask("hello")
 
 
 def test_noise_is_on_stdout_while_what_is_printed_goes_to_stderr(tmp_path: Path) -> None:
@@ -90,37 +90,37 @@ def test_noise_is_on_stdout_while_what_is_printed_goes_to_stderr(tmp_path: Path)
 async def test_a_crash_takes_the_process_and_the_session_can_be_loaded_again(
     tmp_path: Path, command: str, end: tuple[int | None, str | None]
 ) -> None:
-    async with process(tmp_path) as on:
-        session = on.session = await on.editor.new()
-        await on.say("/title Before the end")
+    async with process(tmp_path) as harness:
+        session = harness.session = await harness.client.new()
+        await harness.ask("/title Before the end")
         with pytest.raises(AgentExited) as caught:
-            await on.prompt(command)
+            await harness.prompt(command)
         assert (caught.value.exit_code, caught.value.signal) == end
-        assert on.text == "Goodbye."
+        assert harness.text == "Goodbye."
 
-    async with process(tmp_path) as on:
-        listed = await on.editor.connection.request(v1.SESSION_LIST, v1.ListSessionsRequest())
+    async with process(tmp_path) as harness:
+        listed = await harness.client.connection.request(v1.SESSION_LIST, v1.ListSessionsRequest())
         assert [(info.session_id, info.title) for info in listed.sessions] == [(session, "Before the end")]
         request = v1.LoadSessionRequest(session_id=session, cwd=str(tmp_path), mcp_servers=[])
-        await on.editor.connection.request(v1.SESSION_LOAD, request)
-        assert "Goodbye." in on.text
+        await harness.client.connection.request(v1.SESSION_LOAD, request)
+        assert "Goodbye." in harness.text
 
 
 async def test_a_login_is_required_if_the_command_line_says_so(tmp_path: Path) -> None:
-    async with process(tmp_path, "--login") as on:
+    async with process(tmp_path, "--login") as harness:
         with pytest.raises(AuthenticationRequired):
-            await on.editor.new()
+            await harness.client.new()
 
 
-@pytest.mark.parametrize(("options", "is_told"), [((), False), (("--debug",), True)])
+@pytest.mark.parametrize(("options", "is_sent"), [((), False), (("--debug",), True)])
 async def test_the_text_of_an_unexpected_error_is_sent_only_with_debug(
-    tmp_path: Path, options: tuple[str, ...], is_told: bool
+    tmp_path: Path, options: tuple[str, ...], is_sent: bool
 ) -> None:
-    async with process(tmp_path, *options) as on:
-        on.session = await on.editor.new()
+    async with process(tmp_path, *options) as harness:
+        harness.session = await harness.client.new()
         with pytest.raises(RequestError) as caught:
-            await on.prompt("/exception")
-        assert ("must stay inside the agent" in f"{caught.value.message} {caught.value.data}") == is_told
+            await harness.prompt("/exception")
+        assert ("must stay inside the agent" in f"{caught.value.message} {caught.value.data}") == is_sent
 
 
 def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:

@@ -9,30 +9,30 @@ from pathlib import Path
 import pytest
 
 from duologue.schema import v1
-from tests.builtin.harness import bench
+from tests.builtin.harness import open_harness
 
 
 @pytest.mark.parametrize(("argument", "count"), [("", 100), ("0", 0), ("1", 1), ("1,000", 1000), ("5_000", 5000)])
 async def test_a_stream_of_n_is_exactly_n_message_chunks(tmp_path: Path, argument: str, count: int) -> None:
-    async with bench(tmp_path) as on:
-        await on.say(f"/stream {argument}")
-        assert [chunk.content.text for chunk in on.of(v1.AgentMessageChunk)] == [f"{n} " for n in range(count)]
+    async with open_harness(tmp_path) as harness:
+        await harness.ask(f"/stream {argument}")
+        assert [chunk.content.text for chunk in harness.of(v1.AgentMessageChunk)] == [f"{n} " for n in range(count)]
 
 
 async def test_tool_calls_come_in_every_kind_and_both_ends(tmp_path: Path) -> None:
-    async with bench(tmp_path) as on:
-        assert "Those were 12 tool calls" in await on.say("/tools 12")
-        calls = on.of(v1.ToolCall)
+    async with open_harness(tmp_path) as harness:
+        assert "Those were 12 tool calls" in await harness.ask("/tools 12")
+        calls = harness.of(v1.ToolCall)
         assert len(calls) == len({call.tool_call_id for call in calls}) == 12
         assert len({call.kind for call in calls}) == 10
-        ends = [update.status for update in on.of(v1.ToolCallUpdate) if update.status in ("completed", "failed")]
+        ends = [update.status for update in harness.of(v1.ToolCallUpdate) if update.status in ("completed", "failed")]
         assert ends == ["completed", "completed", "completed", "failed"] * 3
 
 
 async def test_a_big_chunk_has_as_many_bytes_as_were_asked_for(tmp_path: Path) -> None:
-    async with bench(tmp_path) as on:
-        await on.say("/big 3000000")
-        (chunk,) = on.of(v1.AgentMessageChunk)
+    async with open_harness(tmp_path) as harness:
+        await harness.ask("/big 3000000")
+        (chunk,) = harness.of(v1.AgentMessageChunk)
         assert chunk.content.text == "x" * 3_000_000
 
 
@@ -65,9 +65,9 @@ class _SkippingSelector(selectors.DefaultSelector):
 def test_slow_lasts_at_least_ten_seconds(tmp_path: Path, command: str, least: float) -> None:
     async def take_the_time() -> float:
         loop = asyncio.get_running_loop()
-        async with bench(tmp_path, seconds=100) as on:
+        async with open_harness(tmp_path, seconds=100) as harness:
             began = loop.time()
-            await on.say(command)
+            await harness.ask(command)
             return loop.time() - began
 
     with asyncio.Runner(loop_factory=SkippingLoop) as runner:
@@ -76,38 +76,40 @@ def test_slow_lasts_at_least_ten_seconds(tmp_path: Path, command: str, least: fl
 
 @pytest.mark.parametrize("command", ["/slow", "/cancel-me"])
 async def test_a_waiting_command_is_cancelled_at_once(tmp_path: Path, command: str) -> None:
-    async with bench(tmp_path) as on, asyncio.timeout(2):
-        assert (await on.cancelled(command)).stop_reason == "cancelled"
-        assert "done" not in on.text
+    async with open_harness(tmp_path) as harness, asyncio.timeout(2):
+        assert (await harness.cancelled(command)).stop_reason == "cancelled"
+        assert "done" not in harness.text
 
 
 async def test_cancel_me_says_that_it_was_cancelled_and_fails_its_tool_call(tmp_path: Path) -> None:
-    async with bench(tmp_path) as on:
-        await on.cancelled("/cancel-me")
-        assert on.text == "Cancel me. You cancelled me.\n"
-        assert on.status == "failed"
+    async with open_harness(tmp_path) as harness:
+        await harness.cancelled("/cancel-me")
+        assert harness.text == "Cancel me. You cancelled me.\n"
+        assert harness.status == "failed"
 
 
 def test_a_stubborn_turn_is_cancelled_all_the_same(tmp_path: Path) -> None:
     async def cancel_and_go_on() -> None:
-        async with bench(tmp_path) as on:
-            assert (await on.cancelled("/stubborn")).stop_reason == "cancelled"
-            assert on.text.endswith("All right, then.\n")
-            assert "You said" in await on.say("still there?")
+        async with open_harness(tmp_path) as harness:
+            assert (await harness.cancelled("/stubborn")).stop_reason == "cancelled"
+            assert harness.text.endswith("All right, then.\n")
+            assert "You said" in await harness.ask("still there?")
 
     with asyncio.Runner(loop_factory=SkippingLoop) as runner:
         runner.run(cancel_and_go_on())
 
 
 async def test_work_in_the_background_speaks_between_turns(tmp_path: Path) -> None:
-    async with bench(tmp_path) as on:
-        await on.say("/background 0.05")
-        assert on.text == "I go on after this turn.\n"
-        await on.until_said("This came between turns.")
+    async with open_harness(tmp_path) as harness:
+        await harness.ask("/background 0.05")
+        assert harness.text == "I go on after this turn.\n"
+        await harness.until_text("This came between turns.")
 
 
 async def test_work_in_the_background_ends_with_its_session(tmp_path: Path) -> None:
-    async with bench(tmp_path) as on:
-        await on.say("/background 3600")
+    async with open_harness(tmp_path) as harness:
+        await harness.ask("/background 3600")
         async with asyncio.timeout(1):
-            await on.editor.connection.request(v1.SESSION_CLOSE, v1.CloseSessionRequest(session_id=on.session))
+            await harness.client.connection.request(
+                v1.SESSION_CLOSE, v1.CloseSessionRequest(session_id=harness.session)
+            )

@@ -37,7 +37,7 @@ SPOKEN = {
 }
 
 
-class Editor:
+class CurrentClient:
     """A client in today's form, and what it has received."""
 
     def __init__(self) -> None:
@@ -122,28 +122,28 @@ def updates() -> list[v1.SessionUpdate]:
 @pytest.mark.parametrize("dialect", ["seed-003", "seed-004"])
 async def test_a_conversation_means_the_same_in_another_dialect(dialect: Dialect) -> None:
     near, far = memory_pair()
-    editor, assistant = Editor(), Assistant()
+    client, assistant = CurrentClient(), Assistant()
     here, there = Normaliser(dialect, "client"), Normaliser(dialect, "agent")
     capabilities = v1.ClientCapabilities(terminal=True)
     async with (
         asyncio.timeout(5),
         Connection(NormalisedTransport(far, there), assistant.handlers, first_method="initialize"),
-        Connection(NormalisedTransport(near, here), editor.handlers) as client,
+        Connection(NormalisedTransport(near, here), client.handlers) as connection,
     ):
         start = v1.InitializeRequest(protocol_version=1, client_capabilities=capabilities)
-        agent = await client.request(v1.INITIALIZE, start)
-        opened = await client.request(v1.SESSION_NEW, v1.NewSessionRequest(cwd="/", mcp_servers=[SERVER]))
-        turn = await client.request(v1.SESSION_PROMPT, v1.PromptRequest(session_id="s", prompt=[IMAGE]))
+        agent = await connection.request(v1.INITIALIZE, start)
+        opened = await connection.request(v1.SESSION_NEW, v1.NewSessionRequest(cwd="/", mcp_servers=[SERVER]))
+        turn = await connection.request(v1.SESSION_PROMPT, v1.PromptRequest(session_id="s", prompt=[IMAGE]))
         with pytest.raises(ResourceNotFound):
-            await client.request(v1.SESSION_LOAD, v1.LoadSessionRequest(session_id="x", cwd="/", mcp_servers=[]))
+            await connection.request(v1.SESSION_LOAD, v1.LoadSessionRequest(session_id="x", cwd="/", mcp_servers=[]))
 
     assert agent.agent_capabilities.mcp_capabilities == v1.McpCapabilities(http=True)
     assert list(agent.auth_methods) == [v1.AuthMethodAgent(id="key", name="Key")]
     assert (opened.session_id, turn.stop_reason) == ("s", "end_turn")
     assert list(assistant.opened[0].mcp_servers) == [SERVER]
     assert assistant.prompts == [[IMAGE]]
-    assert editor.updates == updates()
-    assert list(editor.asked[0].options) == OPTIONS
+    assert client.updates == updates()
+    assert list(client.asked[0].options) == OPTIONS
     assert assistant.outcome == v1.SelectedPermissionOutcome(option_id="no")
     assert assistant.terminal is not None
     assert (assistant.terminal.output, assistant.terminal.truncated) == ("done", True)

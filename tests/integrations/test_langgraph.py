@@ -27,7 +27,7 @@ from langgraph.types import interrupt
 from duologue.integrations.langgraph import acp_agent
 from duologue.runtime.handlers import Context
 from duologue.schema import v1
-from tests.agent.wire_client import EVERYTHING, editor_for
+from tests.agent.wire_client import EVERYTHING, client_for
 from tests.mcp.server_processes import small
 
 
@@ -60,13 +60,13 @@ async def test_a_model_streams_and_tools_are_shown(tmp_path: Path) -> None:
         return {"messages": [await model.ainvoke(state["messages"])]}
 
     graph = graph_of(call_tool, ("tools", ToolNode([read_file])), ("answer", answer))
-    async with asyncio.timeout(10), editor_for(acp_agent(graph), tmp_path) as editor:
-        assert (await editor.prompt(await editor.new(), "read a")).stop_reason == "end_turn"
-        assert editor.text == "read it all"
-        assert len(editor.of(v1.AgentMessageChunk)) > 1
-        (call,) = editor.of(v1.ToolCall)
+    async with asyncio.timeout(10), client_for(acp_agent(graph), tmp_path) as client:
+        assert (await client.prompt(await client.new(), "read a")).stop_reason == "end_turn"
+        assert client.text == "read it all"
+        assert len(client.of(v1.AgentMessageChunk)) > 1
+        (call,) = client.of(v1.ToolCall)
         assert (call.title, call.kind, call.raw_input) == ("read_file", "read", {"path": "a"})
-        assert editor.of(v1.ToolCallUpdate)[-1].status == "completed"
+        assert client.of(v1.ToolCallUpdate)[-1].status == "completed"
 
 
 @pytest.mark.parametrize("checkpointer", [None, InMemorySaver()], ids=["kept by us", "kept by the graph"])
@@ -76,12 +76,12 @@ async def test_history_is_kept_per_session(tmp_path: Path, checkpointer: Any) ->
 
     async with (
         asyncio.timeout(10),
-        editor_for(acp_agent(graph_of(count, checkpointer=checkpointer)), tmp_path) as editor,
+        client_for(acp_agent(graph_of(count, checkpointer=checkpointer)), tmp_path) as client,
     ):
-        first, second = await editor.new(), await editor.new()
+        first, second = await client.new(), await client.new()
         for session in (first, first, second):
-            await editor.prompt(session, "hello")
-        assert editor.text == "1 3 1 "
+            await client.prompt(session, "hello")
+        assert client.text == "1 3 1 "
 
 
 async def test_an_interrupt_asks_for_permission(tmp_path: Path) -> None:
@@ -89,17 +89,17 @@ async def test_an_interrupt_asks_for_permission(tmp_path: Path) -> None:
         return {"messages": [AIMessage(f"answer: {interrupt({'question': 'Delete it?'})}")]}
 
     agent = acp_agent(graph_of(ask, checkpointer=InMemorySaver()))
-    async with asyncio.timeout(10), editor_for(agent, tmp_path) as editor:
+    async with asyncio.timeout(10), client_for(agent, tmp_path) as client:
         titles: list[str | None] = []
 
-        @editor.handlers.on(v1.SESSION_REQUEST_PERMISSION)
+        @client.handlers.on(v1.SESSION_REQUEST_PERMISSION)
         async def answer(context: Context, params: v1.RequestPermissionRequest) -> v1.RequestPermissionResponse:
             titles.append(params.tool_call.title)
             return v1.RequestPermissionResponse(outcome=v1.SelectedPermissionOutcome(option_id="allow_once"))
 
-        await editor.prompt(await editor.new(), "go")
+        await client.prompt(await client.new(), "go")
         assert titles == ["Delete it?"]
-        assert editor.text == "answer: True"
+        assert client.text == "answer: True"
 
 
 async def test_cancelling_ends_the_run_and_an_endless_graph_reaches_its_limit(tmp_path: Path) -> None:
@@ -113,11 +113,11 @@ async def test_cancelling_ends_the_run_and_an_endless_graph_reaches_its_limit(tm
             ended.set()
         return {}
 
-    async with asyncio.timeout(10), editor_for(acp_agent(graph_of(wait)), tmp_path) as editor:
-        session = await editor.new()
-        turn = asyncio.ensure_future(editor.prompt(session, "go"))
+    async with asyncio.timeout(10), client_for(acp_agent(graph_of(wait)), tmp_path) as client:
+        session = await client.new()
+        turn = asyncio.ensure_future(client.prompt(session, "go"))
         await began.wait()
-        await editor.cancel(session)
+        await client.cancel(session)
         assert (await turn).stop_reason == "cancelled"
         assert ended.is_set()
 
@@ -126,8 +126,8 @@ async def test_cancelling_ends_the_run_and_an_endless_graph_reaches_its_limit(tm
     endless.add_edge(START, "again")
     endless.add_edge("again", "again")
     served = acp_agent(endless.compile(), config={"recursion_limit": 10})
-    async with asyncio.timeout(10), editor_for(served, tmp_path) as editor:
-        assert (await editor.prompt(await editor.new(), "go")).stop_reason == "max_turn_requests"
+    async with asyncio.timeout(10), client_for(served, tmp_path) as client:
+        assert (await client.prompt(await client.new(), "go")).stop_reason == "max_turn_requests"
 
 
 class Thinker(BaseChatModel):
@@ -156,12 +156,12 @@ async def test_thoughts_are_thoughts(tmp_path: Path) -> None:
     async def answer(state: MessagesState) -> dict[str, Any]:
         return {"messages": [await Thinker().ainvoke(state["messages"])]}
 
-    async with asyncio.timeout(10), editor_for(acp_agent(graph_of(answer)), tmp_path) as editor:
-        await editor.prompt(await editor.new(), "go")
+    async with asyncio.timeout(10), client_for(acp_agent(graph_of(answer)), tmp_path) as client:
+        await client.prompt(await client.new(), "go")
 
-        thoughts = [chunk.content for chunk in editor.of(v1.AgentThoughtChunk)]
+        thoughts = [chunk.content for chunk in client.of(v1.AgentThoughtChunk)]
         assert [block.text for block in thoughts if isinstance(block, v1.TextContent)] == ["Let me ", "see."]
-        assert editor.text == "Here it is."
+        assert client.text == "Here it is."
 
 
 @pytest.mark.parametrize(("option", "status"), [("allow_once", "completed"), ("reject_once", "failed")])
@@ -183,26 +183,26 @@ async def test_an_approval_is_about_the_tool_call_that_waits_for_it(tmp_path: Pa
         return {} if isinstance(last, ToolMessage) else {"messages": [ToolMessage("text", tool_call_id="c1")]}
 
     graph = graph_of(call, ("approve", approve), ("run", run), checkpointer=InMemorySaver())
-    async with asyncio.timeout(10), editor_for(acp_agent(graph), tmp_path, judged=True) as editor:
+    async with asyncio.timeout(10), client_for(acp_agent(graph), tmp_path, validate=True) as client:
         about: list[str] = []
 
-        @editor.handlers.on(v1.SESSION_REQUEST_PERMISSION)
+        @client.handlers.on(v1.SESSION_REQUEST_PERMISSION)
         async def answer(context: Context, params: v1.RequestPermissionRequest) -> v1.RequestPermissionResponse:
             about.append(params.tool_call.tool_call_id)
             return v1.RequestPermissionResponse(outcome=v1.SelectedPermissionOutcome(option_id=option))
 
-        await editor.prompt(await editor.new(), "read a")
-        (announced,) = editor.of(v1.ToolCall)
+        await client.prompt(await client.new(), "read a")
+        (announced,) = client.of(v1.ToolCall)
         assert about == [announced.tool_call_id]
-        assert [update.status for update in editor.of(v1.ToolCallUpdate) if update.status][-1] == status
+        assert [update.status for update in client.of(v1.ToolCallUpdate) if update.status][-1] == status
 
 
 @pytest.mark.fault("PRM-17")
 @pytest.mark.parametrize("is_announced", [True, False])
 async def test_an_approval_for_always_covers_the_arguments_it_was_given_for(tmp_path: Path, is_announced: bool) -> None:
     def arguments(state: MessagesState) -> dict[str, Any]:
-        said = [each for each in state["messages"] if isinstance(each, HumanMessage)]
-        return {"path": str(said[-1].text)}
+        prompts = [each for each in state["messages"] if isinstance(each, HumanMessage)]
+        return {"path": str(prompts[-1].text)}
 
     def call(state: MessagesState) -> dict[str, Any]:
         number = len(state["messages"])
@@ -214,15 +214,15 @@ async def test_an_approval_for_always_covers_the_arguments_it_was_given_for(tmp_
         return {"messages": [AIMessage(decided["decisions"][0]["type"])]}
 
     graph = graph_of(call, ("approve", approve), checkpointer=InMemorySaver())
-    async with asyncio.timeout(10), editor_for(acp_agent(graph), tmp_path) as editor:
-        editor.answer_permission()
-        editor.choose = "allow_always"
-        session = await editor.new()
+    async with asyncio.timeout(10), client_for(acp_agent(graph), tmp_path) as client:
+        client.answer_permission()
+        client.choose = "allow_always"
+        session = await client.new()
         for path in ("a.txt", "a.txt", "/", "/"):
-            await editor.prompt(session, path)
+            await client.prompt(session, path)
 
-        assert editor.text == "approve" * 4
-        assert [asked.tool_call.raw_input for asked in editor.asked] == [{"path": "a.txt"}, {"path": "/"}]
+        assert client.text == "approve" * 4
+        assert [asked.tool_call.raw_input for asked in client.asked] == [{"path": "a.txt"}, {"path": "/"}]
 
 
 async def test_a_tool_that_is_cancelled_with_its_turn_is_not_left_running(tmp_path: Path) -> None:
@@ -235,13 +235,13 @@ async def test_a_tool_that_is_cancelled_with_its_turn_is_not_left_running(tmp_pa
         began.set()
         return await asyncio.Future()
 
-    async with asyncio.timeout(10), editor_for(acp_agent(graph_of(call, ("wait", wait))), tmp_path) as editor:
-        session = await editor.new()
-        turn = asyncio.ensure_future(editor.prompt(session, "go"))
+    async with asyncio.timeout(10), client_for(acp_agent(graph_of(call, ("wait", wait))), tmp_path) as client:
+        session = await client.new()
+        turn = asyncio.ensure_future(client.prompt(session, "go"))
         await began.wait()
-        await editor.cancel(session)
+        await client.cancel(session)
         assert (await turn).stop_reason == "cancelled"
-        assert editor.of(v1.ToolCallUpdate)[-1].status == "failed"
+        assert client.of(v1.ToolCallUpdate)[-1].status == "failed"
 
 
 def graph_with_mcp(checkpointer: Any = None) -> Any:
@@ -254,9 +254,9 @@ def graph_with_mcp(checkpointer: Any = None) -> Any:
 
     async def run(state: MessagesState, config: RunnableConfig) -> dict[str, Any]:
         tools = {each.function_name: each for each in config.get("configurable", {}).get("mcp_tools", [])}
-        said = state["messages"][-1]
-        assert isinstance(said, AIMessage)
-        [asked] = said.tool_calls
+        message = state["messages"][-1]
+        assert isinstance(message, AIMessage)
+        [asked] = message.tool_calls
         if asked["name"] not in tools:
             return {"messages": [ToolMessage("no such tool", tool_call_id=asked["id"], status="error")]}
         result = await tools[asked["name"]](**asked["args"])
@@ -271,17 +271,17 @@ async def test_the_mcp_servers_of_the_client_are_connected_and_nodes_call_their_
 ) -> None:
     server = small(env={"STARTS": str(tmp_path / "starts")})
     agent = acp_agent(graph_with_mcp(checkpointer), mcp=True)
-    async with asyncio.timeout(30), editor_for(agent, tmp_path, judged=True) as editor:
-        assert editor.hello.agent_capabilities.mcp_capabilities.http
+    async with asyncio.timeout(30), client_for(agent, tmp_path, validate=True) as client:
+        assert client.hello.agent_capabilities.mcp_capabilities.http
         environment = [v1.EnvVariable(name=name, value=value) for name, value in server.env.items()]
         stdio = v1.McpServerStdio(name=server.name, command=server.command, args=server.args, env=environment)
-        session = await editor.new(mcp_servers=[stdio])
+        session = await client.new(mcp_servers=[stdio])
 
-        assert (await editor.prompt(session, "echo a.txt")).stop_reason == "end_turn"
-        assert editor.text == "echoed"
-        (call,) = editor.of(v1.ToolCall)
+        assert (await client.prompt(session, "echo a.txt")).stop_reason == "end_turn"
+        assert client.text == "echoed"
+        (call,) = client.of(v1.ToolCall)
         assert (call.title, call.raw_input) == ("small__echo", {"path": "a.txt"})
-        last = editor.of(v1.ToolCallUpdate)[-1]
+        last = client.of(v1.ToolCallUpdate)[-1]
         assert (last.status, last.raw_output) == ("completed", '{"path": "a.txt"}')
     assert (tmp_path / "starts").read_text() == "+-"  # one process, which listed its tools once
 
@@ -296,14 +296,14 @@ async def test_a_graph_that_cannot_use_mcp_answers_and_says_so_once(
         monkeypatch.setitem(sys.modules, "mcp", None)
     starts = tmp_path / "starts"
     agent = acp_agent(graph_with_mcp(), mcp=not has_extra)
-    async with asyncio.timeout(30), editor_for(agent, tmp_path, judged=True, **EVERYTHING) as editor:
+    async with asyncio.timeout(30), client_for(agent, tmp_path, validate=True, **EVERYTHING) as client:
         stdio = v1.McpServerStdio(name="small", command="/bin/sh", args=["-c", f"echo > {starts}"], env=[])
-        session = await editor.new(mcp_servers=[stdio])
+        session = await client.new(mcp_servers=[stdio])
 
-        assert (await editor.prompt(session, "echo a.txt")).stop_reason == "end_turn"
-        assert editor.text == "echoed"
-        assert editor.of(v1.ToolCallUpdate)[-1].status == "failed"
-        (notice,) = editor.of(v1.Notice)
+        assert (await client.prompt(session, "echo a.txt")).stop_reason == "end_turn"
+        assert client.text == "echoed"
+        assert client.of(v1.ToolCallUpdate)[-1].status == "failed"
+        (notice,) = client.of(v1.Notice)
         reason = "this agent does not use them" if has_extra else "pip install 'duologue[mcp]'"
         assert reason in (notice.description or "")
     assert not starts.exists()

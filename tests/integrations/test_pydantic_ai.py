@@ -18,7 +18,7 @@ from duologue.integrations.pydantic_ai import STATE, acp_agent
 from duologue.integrations.tool_calls import guess_tool_kind
 from duologue.runtime.handlers import Context
 from duologue.schema import v1
-from tests.agent.wire_client import editor_for
+from tests.agent.wire_client import client_for
 from tests.mcp.server_processes import small
 
 
@@ -29,15 +29,15 @@ async def test_text_streams_and_tool_calls_are_shown(tmp_path: Path) -> None:
     def read_file(path: str) -> str:
         return f"contents of {path}"
 
-    async with asyncio.timeout(10), editor_for(acp_agent(agent, unstable={"usage"}), tmp_path) as editor:
-        response = await editor.prompt(await editor.new(), "read something")
+    async with asyncio.timeout(10), client_for(acp_agent(agent, unstable={"usage"}), tmp_path) as client:
+        response = await client.prompt(await client.new(), "read something")
 
         assert response.stop_reason == "end_turn"
         assert response.usage is not None
-        assert editor.text == "all of it read"
-        (call,) = editor.of(v1.ToolCall)
+        assert client.text == "all of it read"
+        (call,) = client.of(v1.ToolCall)
         assert (call.title, call.kind) == ("read_file", "read")
-        assert editor.of(v1.ToolCallUpdate)[-1].status == "completed"
+        assert client.of(v1.ToolCallUpdate)[-1].status == "completed"
 
 
 async def test_history_is_kept_per_session(tmp_path: Path) -> None:
@@ -48,10 +48,10 @@ async def test_history_is_kept_per_session(tmp_path: Path) -> None:
         yield "noted"
 
     served = acp_agent(PydanticAgent(FunctionModel(stream_function=answer)))
-    async with asyncio.timeout(10), editor_for(served, tmp_path) as editor:
-        first, second = await editor.new(), await editor.new()
+    async with asyncio.timeout(10), client_for(served, tmp_path) as client:
+        first, second = await client.new(), await client.new()
         for session in (first, first, second):
-            await editor.prompt(session, "remember")
+            await client.prompt(session, "remember")
         assert prompts == [1, 2, 1]
 
 
@@ -71,20 +71,20 @@ async def test_a_tool_that_needs_approval_asks_for_permission(tmp_path: Path) ->
         deleted.append(path)
         return "deleted"
 
-    async with asyncio.timeout(10), editor_for(acp_agent(agent), tmp_path) as editor:
+    async with asyncio.timeout(10), client_for(acp_agent(agent), tmp_path) as client:
         answers = iter(["reject_once", "allow_once"])
 
-        @editor.handlers.on(v1.SESSION_REQUEST_PERMISSION)
+        @client.handlers.on(v1.SESSION_REQUEST_PERMISSION)
         async def ask(context: Context, params: v1.RequestPermissionRequest) -> v1.RequestPermissionResponse:
             assert params.tool_call.title == "delete_file"
             return v1.RequestPermissionResponse(outcome=v1.SelectedPermissionOutcome(option_id=next(answers)))
 
-        await editor.prompt(await editor.new(), "delete a.txt")
+        await client.prompt(await client.new(), "delete a.txt")
         assert deleted == []
-        assert editor.of(v1.ToolCallUpdate)[-1].status == "failed"
-        await editor.prompt(await editor.new(), "delete a.txt")
+        assert client.of(v1.ToolCallUpdate)[-1].status == "failed"
+        await client.prompt(await client.new(), "delete a.txt")
         assert deleted == ["a.txt"]
-        assert editor.of(v1.ToolCallUpdate)[-1].status == "completed"
+        assert client.of(v1.ToolCallUpdate)[-1].status == "completed"
 
 
 @pytest.mark.fault("PRM-17")
@@ -105,15 +105,15 @@ async def test_an_approval_for_always_covers_the_arguments_it_was_given_for(tmp_
         deleted.append(path)
         return "deleted"
 
-    async with asyncio.timeout(10), editor_for(acp_agent(agent), tmp_path) as editor:
-        editor.answer_permission()
-        editor.choose = "allow_always"
-        session = await editor.new()
+    async with asyncio.timeout(10), client_for(acp_agent(agent), tmp_path) as client:
+        client.answer_permission()
+        client.choose = "allow_always"
+        session = await client.new()
         for path in ("a.txt", "a.txt", "/", "/"):
-            await editor.prompt(session, path)
+            await client.prompt(session, path)
 
         assert deleted == ["a.txt", "a.txt", "/", "/"]
-        assert [asked.tool_call.raw_input for asked in editor.asked] == [{"path": "a.txt"}, {"path": "/"}]
+        assert [asked.tool_call.raw_input for asked in client.asked] == [{"path": "a.txt"}, {"path": "/"}]
 
 
 async def test_thoughts_are_thoughts_and_cancelling_ends_the_run(tmp_path: Path) -> None:
@@ -130,14 +130,14 @@ async def test_thoughts_are_thoughts_and_cancelling_ends_the_run(tmp_path: Path)
             ended.set()
 
     served = acp_agent(PydanticAgent(FunctionModel(stream_function=answer)))
-    async with asyncio.timeout(10), editor_for(served, tmp_path) as editor:
-        session = await editor.new()
-        turn = asyncio.ensure_future(editor.prompt(session, "think"))
+    async with asyncio.timeout(10), client_for(served, tmp_path) as client:
+        session = await client.new()
+        turn = asyncio.ensure_future(client.prompt(session, "think"))
         await began.wait()
-        await editor.cancel(session)
+        await client.cancel(session)
         assert (await turn).stop_reason == "cancelled"
         assert ended.is_set()
-        assert [chunk.content.text for chunk in editor.of(v1.AgentThoughtChunk)] == ["hm"]
+        assert [chunk.content.text for chunk in client.of(v1.AgentThoughtChunk)] == ["hm"]
 
 
 async def test_a_tool_that_is_cancelled_with_its_turn_is_not_left_running(tmp_path: Path) -> None:
@@ -150,14 +150,14 @@ async def test_a_tool_that_is_cancelled_with_its_turn_is_not_left_running(tmp_pa
         began.set()
         return await asyncio.Future()
 
-    async with asyncio.timeout(10), editor_for(acp_agent(assistant), tmp_path) as editor:
-        session = await editor.new()
-        turn = asyncio.ensure_future(editor.prompt(session, "wait"))
+    async with asyncio.timeout(10), client_for(acp_agent(assistant), tmp_path) as client:
+        session = await client.new()
+        turn = asyncio.ensure_future(client.prompt(session, "wait"))
         await began.wait()
-        await editor.cancel(session)
+        await client.cancel(session)
         assert (await turn).stop_reason == "cancelled"
-        (call,) = editor.of(v1.ToolCall)
-        last = editor.of(v1.ToolCallUpdate)[-1]
+        (call,) = client.of(v1.ToolCall)
+        last = client.of(v1.ToolCallUpdate)[-1]
         assert (last.tool_call_id, last.status) == (call.tool_call_id, "failed")
 
 
@@ -184,14 +184,14 @@ async def test_the_mcp_servers_of_the_client_are_connected_and_their_tools_ask_f
 
     agent = PydanticAgent(FunctionModel(stream_function=answer))
     server = small()
-    async with asyncio.timeout(30), editor_for(acp_agent(agent), tmp_path) as editor:
-        editor.answer_permission()
+    async with asyncio.timeout(30), client_for(acp_agent(agent), tmp_path) as client:
+        client.answer_permission()
         stdio = v1.McpServerStdio(name=server.name, command=server.command, args=server.args, env=[])
-        response = await editor.prompt(await editor.new(mcp_servers=[stdio]), "call it")
+        response = await client.prompt(await client.new(mcp_servers=[stdio]), "call it")
 
-        assert (response.stop_reason, editor.text) == ("end_turn", "done")
-        assert editor.statuses == ["pending", "in_progress", "completed"]
-        assert editor.of(v1.ToolCallUpdate)[-1].raw_output is not None
+        assert (response.stop_reason, client.text) == ("end_turn", "done")
+        assert client.statuses == ["pending", "in_progress", "completed"]
+        assert client.of(v1.ToolCallUpdate)[-1].raw_output is not None
 
 
 @pytest.mark.fault("PRM-17")
@@ -207,20 +207,20 @@ async def test_an_approval_of_an_mcp_tool_for_always_covers_its_arguments_too(tm
     server = small()
     stdio = v1.McpServerStdio(name=server.name, command=server.command, args=server.args, env=[])
     agent = acp_agent(PydanticAgent(FunctionModel(stream_function=answer)))
-    async with asyncio.timeout(30), editor_for(agent, tmp_path) as editor:
-        editor.answer_permission()
-        editor.choose = "allow_always"
-        session = await editor.new(mcp_servers=[stdio])
+    async with asyncio.timeout(30), client_for(agent, tmp_path) as client:
+        client.answer_permission()
+        client.choose = "allow_always"
+        session = await client.new(mcp_servers=[stdio])
         for number in ("1", "1", "2", "2"):
-            await editor.prompt(session, number)
+            await client.prompt(session, number)
 
-        assert [asked.tool_call.raw_input for asked in editor.asked] == [{"a": 1}, {"a": 2}]
+        assert [asked.tool_call.raw_input for asked in client.asked] == [{"a": 1}, {"a": 2}]
 
 
 async def test_an_agent_without_mcp_servers_needs_no_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "mcp", None)
     agent = PydanticAgent(TestModel(custom_output_text="fine"))
     server = v1.McpServerStdio(name="s", command="/bin/false", args=[], env=[])
-    async with asyncio.timeout(10), editor_for(acp_agent(agent), tmp_path) as editor:
-        await editor.prompt(await editor.new(mcp_servers=[server]), "hi")
-        assert editor.text == "fine"
+    async with asyncio.timeout(10), client_for(acp_agent(agent), tmp_path) as client:
+        await client.prompt(await client.new(mcp_servers=[server]), "hi")
+        assert client.text == "fine"

@@ -23,7 +23,7 @@ from tests.mcp.server_processes import is_gone, small
 EXAMPLE = Path(__file__).parents[2] / "examples" / "agent_with_mcp.py"
 
 
-class Editor:
+class OfferingClient:
     """A client of a few lines: shows what comes, says yes for always, and lends one function."""
 
     def __init__(self) -> None:
@@ -70,9 +70,9 @@ async def double(number: int) -> int:
 
 
 @asynccontextmanager
-async def _session(tmp_path: Path) -> AsyncGenerator[tuple[Editor, Connection, str]]:
-    editor = Editor()
-    inside = editor.offered.offer(ToolServer([double], name="inside"))
+async def _session(tmp_path: Path) -> AsyncGenerator[tuple[OfferingClient, Connection, str]]:
+    client = OfferingClient()
+    inside = client.offered.offer(ToolServer([double], name="inside"))
     config = small()
     servers: list[v1.McpServer] = [
         v1.McpServerStdio(name="small", command=config.command, args=config.args, env=[]),
@@ -80,10 +80,10 @@ async def _session(tmp_path: Path) -> AsyncGenerator[tuple[Editor, Connection, s
         v1.McpServerAcp(name="inside", server_id=inside.server_id),
     ]
     agent = ProcessTransport([sys.executable, str(EXAMPLE)])
-    async with asyncio.timeout(60), Connection(agent, editor.handlers) as connection:
+    async with asyncio.timeout(60), Connection(agent, client.handlers) as connection:
         await connection.request(v1.INITIALIZE, v1.InitializeRequest(protocol_version=1))
         new = v1.NewSessionRequest(cwd=str(tmp_path), mcp_servers=servers)
-        yield editor, connection, (await connection.request(v1.SESSION_NEW, new)).session_id
+        yield client, connection, (await connection.request(v1.SESSION_NEW, new)).session_id
 
 
 async def _prompt(connection: Connection, session_id: str, text: str) -> None:
@@ -93,24 +93,24 @@ async def _prompt(connection: Connection, session_id: str, text: str) -> None:
 
 @pytest.mark.fault("MCP-01", "MCP-05")
 async def test_an_agent_uses_the_servers_its_client_names_and_takes_them_along(tmp_path: Path) -> None:
-    async with _session(tmp_path) as (editor, connection, session_id):
+    async with _session(tmp_path) as (client, connection, session_id):
         await _prompt(connection, session_id, "list")
-        assert "small echo: repeats its input" in editor.text
-        assert "inside double: Twice as much." in editor.text
-        assert "broken does not work: no such file: '/no/such/file'" in editor.text
+        assert "small echo: repeats its input" in client.text
+        assert "inside double: Twice as much." in client.text
+        assert "broken does not work: no such file: '/no/such/file'" in client.text
 
         await _prompt(connection, session_id, 'small echo {"a": 1}')
-        assert editor.last.status == "completed"
-        assert editor.answer == {"content": [{"type": "text", "text": '{"a": 1}'}]}
+        assert client.last.status == "completed"
+        assert client.answer == {"content": [{"type": "text", "text": '{"a": 1}'}]}
         await _prompt(connection, session_id, 'inside double {"number": 21}')
-        assert editor.answer["structuredContent"] == {"result": 42}
+        assert client.answer["structuredContent"] == {"result": 42}
 
         await _prompt(connection, session_id, 'small echo {"a": 2}')
-        assert editor.questions == 2
+        assert client.questions == 2
         with pytest.raises(McpServerUnavailable, match="ended before it answered"):
             await _prompt(connection, session_id, "small die")
         await _prompt(connection, session_id, "small environment")
-        server = int(json.loads(editor.answer["content"][0]["text"])["PID"])
+        server = int(json.loads(client.answer["content"][0]["text"])["PID"])
         assert not is_gone(server)
 
         await connection.request(v1.SESSION_CLOSE, v1.CloseSessionRequest(session_id=session_id))

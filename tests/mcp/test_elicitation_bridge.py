@@ -15,7 +15,7 @@ from duologue.mcp.servers import McpServers
 from duologue.protocol.values import Elicitation, ElicitationAnswer
 from duologue.runtime.handlers import Context
 from duologue.schema import v1
-from tests.agent.wire_client import Editor, agent_with, editor_for
+from tests.agent.wire_client import RecordingClient, agent_with, client_for
 from tests.mcp.server_processes import real, small
 
 FORM = v1.ElicitationFormCapabilities()
@@ -37,21 +37,21 @@ def agent_that_calls() -> Agent[Any]:
     return agent_with(call, mcp=True)
 
 
-async def open_with(editor: Editor, server: StdioMcpServer) -> str:
+async def open_with(client: RecordingClient, server: StdioMcpServer) -> str:
     named = v1.McpServerStdio(name=server.name, command=server.command, args=server.args, env=[])
-    return await editor.new(mcp_servers=[named])
+    return await client.new(mcp_servers=[named])
 
 
-def said(editor: Editor) -> str:
-    chunks = [update.content for update in editor.updates if isinstance(update, v1.AgentMessageChunk)]
+def said(client: RecordingClient) -> str:
+    chunks = [update.content for update in client.updates if isinstance(update, v1.AgentMessageChunk)]
     return "".join(block.text for block in chunks if isinstance(block, v1.TextContent))
 
 
-def answer_with(editor: Editor, answer: v1.CreateElicitationResponse) -> list[Any]:
+def answer_with(client: RecordingClient, answer: v1.CreateElicitationResponse) -> list[Any]:
     """Have every question answered so; what was asked."""
     asked: list[Any] = []
 
-    @editor.handlers.on(v1.ELICITATION_CREATE)
+    @client.handlers.on(v1.ELICITATION_CREATE)
     async def elicit(context: Context, params: v1.CreateElicitationRequest) -> v1.CreateElicitationResponse:
         asked.append(params)
         return answer
@@ -61,12 +61,12 @@ def answer_with(editor: Editor, answer: v1.CreateElicitationResponse) -> list[An
 
 async def test_a_question_that_is_part_of_an_answer_reaches_the_user(tmp_path: Path) -> None:
     """MCP 2026-07-28: the call is answered with what is missing, and made again with it."""
-    async with asyncio.timeout(30), editor_for(agent_that_calls(), tmp_path, judged=True, elicitation=BOTH) as editor:
-        asked = answer_with(editor, v1.ElicitationAcceptAction(content={"kind": "oolong", "sugar": True}))
-        session = await open_with(editor, real())
-        await editor.prompt(session, "real order {}")
+    async with asyncio.timeout(30), client_for(agent_that_calls(), tmp_path, validate=True, elicitation=BOTH) as client:
+        asked = answer_with(client, v1.ElicitationAcceptAction(content={"kind": "oolong", "sugar": True}))
+        session = await open_with(client, real())
+        await client.prompt(session, "real order {}")
 
-        assert said(editor) == "oolong"
+        assert said(client) == "oolong"
         [question] = asked
         assert (question.message, question.session_id) == ("real: Which tea?", session)
         assert set(question.requested_schema.properties) == {"kind", "sugar"}
@@ -84,30 +84,30 @@ async def test_a_question_in_the_middle_of_a_call_reaches_the_user(
     answer: v1.CreateElicitationResponse, told: dict[str, Any], tmp_path: Path
 ) -> None:
     """MCP 2025-11-25: the server sends a request of its own."""
-    async with asyncio.timeout(30), editor_for(agent_that_calls(), tmp_path, judged=True, elicitation=BOTH) as editor:
-        asked = answer_with(editor, answer)
-        await editor.prompt(await open_with(editor, small()), f"small ask {json.dumps(TEA)}")
+    async with asyncio.timeout(30), client_for(agent_that_calls(), tmp_path, validate=True, elicitation=BOTH) as client:
+        asked = answer_with(client, answer)
+        await client.prompt(await open_with(client, small()), f"small ask {json.dumps(TEA)}")
 
-        assert json.loads(said(editor)) == told
+        assert json.loads(said(client)) == told
         assert [question.message for question in asked] == ["small: Which tea?"]
 
 
 async def test_a_url_gets_an_id_of_our_own_by_which_its_completion_is_reported(tmp_path: Path) -> None:
-    async with asyncio.timeout(30), editor_for(agent_that_calls(), tmp_path, judged=True, elicitation=BOTH) as editor:
+    async with asyncio.timeout(30), client_for(agent_that_calls(), tmp_path, validate=True, elicitation=BOTH) as client:
         done: asyncio.Queue[str] = asyncio.Queue()
 
-        @editor.handlers.on(v1.ELICITATION_COMPLETE)
+        @client.handlers.on(v1.ELICITATION_COMPLETE)
         async def complete(context: Context, params: v1.CompleteElicitationNotification) -> None:
             done.put_nowait(params.elicitation_id)
 
-        asked = answer_with(editor, v1.ElicitationAcceptAction())
-        await editor.prompt(await open_with(editor, small()), f"small ask {json.dumps(BILL)}")
+        asked = answer_with(client, v1.ElicitationAcceptAction())
+        await client.prompt(await open_with(client, small()), f"small ask {json.dumps(BILL)}")
 
         [question] = asked
         assert question.url == BILL["url"]
         assert question.elicitation_id != "bill"
         assert await done.get() == question.elicitation_id
-        assert json.loads(said(editor)) == {"action": "accept"}
+        assert json.loads(said(client)) == {"action": "accept"}
 
 
 @pytest.mark.rule(127, 129, 135)
@@ -125,19 +125,19 @@ async def test_servers_may_not_elicit_what_their_agent_may_not_elicit(
     capabilities: v1.ElicitationCapabilities | None, question: dict[str, Any], why: str, tmp_path: Path
 ) -> None:
     agent = agent_that_calls()
-    async with asyncio.timeout(30), editor_for(agent, tmp_path, judged=True, elicitation=capabilities) as editor:
-        asked = answer_with(editor, v1.ElicitationAcceptAction(content={"password": "x"}))
-        await editor.prompt(await open_with(editor, small()), f"small ask {json.dumps(question)}")
+    async with asyncio.timeout(30), client_for(agent, tmp_path, validate=True, elicitation=capabilities) as client:
+        asked = answer_with(client, v1.ElicitationAcceptAction(content={"password": "x"}))
+        await client.prompt(await open_with(client, small()), f"small ask {json.dumps(question)}")
 
         assert asked == []
-        assert why in json.loads(said(editor))["message"]
+        assert why in json.loads(said(client))["message"]
 
 
 async def test_a_question_ends_with_its_turn(tmp_path: Path) -> None:
-    async with asyncio.timeout(30), editor_for(agent_that_calls(), tmp_path, judged=True, elicitation=BOTH) as editor:
+    async with asyncio.timeout(30), client_for(agent_that_calls(), tmp_path, validate=True, elicitation=BOTH) as client:
         asked, withdrawn = asyncio.Event(), asyncio.Event()
 
-        @editor.handlers.on(v1.ELICITATION_CREATE)
+        @client.handlers.on(v1.ELICITATION_CREATE)
         async def think(context: Context, params: v1.CreateElicitationRequest) -> v1.CreateElicitationResponse:
             asked.set()
             try:
@@ -145,11 +145,11 @@ async def test_a_question_ends_with_its_turn(tmp_path: Path) -> None:
             finally:
                 withdrawn.set()
 
-        session = await open_with(editor, small())
+        session = await open_with(client, small())
         async with asyncio.TaskGroup() as group:
-            turn = group.create_task(editor.prompt(session, f"small ask {json.dumps(TEA)}"))
+            turn = group.create_task(client.prompt(session, f"small ask {json.dumps(TEA)}"))
             await asked.wait()
-            await editor.cancel(session)
+            await client.cancel(session)
 
         assert turn.result().stop_reason == "cancelled"
         await withdrawn.wait()

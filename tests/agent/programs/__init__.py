@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from duologue.transports.process.transport import ProcessTransport
-from tests.agent.wire_client import Editor, editor_on
-from tests.agent.wire_validator import Judge
+from tests.agent.wire_client import RecordingClient, client_on
+from tests.agent.wire_validator import WireValidator
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 NOISY = Path(__file__).with_name("noisy.py")
@@ -20,10 +20,10 @@ NOISY = Path(__file__).with_name("noisy.py")
 @asynccontextmanager
 async def program(
     path: Path, cwd: Path, *arguments: str, home: str | None = None, **capabilities: Any
-) -> AsyncGenerator[tuple[Editor, bytearray]]:
+) -> AsyncGenerator[tuple[RecordingClient, bytearray]]:
     """Run an agent's program with a validator; yield both and its stderr."""
     stderr = bytearray()
     env = {} if home is None else {"HOME": home}
     transport = ProcessTransport([sys.executable, str(path), *arguments], cwd=cwd, env=env, on_stderr=stderr.extend)
-    async with asyncio.timeout(30), editor_on(transport, cwd, judge=Judge(), **capabilities) as editor:
-        yield editor, stderr
+    async with asyncio.timeout(30), client_on(transport, cwd, validator=WireValidator(), **capabilities) as client:
+        yield client, stderr

@@ -11,38 +11,38 @@ import pytest
 from duologue.agent.agent import Agent
 from tests.agent.v2.wire_client import WireClient, both, wire_client
 
-WHO = {"name": "someone", "version": "7"}
+CLIENT_INFO = {"name": "someone", "version": "7"}
 
 
-def stranger(agent: Agent[Any]) -> Any:
-    return wire_client(agent, is_introduced=False)
+def uninitialized(agent: Agent[Any]) -> Any:
+    return wire_client(agent, is_initialized=False)
 
 
 @pytest.mark.rule(137)
 @pytest.mark.parametrize(
-    ("spoken", "asked", "answered"), [((1, 2), 1, 1), ((1, 2), 2, 2), ((1, 2), 9, 2), ((2,), 9, 2), ((1,), 9, 1)]
+    ("versions", "asked", "answered"), [((1, 2), 1, 1), ((1, 2), 2, 2), ((1, 2), 9, 2), ((2,), 9, 2), ((1,), 9, 1)]
 )
 async def test_the_highest_version_at_or_below_the_requested_one_is_negotiated(
-    spoken: tuple[int, ...], asked: int, answered: int
+    versions: tuple[int, ...], asked: int, answered: int
 ) -> None:
-    async with stranger(both(protocol_versions=spoken)) as client:
-        params = {"protocolVersion": asked} if asked == 1 else {"protocolVersion": asked, "info": WHO}
+    async with uninitialized(both(protocol_versions=versions)) as client:
+        params = {"protocolVersion": asked} if asked == 1 else {"protocolVersion": asked, "info": CLIENT_INFO}
         result = (await client.start("initialize", **params))["result"]
 
         assert result["protocolVersion"] == answered
-        client.judge.complaints.clear()  # it judges by the schema of version 2
+        client.validator.complaints.clear()  # it judges by the schema of version 2
 
 
 @pytest.mark.rule(137)
-@pytest.mark.parametrize(("spoken", "asked"), [((1, 2), 0), ((2,), 1), ((2,), 0), ((1, 2), -3)])
+@pytest.mark.parametrize(("versions", "asked"), [((1, 2), 0), ((2,), 1), ((2,), 0), ((1, 2), -3)])
 async def test_a_version_below_all_supported_ones_is_rejected_and_they_are_named(
-    spoken: tuple[int, ...], asked: int
+    versions: tuple[int, ...], asked: int
 ) -> None:
-    async with stranger(both(protocol_versions=spoken)) as client:
+    async with uninitialized(both(protocol_versions=versions)) as client:
         error = await client.refused("initialize", protocolVersion=asked)
 
         assert error["code"] == -32022
-        assert error["data"] == {"requested": asked, "supported": list(spoken)}
+        assert error["data"] == {"requested": asked, "supported": list(versions)}
         assert (await client.initialize())["protocolVersion"] == 2
 
 
@@ -52,10 +52,10 @@ async def test_both_sides_say_who_they_are() -> None:
     agent = both()
 
     @agent.on_open
-    async def look(session: Any) -> None:
+    async def read_client(session: Any) -> None:
         seen.append(session.client_info.name)
 
-    async with stranger(agent) as client:
+    async with uninitialized(agent) as client:
         assert (await client.refused("initialize", protocolVersion=2))["code"] == -32602
         assert (await client.initialize())["info"] == {"name": "tested", "version": "1.0"}
         await client.new()
@@ -64,7 +64,7 @@ async def test_both_sides_say_who_they_are() -> None:
 
 @pytest.mark.parametrize("params", [{}, {"protocolVersion": "2"}, {"protocolVersion": None}, {"protocolVersion": 1.5}])
 async def test_an_invalid_version_is_rejected_and_initialize_may_be_repeated(params: dict[str, Any]) -> None:
-    async with stranger(both()) as client:
+    async with uninitialized(both()) as client:
         assert (await client.refused("initialize", **params))["code"] == -32602
         assert (await client.initialize())["protocolVersion"] == 2
 
@@ -74,10 +74,10 @@ async def test_a_client_of_a_later_version_is_taken_as_far_as_it_can_be_understo
     agent = both()
 
     @agent.on_open
-    async def look(session: Any) -> None:
+    async def read_client(session: Any) -> None:
         seen.append(session.client_info.name)
 
-    async with stranger(agent) as client:
+    async with uninitialized(agent) as client:
         result = await client.ask("initialize", protocolVersion=3, identity={"who": "a later client"})
         await client.new()
 
@@ -86,8 +86,8 @@ async def test_a_client_of_a_later_version_is_taken_as_far_as_it_can_be_understo
 
 
 async def test_before_initialize_every_other_request_is_rejected() -> None:
-    async with stranger(both()) as client:
-        client.tell("session/cancel", sessionId="s")
+    async with uninitialized(both()) as client:
+        client.notify("session/cancel", sessionId="s")
         assert (await client.refused("session/list"))["code"] == -32600
         assert (await client.initialize())["protocolVersion"] == 2
 
@@ -96,7 +96,7 @@ async def test_a_client_may_introduce_itself_again_until_it_asks_for_something_e
     async with wire_client(both()) as client:
         assert (await client.initialize())["protocolVersion"] == 2
         await client.ask("session/list")
-        assert (await client.refused("initialize", protocolVersion=2, info=WHO))["code"] == -32600
+        assert (await client.refused("initialize", protocolVersion=2, info=CLIENT_INFO))["code"] == -32600
         assert await client.ask("session/list") == {"sessions": []}
 
 
@@ -111,13 +111,13 @@ async def test_a_client_that_introduces_itself_again_may_choose_the_other_versio
         assert answer["result"]["stopReason"] == "end_turn"
         refused = await client.start("auth/login", methodId="x")
         assert refused["error"]["code"] == -32601
-        client.judge.complaints.clear()  # it judges by the schema of version 2
+        client.validator.complaints.clear()  # it judges by the schema of version 2
 
 
 async def test_requests_right_behind_the_first_one_are_answered(tmp_path: Path) -> None:
-    async with stranger(both()) as client:
+    async with uninitialized(both()) as client:
         started = [
-            client.start("initialize", protocolVersion=2, info=WHO),
+            client.start("initialize", protocolVersion=2, info=CLIENT_INFO),
             client.start("session/new", cwd=str(tmp_path)),
             client.start("session/list"),
             client.start("session/prompt", sessionId="none", prompt=[{"type": "text", "text": "x"}]),
@@ -149,11 +149,11 @@ async def test_an_id_is_a_string_or_an_integer(id: str) -> None:
 
         assert [answer["error"]["code"] for answer in _nameless(client)] == [-32600]
         assert (await client.start_as("1", "session/list"))["result"] == {"sessions": []}
-        client.judge.complaints.clear()  # an answer to no id at all
+        client.validator.complaints.clear()  # an answer to no id at all
 
 
 def _nameless(client: WireClient) -> list[dict[str, Any]]:
-    return [message for message in client.judge.received if "method" not in message and message["id"] is None]
+    return [message for message in client.validator.received if "method" not in message and message["id"] is None]
 
 
 @pytest.mark.rule(140)
@@ -162,7 +162,7 @@ async def test_an_agent_with_sessions_advertises_all_session_methods(tmp_path: P
         assert "session" in (await client.initialize())["capabilities"]
         session = await client.new(tmp_path)
         assert (await client.turn(session, "hi"))["stopReason"] == "end_turn"
-        client.tell("session/cancel", sessionId=session)
+        client.notify("session/cancel", sessionId=session)
         assert [each["sessionId"] for each in (await client.ask("session/list"))["sessions"]] == [session]
         assert await client.ask("session/close", sessionId=session) == {}
         await client.ask("session/resume", sessionId=session, cwd=str(tmp_path))

@@ -36,7 +36,7 @@ async def test_a_prompt_is_answered_echoed_and_worked_on_in_this_order(tmp_path:
         answer = await client.prompt(session, "hi")
         await client.until(client.ends)
 
-        assert client.judge.order()[2:] == [
+        assert client.validator.order()[2:] == [
             "answer to session/prompt",
             "user_message",
             "state_update",
@@ -74,7 +74,7 @@ async def test_prompts_wait_for_each_other_and_each_has_its_own_end() -> None:
         gate.may_end.set()
         await client.until(lambda: len(client.ends()) == 2)
 
-        words = client.judge.order()[2:]
+        words = client.validator.order()[2:]
         half = [
             "answer to session/prompt",
             "user_message",
@@ -101,7 +101,7 @@ async def test_a_turn_ends_before_the_next_prompt_is_inserted_even_if_the_client
         await client.until(lambda: len(client.ends()) == 3)
 
         assert client.states == ["running", "idle end_turn"] * 3
-        words = [word for word in client.judge.order() if word in ("answer to session/prompt", "state_update")]
+        words = [word for word in client.validator.order() if word in ("answer to session/prompt", "state_update")]
         assert words == ["answer to session/prompt", "state_update", "state_update"] * 3
 
 
@@ -111,13 +111,13 @@ async def test_a_turn_ends_before_the_next_prompt_is_inserted_even_if_the_client
 async def test_a_prompt_that_cannot_be_taken_is_refused_and_nothing_is_said_of_it() -> None:
     async with wire_client(both()) as client:
         session = await client.new()
-        picture = {"type": "image", "data": "AAAA", "mimeType": "image/png"}
-        bad = await client.refused("session/prompt", sessionId=session, prompt=[picture])
+        image = {"type": "image", "data": "AAAA", "mimeType": "image/png"}
+        bad = await client.refused("session/prompt", sessionId=session, prompt=[image])
         unknown = await client.refused("session/prompt", sessionId=session, prompt=[{"type": "smell", "of": "pine"}])
         empty = await client.refused("session/prompt", sessionId=session, prompt=[])
-        stranger = await client.refused("session/prompt", sessionId="none", prompt=[{"type": "text", "text": "x"}])
+        uninitialized = await client.refused("session/prompt", sessionId="none", prompt=[{"type": "text", "text": "x"}])
 
-        assert [error["code"] for error in (bad, unknown, empty, stranger)] == [-32602, -32602, -32602, -32002]
+        assert [error["code"] for error in (bad, unknown, empty, uninitialized)] == [-32602, -32602, -32602, -32002]
         assert client.updates == []
 
 
@@ -161,7 +161,7 @@ async def test_prompts_that_are_not_inserted_are_withdrawn_by_a_cancellation() -
         running, *waiting = [client.prompt(session, text) for text in ("one", "two", "three")]
         await running
         await gate.begun.get()
-        client.tell("session/cancel", sessionId=session)
+        client.notify("session/cancel", sessionId=session)
 
         assert [(await each)["error"]["code"] for each in waiting] == [-32800, -32800]
         await client.until(client.ends)
@@ -177,7 +177,7 @@ async def test_a_prompt_that_waits_can_be_cancelled_alone_by_its_id() -> None:
         await client.prompt(session, "one")
         await gate.begun.get()
         second = client.start_as("second", "session/prompt", sessionId=session, prompt=text)
-        client.tell("$/cancel_request", requestId="second")
+        client.notify("$/cancel_request", requestId="second")
 
         assert (await second)["error"]["code"] == -32800
         gate.may_end.set()
@@ -198,13 +198,13 @@ async def test_a_prompt_and_its_cancellation_in_one_breath_have_one_end(by_id: b
             for _ in range(number):
                 await asyncio.sleep(0)
             if by_id:
-                client.tell("$/cancel_request", requestId=id)
+                client.notify("$/cancel_request", requestId=id)
             else:
-                client.tell("session/cancel", sessionId=session)
+                client.notify("session/cancel", sessionId=session)
             if "error" in await answer:
                 assert (await answer)["error"]["code"] == -32800
                 continue
-            client.tell("session/cancel", sessionId=session)  # an answered request can no longer be cancelled
+            client.notify("session/cancel", sessionId=session)  # an answered request can no longer be cancelled
             while len(client.ends()) == ended:
                 await client.until_more()
         assert set(client.states) <= {"running", "idle cancelled"}
@@ -227,12 +227,12 @@ async def test_a_cancelled_turn_sends_its_final_updates_and_is_not_an_error() ->
         session = await client.new()
         await client.prompt(session, "go")
         await started.wait()
-        client.tell("session/cancel", sessionId=session)
+        client.notify("session/cancel", sessionId=session)
         await client.until(client.ends)
 
         assert client.states == ["running", "idle cancelled"]
         assert client.of("tool_call_update")[-1]["status"] == "failed"  # it raised something else meanwhile
-        assert client.judge.order()[-1] == "state_update"
+        assert client.validator.order()[-1] == "state_update"
         assert "error" not in client.ends()[0]
 
 
@@ -248,7 +248,7 @@ async def test_a_tool_call_of_a_cancelled_turn_is_cancelled_too() -> None:
         session = await client.new()
         await client.prompt(session, "go")
         await started.wait()
-        client.tell("session/cancel", sessionId=session)
+        client.notify("session/cancel", sessionId=session)
         await client.until(client.ends)
 
         assert client.of("tool_call_update")[-1]["status"] == "cancelled"
@@ -266,14 +266,14 @@ async def test_a_question_ends_with_the_turn_that_asked_it(answers: bool) -> Non
         session = await client.new()
         await client.prompt(session, "go")
         question = await client.until_asked("session/request_permission")
-        client.tell("session/cancel", sessionId=session)
+        client.notify("session/cancel", sessionId=session)
         if answers:
             client.write(id=question["id"], result={"outcome": {"outcome": "cancelled"}})
         await client.until(client.ends)
 
         assert client.states == ["running", "requires_action", "running", "idle cancelled"]
         if not answers:
-            (withdrawn,) = client.judge.calls("$/cancel_request")
+            (withdrawn,) = client.validator.calls("$/cancel_request")
             assert withdrawn["params"] == {"requestId": question["id"]}
 
 
@@ -283,8 +283,8 @@ async def test_a_cancellation_without_work_changes_nothing_and_other_sessions_go
         one, two = await client.new(), await client.new()
         await client.prompt(one, "x")
         await gate.begun.get()
-        client.tell("session/cancel", sessionId=two)
-        client.tell("session/cancel", sessionId="none")
+        client.notify("session/cancel", sessionId=two)
+        client.notify("session/cancel", sessionId="none")
         gate.may_end.set()
         await client.until(client.ends)
 
@@ -353,13 +353,13 @@ async def test_usage_has_both_numbers_and_costs_have_a_currency() -> None:
 
 
 @dataclass
-class Wish:
+class Order:
     name: str
     count: int = 1
 
 
 @pytest.mark.parametrize(
-    ("answer", "said"),
+    ("answer", "text"),
     [
         ({"action": "accept", "content": {"name": "x", "count": 2}}, "x 2"),
         ({"action": "decline"}, "nothing"),
@@ -367,15 +367,15 @@ class Wish:
         ({"action": "_later", "when": "tomorrow"}, "nothing"),
     ],
 )
-async def test_a_form_is_asked_while_the_session_requires_action(answer: dict[str, Any], said: str) -> None:
+async def test_a_form_is_asked_while_the_session_requires_action(answer: dict[str, Any], text: str) -> None:
     async def handle(turn: Turn[Any]) -> None:
-        wish = await turn.elicit(Wish, "What do you want?")
-        await turn.say("nothing" if wish is None else f"{wish.name} {wish.count}")
+        order = await turn.elicit(Order, "What do you want?")
+        await turn.say("nothing" if order is None else f"{order.name} {order.count}")
 
     async with wire_client(both(handle)) as client:
         client.answers["elicitation/create"] = lambda _: {"result": answer}
         await client.turn(await client.new(), "go")
 
-        assert client.text == said
+        assert client.text == text
         assert client.states == ["running", "requires_action", "running", "idle end_turn"]
         assert client.asked[0]["params"]["mode"] == "form"

@@ -16,15 +16,17 @@ from tests.agent.test_server import online
 from tests.agent.v2.wire_client import both
 
 
-@pytest.mark.parametrize("way", ["ws", "http"])
-@pytest.mark.parametrize("spoken", [(1, 2), (1,)])
+@pytest.mark.parametrize("scheme", ["ws", "http"])
+@pytest.mark.parametrize("versions", [(1, 2), (1,)])
 async def test_an_agent_on_the_network_is_spoken_to_in_the_highest_version(
-    way: str, spoken: tuple[int, ...], tmp_path: Path
+    scheme: str, versions: tuple[int, ...], tmp_path: Path
 ) -> None:
-    async with asyncio.timeout(20), online(builtin_agent(protocol_versions=spoken), token="secret") as place:
+    async with asyncio.timeout(20), online(builtin_agent(protocol_versions=versions), token="secret") as place:
         allowed = Permissions(edit="allow", execute="allow")
-        async with connect(getattr(place, way), token="secret", protocol_versions=(1, 2), permissions=allowed) as agent:
-            assert agent.version == spoken[-1]
+        async with connect(
+            getattr(place, scheme), token="secret", protocol_versions=(1, 2), permissions=allowed
+        ) as agent:
+            assert agent.version == versions[-1]
             session = await agent.new_session(tmp_path)
             async with session.prompt("/tour") as turn:
                 events = [event async for event in turn]
@@ -35,8 +37,8 @@ async def test_an_agent_on_the_network_is_spoken_to_in_the_highest_version(
             assert "/tour" in [message.text for message in again.transcript.messages]
 
 
-@pytest.mark.parametrize("way", ["ws", "http"])
-async def test_turns_are_cancelled_and_fail_over_the_network_too(way: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("scheme", ["ws", "http"])
+async def test_turns_are_cancelled_and_fail_over_the_network_too(scheme: str, tmp_path: Path) -> None:
     begun = asyncio.Event()
 
     async def handle(turn: Turn[Any]) -> None:
@@ -46,7 +48,7 @@ async def test_turns_are_cancelled_and_fail_over_the_network_too(way: str, tmp_p
         await asyncio.Event().wait()
 
     async with asyncio.timeout(20), online(both(handle), token="secret") as place:
-        async with connect(getattr(place, way), token="secret", protocol_versions=(2,)) as agent:
+        async with connect(getattr(place, scheme), token="secret", protocol_versions=(2,)) as agent:
             session = await agent.new_session(tmp_path)
             async with session.prompt("wait") as turn:
                 await begun.wait()

@@ -18,7 +18,7 @@ from tests.agent.v2.wire_client import both, wire_client
 START = {"type": "start"}
 
 
-async def tell(turn: Turn[Any]) -> None:
+async def send_updates(turn: Turn[Any]) -> None:
     """Send a bit of everything."""
     await turn.think("hm")
     await turn.say("You said ")
@@ -32,18 +32,18 @@ async def tell(turn: Turn[Any]) -> None:
 
 @pytest.mark.rule(145, 146)
 async def test_a_resumed_session_tells_its_past_if_asked_then_its_state_then_answers(tmp_path: Path) -> None:
-    async with wire_client(both(tell)) as client:
+    async with wire_client(both(send_updates)) as client:
         session = await client.new(tmp_path)
         await client.turn(session, "hi")
         lived = client.updates
         await client.ask("session/close", sessionId=session)
-        before = len(client.judge.order())
+        before = len(client.validator.order())
         await client.ask("session/resume", sessionId=session, cwd=str(tmp_path), replayFrom=START)
 
-        told = client.updates[len(lived) :]
-        assert client.judge.order()[before:][-2:] == ["state_update", "answer to session/resume"]
-        assert told[-1] == {"sessionUpdate": "state_update", "state": "idle"}
-        assert [update["sessionUpdate"] for update in told] == [
+        replayed = client.updates[len(lived) :]
+        assert client.validator.order()[before:][-2:] == ["state_update", "answer to session/resume"]
+        assert replayed[-1] == {"sessionUpdate": "state_update", "state": "idle"}
+        assert [update["sessionUpdate"] for update in replayed] == [
             "user_message",
             "agent_thought",
             "agent_message",
@@ -53,21 +53,21 @@ async def test_a_resumed_session_tells_its_past_if_asked_then_its_state_then_ans
             "plan_update",
             "state_update",
         ]
-        assert told[0] == next(update for update in lived if update["sessionUpdate"] == "user_message")
-        assert told[2]["content"] == [{"type": "text", "text": "You said hi"}]
+        assert replayed[0] == next(update for update in lived if update["sessionUpdate"] == "user_message")
+        assert replayed[2]["content"] == [{"type": "text", "text": "You said hi"}]
 
 
 @pytest.mark.rule(145, 146)
 async def test_without_a_request_nothing_is_replayed(tmp_path: Path) -> None:
-    async with wire_client(both(tell)) as client:
+    async with wire_client(both(send_updates)) as client:
         session = await client.new(tmp_path)
         await client.turn(session, "hi")
         await client.ask("session/close", sessionId=session)
-        before = len(client.judge.order())
+        before = len(client.validator.order())
         for replay in ({}, {"replayFrom": None}):
             await client.ask("session/resume", sessionId=session, cwd=str(tmp_path), **replay)
 
-        assert client.judge.order()[before:] == ["state_update", "answer to session/resume"] * 2
+        assert client.validator.order()[before:] == ["state_update", "answer to session/resume"] * 2
 
 
 @pytest.mark.rule(146)
@@ -75,8 +75,8 @@ async def test_an_unknown_position_to_replay_from_is_rejected(tmp_path: Path) ->
     async with wire_client(both()) as client:
         session = await client.new(tmp_path)
         await client.ask("session/close", sessionId=session)
-        for wish in ({"type": "cursor", "cursor": "x"}, {"type": "_mine"}):
-            error = await client.refused("session/resume", sessionId=session, cwd=str(tmp_path), replayFrom=wish)
+        for position in ({"type": "cursor", "cursor": "x"}, {"type": "_mine"}):
+            error = await client.refused("session/resume", sessionId=session, cwd=str(tmp_path), replayFrom=position)
             assert error["code"] == -32602
         unknown = await client.refused("session/resume", sessionId="none", cwd=str(tmp_path))
         assert unknown["code"] == -32002
@@ -84,7 +84,7 @@ async def test_an_unknown_position_to_replay_from_is_rejected(tmp_path: Path) ->
 
 
 async def test_a_command_that_was_shown_is_shown_again_with_its_output(tmp_path: Path) -> None:
-    async with wire_client(both(tell)) as client:
+    async with wire_client(both(send_updates)) as client:
         session = await client.new(tmp_path)
         await client.turn(session, "hi")
         await client.ask("session/close", sessionId=session)
@@ -113,7 +113,12 @@ async def test_resuming_a_session_that_works_ends_its_work_first(tmp_path: Path)
         await client.ask("session/resume", sessionId=session, cwd=str(tmp_path), replayFrom=START)
 
         assert client.states == ["running", "idle cancelled", "idle"]
-        assert client.judge.order()[-4:] == ["state_update", "user_message", "state_update", "answer to session/resume"]
+        assert client.validator.order()[-4:] == [
+            "state_update",
+            "user_message",
+            "state_update",
+            "answer to session/resume",
+        ]
 
 
 # --- settings and commands
@@ -190,8 +195,8 @@ async def test_a_mode_that_the_agent_changes_is_sent_as_settings(tmp_path: Path)
         session = await client.new(tmp_path)
         await client.turn(session, "switch")
 
-        (told,) = client.of("config_option_update")
-        assert [option["currentValue"] for option in told["configOptions"]] == ["code", False]
+        (update,) = client.of("config_option_update")
+        assert [option["currentValue"] for option in update["configOptions"]] == ["code", False]
         assert client.of("current_mode_update") == []
 
 
@@ -221,12 +226,12 @@ async def test_work_in_the_background_is_named_in_every_state_once_there_was_som
         await client.until(lambda: client.of("state_update")[-1].get("background") == [])
         await client.turn(session, "and now")
 
-        told = [(state["state"], state.get("background")) for state in client.of("state_update")]
+        states = [(state["state"], state.get("background")) for state in client.of("state_update")]
         busy = [{"type": "tool_call", "toolCallId": "call-1"}]
-        first = next(number for number, (_, background) in enumerate(told) if background is not None)
-        assert all(background is not None for _, background in told[first:])
-        assert told[-6:-3] == [("idle", busy), ("running", busy), ("idle", busy)]
-        assert told[-3:] == [("idle", []), ("running", []), ("idle", [])]
+        first = next(number for number, (_, background) in enumerate(states) if background is not None)
+        assert all(background is not None for _, background in states[first:])
+        assert states[-6:-3] == [("idle", busy), ("running", busy), ("idle", busy)]
+        assert states[-3:] == [("idle", []), ("running", []), ("idle", [])]
 
 
 async def test_updates_between_turns_are_sent_and_change_no_state(tmp_path: Path) -> None:
@@ -243,7 +248,7 @@ async def test_updates_between_turns_are_sent_and_change_no_state(tmp_path: Path
         await sessions[0].update(NoticeUpdate(severity="info", title="News"))
         await client.until(lambda: client.of("notice"))
 
-        assert client.judge.order()[-1] == "notice"
+        assert client.validator.order()[-1] == "notice"
         assert client.states == ["running", "idle end_turn"]
 
 
@@ -266,7 +271,7 @@ async def test_no_update_of_a_new_session_is_sent_before_its_response(tmp_path: 
         await client.new(tmp_path)
         await client.until(lambda: len(client.updates) >= 2)
 
-        assert client.judge.order()[1] == "answer to session/new"
+        assert client.validator.order()[1] == "answer to session/new"
         assert len(client.of("notice")) == 1
         assert client.of("state_update")[0]["background"] == [{"type": "terminal", "terminalId": "t1"}]
         stop.set()

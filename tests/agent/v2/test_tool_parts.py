@@ -134,7 +134,7 @@ async def test_the_turn_and_one_of_its_tools_cancelled_at_once_end_once() -> Non
         await client.prompt(session, "go")
         tool = await running_part(client, "tool_call_update")
         answer = client.start("tool_call/cancel", sessionId=session, toolCallId=tool["toolCallId"])
-        client.tell("session/cancel", sessionId=session)
+        client.notify("session/cancel", sessionId=session)
         await answer
         await client.until(client.ends)
 
@@ -191,11 +191,11 @@ async def test_a_command_ends_with_the_turn_that_is_cancelled(tmp_path: Path) ->
         session = await client.new(tmp_path)
         await client.prompt(session, "go")
         await client.until(lambda: client.of("terminal_output_chunk"))
-        client.tell("session/cancel", sessionId=session)
+        client.notify("session/cancel", sessionId=session)
         await client.until(client.ends)
 
         assert client.states == ["running", "idle cancelled"]
-        assert client.judge.order()[-1] == "state_update"
+        assert client.validator.order()[-1] == "state_update"
         assert "exitStatus" in client.of("terminal_update")[-1]
         assert statuses(client)[-1] in ("failed", "cancelled")
 

@@ -26,7 +26,7 @@ async def test_work_of_a_session_that_is_closed_ends_before_the_answer(method: s
         assert await client.ask(method, sessionId=session) == {}
 
         assert client.states == ["running", "idle cancelled"]
-        assert client.judge.order()[-1] == f"answer to {method}"
+        assert client.validator.order()[-1] == f"answer to {method}"
         assert [(await each)["error"]["code"] for each in waiting] == [-32800, -32800]
         refused = await client.refused("session/prompt", sessionId=session, prompt=[{"type": "text", "text": "x"}])
         assert refused["code"] == -32002
@@ -60,7 +60,7 @@ async def test_a_handler_that_ignores_cancellation_does_not_delay_the_response()
         session = await client.new()
         await client.prompt(session, "go")
         await begun.wait()
-        client.tell("session/cancel", sessionId=session)
+        client.notify("session/cancel", sessionId=session)
         await client.until(client.ends)
         assert client.states == ["running", "idle cancelled"]
         never.set()

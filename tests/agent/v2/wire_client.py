@@ -14,7 +14,7 @@ from duologue.errors import ConnectionLost
 from duologue.runtime.tasks import TaskScope
 from duologue.transports.buffered import MAX_QUEUED_BYTES
 from duologue.transports.memory import MemoryTransport, memory_pair
-from tests.agent.wire_validator import V2, Judge
+from tests.agent.wire_validator import V2, WireValidator
 
 __all__ = ["EVERYTHING", "Json", "WireClient", "both", "chosen", "wire_client"]
 
@@ -45,13 +45,13 @@ class WireClient:
     """
 
     def __init__(self, wire: MemoryTransport) -> None:
-        self.judge = Judge(V2)
+        self.validator = WireValidator(V2)
         self.answers: dict[str, Callable[[Json], Json | None]] = {}
         self.asked: list[Json] = []
         self._wire = wire
         self._ids = itertools.count(1)
         self._waiting: dict[Any, asyncio.Future[Json]] = {}
-        self._news = asyncio.Event()
+        self._changed = asyncio.Event()
         self.reads = asyncio.Event()
         self.reads.set()
 
@@ -64,9 +64,9 @@ class WireClient:
                 if not frames:
                     return
                 for frame in frames:
-                    self.judge("in", frame)
+                    self.validator("in", frame)
                     self._take(json.loads(frame))
-                self._news.set()
+                self._changed.set()
 
     def _take(self, message: Json) -> None:
         if "method" not in message:
@@ -76,16 +76,16 @@ class WireClient:
         elif "id" in message:
             self.asked.append(message)
             answer = self.answers.get(message["method"])
-            said = None if answer is None else answer(message["params"])
-            if said is not None:
-                self.write(id=message["id"], **said)
+            response = None if answer is None else answer(message["params"])
+            if response is not None:
+                self.write(id=message["id"], **response)
 
     # --- writing
 
     def write(self, **members: Any) -> None:
         """Send one message."""
         frame = json.dumps({"jsonrpc": "2.0", **members}).encode()
-        self.judge("out", frame)
+        self.validator("out", frame)
         self._wire.send(frame)
 
     def write_nonsense(self, text: str) -> None:
@@ -116,7 +116,7 @@ class WireClient:
         error: Json = answer["error"]
         return error
 
-    def tell(self, method: str, **params: Any) -> None:
+    def notify(self, method: str, **params: Any) -> None:
         """Send a notification."""
         self.write(method=method, params=params)
 
@@ -151,8 +151,8 @@ class WireClient:
 
     async def until_more(self) -> None:
         """Until something comes."""
-        self._news.clear()
-        await self._news.wait()
+        self._changed.clear()
+        await self._changed.wait()
 
     async def until(self, is_so: Callable[[], object]) -> None:
         """Wait until the condition is true; check it whenever a message arrives."""
@@ -167,7 +167,7 @@ class WireClient:
     @property
     def updates(self) -> list[Json]:
         """Every update, in order."""
-        return [message["params"]["update"] for message in self.judge.calls("session/update")]
+        return [message["params"]["update"] for message in self.validator.calls("session/update")]
 
     def of(self, kind: str) -> list[Json]:
         """Return the updates of one kind."""
@@ -205,11 +205,11 @@ async def wire_client(
     agent: Agent[Any],
     *,
     capabilities: Json | None = None,
-    is_introduced: bool = True,
+    is_initialized: bool = True,
     seconds: float = 10,
     bound: int = MAX_QUEUED_BYTES,
 ) -> AsyncGenerator[WireClient]:
-    """Connect a client that has sent `initialize`, unless `is_introduced` is false; validate all frames at the end."""
+    """Connect a client that has sent `initialize`, unless `is_initialized` is false; validate all frames at the end."""
     near, far = memory_pair(bound)
     tasks = TaskScope()
     serving = tasks.start(agent.serve(far))
@@ -217,9 +217,9 @@ async def wire_client(
     async with asyncio.timeout(seconds):
         async with near:
             reading = tasks.start(client.read())
-            if is_introduced:
+            if is_initialized:
                 await client.initialize(**(EVERYTHING if capabilities is None else capabilities))
             yield client
         await serving
         await reading
-    assert client.judge.complaints == []
+    assert client.validator.complaints == []

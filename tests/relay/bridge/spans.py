@@ -17,7 +17,7 @@ from duologue.runtime.tasks import TaskScope
 from duologue.transports.base import Servable, Transport
 from duologue.transports.memory import MemoryTransport, memory_pair
 from tests.agent.v2.wire_client import WireClient
-from tests.agent.wire_validator import V1, V2, Judge
+from tests.agent.wire_validator import V1, V2, WireValidator
 from tests.client.scripted_agent import Json, ScriptedAgent, result
 
 SECONDS = 10.0
@@ -35,7 +35,7 @@ class Near:
 
     def __init__(self, agent: Servable) -> None:
         self.lines: list[Transport] = []
-        self.judges: list[Judge] = []
+        self.judges: list[WireValidator] = []
         self._agent = agent
         self.tasks = TaskScope()
 
@@ -50,7 +50,7 @@ class Near:
         return near
 
     def _judge(self, agent: Agent[Any], far: Transport) -> None:
-        self.judges.append(judge := Judge(V2 if agent._protocol_versions == (2,) else V1))
+        self.judges.append(judge := WireValidator(V2 if agent._protocol_versions == (2,) else V1))
         self.tasks.start(agent.serve(far, observers=(judge,)))
 
     @property
@@ -79,7 +79,7 @@ async def across(
     Messages that contain one of `but` may violate the schema, because the agent intends that.
     """
     target = Near(agent)
-    judge = Judge(V1 if version == 1 else V2)
+    judge = WireValidator(V1 if version == 1 else V2)
     bridge = Bridge(target.open, version=version, agent_version=agent_version)
     options.setdefault("permissions", Permissions.allow_everything())
     observers = (judge, *options.pop("observers", ()))
@@ -101,7 +101,7 @@ class LeftAlone(WireClient):
 
     def __init__(self, wire: MemoryTransport, version: int) -> None:
         super().__init__(wire)
-        self.judge = Judge(V1 if version == 1 else V2)
+        self.validator = WireValidator(V1 if version == 1 else V2)
         self.ended = asyncio.Event()
 
     async def read(self) -> None:
@@ -150,7 +150,7 @@ async def wire_across(agent: Servable, version: int, agent_version: int) -> Asyn
         await client.hang_up()
         await asyncio.gather(*serving)
         await target.tasks.settle()
-    assert [*client.judge.complaints, *target.complaints] == []
+    assert [*client.validator.complaints, *target.complaints] == []
 
 
 async def introduce(client: WireClient, version: int, **capabilities: Any) -> Json:

@@ -29,7 +29,7 @@ async def interpreted(agent: Servable, version: int) -> AsyncGenerator[tuple[Lef
         await client.hang_up()
         await asyncio.gather(*serving)
         await way.tasks.settle()
-    assert client.judge.complaints == []
+    assert client.validator.complaints == []
 
 
 class Keeper:
@@ -134,8 +134,8 @@ async def test_a_first_message_other_than_initialize_is_rejected() -> None:
     async with interpreted(NewerAgent(), 1) as (client, way, _):
         refused = await client.refused("session/new", cwd="/tmp", mcpServers=[])
         client.write_nonsense("{")
-        await client.until(lambda: any(each.get("id", 1) is None for each in client.judge.received))
-        client.judge.complaints.clear()
+        await client.until(lambda: any(each.get("id", 1) is None for each in client.validator.received))
+        client.validator.complaints.clear()
 
     assert refused["code"] == -32600
     assert way.lines == []

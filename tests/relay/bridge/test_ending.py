@@ -179,7 +179,7 @@ async def test_an_agent_waits_for_an_editor_that_does_not_read(version: int, age
 
 
 def _said(client: WireClient, session: str | None = None) -> list[str]:
-    calls = [call["params"] for call in client.judge.calls("session/update")]
+    calls = [call["params"] for call in client.validator.calls("session/update")]
     return [
         call["update"]["content"]["text"]
         for call in calls

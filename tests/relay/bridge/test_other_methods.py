@@ -88,13 +88,13 @@ async def test_forms_and_addresses_pass_and_name_the_editors_own_request(version
         await opened(client, version, **FORMS[version])
         client.answers["elicitation/create"] = lambda _: {"result": {"action": "accept", "content": {"name": "Ann"}}}
         await client.start_as("mine", "authenticate" if version == 1 else "auth/login", methodId="key")
-        await client.until(lambda: client.judge.calls("auth/status_update"))
+        await client.until(lambda: client.validator.calls("auth/status_update"))
 
     assert client.asked[0]["params"]["requestId"] == "mine"
     assert client.asked[1]["params"]["sessionId"] == "s1"
     assert [answer["result"]["action"] for answer in answers] == ["accept", "accept"]
     assert answers[0]["result"]["content"] == {"name": "Ann"}
-    assert [call["params"]["elicitationId"] for call in client.judge.calls("elicitation/complete")] == ["e"]
+    assert [call["params"]["elicitationId"] for call in client.validator.calls("elicitation/complete")] == ["e"]
 
 
 @both_ways
@@ -193,7 +193,7 @@ async def test_a_prompt_behind_another_is_withdrawn_alone() -> None:
         await agent.until("session/prompt")
         second = client.start_as("two", "session/prompt", sessionId=session, prompt=[{"type": "text", "text": "two"}])
         await agent.until("session/prompt", 2)
-        client.tell("$/cancel_request", requestId="two")
+        client.notify("$/cancel_request", requestId="two")
         withdrawn = await second
         await agent.until("$/cancel_request")
         agent.update({"sessionUpdate": "state_update", "state": "running"})
@@ -221,7 +221,7 @@ async def test_a_session_that_was_opened_too_late_is_closed_again(version: int, 
         await introduce(client, version)
         waiting = client.start_as("n", "session/new", cwd="/tmp", mcpServers=[])
         await agent.until("session/new")
-        client.tell("$/cancel_request", requestId="n")
+        client.notify("$/cancel_request", requestId="n")
         given_up = await waiting
         await agent.until("$/cancel_request")
         may_open.set()

@@ -37,7 +37,7 @@ async def test_custom_methods_pass_both_ways_untouched(version: int, agent_versi
         echoed = await client.ask("_far/echo", **STRANGE)
         refused = await client.refused("_far/refuse")
         client.write(id="list", method="_far/echo", params=[1])
-        await client.until(lambda: any(message.get("id") == "list" for message in client.judge.received))
+        await client.until(lambda: any(message.get("id") == "list" for message in client.validator.received))
         client.answers["_near/echo"] = lambda params: {"result": params}
         asked = await agent.ask("_near/echo", STRANGE)
         unknown = await client.refused("far/echo")
@@ -45,7 +45,7 @@ async def test_custom_methods_pass_both_ways_untouched(version: int, agent_versi
 
     assert echoed == {"given": STRANGE}
     assert (refused["code"], refused["data"]) == (7, STRANGE)
-    assert next(each for each in client.judge.received if each.get("id") == "list")["result"] is None
+    assert next(each for each in client.validator.received if each.get("id") == "list")["result"] is None
     assert asked["result"] == STRANGE
     assert (unknown["code"], unheard["error"]["code"]) == (-32601, -32601)
 
@@ -56,18 +56,18 @@ async def test_custom_notifications_pass_both_ways_in_order(version: int, agent_
     async with wire_across(agent, version, agent_version) as client:
         await introduce(client, version)
         for number in range(100):
-            client.tell("_far/told", number=number)
+            client.notify("_far/told", number=number)
             agent.send({"method": "_near/told", "params": {"number": number}})
         await agent.until("_far/told", 100)
-        await client.until(lambda: len(client.judge.calls("_near/told")) == 100)
+        await client.until(lambda: len(client.validator.calls("_near/told")) == 100)
         agent.send({"method": "near/unknown"})
-        client.tell("far/unknown")
+        client.notify("far/unknown")
         await client.refused("far/unknown")
 
     assert [told["number"] for told in agent.calls("_far/told")] == [*range(100)]
-    assert [told["params"]["number"] for told in client.judge.calls("_near/told")] == [*range(100)]
+    assert [told["params"]["number"] for told in client.validator.calls("_near/told")] == [*range(100)]
     assert "far/unknown" not in [message.get("method") for message in agent.received]
-    assert client.judge.calls("near/unknown") == []
+    assert client.validator.calls("near/unknown") == []
 
 
 @both_ways
@@ -85,7 +85,7 @@ async def test_cancelling_a_custom_request_cancels_it_on_the_other_side(version:
         await introduce(client, version)
         waiting = client.start_as("mine", "_far/wait")
         await asked.wait()
-        client.tell("$/cancel_request", requestId="mine")
+        client.notify("$/cancel_request", requestId="mine")
         ended = await waiting
         await agent.until("$/cancel_request")
         there = next(message for message in agent.received if message.get("method") == "_far/wait")
@@ -126,7 +126,7 @@ async def test_meta_passes_with_its_message(version: int, agent_version: int) ->
         if version == 2:
             await client.until(client.ends)
             answer = client.ends()[0]
-        client.tell("session/cancel", sessionId="s1", **attached)
+        client.notify("session/cancel", sessionId="s1", **attached)
         await agent.until("session/cancel")
 
     assert (welcome["_meta"], new_session["_meta"], sessions["_meta"], answer["_meta"]) == tuple(
@@ -135,9 +135,11 @@ async def test_meta_passes_with_its_message(version: int, agent_version: int) ->
     assert sessions["sessions"][0]["_meta"] == {"from": "info"}
     for method in ("initialize", "session/new", "session/list", "session/prompt", "session/cancel"):
         assert agent.calls(method)[0]["_meta"] == {"trace": "1"}
-    chunk = next(call["params"] for call in client.judge.calls("session/update") if "chunk" in str(call))
+    chunk = next(call["params"] for call in client.validator.calls("session/update") if "chunk" in str(call))
     assert (chunk["_meta"], chunk["update"]["_meta"]) == ({"on": "notification"}, {"on": "chunk"})
-    others = [call["params"].get("_meta") for call in client.judge.calls("session/update") if call["params"] != chunk]
+    others = [
+        call["params"].get("_meta") for call in client.validator.calls("session/update") if call["params"] != chunk
+    ]
     assert others == [None] * len(others)
 
 
@@ -174,7 +176,7 @@ async def test_a_question_comes_after_what_was_said_before_it(version: int, agen
         session = await opened(client, version)
         client.prompt(session, "dig")
         question = await client.until_asked("session/request_permission")
-        before = client.judge.received[: client.judge.received.index(question)]
+        before = client.validator.received[: client.validator.received.index(question)]
         client.write(id=question["id"], result={"outcome": {"outcome": "cancelled"}})
         await _until_it_ends(client, version)
 
@@ -185,4 +187,4 @@ async def _until_it_ends(client: WireClient, version: int) -> None:
     if version == 2:
         await client.until(client.ends)
     else:
-        await client.until(lambda: any("stopReason" in str(each.get("result")) for each in client.judge.received))
+        await client.until(lambda: any("stopReason" in str(each.get("result")) for each in client.validator.received))

@@ -186,12 +186,12 @@ async def test_a_plan_that_is_gone_is_empty_for_an_editor_that_knows_one_plan() 
         assert [plan["entries"] for plan in client.of("plan")] == [steps, []]
 
 
-class Knobs(Settings):
+class SampleSettings(Settings):
     mode = choice("ask", "code", category="mode")
 
 
 async def test_settings_of_category_mode_are_modes_and_setting_a_mode_sets_them() -> None:
-    agent = speaking(2, settings=Knobs)
+    agent = speaking(2, settings=SampleSettings)
     async with wire_across(agent, 1, 2) as client:
         await introduce(client, 1)
         new = await client.ask("session/new", cwd="/tmp", mcpServers=[])
@@ -289,7 +289,7 @@ async def test_a_prompt_whose_request_is_cancelled_still_ends() -> None:
         waiting = client.start_as("p", "session/prompt", sessionId=session, prompt=[text("hi")])
         await agent.until("session/prompt")
         agent.update(state("running"))
-        client.tell("$/cancel_request", requestId="p")
+        client.notify("$/cancel_request", requestId="p")
         await agent.until("session/cancel")
         agent.update(state("idle", stopReason="cancelled"))
 
@@ -307,7 +307,7 @@ async def test_a_prompt_that_was_cancelled_before_it_was_inserted_ends_as_cancel
     async with wire_across(agent, 1, 2) as client:
         session = await opened(client, 1)
         waiting = client.start("session/prompt", sessionId=session, prompt=[text("hi")])
-        client.tell("session/cancel", sessionId=session)
+        client.notify("session/cancel", sessionId=session)
 
         assert (await waiting)["result"] == {"stopReason": "cancelled"}
 
@@ -322,7 +322,7 @@ async def test_a_question_that_the_agent_takes_back_is_taken_back_from_the_edito
         await client.until(lambda: client.asked)
         agent.send({"method": "$/cancel_request", "params": {"requestId": "q"}})
         ended = await answer
-        cancels = [message for message in client.judge.received if message.get("method") == "$/cancel_request"]
+        cancels = [message for message in client.validator.received if message.get("method") == "$/cancel_request"]
 
         assert ended["error"]["code"] == -32800
         assert [cancel["params"]["requestId"] for cancel in cancels] == [client.asked[0]["id"]]

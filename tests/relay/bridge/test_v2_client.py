@@ -108,7 +108,7 @@ async def test_a_cancellation_ends_what_runs_and_refuses_what_waits() -> None:
         await agent.until("session/prompt")
         second = client.prompt(session, "two")
         await client.ask("session/list")
-        client.tell("session/cancel", sessionId=session)
+        client.notify("session/cancel", sessionId=session)
         refused = await second
         await agent.until("session/cancel")
         held.ends.put_nowait(error(-32603, "killed by the cancellation"))
@@ -128,7 +128,7 @@ async def test_a_cancellation_answers_the_open_question_of_the_agent() -> None:
         await agent.until("session/prompt")
         answer = agent.ask_permission({"toolCallId": "c", "title": "Dig"})
         question = await client.until_asked("session/request_permission")
-        client.tell("session/cancel", sessionId=session)
+        client.notify("session/cancel", sessionId=session)
         outcome = (await answer)["result"]["outcome"]
         late = await agent.ask_permission({"toolCallId": "d", "title": "Dig deeper"})
         held.ends.put_nowait(result(stopReason="cancelled"))
@@ -137,7 +137,7 @@ async def test_a_cancellation_answers_the_open_question_of_the_agent() -> None:
     assert outcome == {"outcome": "cancelled"}
     assert late["result"]["outcome"] == {"outcome": "cancelled"}
     assert (question["params"]["title"], len(client.asked)) == ("Dig", 1)
-    assert [call["params"] for call in client.judge.received if call.get("method") == "$/cancel_request"] == [
+    assert [call["params"] for call in client.validator.received if call.get("method") == "$/cancel_request"] == [
         {"requestId": question["id"]}
     ]
     assert client.states == ["running", "requires_action", "running", "idle cancelled"]
@@ -272,7 +272,7 @@ async def test_a_session_that_cannot_be_opened_leaves_nothing_behind() -> None:
     assert (refused["code"], unknown["code"]) == (-32002, -32002)
 
 
-class Knobs(Settings):
+class SampleSettings(Settings):
     mode = choice("ask", "code", category="mode")
     taste = choice("sweet", "sour")
 
@@ -309,7 +309,7 @@ async def test_modes_are_a_setting_and_setting_it_sets_the_mode() -> None:
 
 
 async def test_settings_that_an_agent_has_in_both_forms_are_shown_once() -> None:
-    agent = speaking(1, settings=Knobs)
+    agent = speaking(1, settings=SampleSettings)
     async with wire_across(agent, 2, 1) as client:
         await introduce(client, 2)
         new = await client.ask("session/new", cwd="/tmp")
@@ -377,7 +377,7 @@ async def test_a_prompt_that_is_cancelled_in_the_same_breath_does_not_run() -> N
     async with wire_across(agent, 2, 1) as client:
         session = await opened(client, 2)
         prompt = client.prompt(session, "one")
-        client.tell("session/cancel", sessionId=session)
+        client.notify("session/cancel", sessionId=session)
         answer = await prompt
 
     assert answer["error"]["code"] == -32800
@@ -394,7 +394,7 @@ async def test_a_queued_prompt_that_is_cancelled_is_never_sent() -> None:
         await agent.until("session/prompt")
         second = client.start_as("two", "session/prompt", sessionId=session, prompt=[text("two")])
         await client.ask("session/list")
-        client.tell("$/cancel_request", requestId="two")
+        client.notify("$/cancel_request", requestId="two")
         withdrawn = await second
         held.ends.put_nowait(result(stopReason="end_turn"))
         await client.until(client.ends)
