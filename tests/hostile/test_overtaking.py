@@ -15,7 +15,7 @@ import pytest
 from duologue.client.connect import connect
 from duologue.client.permissions.policy import Permissions
 from tests.client.scripted_agent import ScriptedAgent, result
-from tests.client.test_order import VERSIONS, ask, outcome, speak, talking_to
+from tests.client.test_order import VERSIONS, ask, outcome, send_chunks, session_with
 
 pytestmark = [pytest.mark.timeout(60), pytest.mark.fault("ORD-20")]
 
@@ -38,11 +38,11 @@ def announce(agent: ScriptedAgent, is_new: bool, **fields: Any) -> None:
 @pytest.mark.parametrize("chunks", [0, 1, 255, 256, 257, 600, 5_000])
 async def test_no_flood_of_updates_hides_what_a_tool_call_does(chunks: int, version: int, tmp_path: Path) -> None:
     async def attack(agent: ScriptedAgent) -> None:
-        speak(agent, chunks)
+        send_chunks(agent, chunks)
         announce(agent, True, **COMMAND)
         assert outcome(await ask(agent))["optionId"] == "o0"  # reject_once
 
-    async with talking_to(version, attack, tmp_path, permissions=RULES) as (session, _):
+    async with session_with(version, attack, tmp_path, permissions=RULES) as (session, _):
         async with session.prompt("go") as turn:
             async for _event in turn:
                 await asyncio.sleep(0)  # a reader that takes its time
@@ -54,12 +54,12 @@ async def test_a_flood_that_drops_a_tool_call_from_the_transcript_does_not_hide_
 ) -> None:
     async def attack(agent: ScriptedAgent) -> None:
         announce(agent, True, **COMMAND)
-        speak(agent, 100, "x" * 4096)
+        send_chunks(agent, 100, "x" * 4096)
         assert outcome(await ask(agent))["optionId"] == "o0"
 
     async with (
         asyncio.timeout(30),
-        talking_to(version, attack, tmp_path, permissions=RULES, max_transcript_bytes=65536) as (session, _),
+        session_with(version, attack, tmp_path, permissions=RULES, max_transcript_bytes=65536) as (session, _),
     ):
         await session.prompt("go")
         assert session.transcript.dropped > 0
@@ -73,7 +73,7 @@ async def test_an_update_after_the_permission_request_hides_nothing(version: int
         announce(agent, False, kind="read", rawInput={}, title="Look around")
         assert outcome(await answer)["optionId"] == "o0"
 
-    async with talking_to(version, attack, tmp_path, permissions=RULES) as (session, _):
+    async with session_with(version, attack, tmp_path, permissions=RULES) as (session, _):
         await session.prompt("go")
 
 
