@@ -33,6 +33,7 @@ class SessionPersistence:
         self._session_id = session_id
         self._store = store
         self._log = log
+        self.is_stored = log is not None
         self._saved: bytes | None = None
 
     async def load(self) -> SavedState:

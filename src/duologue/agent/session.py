@@ -93,6 +93,7 @@ class Session(Generic[S]):
         )
         self._roots = Roots(setup.roots)
         self._persistence = persistence
+        self._is_stored = persistence.is_stored
         self._open_sessions = agent._open_sessions
         self._closing = asyncio.Lock()
         self._is_closed = False

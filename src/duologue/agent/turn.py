@@ -6,7 +6,7 @@ Each method sends its update in order and before the turn's response; after the 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Awaitable, Iterable
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
@@ -18,7 +18,7 @@ from duologue.agent.settings import S
 from duologue.agent.terminal import TerminalHandle, open_terminal
 from duologue.agent.tool_call import ToolCallHandle
 from duologue.agent.turn_exceptions import StopTurn
-from duologue.conversation.content import Content, JsonObject, as_content, text_of
+from duologue.conversation.content import Content, JsonObject, TextContent, as_content, text_of
 from duologue.conversation.updates import (
     UNSET,
     CompactionChunk,
@@ -36,7 +36,9 @@ from duologue.conversation.updates import (
 )
 from duologue.conversation.work_state import STOP_REASONS, TokenUsage
 from duologue.errors import InvalidParams
+from duologue.protocol.meta import current_attachment
 from duologue.protocol.values import ClientCapabilities, Elicitation
+from duologue.runtime.text_template import TextTemplate
 
 if TYPE_CHECKING:
     from duologue.agent.session import Session
@@ -68,6 +70,7 @@ class Turn(Generic[S]):
         self.tokens: TokenUsage | None = None
         self._is_over = False
         self._message: tuple[Role, str] | None = None
+        self._chunks: tuple[Role, str, TextTemplate] | None = None
         self._compactions: set[str] = set()
 
     @property
@@ -100,19 +103,22 @@ class Turn(Generic[S]):
         self, content: str | Content, *, message_id: str | None = None, meta: JsonObject | None = None
     ) -> None:
         """Send a chunk of the answer; wait while the client is slow."""
-        await self._chunk("agent", content, message_id, meta)
+        if (waiting := self._chunk("agent", content, message_id, meta)) is not None:
+            await waiting
 
     async def think(
         self, content: str | Content, *, message_id: str | None = None, meta: JsonObject | None = None
     ) -> None:
         """Send a chunk of the agent's reasoning."""
-        await self._chunk("thought", content, message_id, meta)
+        if (waiting := self._chunk("thought", content, message_id, meta)) is not None:
+            await waiting
 
     async def send_user_message(
         self, content: str | Content, *, message_id: str | None = None, meta: JsonObject | None = None
     ) -> None:
         """Send a chunk as the user's message, for input that did not come from this client."""
-        await self._chunk("user", content, message_id, meta)
+        if (waiting := self._chunk("user", content, message_id, meta)) is not None:
+            await waiting
 
     async def plan(self, *entries: str | PlanEntry, plan_id: str | None = None) -> None:
         """Send the complete plan, replacing the one before."""
@@ -216,20 +222,28 @@ class Turn(Generic[S]):
         if self._is_over:
             raise RuntimeError("this turn has been answered; use `session.update` to send updates between turns")
 
-    async def _chunk(self, role: Role, content: str | Content, message_id: str | None, meta: JsonObject | None) -> None:
-        self._check_open()
+    def _chunk(
+        self, role: Role, content: str | Content, message_id: str | None, meta: JsonObject | None
+    ) -> Awaitable[None] | None:
+        """Send a chunk of a message; return what to await, if anything."""
+        if self._is_over:
+            self._check_open()
         if message_id is None:
             if self._message is None or self._message[0] != role:
                 self._message = (role, self.session.new_id("msg"))
             message_id = self._message[1]
-        await self.session.update(
-            MessageChunk(
-                role=role,
-                content=as_content(content),
-                message_id=message_id,
-                meta=UNSET if meta is None else meta,
+        if type(content) is not str or meta is not None or current_attachment() is not None:
+            block, given = as_content(content), UNSET if meta is None else meta
+            return self.session.update(MessageChunk(role=role, content=block, message_id=message_id, meta=given))
+        chunks = self._chunks
+        if chunks is None or chunks[1] != message_id or chunks[0] != role:
+            template = self.session._client.text_chunks(self.session.id, role, message_id)
+            chunks = self._chunks = (role, message_id, template)
+        if self.session._is_stored:
+            self.session._persistence.append(
+                MessageChunk(role=role, content=TextContent(content), message_id=message_id)
             )
-        )
+        return chunks[2].send(content)
 
     # --- tool calls and commands
 

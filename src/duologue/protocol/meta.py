@@ -86,9 +86,8 @@ def request_context(method: str, received: JsonObject | None, id: int | str | No
         _request.reset(token)
 
 
-def current_attachment() -> OutgoingMeta | None:
-    """Return the `_meta` to add to a message that is about to be sent."""
-    return _attached.get()
+current_attachment = _attached.get
+"""Return the `_meta` to add to a message that is about to be sent; None if there is none."""
 
 
 def with_meta(model: M, meta: JsonObject) -> M:

@@ -48,9 +48,6 @@ LINGER = 0.5
 CANCEL_GRACE = 1.0
 """Seconds a cancelled handler gets to clean up before it is abandoned; also the longest wait for a lost peer."""
 
-BURST_BYTES = 64 * 1024
-"""Bytes sent in a row before the event loop runs other tasks, so that a tight loop of updates still sees a cancel."""
-
 
 class Connection:
     """A JSON-RPC connection to one peer. Enter it to start; leaving it ends every task it started.
@@ -95,7 +92,6 @@ class Connection:
         self._max_incoming = max_incoming_bytes
         self._max_pending = max_pending
         self._max_request_bytes = max_request_bytes
-        self._burst = 0
         self._capacity_event: asyncio.Future[None] | None = None
         self._failure: Exception | None = None
         """An exception raised outside of the reading task, which ends the connection with it."""
@@ -133,7 +129,9 @@ class Connection:
             self._first_method,
         )
         self._outgoing_requests = self._dispatcher.outgoing_requests
-        self.internals = ConnectionInternals(self._peer, self._dispatcher, self._incoming_requests, self._unread)
+        self.internals = ConnectionInternals(
+            self._peer, self._dispatcher, self._incoming_requests, self._unread, self._writer
+        )
         await self._transport.__aenter__()
         self._monitor = LoopMonitor.of_this_loop()
         self._monitor.acquire(self)
@@ -238,20 +236,11 @@ class Connection:
         Raises:
             ConnectionLost: The peer no longer accepts frames.
         """
-        frame = serialize_notification(notification.name, params)
-        writer = self._writer
-        if writer.pending_sessions.is_waiting:
-            session_id = getattr(params, "session_id", None)
-            if session_id is not None and writer.pending_sessions.must_wait(session_id):
-                writer.defer(notification.name, session_id, frame)
-                return
-        writer.send(frame)
-        self._burst += len(frame)
-        if self._transport.is_congested:
-            await writer.drain()
-        elif self._burst > BURST_BYTES:
-            self._burst = 0
-            await asyncio.sleep(0)
+        name = notification.name
+        session_id = getattr(params, "session_id", None)
+        waiting = self._writer.send_notification(name, session_id, serialize_notification(name, params))
+        if waiting is not None:
+            await waiting
 
     def _abandon(self, call: PendingRequest) -> None:
         """Cancel a request whose wait ended without a response, if it was sent."""

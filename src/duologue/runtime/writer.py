@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from duologue.errors import ConnectionLost, Deadlock
 from duologue.runtime.observers import FrameObserver, notify_observers
@@ -12,6 +12,9 @@ from duologue.runtime.pending_sessions import PendingSessions
 from duologue.transports.base import Transport
 
 _log = logging.getLogger("duologue.runtime")
+
+BURST_BYTES = 64 * 1024
+"""Bytes sent in a row before the event loop runs other tasks, so that a tight loop of updates still sees a cancel."""
 
 
 class FrameWriter:
@@ -43,6 +46,7 @@ class FrameWriter:
         self._on_wait = on_wait
         self._max_deferred = max_deferred_bytes
         self._deferred_bytes = 0
+        self._burst = 0
         self._deadline: float | None = None
         self._waits: set[asyncio.Timeout] = set()
         self._lost = lost
@@ -63,6 +67,26 @@ class FrameWriter:
         except ConnectionLost:
             self.is_lost = True
             raise
+
+    def send_notification(self, method: str, session_id: str | None, frame: bytes) -> Awaitable[None] | None:
+        """Queue a notification, or defer it if its session is not announced; return what to await before the next.
+
+        It is not a coroutine, because most notifications wait for nothing.
+
+        Raises:
+            ConnectionLost: The peer no longer accepts frames.
+        """
+        if self.pending_sessions.is_waiting and session_id is not None and self.pending_sessions.must_wait(session_id):
+            self._defer(method, session_id, frame)
+            return None
+        self.send(frame)
+        self._burst += len(frame)
+        if self._transport.is_congested:
+            return self.drain()
+        if self._burst > BURST_BYTES:
+            self._burst = 0
+            return asyncio.sleep(0)
+        return None
 
     def send_quietly(self, frame: bytes) -> None:
         """Queue a frame that no caller waits for; log and ignore that the peer is gone."""
@@ -103,7 +127,7 @@ class FrameWriter:
             self._waits.discard(limit)
             self.waiting -= 1
 
-    def defer(self, method: str, session_id: str, frame: bytes) -> None:
+    def _defer(self, method: str, session_id: str, frame: bytes) -> None:
         """Buffer a notification until the response that announces its session has been sent.
 
         Raises:

@@ -10,7 +10,7 @@ import msgspec
 
 from duologue.conversation.content import JsonObject
 from duologue.conversation.session_setup import Implementation
-from duologue.conversation.updates import ToolCallUpdate, Update
+from duologue.conversation.updates import Role, ToolCallUpdate, Update
 from duologue.conversation.work_state import BackgroundWork, TerminalExit
 from duologue.errors import MethodNotFound
 from duologue.protocol.feature_filter import FeatureFilter
@@ -25,6 +25,7 @@ from duologue.protocol.values import (
     TerminalOutputResult,
 )
 from duologue.runtime.connection import Connection
+from duologue.runtime.text_template import TextTemplate
 from duologue.schema.base import Method, Notification
 from duologue.schema.codec import decode
 
@@ -92,6 +93,10 @@ class ClientProxy(ABC):
     @abstractmethod
     def update(self, session_id: str, update: Update) -> Coroutine[Any, Any, None]:
         """Send an update; one that the client does not support (notices, compaction, …) is left out."""
+
+    @abstractmethod
+    def text_chunks(self, session_id: str, role: Role, message_id: str) -> TextTemplate:
+        """Return a sender of the text chunks of one message, without `_meta`."""
 
     def replayed(self, updates: AsyncIterator[Update]) -> AsyncIterator[Update]:
         """Return the earlier updates of a session in the form in which this client expects them."""

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from typing import Any, ClassVar
 
-from duologue.conversation.content import JsonObject
+from duologue.conversation.content import JsonObject, TextContent
 from duologue.conversation.downgrade import chunks_of
 from duologue.conversation.updates import (
     MessageChunk,
     MessageUpdate,
     PlanUpdate,
+    Role,
     SettingsUpdate,
     ToolCallUpdate,
     Update,
@@ -19,6 +20,7 @@ from duologue.conversation.work_state import BackgroundWork, TerminalExit
 from duologue.protocol.shared.client_proxy import ClientProxy
 from duologue.protocol.v1.updates import chunk_to_wire, permission_tool, update_to_wire
 from duologue.protocol.values import PermissionOption, TerminalOutputResult
+from duologue.runtime.text_template import PLACEHOLDER, TextTemplate
 from duologue.schema import v1
 
 
@@ -27,13 +29,12 @@ class V1ClientProxy(ClientProxy):
 
     schema: ClassVar[Any] = v1
 
-    def update(self, session_id: str, update: Update) -> Coroutine[Any, Any, None]:
-        if type(update) is MessageChunk:  # the fast path
-            chunk = chunk_to_wire(update)
-            return self._send(v1.SESSION_UPDATE, v1.SessionNotification(session_id=session_id, update=chunk))
-        return self._update(session_id, update)
+    def text_chunks(self, session_id: str, role: Role, message_id: str) -> TextTemplate:
+        chunk = chunk_to_wire(MessageChunk(role=role, content=TextContent(PLACEHOLDER), message_id=message_id))
+        params = v1.SessionNotification(session_id=session_id, update=chunk)
+        return self._connection.internals.text_template(v1.SESSION_UPDATE, params)
 
-    async def _update(self, session_id: str, update: Update) -> None:
+    async def update(self, session_id: str, update: Update) -> None:
         update = self._adapt(update)
         if not self._is_supported(update):
             return

@@ -9,7 +9,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any, ClassVar
 
-from duologue.conversation.content import Content, JsonObject
+from duologue.conversation.content import Content, JsonObject, TextContent
 from duologue.conversation.message_ids import MessageIds
 from duologue.conversation.session_setup import Implementation
 from duologue.conversation.updates import (
@@ -40,6 +40,7 @@ from duologue.protocol.values import (
     PromptResult,
 )
 from duologue.runtime.connection import Connection
+from duologue.runtime.text_template import PLACEHOLDER, TextTemplate
 from duologue.schema import v2
 
 
@@ -102,13 +103,18 @@ class V2ClientProxy(ClientProxy):
             return nothing()  # modes are config options, and all of those are sent together
         if isinstance(update, PlanRemovedUpdate) and not self._filter.allows("plan"):
             update = PlanUpdate(plan_id=update.plan_id, entries=[])  # an empty plan stands for a removed one
+        return self._notify(v2.SESSION_UPDATE, self._wire_update(session_id, update))
+
+    def text_chunks(self, session_id: str, role: Role, message_id: str) -> TextTemplate:
+        chunk = MessageChunk(role=role, content=TextContent(PLACEHOLDER), message_id=message_id)
+        params = self._wire_update(session_id, chunk)
+        return self._connection.internals.text_template(v2.SESSION_UPDATE, params)
+
+    def _wire_update(self, session_id: str, update: Update) -> v2.UpdateSessionNotification:
         ids = self._ids.get(session_id)
         if ids is None:
             ids = self._ids[session_id] = MessageIds()
-        wire = v2.UpdateSessionNotification(session_id=session_id, update=update_to_wire(ids.fill(update)))
-        if isinstance(update, MessageChunk):  # the fast path
-            return self._send(v2.SESSION_UPDATE, wire)
-        return self._notify(v2.SESSION_UPDATE, wire)
+        return v2.UpdateSessionNotification(session_id=session_id, update=update_to_wire(ids.fill(update)))
 
     def replayed(self, updates: AsyncIterator[Update]) -> AsyncIterator[Update]:
         return _in_whole_messages(updates)
