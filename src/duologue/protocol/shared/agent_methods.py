@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Any, ClassVar, TypeAlias
 
+from duologue.conversation.fields import convert_fields
 from duologue.conversation.session_setup import SessionParams
 from duologue.conversation.settings import ConfigOption
 from duologue.errors import ConnectionLost, MethodNotFound
@@ -17,7 +18,6 @@ from duologue.protocol.feature_filter import FeatureFilter
 from duologue.protocol.interfaces import AgentHandler
 from duologue.protocol.meta import request_context, with_meta
 from duologue.protocol.shared.client_proxy import auth_status_to_wire
-from duologue.protocol.shared.fields import convert_fields
 from duologue.protocol.shared.session_setup import session_info_to_wire
 from duologue.protocol.values import AgentCapabilities, Provider, SessionOpened
 from duologue.runtime.handlers import Context, Handlers

@@ -7,12 +7,12 @@ from collections.abc import Callable
 from typing import Any, ClassVar, TypeVar, cast
 
 from duologue.conversation.content import Content, JsonObject
+from duologue.conversation.fields import convert_fields
 from duologue.conversation.session_setup import Implementation, SessionInfo, SessionParams
 from duologue.conversation.settings import ConfigOption
 from duologue.errors import MethodNotFound
 from duologue.protocol.feature_filter import FeatureFilter
 from duologue.protocol.meta import current_attachment, with_attachment
-from duologue.protocol.shared.fields import convert_fields
 from duologue.protocol.shared.session_setup import session_info_from_wire, session_params_to_wire
 from duologue.protocol.values import (
     Account,

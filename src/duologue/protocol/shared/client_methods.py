@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import msgspec
 
+from duologue.conversation.fields import convert_fields
 from duologue.conversation.items import ToolCall
 from duologue.conversation.updates import ToolCallUpdate, Update
 from duologue.errors import InvalidParams, RequestCancelled
@@ -15,7 +16,6 @@ from duologue.protocol.feature_filter import FeatureFilter
 from duologue.protocol.interfaces import ClientHandler
 from duologue.protocol.meta import request_context, with_meta
 from duologue.protocol.shared.agent_proxy import auth_status_from_wire
-from duologue.protocol.shared.fields import convert_fields
 from duologue.protocol.values import ClientCapabilities, Elicitation, PermissionOption
 from duologue.runtime.handlers import Context, Handlers
 from duologue.schema.base import UNSET, Method, Notification, Other

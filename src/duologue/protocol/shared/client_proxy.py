@@ -9,13 +9,13 @@ from typing import Any, ClassVar, TypeVar
 import msgspec
 
 from duologue.conversation.content import JsonObject
+from duologue.conversation.fields import convert_fields
 from duologue.conversation.session_setup import Implementation
 from duologue.conversation.updates import Role, ToolCallUpdate, Update
 from duologue.conversation.work_state import BackgroundWork, TerminalExit
 from duologue.errors import MethodNotFound
 from duologue.protocol.feature_filter import FeatureFilter
 from duologue.protocol.meta import current_attachment, with_attachment
-from duologue.protocol.shared.fields import convert_fields
 from duologue.protocol.values import (
     AuthStatus,
     ClientCapabilities,

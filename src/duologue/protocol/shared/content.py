@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from duologue.conversation import content as c
-from duologue.protocol.shared.fields import convert_fields
+from duologue.conversation.fields import convert_fields
 from duologue.schema.base import Other
 
 

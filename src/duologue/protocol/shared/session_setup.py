@@ -10,7 +10,7 @@ from typing import Any
 
 from duologue.conversation import session_setup as s
 from duologue.conversation.content import Content
-from duologue.protocol.shared.fields import convert_fields
+from duologue.conversation.fields import convert_fields
 from duologue.schema.base import JsonObject, Other
 
 

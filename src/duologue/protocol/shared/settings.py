@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from duologue.conversation.fields import convert_fields
 from duologue.conversation.settings import ConfigOption, Option, OptionGroup
-from duologue.protocol.shared.fields import convert_fields
 from duologue.schema.base import JsonObject, Other, wire_name
 
 

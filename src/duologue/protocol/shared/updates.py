@@ -1,20 +1,18 @@
-"""Session updates that are the same in every version, to the wire and back; and the parts of the others that are.
-
-Message chunks and tool calls, which are most of what travels, are converted by each version itself.
-"""
+"""Session updates, to the wire and back: what is the same in every version, and the parts of the others that are."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from functools import partial
+from typing import Any, TypeVar, get_args
 
 import msgspec
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET, Struct, UnsetType
 
 from duologue.conversation import updates as u
+from duologue.conversation.fields import convert_fields
 from duologue.conversation.work_state import TokenUsage
-from duologue.protocol.shared.fields import convert_fields
-from duologue.schema.base import JsonObject, Other
+from duologue.schema.base import Model, Other
 
 T = TypeVar("T")
 S = TypeVar("S")
@@ -29,96 +27,105 @@ def patch(value: T | None | UnsetType, convert: Callable[[T], S]) -> S | None | 
     return convert(value)
 
 
-def meta_to_wire(meta: JsonObject | None | UnsetType) -> JsonObject | None:
-    """Write `_meta` where absent and null are the same."""
-    return None if isinstance(meta, UnsetType) else meta
-
-
-def meta_from_wire(meta: JsonObject | None) -> JsonObject | UnsetType:
-    """Read `_meta` where absent and null are the same."""
-    return UNSET if meta is None else meta
-
-
 class UpdateConverter:
-    """Converts the updates that are the same in every version.
+    """Converts updates to one version and back. A kind that needs no converter of its own is copied field by field.
 
     Args:
-        schema: The package of one version's shapes.
+        schema: The package of the version's shapes.
         content: The module that converts its content blocks.
         settings: The module that converts its config options.
+        to_wire: The converters of this version, by kind of update.
+        from_wire: The converters of this version, by class of its schema.
+
+    Attributes:
+        writers: What writes each kind of update.
+        readers: What reads each class of the schema.
     """
 
-    def __init__(self, schema: Any, content: Any, settings: Any) -> None:
+    def __init__(
+        self,
+        schema: Any,
+        content: Any,
+        settings: Any,
+        *,
+        to_wire: dict[type[u.Update], Callable[[Any], Any]],
+        from_wire: dict[type[Model | Other], Callable[[Any], u.Update]],
+    ) -> None:
         self._schema = schema
         self._content = content
         self._settings = settings
+        members = {member.__name__: member for member in get_args(schema.SessionUpdate)}
+        pairs = [(kind, members.get(kind.wire_name or kind.__name__)) for kind in u.KINDS]
+        copied = [(kind, wire) for kind, wire in pairs if wire is not None]
+        self.writers: dict[type, Callable[[Any], Any]] = {
+            **{kind: partial(self.copy_to_wire, wire) for kind, wire in copied},
+            u.SettingsUpdate: self._settings_to_wire,
+            u.UsageUpdate: self._usage_to_wire,
+            u.SubagentUpdate: self._subagent_to_wire,
+            u.UnrecognizedUpdate: lambda update: Other(update.tag, update.fields),
+            **to_wire,
+        }
+        self.readers: dict[type, Callable[[Any], u.Update]] = {
+            **{wire: partial(self.copy_from_wire, kind) for kind, wire in copied},
+            schema.ConfigOptionUpdate: self._settings_from_wire,
+            schema.UsageUpdate: self._usage_from_wire,
+            schema.SubagentUpdate: self._subagent_from_wire,
+            Other: lambda update: u.UnrecognizedUpdate(tag=update.tag, fields=dict(update)),
+            **from_wire,
+        }
 
     def to_wire(self, update: u.Update) -> Any:
-        """Write an update; None if it is not one of those that every version has."""
-        schema, content = self._schema, self._content
-        meta = meta_to_wire(update.meta)
-        match update:
-            case u.SettingsUpdate():
-                options = [self._settings.config_option_to_wire(option) for option in update.settings]
-                return schema.ConfigOptionUpdate(config_options=options, meta=meta)
-            case u.PlanRemovedUpdate():
-                return convert_fields(update, schema.PlanRemoved, meta=meta)
-            case u.NoticeUpdate():
-                return convert_fields(update, schema.Notice, meta=meta)
-            case u.CompactionUpdate():
-                summary = patch(update.summary, content.blocks_to_wire)
-                return convert_fields(update, schema.CompactionUpdate, summary=summary)
-            case u.CompactionChunk():
-                block = content.to_wire(update.content)
-                return convert_fields(update, schema.CompactionSummaryChunk, content=block, meta=meta)
-            case u.SubagentUpdate():
-                return self._subagent_to_wire(update)
-            case u.SessionMessageUpdate():
-                blocks = patch(update.content, content.blocks_to_wire)
-                return convert_fields(update, schema.SessionMessage, content=blocks)
-            case u.SessionMessageChunk():
-                block = content.to_wire(update.content)
-                return convert_fields(update, schema.SessionMessageChunk, content=block, meta=meta)
-            case u.UnrecognizedUpdate():
-                return Other(update.tag, update.fields)
-            case _:
-                return None
-
-    def from_wire(self, update: Any) -> u.Update:
-        """Read an update that every version has.
+        """Write an update.
 
         Raises:
-            TypeError: It is not one of them.
+            TypeError: The update has no form in this version.
         """
-        schema, content = self._schema, self._content
-        if isinstance(update, Other):
-            return u.UnrecognizedUpdate(tag=update.tag, fields=dict(update))
-        meta = UNSET if update.meta is None else update.meta
-        match update:
-            case schema.ConfigOptionUpdate():
-                options = [self._settings.config_option_from_wire(option) for option in update.config_options]
-                return u.SettingsUpdate(settings=options, meta=meta)
-            case schema.PlanRemoved():
-                return convert_fields(update, u.PlanRemovedUpdate, meta=meta)
-            case schema.Notice():
-                return convert_fields(update, u.NoticeUpdate, meta=meta)
-            case schema.CompactionUpdate():
-                summary = patch(update.summary, content.blocks_from_wire)
-                return convert_fields(update, u.CompactionUpdate, summary=summary)
-            case schema.CompactionSummaryChunk():
-                return convert_fields(update, u.CompactionChunk, content=content.from_wire(update.content), meta=meta)
-            case schema.SubagentUpdate():
-                state = patch(update.state, msgspec.to_builtins)
-                can_cancel = patch(update.capabilities, lambda capabilities: capabilities.cancel is not None)
-                return convert_fields(update, u.SubagentUpdate, state=state, can_cancel=can_cancel)
-            case schema.SessionMessage():
-                blocks = patch(update.content, content.blocks_from_wire)
-                return convert_fields(update, u.SessionMessageUpdate, content=blocks)
-            case schema.SessionMessageChunk():
-                block = content.from_wire(update.content)
-                return convert_fields(update, u.SessionMessageChunk, content=block, meta=meta)
-            case _:
-                raise TypeError(f"{type(update).__name__} is not a session update of {schema.__name__}")
+        write = self.writers.get(type(update))
+        if write is None:
+            raise TypeError(f"{type(update).__name__} has no form in {self._schema.__name__}")
+        return write(update)
+
+    def from_wire(self, update: Any) -> u.Update:
+        """Read an update."""
+        return self.readers[type(update)](update)
+
+    def copy_to_wire(self, wire: type[Model], update: u.Update) -> Any:
+        """Write an update whose class in the schema has the same fields; content blocks are converted."""
+        blocks = {name: self._content.blocks_to_wire(value) for name, value in _block_lists(update)}
+        content = getattr(update, "content", None)
+        if isinstance(content, Struct):
+            blocks["content"] = self._content.to_wire(content)
+        return convert_fields(update, wire, **blocks)
+
+    def copy_from_wire(self, kind: type[Any], update: Model) -> Any:
+        """Read an update whose class in the schema has the same fields; content blocks are converted."""
+        blocks = {name: self._content.blocks_from_wire(value) for name, value in _block_lists(update)}
+        content = getattr(update, "content", None)
+        if isinstance(content, Struct | Other):
+            blocks["content"] = self._content.from_wire(content)
+        return convert_fields(update, kind, **blocks)
+
+    def _settings_to_wire(self, update: u.SettingsUpdate) -> Any:
+        options = [self._settings.config_option_to_wire(option) for option in update.settings]
+        return convert_fields(update, self._schema.ConfigOptionUpdate, config_options=options)
+
+    def _settings_from_wire(self, update: Any) -> u.Update:
+        options = [self._settings.config_option_from_wire(option) for option in update.config_options]
+        return convert_fields(update, u.SettingsUpdate, settings=options)
+
+    def _usage_to_wire(self, update: u.UsageUpdate) -> Any:
+        schema, cost = self._schema, update.cost
+        if isinstance(cost, UnsetType):
+            return convert_fields(update, schema.UsageUpdate)
+        is_known = cost is not None and update.currency is not None
+        known = schema.Cost(amount=cost, currency=update.currency) if is_known else None
+        return convert_fields(update, schema.UsageUpdate, cost=known)
+
+    def _usage_from_wire(self, update: Any) -> u.Update:
+        cost = update.cost
+        if not isinstance(cost, self._schema.Cost):
+            return convert_fields(update, u.UsageUpdate)
+        return convert_fields(update, u.UsageUpdate, cost=cost.amount, currency=cost.currency)
 
     def _subagent_to_wire(self, update: u.SubagentUpdate) -> Any:
         schema = self._schema
@@ -127,6 +134,17 @@ class UpdateConverter:
         # The state of another session is passed on as it was received.
         state = patch(update.state, lambda fields: Other(fields.get("state"), fields))
         return convert_fields(update, schema.SubagentUpdate, state=state, capabilities=capabilities)
+
+    def _subagent_from_wire(self, update: Any) -> u.Update:
+        state = patch(update.state, msgspec.to_builtins)
+        can_cancel = patch(update.capabilities, lambda capabilities: capabilities.cancel is not None)
+        return convert_fields(update, u.SubagentUpdate, state=state, can_cancel=can_cancel)
+
+
+def _block_lists(update: Struct) -> list[tuple[str, Any]]:
+    """Return the fields of an update that hold a list of content blocks."""
+    fields = [(name, getattr(update, name, None)) for name in ("content", "summary")]
+    return [(name, value) for name, value in fields if isinstance(value, list)]
 
 
 def plan_entries_to_wire(schema: Any, entries: list[u.PlanEntry] | None) -> list[Any]:
@@ -146,18 +164,19 @@ def plan_content_to_wire(schema: Any, update: u.PlanUpdate, plan_id: str) -> Any
 
 def plan_from_wire(schema: Any, update: Any) -> u.PlanUpdate:
     """Read a plan with an id."""
-    meta = meta_from_wire(update.meta)
     plan = update.plan
+    fields: dict[str, Any]
     match plan:
         case Other():
-            return u.PlanUpdate(plan_id=str(plan.get("planId", "")), other=dict(plan), meta=meta)
+            fields = {"plan_id": str(plan.get("planId", "")), "other": dict(plan)}
         case schema.PlanItems():
             entries = [convert_fields(entry, u.PlanEntry) for entry in plan.entries]
-            return u.PlanUpdate(plan_id=plan.plan_id, entries=entries, meta=meta)
+            fields = {"plan_id": plan.plan_id, "entries": entries}
         case schema.PlanFile():
-            return u.PlanUpdate(plan_id=plan.plan_id, uri=plan.uri, meta=meta)
+            fields = {"plan_id": plan.plan_id, "uri": plan.uri}
         case _:
-            return u.PlanUpdate(plan_id=plan.plan_id, markdown=plan.content, meta=meta)
+            fields = {"plan_id": plan.plan_id, "markdown": plan.content}
+    return convert_fields(update, u.PlanUpdate, **fields)
 
 
 def token_usage_to_wire(schema: Any, usage: TokenUsage | None) -> Any:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from duologue.conversation.content import JsonObject
+from duologue.conversation.fields import convert_fields
 from duologue.conversation.session_setup import Implementation
 from duologue.protocol.shared.capabilities import capabilities_from_wire, capabilities_to_wire
-from duologue.protocol.shared.fields import convert_fields
 from duologue.protocol.values import AgentCapabilities, AuthMethod, ClientCapabilities
 from duologue.schema import legacy, v1
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from duologue.conversation.fields import convert_fields
 from duologue.conversation.settings import ConfigOption, Mode, Modes, Option
-from duologue.protocol.shared.fields import convert_fields
 from duologue.protocol.shared.settings import ConfigOptionConverter
 from duologue.schema import legacy, v1
 

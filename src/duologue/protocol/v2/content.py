@@ -7,8 +7,8 @@ from typing import Any
 from msgspec import structs
 
 from duologue.conversation import content as c
+from duologue.conversation.fields import convert_fields
 from duologue.protocol.shared.content import block_from_wire, block_to_wire
-from duologue.protocol.shared.fields import convert_fields
 from duologue.schema import v2
 
 

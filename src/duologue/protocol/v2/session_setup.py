@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from msgspec import structs
 
+from duologue.conversation.fields import convert_fields
 from duologue.conversation.session_setup import Implementation
 from duologue.protocol.shared.capabilities import capabilities_from_wire, capabilities_to_wire
-from duologue.protocol.shared.fields import convert_fields
 from duologue.protocol.shared.session_setup import named_values_from_wire, named_values_to_wire
 from duologue.protocol.values import AgentCapabilities, AuthMethod, ClientCapabilities
 from duologue.schema import v2

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from msgspec import structs
 
+from duologue.conversation.fields import convert_fields
 from duologue.conversation.settings import ConfigOption, Modes, Option
-from duologue.protocol.shared.fields import convert_fields
 from duologue.protocol.shared.settings import ConfigOptionConverter
 from duologue.schema import v2
 from duologue.schema.base import Other

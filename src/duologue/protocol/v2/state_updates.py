@@ -10,18 +10,24 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from duologue.conversation import updates as u
+from duologue.conversation.fields import convert_fields
 from duologue.conversation.work_state import BackgroundWork, Failure, TerminalExit, TerminalSize
 from duologue.errors import InvalidParams
-from duologue.protocol.shared.fields import convert_fields
 from duologue.protocol.shared.updates import (
-    meta_from_wire,
-    meta_to_wire,
     patch,
     token_usage_from_wire,
     token_usage_to_wire,
 )
 from duologue.schema import v2
 from duologue.schema.base import JsonObject, Other
+
+_STATES = ("running", "idle", "requires_action", "unknown")
+_BACKGROUND: dict[str, tuple[type[Any], str]] = {
+    "terminal": (v2.BackgroundTerminal, "terminal_id"),
+    "tool_call": (v2.BackgroundToolCall, "tool_call_id"),
+    "subagent": (v2.BackgroundSubagent, "session_id"),
+}
+"""The kinds of background work: the class, and the field with its id."""
 
 # --- states
 
@@ -30,60 +36,47 @@ def state_to_wire(update: u.StateUpdate) -> v2.WorkStateUpdate | Other:
     """Write a state; only an idle state says why work ended."""
     if update.other is not None:
         return Other("state_update", update.other)
-    background = update.background
-    error = update.error
-    fields: dict[str, Any] = {
-        "background": None if background is None else [_background_to_wire(work) for work in background],
-        "stop_reason": update.stop_reason,
-        "error": None if error is None else convert_fields(error, v2.Error),
-        "usage": token_usage_to_wire(v2, update.usage),
-        "meta": meta_to_wire(update.meta),
-    }
-    match update.state:
-        case "running" | "idle" | "requires_action" | "unknown" as state:
-            return v2.WorkStateUpdate(state=state, **fields)
-        case _:
-            known: JsonObject = msgspec.to_builtins(v2.WorkStateUpdate(state="unknown", **fields))
-            return Other("state_update", {**known, "state": update.state})
+    wire = convert_fields(
+        update,
+        v2.WorkStateUpdate,
+        state=update.state if update.state in _STATES else "unknown",
+        background=None if update.background is None else [_background_to_wire(work) for work in update.background],
+        error=None if update.error is None else convert_fields(update.error, v2.Error),
+        usage=token_usage_to_wire(v2, update.usage),
+    )
+    if update.state in _STATES:
+        return wire
+    fields: JsonObject = msgspec.to_builtins(wire)
+    return Other("state_update", {**fields, "state": update.state})
 
 
 def state_from_wire(update: v2.WorkStateUpdate) -> u.StateUpdate:
     """Read a state."""
     error, background = update.error, update.background
-    return u.StateUpdate(
-        state=update.state,
-        stop_reason=update.stop_reason,
+    return convert_fields(
+        update,
+        u.StateUpdate,
         error=None if error is None else convert_fields(error, Failure),
         usage=token_usage_from_wire(update.usage),
         background=None if background is None else [_background_from_wire(work) for work in background],
-        meta=meta_from_wire(update.meta),
     )
 
 
 def _background_to_wire(work: BackgroundWork) -> v2.BackgroundWork:
     if work.other is not None:
         return Other(work.kind, work.other)
-    match work.kind:
-        case "terminal":
-            return v2.BackgroundTerminal(terminal_id=work.work_id, meta=work.meta)
-        case "tool_call":
-            return v2.BackgroundToolCall(tool_call_id=work.work_id, meta=work.meta)
-        case "subagent":
-            return v2.BackgroundSubagent(session_id=work.work_id, meta=work.meta)
-        case _:
-            return Other(work.kind, {"type": work.kind})
+    if work.kind not in _BACKGROUND:
+        return Other(work.kind, {"type": work.kind})
+    target, field = _BACKGROUND[work.kind]
+    wire: v2.BackgroundWork = convert_fields(work, target, **{field: work.work_id})
+    return wire
 
 
 def _background_from_wire(work: v2.BackgroundWork) -> BackgroundWork:
-    match work:
-        case v2.BackgroundTerminal():
-            return BackgroundWork(kind="terminal", work_id=work.terminal_id, meta=work.meta)
-        case v2.BackgroundToolCall():
-            return BackgroundWork(kind="tool_call", work_id=work.tool_call_id, meta=work.meta)
-        case v2.BackgroundSubagent():
-            return BackgroundWork(kind="subagent", work_id=work.session_id, meta=work.meta)
-        case Other():
-            return BackgroundWork(kind=work.tag or "", other=dict(work))
+    if isinstance(work, Other):
+        return BackgroundWork(kind=work.tag or "", other=dict(work))
+    kind = str(work.__struct_config__.tag)
+    return convert_fields(work, BackgroundWork, kind=kind, work_id=getattr(work, _BACKGROUND[kind][1]))
 
 
 # --- terminals
@@ -115,9 +108,7 @@ def terminal_from_wire(update: v2.TerminalUpdate) -> u.TerminalUpdate:
 
 def output_to_wire(chunk: u.TerminalOutputChunk) -> v2.TerminalOutputChunk:
     """Write more output of a terminal."""
-    return v2.TerminalOutputChunk(
-        terminal_id=chunk.terminal_id, data=_encoded(chunk.data), meta=meta_to_wire(chunk.meta)
-    )
+    return convert_fields(chunk, v2.TerminalOutputChunk, data=_encoded(chunk.data))
 
 
 def output_from_wire(chunk: v2.TerminalOutputChunk) -> u.TerminalOutputChunk:
@@ -126,8 +117,7 @@ def output_from_wire(chunk: v2.TerminalOutputChunk) -> u.TerminalOutputChunk:
     Raises:
         InvalidParams: The data is not base64.
     """
-    meta = meta_from_wire(chunk.meta)
-    return u.TerminalOutputChunk(terminal_id=chunk.terminal_id, data=_decoded(chunk.data), meta=meta)
+    return convert_fields(chunk, u.TerminalOutputChunk, data=_decoded(chunk.data))
 
 
 def _snapshot(output: v2.TerminalOutput) -> bytes | UnsetType:

@@ -8,30 +8,25 @@ from msgspec import UNSET, structs
 
 from duologue.conversation import updates as u
 from duologue.conversation.content import TextContent
-from duologue.protocol.shared.updates import meta_from_wire, meta_to_wire, patch
+from duologue.conversation.fields import convert_fields
+from duologue.protocol.shared.updates import patch
 from duologue.protocol.v2.tool_parts import parts_from_wire, parts_to_wire
 from duologue.schema import v2
 
 
 def tool_to_wire(update: u.ToolCallUpdate) -> v2.ToolCallUpdate:
     """Write a new or changed tool call."""
-    return v2.ToolCallUpdate(**_fields(update))
+    return convert_fields(update, v2.ToolCallUpdate, **_fields(update))
 
 
 def tool_from_wire(tool: v2.ToolCallUpdate | v2.PermissionToolCall) -> u.ToolCallUpdate:
     """Read a new or changed tool call."""
-    return u.ToolCallUpdate(
-        tool_call_id=tool.tool_call_id,
-        title=tool.title,
-        kind=tool.kind,
-        status=tool.status,
+    return convert_fields(
+        tool,
+        u.ToolCallUpdate,
         content=patch(tool.content, parts_from_wire),
-        locations=patch(tool.locations, lambda found: [u.Location(each.path, each.line, each.meta) for each in found]),
-        raw_input=tool.raw_input,
-        raw_output=tool.raw_output,
-        name=tool.name,
+        locations=patch(tool.locations, lambda found: [convert_fields(each, u.Location) for each in found]),
         can_cancel=patch(tool.capabilities, lambda capabilities: capabilities.cancel is not None),
-        meta=tool.meta,
     )
 
 
@@ -44,13 +39,12 @@ def tool_content_to_wire(chunk: u.ToolContentChunk) -> v2.ToolCallContentChunk:
     parts = parts_to_wire(chunk.content)
     if len(parts) != 1:
         raise ValueError(f"a chunk of tool content must be one part, not {len(parts)}")
-    return v2.ToolCallContentChunk(tool_call_id=chunk.tool_call_id, content=parts[0], meta=meta_to_wire(chunk.meta))
+    return convert_fields(chunk, v2.ToolCallContentChunk, content=parts[0])
 
 
 def tool_content_from_wire(chunk: v2.ToolCallContentChunk) -> u.ToolContentChunk:
     """Read more content of a tool call."""
-    meta = meta_from_wire(chunk.meta)
-    return u.ToolContentChunk(tool_call_id=chunk.tool_call_id, content=parts_from_wire([chunk.content]), meta=meta)
+    return convert_fields(chunk, u.ToolContentChunk, content=parts_from_wire([chunk.content]))
 
 
 # --- permission
@@ -58,7 +52,7 @@ def tool_content_from_wire(chunk: v2.ToolCallContentChunk) -> u.ToolContentChunk
 
 def permission_subject(update: u.ToolCallUpdate) -> v2.ToolCallPermissionSubject:
     """Write the subject of a permission request."""
-    return v2.ToolCallPermissionSubject(tool_call=v2.PermissionToolCall(**_fields(update)))
+    return v2.ToolCallPermissionSubject(tool_call=convert_fields(update, v2.PermissionToolCall, **_fields(update)))
 
 
 def permission_tool_from_wire(request: v2.RequestPermissionRequest) -> u.ToolCallUpdate:
@@ -74,13 +68,14 @@ def permission_tool_from_wire(request: v2.RequestPermissionRequest) -> u.ToolCal
         case v2.CommandPermissionSubject() as command:
             if command.terminal_id is not None:
                 content.append(u.TerminalPart(command.terminal_id))
-            return u.ToolCallUpdate(
+            return convert_fields(
+                command,
+                u.ToolCallUpdate,
                 tool_call_id=command.tool_call_id or "",
                 title=request.title,
                 kind="execute",
                 content=content or UNSET,
                 raw_input={"command": command.command, "cwd": command.cwd},
-                meta=meta_from_wire(command.meta),
                 is_question=True,
             )
         case unknown:
@@ -91,27 +86,17 @@ def permission_tool_from_wire(request: v2.RequestPermissionRequest) -> u.ToolCal
 
 
 def _fields(update: u.ToolCallUpdate) -> dict[str, Any]:
+    """Return the fields that are not the same on the wire."""
     return {
-        "tool_call_id": update.tool_call_id,
-        "name": update.name,
-        "title": update.title,
-        "kind": update.kind,
-        "status": update.status,
         "content": patch(update.content, parts_to_wire),
         "locations": patch(update.locations, _locations_to_wire),
-        "raw_input": update.raw_input,
-        "raw_output": update.raw_output,
         "capabilities": patch(update.can_cancel, _cancel_to_wire),
-        "meta": update.meta,
     }
 
 
 def _locations_to_wire(locations: list[u.Location]) -> list[v2.ToolCallLocation]:
     """Write locations; version 2 has no line 0."""
-    return [
-        v2.ToolCallLocation(path=location.path, line=location.line or None, meta=location.meta)
-        for location in locations
-    ]
+    return [convert_fields(location, v2.ToolCallLocation, line=location.line or None) for location in locations]
 
 
 def _cancel_to_wire(can_cancel: bool) -> v2.ToolCallCapabilities:
