@@ -27,17 +27,17 @@ from duologue.store.base import Store
 from duologue.store.memory import MemoryStore
 from duologue.store.sqlite.store import SqliteStore
 from duologue.transports.server.run import ServerAddress, serve
-from tests.transports.server.servers import Json, Poster, Site, Socket, poster_to, socket_to
+from tests.transports.server.servers import Json, RawHttpClient, RunningServer, Socket, http_client_to, socket_to
 
 USERS = {"ann-token": "ann", "bob-token": "bob"}
 PROMPT = [{"type": "text", "text": "hello"}]
 
 
 @asynccontextmanager
-async def online(agent: Agent[Any], **options: Any) -> AsyncGenerator[Site]:
+async def online(agent: Agent[Any], **options: Any) -> AsyncGenerator[RunningServer]:
     app = agent.asgi(**options)
     async with serve(app, ServerAddress()) as port:
-        yield Site(app, port)
+        yield RunningServer(app, port)
 
 
 async def new_session(socket: Socket) -> str:
@@ -48,8 +48,8 @@ async def new_session(socket: Socket) -> str:
 
 
 async def test_our_client_talks_to_it_over_both_transports() -> None:
-    async with online(builtin_agent(), token="secret") as place:
-        for url in (place.ws, place.http):
+    async with online(builtin_agent(), token="secret") as server:
+        for url in (server.ws, server.http):
             async with connect(url, token="secret") as agent:
                 turn = await (await agent.new_session("/")).prompt("hello")
 
@@ -61,9 +61,9 @@ async def test_our_client_talks_to_it_over_both_transports() -> None:
 async def test_the_sessions_of_others_do_not_exist(keeps: bool, tmp_path: Path) -> None:
     agent = builtin_agent(tmp_path / "kept" if keeps else None, unstable=True)
     async with (
-        online(agent, authenticate=USERS.get) as place,
-        socket_to(place, "ann-token") as ann,
-        socket_to(place, "bob-token") as bob,
+        online(agent, authenticate=USERS.get) as server,
+        socket_to(server, "ann-token") as ann,
+        socket_to(server, "bob-token") as bob,
     ):
         of_ann = await new_session(ann)
         await ann.ask(2, "session/prompt", {"sessionId": of_ann, "prompt": PROMPT})
@@ -107,13 +107,13 @@ async def test_an_agent_speaks_the_dialect_of_its_clients_on_the_network_too() -
         await turn.say(turn.text)
 
     async with (
-        online(agent, token="secret") as place,
-        socket_to(place, "secret") as socket,
-        poster_to(place, "secret") as poster,
+        online(agent, token="secret") as server,
+        socket_to(server, "secret") as socket,
+        http_client_to(server, "secret") as client,
     ):
-        for welcome in (await socket.initialize(), await poster.initialize()):
+        for welcome in (await socket.initialize(), await client.initialize()):
             assert (welcome["authenticationMethods"], "authMethods" in welcome) == ([], False)
-        for url in (place.ws, place.http):
+        for url in (server.ws, server.http):
             async with connect(url, token="secret", dialect="seed-004") as remote, remote.new_session("/") as session:
                 assert await session.ask("hello") == "hello"
 
@@ -121,11 +121,11 @@ async def test_an_agent_speaks_the_dialect_of_its_clients_on_the_network_too() -
 @pytest.mark.fault("GWY-03")
 async def test_an_id_is_no_proof_of_identity() -> None:
     async with (
-        online(builtin_agent(), authenticate=USERS.get) as place,
-        poster_to(place, "ann-token") as ann,
-        poster_to(place, "bob-token") as bob,
-        poster_to(place, None) as anonymous,
-        socket_to(place, "bob-token") as socket,
+        online(builtin_agent(), authenticate=USERS.get) as server,
+        http_client_to(server, "ann-token") as ann,
+        http_client_to(server, "bob-token") as bob,
+        http_client_to(server, None) as anonymous,
+        socket_to(server, "bob-token") as socket,
     ):
         await ann.initialize({"duologue/resume": {"version": 1}})
         statuses: list[int] = []
@@ -140,8 +140,8 @@ async def test_an_id_is_no_proof_of_identity() -> None:
         assert (await socket.next())["method"] == "_duologue/lost"
 
 
-async def _listen(poster: Poster) -> int:
-    async with poster.listen() as events:
+async def _listen(client: RawHttpClient) -> int:
+    async with client.listen() as events:
         return events.status
 
 
@@ -149,8 +149,8 @@ async def test_a_caller_finds_the_sessions_of_yesterday(tmp_path: Path) -> None:
     listed: list[Json] = []
     for _ in range(2):
         async with (
-            online(builtin_agent(tmp_path), authenticate=USERS.get) as place,
-            socket_to(place, "ann-token") as ann,
+            online(builtin_agent(tmp_path), authenticate=USERS.get) as server,
+            socket_to(server, "ann-token") as ann,
         ):
             await ann.ask(2, "session/prompt", {"sessionId": await new_session(ann), "prompt": PROMPT})
             listed = (await ann.ask(3, "session/list", {}))["result"]["sessions"]

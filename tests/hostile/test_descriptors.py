@@ -20,7 +20,7 @@ from websockets.exceptions import WebSocketException
 from tests.cli.program import PROGRAM, environment
 from tests.cli.test_serve import Server
 from tests.hostile.test_unanswered import MUTE
-from tests.transports.server.servers import Site, socket_to
+from tests.transports.server.servers import RunningServer, socket_to
 
 SECONDS = 60.0
 
@@ -62,7 +62,7 @@ async def test_after_connections_used_every_descriptor_the_server_works_and_logg
     async with limited_server(tmp_path, 40) as server:
         url, _, token = server.url.partition("#token=")
         base = url.replace("ws:", "http:").removesuffix("/acp")
-        place = Site(None, int(base.rpartition(":")[2]))  # type: ignore[arg-type]  # another process
+        place = RunningServer(None, int(base.rpartition(":")[2]))  # type: ignore[arg-type]  # another process
         for _ in range(2):
             with ExitStack() as stack:
                 for _ in range(100):
@@ -81,7 +81,7 @@ async def test_after_connections_used_every_descriptor_the_server_works_and_logg
 async def test_agents_without_free_descriptors_are_rejected_with_one_log_line_each(tmp_path: Path) -> None:
     async with limited_server(tmp_path, 40) as server:
         url, _, token = server.url.partition("#token=")
-        place = Site(None, int(url.removesuffix("/acp").rpartition(":")[2]))  # type: ignore[arg-type]
+        place = RunningServer(None, int(url.removesuffix("/acp").rpartition(":")[2]))  # type: ignore[arg-type]
         refused = 0
         opened: list[asyncio.Task[None]] = []
         stop = asyncio.Event()

@@ -13,7 +13,15 @@ import pytest
 
 from duologue.transports.server.limits import Limits
 from duologue.transports.server.tokens import TokenVerifier, TooManyFailedAttempts, single_token
-from tests.transports.server.servers import TOKEN, Echo, Site, bearer, poster_to, site, socket_to
+from tests.transports.server.servers import (
+    TOKEN,
+    Echo,
+    RunningServer,
+    bearer,
+    http_client_to,
+    running_server,
+    socket_to,
+)
 from tests.transports.waiting import until
 
 QUICK = Limits(check_seconds=0.05)
@@ -37,25 +45,25 @@ class SlowCheck:
         return "ann" if token == TOKEN else None
 
 
-async def guess(place: Site, client: httpx2.AsyncClient, token: str | None = None) -> int:
+async def guess(place: RunningServer, client: httpx2.AsyncClient, token: str | None = None) -> int:
     answer = await client.get(f"{place.base}/metrics", headers=bearer(token or secrets.token_urlsafe()))
     return answer.status_code
 
 
 @pytest.mark.fault("HTT-22", "HTT-04", "GWY-02")
 async def test_the_right_token_is_accepted_after_wrong_ones_from_the_same_address() -> None:
-    async with site(Echo(), QUICK) as place, httpx2.AsyncClient(trust_env=False) as client:
+    async with running_server(Echo(), QUICK) as place, httpx2.AsyncClient(trust_env=False) as client:
         assert [await guess(place, client) for _ in range(15)] == [401] * 15
         async with socket_to(place) as socket:
             await socket.initialize()
-        async with poster_to(place) as poster:
+        async with http_client_to(place) as poster:
             await poster.initialize()
 
 
 @pytest.mark.fault("HTT-22")
 async def test_a_token_that_was_accepted_is_not_delayed_by_a_neighbour_that_guesses() -> None:
     # The next check of an unknown token is an hour away, and nothing may wait for it.
-    async with site(Echo(), Limits(check_seconds=3600, checks_waiting=0)) as place:
+    async with running_server(Echo(), Limits(check_seconds=3600, checks_waiting=0)) as place:
         async with httpx2.AsyncClient(trust_env=False) as client:
             assert await guess(place, client, TOKEN) == 200
             assert [await guess(place, client) for _ in range(12)] == [401] * 10 + [429] * 2
@@ -110,7 +118,7 @@ async def ask(checks: TokenVerifier, token: str, address: str = "192.0.2.1") -> 
 async def test_parallel_guesses_over_the_wire_do_not_reach_a_slow_check_of_tokens_all_at_once() -> None:
     check = SlowCheck()
     async with (
-        site(Echo(), Limits(check_seconds=3600, checks_waiting=2), check.authenticate) as place,
+        running_server(Echo(), Limits(check_seconds=3600, checks_waiting=2), check.authenticate) as place,
         httpx2.AsyncClient(trust_env=False, limits=httpx2.Limits(max_connections=None), timeout=30) as client,
         asyncio.TaskGroup() as group,
     ):

@@ -26,7 +26,7 @@ from tests.cli.test_serve import Server, served
 from tests.hostile.longest import LONGEST, resume_request
 from tests.hostile.test_unanswered import MUTE
 from tests.memory import peak_bytes
-from tests.transports.server.servers import Site, poster_to, socket_to
+from tests.transports.server.servers import RunningServer, http_client_to, socket_to
 
 SECONDS = 3.0
 """For one answer of `/health` on a busy machine."""
@@ -84,7 +84,7 @@ async def test_other_clients_are_answered_while_a_long_message_is_checked(
     frame = LONGEST[name](SIZE)
     async with asyncio.timeout(120), served(tmp_path, "--", sys.executable, "-c", MUTE) as server:
         url, _, token = server.url.partition("#token=")
-        place = Site(None, int(url.rpartition(":")[2].partition("/")[0]))  # type: ignore[arg-type]  # another process
+        place = RunningServer(None, int(url.rpartition(":")[2].partition("/")[0]))  # type: ignore[arg-type]  # another process
         if wire == "websocket":
             async with socket_to(place, token, ping_timeout=None) as socket:
                 await socket.initialize()
@@ -94,7 +94,7 @@ async def test_other_clients_are_answered_while_a_long_message_is_checked(
                     async with asyncio.timeout(60):
                         assert "occurs twice" in str(await socket.connection.recv())
         else:
-            async with poster_to(place, token) as poster:
+            async with http_client_to(place, token) as poster:
                 poster.client.timeout = 60
                 await poster.initialize()
                 async with watched(server) as delays:
@@ -109,7 +109,7 @@ async def test_other_clients_are_answered_while_a_long_message_is_checked(
 async def test_a_long_initialize_is_forwarded_unchanged(tmp_path: Path) -> None:
     async with asyncio.timeout(120), served(tmp_path, "--", sys.executable, "-c", MUTE) as server:
         url, _, token = server.url.partition("#token=")
-        place = Site(None, int(url.rpartition(":")[2].partition("/")[0]))  # type: ignore[arg-type]  # another process
+        place = RunningServer(None, int(url.rpartition(":")[2].partition("/")[0]))  # type: ignore[arg-type]  # another process
         async with watched(server) as delays, socket_to(place, token, ping_timeout=None) as socket:
             await socket.connection.send(resume_request(SIZE // 4), text=True)
             async with asyncio.timeout(60):

@@ -10,7 +10,7 @@ import pytest
 
 from duologue.relay.shared_process import SharedProcessRelay
 from tests.relay.agents import process
-from tests.transports.server.servers import Echo, poster_to, site, socket_to
+from tests.transports.server.servers import Echo, http_client_to, running_server, socket_to
 
 TWICE = [
     '{"jsonrpc":"2.0","method":"x","params":{"sessionId":"yours"},"params":{"sessionId":"mine"}}',
@@ -49,7 +49,7 @@ for line in read():
 @pytest.mark.fault("GWY-21", "JSN-11")
 @pytest.mark.parametrize("message", TWICE)
 async def test_a_message_with_a_duplicate_name_reaches_no_agent(message: str) -> None:
-    async with site(echo := Echo()) as place, socket_to(place) as socket, poster_to(place) as poster:
+    async with running_server(echo := Echo()) as place, socket_to(place) as socket, http_client_to(place) as poster:
         await socket.initialize()
         await socket.send(message)
         answer = await socket.next()
@@ -63,7 +63,7 @@ async def test_a_message_with_a_duplicate_name_reaches_no_agent(message: str) ->
 @pytest.mark.fault("GWY-21")
 async def test_a_client_of_a_shared_agent_reaches_no_session_of_another() -> None:
     async with (
-        site(SharedProcessRelay(process(FIRST))) as place,
+        running_server(SharedProcessRelay(process(FIRST))) as place,
         socket_to(place) as victim,
         socket_to(place) as attacker,
     ):
@@ -80,7 +80,7 @@ async def test_a_client_of_a_shared_agent_reaches_no_session_of_another() -> Non
 
 async def test_a_lone_surrogate_in_a_message_is_no_server_error() -> None:
     message = '{"jsonrpc":"2.0","id":1,"method":"x","params":{"text":"\\ud800"}}'
-    async with site(echo := Echo()) as place, socket_to(place) as socket, poster_to(place) as poster:
+    async with running_server(echo := Echo()) as place, socket_to(place) as socket, http_client_to(place) as poster:
         await socket.initialize()
         await socket.send(message)
         assert (await socket.next())["id"] == 1

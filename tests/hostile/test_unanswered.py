@@ -13,7 +13,7 @@ from duologue.transports.server.http_streams import HttpServerConnection
 from duologue.transports.server.limits import Limits
 from tests.cli.test_serve import served
 from tests.memory import peak_bytes
-from tests.transports.server.servers import Echo, Json, Site, Socket, poster_to, site, socket_to
+from tests.transports.server.servers import Echo, Json, RunningServer, Socket, http_client_to, running_server, socket_to
 
 MUTE = """
 import sys
@@ -60,7 +60,7 @@ async def test_further_requests_are_rejected_as_busy_while_none_is_answered(
     count = 20_000 * min(chaos_factor, 12)
     async with served(tmp_path, "--", sys.executable, "-c", MUTE) as server:
         url, _, token = server.url.partition("#token=")
-        place = Site(None, int(url.rpartition(":")[2].partition("/")[0]))  # type: ignore[arg-type]  # another process
+        place = RunningServer(None, int(url.rpartition(":")[2].partition("/")[0]))  # type: ignore[arg-type]  # another process
         async with socket_to(place, token) as socket:
             await socket.initialize()
             before = peak_bytes(server.process.pid)
@@ -77,7 +77,7 @@ async def test_further_requests_are_rejected_as_busy_while_none_is_answered(
 @pytest.mark.fault("GWY-20")
 async def test_each_response_frees_a_slot() -> None:
     echo = Mute()
-    async with site(echo, Limits(requests=3)) as place, socket_to(place) as socket:
+    async with running_server(echo, Limits(requests=3)) as place, socket_to(place) as socket:
         await socket.initialize()
         for id in (1, 2, 3, 4):
             await socket.send(request(id))
@@ -92,7 +92,7 @@ async def test_each_response_frees_a_slot() -> None:
 
 @pytest.mark.fault("GWY-20")
 async def test_over_http_the_error_arrives_on_the_stream_of_the_session() -> None:
-    async with site(Mute(), Limits(requests=1)) as place, poster_to(place) as poster:
+    async with running_server(Mute(), Limits(requests=1)) as place, http_client_to(place) as poster:
         await poster.initialize()
         async with poster.listen() as events:
             await poster.post(request(1, "session/new"))
@@ -115,7 +115,7 @@ async def test_over_http_the_error_arrives_on_the_stream_of_the_session() -> Non
     ],
 )
 async def test_only_short_ids_methods_and_sessions_of_requests_are_stored(message: str) -> None:
-    async with site(echo := Mute()) as place, socket_to(place) as socket:
+    async with running_server(echo := Mute()) as place, socket_to(place) as socket:
         await socket.initialize()
         await socket.send(message)
         answer = await socket.next()
@@ -126,7 +126,7 @@ async def test_only_short_ids_methods_and_sessions_of_requests_are_stored(messag
 
 @pytest.mark.fault("GWY-20")
 async def test_a_client_that_reads_no_errors_is_disconnected() -> None:
-    async with site(Mute(), Limits(requests=1, queued_bytes=100_000, write_ahead=1000)) as place:
+    async with running_server(Mute(), Limits(requests=1, queued_bytes=100_000, write_ahead=1000)) as place:
         async with socket_to(place) as socket:
             await socket.initialize()
             [held] = place.app.connections.all()
@@ -143,7 +143,7 @@ async def test_a_client_that_reads_no_errors_is_disconnected() -> None:
 @pytest.mark.fault("GWY-20")
 async def test_sessions_and_message_numbers_made_up_by_a_client_are_bounded() -> None:
     limits = Limits(sessions=10, window_frames=10, requests=1000)
-    async with site(Mute(), limits) as place, poster_to(place) as poster:
+    async with running_server(Mute(), limits) as place, http_client_to(place) as poster:
         await poster.initialize()
         statuses = [
             (await poster.post(request(id, "session/load", sessionId=f"s{id}"))).status_code for id in range(1, 13)

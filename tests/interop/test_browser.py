@@ -68,7 +68,7 @@ function use(offer) {
 """
 
 
-class Site:
+class RunningServer:
     """The page of a client, and what it reports."""
 
     def __init__(self) -> None:
@@ -104,15 +104,15 @@ async def browser(folder: Path, address: str) -> AsyncGenerator[None]:
 
 async def results_of(tmp_path: Path, host: str, offers: list[list[str]]) -> list[dict[str, Any]]:
     """Return the result of a page at this host with each of these offers; only `localhost` is accepted."""
-    site = Site()
-    async with asyncio.timeout(SECONDS), await asyncio.start_server(site.answer, "127.0.0.1", 0) as pages:
+    running_server = RunningServer()
+    async with asyncio.timeout(SECONDS), await asyncio.start_server(running_server.answer, "127.0.0.1", 0) as pages:
         port = pages.sockets[0].getsockname()[1]
         allowed = ["--allow-origin", f"http://localhost:{port}"]
         async with served(tmp_path, *allowed, "--", *PROGRAM, "agent", DUOLOGUE_TOKEN="right") as server:
             page = PAGE % {"url": json.dumps(server.url), "offers": json.dumps(offers)}
-            site.page = page.encode()
+            running_server.page = page.encode()
             async with browser(tmp_path, f"http://{host}:{port}/"):
-                return await site.results
+                return await running_server.results
 
 
 @pytest.mark.fault("WSK-14")

@@ -342,12 +342,12 @@ def test_only_what_the_pattern_names_must_fit(pattern: Any, value: Any, found: s
 
 
 async def test_the_example_is_played_by_the_real_program_to_its_violent_end(tmp_path: Path) -> None:
-    async with process(tmp_path, "--scenario", str(EXAMPLE)) as on:
-        on.session = await on.editor.new()
-        assert await on.say("anything") == "May I? "
-        assert len(on.asked) == 1
+    async with process(tmp_path, "--scenario", str(EXAMPLE)) as harness:
+        harness.session = await harness.client.new()
+        assert await harness.ask("anything") == "May I? "
+        assert len(harness.asked) == 1
         with pytest.raises(AgentExited) as caught:
-            await on.prompt("crash")
+            await harness.prompt("crash")
         assert "3" in str(caught.value)
 
 
@@ -355,12 +355,12 @@ async def test_a_client_that_does_something_else_sees_the_program_end_and_say_wh
     path = tmp_path / "scenario.toml"
     path.write_text(EXPECT_A_PROMPT)
 
-    async with process(tmp_path, "--scenario", str(path)) as on:
-        on.session = await on.editor.new()
+    async with process(tmp_path, "--scenario", str(path)) as harness:
+        harness.session = await harness.client.new()
         with pytest.raises(Exception, match='text is "bye", not "hello"'):
-            await on.prompt("bye")
+            await harness.prompt("bye")
         with pytest.raises(AgentExited, match="step 1: session/prompt was expected"):
-            await on.prompt("hello")
+            await harness.prompt("hello")
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ class Authority:
         self._name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "tests")])
         certificate = _builder(self._name, self._name, self._key, -DAY, DAY)
         certificate = certificate.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        certificate = certificate.add_extension(_usage(signs=True), critical=True)
+        certificate = certificate.add_extension(_usage(is_authority=True), critical=True)
         self.file = folder / "ca.pem"
         signed = certificate.sign(self._key, hashes.SHA256())
         self.file.write_bytes(signed.public_bytes(serialization.Encoding.PEM))
@@ -36,7 +36,7 @@ class Authority:
         signer = x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key())
         builder = _builder(subject, self._name, key, begins, ends).add_extension(names, critical=False)
         # Python 3.13 and later require the id of the authority's key.
-        builder = builder.add_extension(signer, critical=False).add_extension(_usage(signs=False), critical=True)
+        builder = builder.add_extension(signer, critical=False).add_extension(_usage(is_authority=False), critical=True)
         file = self._folder / f"{host}-{ends.days}.pem"
         private = key.private_bytes(
             serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
@@ -68,7 +68,7 @@ def _builder(
     )
 
 
-def _usage(*, signs: bool) -> x509.KeyUsage:
+def _usage(*, is_authority: bool) -> x509.KeyUsage:
     """Return the usage of a key: to sign certificates, or to serve."""
     return x509.KeyUsage(
         digital_signature=True,
@@ -76,8 +76,8 @@ def _usage(*, signs: bool) -> x509.KeyUsage:
         key_encipherment=False,
         data_encipherment=False,
         key_agreement=False,
-        key_cert_sign=signs,
-        crl_sign=signs,
+        key_cert_sign=is_authority,
+        crl_sign=is_authority,
         encipher_only=False,
         decipher_only=False,
     )

@@ -21,7 +21,7 @@ END: None = None
 
 
 @dataclass
-class Asked:
+class ReceivedRequest:
     """One request."""
 
     method: str
@@ -52,12 +52,12 @@ class Fake:
         on_post, on_get: May answer in its place.
     """
 
-    terms: Json | None = None
+    grant: Json | None = None
     headers: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
-    asked: list[Asked] = field(default_factory=list[Asked])
+    requests: list[ReceivedRequest] = field(default_factory=list[ReceivedRequest])
     left: list[str | None] = field(default_factory=list[str | None])
-    on_post: Callable[[Asked], Answer | None] = lambda asked: None
-    on_get: Callable[[Asked], Answer | None] = lambda asked: None
+    on_post: Callable[[ReceivedRequest], Answer | None] = lambda request: None
+    on_get: Callable[[ReceivedRequest], Answer | None] = lambda request: None
     queues: dict[str | None, asyncio.Queue[bytes | None]] = field(
         default_factory=dict[str | None, asyncio.Queue[bytes | None]]
     )
@@ -66,41 +66,43 @@ class Fake:
         """Queue a message for the stream of the connection, or of a session."""
         return self.queues.setdefault(session, asyncio.Queue())
 
-    def tell(self, message: Json, session: str | None = None, number: int | None = None, **fields: object) -> None:
+    def send_event(
+        self, message: Json, session: str | None = None, number: int | None = None, **fields: object
+    ) -> None:
         """Put one event into a stream."""
         named = {**({} if number is None else {"id": number}), **fields}
         head = "".join(f"{name}: {value}\n" for name, value in named.items())
         self.stream(session).put_nowait(f"{head}data: {json.dumps(message)}\n\n".encode())
 
-    def posts(self) -> list[Asked]:
+    def posts(self) -> list[ReceivedRequest]:
         """Return the messages posted after `initialize`."""
-        return [each for each in self.asked if each.method == "POST"][1:]
+        return [each for each in self.requests if each.method == "POST"][1:]
 
-    def gets(self, session: str | None = None) -> list[Asked]:
+    def gets(self, session: str | None = None) -> list[ReceivedRequest]:
         """Return how often a stream was requested."""
-        return [each for each in self.asked if each.method == "GET" and each.session == session]
+        return [each for each in self.requests if each.method == "GET" and each.session == session]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return
         headers = {name.decode(): value.decode() for name, value in scope["headers"]}
-        asked = Asked(scope["method"], headers, await _body(receive))
-        self.asked.append(asked)
-        if asked.method == "GET":
-            given = self.on_get(asked)
+        request = ReceivedRequest(scope["method"], headers, await _body(receive))
+        self.requests.append(request)
+        if request.method == "GET":
+            given = self.on_get(request)
             if given is None:
-                await self._stream(asked, receive, send)
+                await self._stream(request, receive, send)
                 return
         else:
-            given = self.on_post(asked) if asked.method == "POST" else None
-        await self._answer(send, given or self._usual(asked))
+            given = self.on_post(request) if request.method == "POST" else None
+        await self._answer(send, given or self._usual(request))
 
-    def _usual(self, asked: Asked) -> Answer:
-        if asked.method == "POST" and asked.message.get("method") == "initialize":
+    def _usual(self, request: ReceivedRequest) -> Answer:
+        if request.method == "POST" and request.message.get("method") == "initialize":
             result: Json = {"protocolVersion": 1}
-            if self.terms is not None:
-                result["_meta"] = {"duologue/resume": self.terms}
-            body = json.dumps({"jsonrpc": "2.0", "id": asked.message["id"], "result": result}).encode()
+            if self.grant is not None:
+                result["_meta"] = {"duologue/resume": self.grant}
+            body = json.dumps({"jsonrpc": "2.0", "id": request.message["id"], "result": result}).encode()
             return 200, {"content-type": "application/json", "acp-connection-id": "c-1"}, body
         return 202, {}, b""
 
@@ -110,20 +112,20 @@ class Fake:
         await send({"type": "http.response.start", "status": status, "headers": pairs})
         await send({"type": "http.response.body", "body": body})
 
-    async def _stream(self, asked: Asked, receive: Receive, send: Send) -> None:
+    async def _stream(self, request: ReceivedRequest, receive: Receive, send: Send) -> None:
         headers = [(b"content-type", b"text/event-stream")]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         await send({"type": "http.response.body", "body": b":\n\n", "more_body": True})
         leaving = asyncio.create_task(_disconnected(receive))
-        telling = asyncio.create_task(self._tell(self.stream(asked.session), send))
-        await asyncio.wait({leaving, telling}, return_when=asyncio.FIRST_COMPLETED)
-        if not telling.done():
-            self.left.append(asked.session)
-        for task in (leaving, telling):
+        sending = asyncio.create_task(self._send_events(self.stream(request.session), send))
+        await asyncio.wait({leaving, sending}, return_when=asyncio.FIRST_COMPLETED)
+        if not sending.done():
+            self.left.append(request.session)
+        for task in (leaving, sending):
             task.cancel()
-        await asyncio.gather(leaving, telling, return_exceptions=True)
+        await asyncio.gather(leaving, sending, return_exceptions=True)
 
-    async def _tell(self, queue: asyncio.Queue[bytes | None], send: Send) -> None:
+    async def _send_events(self, queue: asyncio.Queue[bytes | None], send: Send) -> None:
         while (data := await queue.get()) is not END:
             await send({"type": "http.response.body", "body": data, "more_body": True})
         await send({"type": "http.response.body", "body": b""})

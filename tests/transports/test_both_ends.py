@@ -81,7 +81,7 @@ async def check(end: End, folder: Path, writes: Sequence[bytes], expected: Seque
 
 @pytest.mark.fault("FRM-01")
 async def test_a_message_cut_at_any_byte(end: End, tmp_path: Path) -> None:
-    cuts = [part for place in range(len(MESSAGE) + 1) for part in (MESSAGE[:place], MESSAGE[place:] + b"\n")]
+    cuts = [part for position in range(len(MESSAGE) + 1) for part in (MESSAGE[:position], MESSAGE[position:] + b"\n")]
     await check(end, tmp_path, cuts, [MESSAGE] * (len(MESSAGE) + 1))
 
 

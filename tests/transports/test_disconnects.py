@@ -56,16 +56,16 @@ async def through_a_proxy(
 ) -> AsyncGenerator[tuple[CuttingProxy, WebSocketTransport | HttpTransport]]:
     """Run a server behind a proxy that can be cut, and yield a transport through it."""
     async with AsyncExitStack() as stack, CuttingProxy().running() as proxy:
-        doors = AccessControl(single_token(TOKEN), Limits(), hosts=[f"127.0.0.1:{proxy.port}"])
-        app = ServerApp(lambda _: agent, doors, Limits())
+        access_control = AccessControl(single_token(TOKEN), Limits(), hosts=[f"127.0.0.1:{proxy.port}"])
+        app = ServerApp(lambda _: agent, access_control, Limits())
         proxy.server_port = await stack.enter_async_context(serve(app, ServerAddress(), drain_seconds=0.0))
         proxy.after_bytes = after_bytes
         yield proxy, kind(RemoteEndpoint.of(f"http://127.0.0.1:{proxy.port}", token=TOKEN), retry=QUICK)
 
 
-async def told(agent: RemoteAgent, place: Path) -> list[str]:
+async def turn_items(agent: RemoteAgent, cwd: Path) -> list[str]:
     """Return the texts and tools of one turn, in order."""
-    async with agent.new_session(place) as session:
+    async with agent.new_session(cwd) as session:
         await session.prompt("talk")
         return [
             f"{item.role}: {item.text}" if isinstance(item, Message) else f"{item.title}: {item.status}"
@@ -86,10 +86,10 @@ async def test_a_turn_that_is_cut_again_and_again_is_the_same_as_one_that_is_not
     async with asyncio.timeout(SECONDS * chaos_factor):
         async with through_a_proxy(chatty(pieces), kind) as (_, transport):
             async with connect(transport, permissions=Permissions(edit="allow")) as agent:
-                uncut = await told(agent, tmp_path)
+                uncut = await turn_items(agent, tmp_path)
         async with through_a_proxy(chatty(pieces), kind, lambda: chance.randrange(2000, 15_000)) as (proxy, transport):
             async with connect(transport, permissions=Permissions(edit="allow")) as agent:
-                assert await told(agent, tmp_path) == uncut
+                assert await turn_items(agent, tmp_path) == uncut
             assert proxy.cuts >= cuts
     assert uncut[0] == "user: talk"
     assert len(uncut) > 2 * (pieces // 100)

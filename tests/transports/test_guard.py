@@ -158,9 +158,9 @@ async def test_a_forked_copy_of_us_neither_ends_our_children_nor_keeps_the_guard
     with output.open("wb") as file:
         process = started(python(FORKED, "trap '' TERM; while :; do echo '{}'; sleep 0.01; done"), stdout=file)
     await until(lambda: len(output.read_text().split("\n")) == 3)
-    said = output.read_text().splitlines()
-    said.remove("still there")
-    copy = tree.identify(int(said[0]))
+    lines = output.read_text().splitlines()
+    lines.remove("still there")
+    copy = tree.identify(int(lines[0]))
     assert copy is not None
 
     process.kill()
@@ -184,10 +184,10 @@ async def test_a_released_guard_signals_no_process() -> None:
 
 async def test_a_guard_never_signals_a_group_whose_number_was_reused() -> None:
     """Ours: the leader's start time tells a stranger with the same number."""
-    stranger = started(["sleep", "1000"])
+    reused = started(["sleep", "1000"])
     known = started(["sleep", "1000"])
     guard = Guard("another-token")
-    guard.watch(identified(stranger)._replace(started=1))
+    guard.watch(identified(reused)._replace(started=1))
     guard.watch(identified(known))
     # As if we had vanished.
     os.close(guard._pipe)
@@ -195,9 +195,9 @@ async def test_a_guard_never_signals_a_group_whose_number_was_reused() -> None:
     assert guard._process is not None
     assert known.wait(10) == -signal.SIGTERM
     guard._process.wait(10)
-    assert stranger.poll() is None
-    stranger.kill()
-    stranger.wait()
+    assert reused.poll() is None
+    reused.kill()
+    reused.wait()
 
 
 async def test_a_guard_that_was_killed_does_not_get_in_the_way() -> None:

@@ -16,12 +16,12 @@ from duologue.errors import ConnectError, ConnectionLost, MessageTooLarge, Outpu
 from duologue.transports.remote.http import HttpTransport
 from duologue.transports.remote.url import RemoteEndpoint
 from duologue.transports.resume.protocol import RetryPolicy
-from tests.transports.httpserver import END, Answer, Asked, Fake, Json, serving
+from tests.transports.httpserver import END, Answer, Fake, Json, ReceivedRequest, serving
 from tests.transports.waiting import until
 from tests.transports.wsserver import CuttingProxy
 
 INITIALIZE = b'{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":1}}'
-TERMS = {"version": 1, "connectionId": "c-1", "graceSeconds": 30}
+GRANT = {"version": 1, "connectionId": "c-1", "graceSeconds": 30}
 QUICK = RetryPolicy(first=0.01, longest=0.05, limit=5.0)
 
 
@@ -68,8 +68,10 @@ async def test_headers_and_token_are_shown_with_every_request() -> None:
             await client.next()
             await until(lambda: len(fake.gets()) == 1)
             client.send(method="hello")
-    assert {each.method for each in fake.asked} == {"POST", "GET", "DELETE"}
-    assert {(each.headers["authorization"], each.headers["x-team"]) for each in fake.asked} == {("Bearer abc", "blue")}
+    assert {each.method for each in fake.requests} == {"POST", "GET", "DELETE"}
+    assert {(each.headers["authorization"], each.headers["x-team"]) for each in fake.requests} == {
+        ("Bearer abc", "blue")
+    }
 
 
 async def test_the_first_request_is_a_post_and_the_last_a_delete() -> None:
@@ -77,7 +79,7 @@ async def test_the_first_request_is_a_post_and_the_last_a_delete() -> None:
     async with opened(fake) as client:
         await until(lambda: len(fake.gets()) == 1)
         client.send(method="hello")
-    first, *_, last = fake.asked
+    first, *_, last = fake.requests
     assert (first.method, first.headers["content-type"]) == ("POST", "application/json")
     assert first.message["params"]["_meta"] == {"duologue/resume": {"version": 1}}
     assert "acp-connection-id" not in first.headers
@@ -99,9 +101,9 @@ async def test_the_event_stream_of_a_session_is_opened_before_its_first_post() -
     fake = Fake()
     async with opened(fake) as client:
         client.send(**prompt())
-        fake.tell({"jsonrpc": "2.0", "id": 1, "result": {}}, "s-1")
+        fake.send_event({"jsonrpc": "2.0", "id": 1, "result": {}}, "s-1")
         assert (await client.next())["id"] == 1
-    methods = [(each.method, each.session) for each in fake.asked if each.session == "s-1"]
+    methods = [(each.method, each.session) for each in fake.requests if each.session == "s-1"]
     assert methods == [("GET", "s-1"), ("POST", "s-1")]
 
 
@@ -109,9 +111,9 @@ async def test_a_new_session_is_listened_to_as_soon_as_it_is_known() -> None:
     fake = Fake()
     async with opened(fake) as client:
         client.send(id=1, method="session/new", params={})
-        fake.tell({"jsonrpc": "2.0", "id": 1, "result": {"sessionId": "s-9"}})
+        fake.send_event({"jsonrpc": "2.0", "id": 1, "result": {"sessionId": "s-9"}})
         assert (await client.next())["result"] == {"sessionId": "s-9"}
-        fake.tell({"jsonrpc": "2.0", "method": "session/update", "params": {"sessionId": "s-9"}}, "s-9")
+        fake.send_event({"jsonrpc": "2.0", "method": "session/update", "params": {"sessionId": "s-9"}}, "s-9")
         assert (await client.next())["method"] == "session/update"
 
 
@@ -119,8 +121,8 @@ async def test_answers_carry_the_session_of_the_question() -> None:
     fake = Fake()
     async with opened(fake) as client:
         client.send(**prompt())
-        fake.tell({"jsonrpc": "2.0", "id": 5, "method": "ask", "params": {}}, "s-1")
-        fake.tell({"jsonrpc": "2.0", "id": "5", "method": "ask", "params": {}})
+        fake.send_event({"jsonrpc": "2.0", "id": 5, "method": "ask", "params": {}}, "s-1")
+        fake.send_event({"jsonrpc": "2.0", "id": "5", "method": "ask", "params": {}})
         assert {(await client.next())["id"], (await client.next())["id"]} == {5, "5"}
         client.send(id=5, result={})
         client.send(id="5", result={})
@@ -135,26 +137,26 @@ async def test_the_first_message_must_be_initialize() -> None:
         client.send(method="early")
         client.send(id=1, method="session/new")
         assert (await client.next())["error"]["code"] == -32600
-    assert fake.asked == []
+    assert fake.requests == []
 
 
 @pytest.mark.parametrize("status", [301, 401, 403, 404, 500, 503])
 async def test_a_server_that_rejects_initialize_cannot_be_used(status: int) -> None:
-    fake = Fake(on_post=lambda asked: (status, {"location": "http://elsewhere.example/"}, b"go away"))
+    fake = Fake(on_post=lambda request: (status, {"location": "http://elsewhere.example/"}, b"go away"))
     async with serving(fake) as address, HttpTransport(address) as transport:
         transport.send(INITIALIZE)
         with pytest.raises(ConnectError, match=f"HTTP {status}") as caught:
             await transport.receive()
     assert caught.value.status == status
-    assert len(fake.asked) == 1  # no redirect was followed, nothing tried again
+    assert len(fake.requests) == 1  # no redirect was followed, nothing tried again
 
 
 @pytest.mark.parametrize("status", [200, 400, 500])
 async def test_an_error_response_to_initialize_is_delivered_and_a_second_attempt_allowed(status: int) -> None:
     refusal = b'{"jsonrpc":"2.0","id":0,"error":{"code":-32022,"message":"no"}}'
 
-    def once(asked: Asked) -> Answer | None:
-        return (status, {}, refusal) if len(fake.asked) == 1 else None
+    def once(request: ReceivedRequest) -> Answer | None:
+        return (status, {}, refusal) if len(fake.requests) == 1 else None
 
     fake = Fake(on_post=once)
     async with serving(fake) as address, HttpTransport(address) as transport:
@@ -167,7 +169,7 @@ async def test_an_error_response_to_initialize_is_delivered_and_a_second_attempt
 
 @pytest.mark.parametrize("body", [b"<html>", b"", b"[]", b'{"jsonrpc":"2.0","id":9,"result":{}}'])
 async def test_an_invalid_response_to_initialize_is_a_connect_error(body: bytes) -> None:
-    fake = Fake(on_post=lambda asked: (200, {"acp-connection-id": "c"}, body))
+    fake = Fake(on_post=lambda request: (200, {"acp-connection-id": "c"}, body))
     async with serving(fake) as address, HttpTransport(address) as transport:
         transport.send(INITIALIZE)
         with pytest.raises(ConnectError):
@@ -177,7 +179,7 @@ async def test_an_invalid_response_to_initialize_is_a_connect_error(body: bytes)
 async def test_a_connection_without_an_id_cannot_be_used_but_one_in_the_result_counts() -> None:
     named = b'{"jsonrpc":"2.0","id":0,"result":{"connectionId":"c-7"}}'
     for body, is_good in ((named, True), (named.replace(b"connectionId", b"other"), False)):
-        fake = Fake(on_post=lambda asked, body=body: (200, {}, body))  # type: ignore[misc]
+        fake = Fake(on_post=lambda request, body=body: (200, {}, body))  # type: ignore[misc]
         async with serving(fake) as address, HttpTransport(address) as transport:
             transport.send(INITIALIZE)
             if is_good:
@@ -204,33 +206,33 @@ async def test_no_server_at_the_url_is_an_error() -> None:
 )
 @pytest.mark.fault("HTT-07")
 async def test_a_request_that_is_refused_fails_alone(status: int, code: int) -> None:
-    fake = Fake(on_post=lambda asked: (status, {}, b"not this") if asked.session == "s-1" else None)
+    fake = Fake(on_post=lambda request: (status, {}, b"not this") if request.session == "s-1" else None)
     async with opened(fake) as client:
         client.send(**prompt())
         error = (await client.next())["error"]
         assert (error["code"], error["data"]) == (code, {"status": status, "body": "not this"})
         client.send(id=2, method="session/list", params={})
-        fake.tell({"jsonrpc": "2.0", "id": 2, "result": {}})
+        fake.send_event({"jsonrpc": "2.0", "id": 2, "result": {}})
         assert (await client.next())["result"] == {}
 
 
 async def test_an_error_in_the_words_of_the_protocol_is_passed_on_as_it_is() -> None:
-    said = b'{"jsonrpc":"2.0","id":1,"error":{"code":-32600,"message":"a batch"}}'
-    fake = Fake(on_post=lambda asked: (400, {}, said) if asked.session else None)
+    body = b'{"jsonrpc":"2.0","id":1,"error":{"code":-32600,"message":"a batch"}}'
+    fake = Fake(on_post=lambda request: (400, {}, body) if request.session else None)
     async with opened(fake) as client:
         client.send(**prompt())
         assert (await client.next())["error"] == {"code": -32600, "message": "a batch"}
 
 
 async def test_long_complaints_are_cut() -> None:
-    fake = Fake(on_post=lambda asked: (400, {}, b"x" * 1_000_000) if asked.session else None)
+    fake = Fake(on_post=lambda request: (400, {}, b"x" * 1_000_000) if request.session else None)
     async with opened(fake) as client:
         client.send(**prompt())
         assert len((await client.next())["error"]["data"]["body"]) == 8 * 1024
 
 
 async def test_a_refused_notification_is_only_worth_a_line_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
-    fake = Fake(on_post=lambda asked: (400, {}, b"") if asked.message.get("method") == "bad" else None)
+    fake = Fake(on_post=lambda request: (400, {}, b"") if request.message.get("method") == "bad" else None)
     with caplog.at_level(logging.WARNING):
         async with opened(fake) as client:
             client.send(method="bad")
@@ -240,7 +242,7 @@ async def test_a_refused_notification_is_only_worth_a_line_in_the_log(caplog: py
 
 
 async def test_a_rejected_response_ends_the_connection_because_the_agent_would_wait_forever() -> None:
-    fake = Fake(on_post=lambda asked: (400, {}, b"") if "result" in asked.message else None)
+    fake = Fake(on_post=lambda request: (400, {}, b"") if "result" in request.message else None)
     async with opened(fake) as client:
         client.send(id=1, result={})
         with pytest.raises(ConnectionLost, match="rejected a response"):
@@ -249,7 +251,7 @@ async def test_a_rejected_response_ends_the_connection_because_the_agent_would_w
 
 @pytest.mark.parametrize("status", [401, 403, 404, 410])
 async def test_a_server_that_forgot_us_ends_the_connection(status: int) -> None:
-    fake = Fake(on_post=lambda asked: (status, {}, b"") if asked.message.get("method") == "x" else None)
+    fake = Fake(on_post=lambda request: (status, {}, b"") if request.message.get("method") == "x" else None)
     async with opened(fake) as client:
         client.send(id=1, method="x")
         with pytest.raises(ConnectionLost, match=f"HTTP {status}"):
@@ -271,12 +273,12 @@ async def test_an_id_that_no_header_can_carry_fails_its_request_alone() -> None:
 
 @pytest.mark.parametrize("status", [404, 409])
 async def test_an_event_stream_that_cannot_be_opened_affects_only_its_session(status: int) -> None:
-    fake = Fake(on_get=lambda asked: (status, {}, b"") if asked.session else None)
+    fake = Fake(on_get=lambda request: (status, {}, b"") if request.session else None)
     async with opened(fake) as client:
         client.send(id=1, method="session/load", params={"sessionId": "s-1"})
         if status == 404:  # there are servers that know a session only once it is loaded
             await until(lambda: len(fake.posts()) == 1)
-            fake.tell({"jsonrpc": "2.0", "id": 1, "result": {}})
+            fake.send_event({"jsonrpc": "2.0", "id": 1, "result": {}})
             assert (await client.next())["result"] == {}
         else:
             assert "409" in (await client.next())["error"]["message"]
@@ -301,7 +303,7 @@ async def test_the_end_of_a_sessions_stream_fails_what_is_asked_there_and_the_ne
         failed = await client.next()
         assert (failed["id"], failed["error"]["code"]) == (1, -32603)
         client.send(**prompt(3))
-        fake.tell({"jsonrpc": "2.0", "id": 3, "result": {}}, "s-1")
+        fake.send_event({"jsonrpc": "2.0", "id": 3, "result": {}}, "s-1")
         assert (await client.next())["id"] == 3
     assert len(fake.gets("s-1")) == 2
 
@@ -309,23 +311,23 @@ async def test_the_end_of_a_sessions_stream_fails_what_is_asked_there_and_the_ne
 @pytest.mark.fault("HTT-27")
 @pytest.mark.parametrize("ending", ["session/close", "session/delete"])
 @pytest.mark.parametrize("opening", ["session/load", "session/resume"])
-@pytest.mark.parametrize("terms", [None, TERMS])
+@pytest.mark.parametrize("grant", [None, GRANT])
 async def test_the_stream_of_a_closed_session_is_left_and_opened_anew_with_the_session(
-    ending: str, opening: str, terms: Json | None
+    ending: str, opening: str, grant: Json | None
 ) -> None:
-    fake = Fake(terms=terms)
-    number = None if terms is None else 1
+    fake = Fake(grant=grant)
+    number = None if grant is None else 1
     async with opened(fake) as client:
         client.send(id=1, method=ending, params={"sessionId": "s-1"})
         await until(lambda: len(fake.posts()) == 1)
-        fake.tell({"jsonrpc": "2.0", "id": 1, "result": {}}, "s-1", number)
+        fake.send_event({"jsonrpc": "2.0", "id": 1, "result": {}}, "s-1", number)
         assert (await client.next())["id"] == 1
         fake.queues["s-1"] = asyncio.Queue()  # the server sends nothing more on the old stream, and does not end it
         await until(lambda: fake.left == ["s-1"])
 
         client.send(id=2, method=opening, params={"sessionId": "s-1"})
         await until(lambda: len(fake.posts()) == 2)
-        fake.tell({"jsonrpc": "2.0", "id": 2, "result": {}}, "s-1", number)
+        fake.send_event({"jsonrpc": "2.0", "id": 2, "result": {}}, "s-1", number)
         assert (await client.next())["id"] == 2
     assert len(fake.gets("s-1")) == 2
     assert "last-event-id" not in fake.gets("s-1")[1].headers
@@ -337,8 +339,8 @@ async def test_updates_sent_before_a_session_was_closed_are_received_before_the_
     async with opened(fake) as client:
         client.send(id=1, method="session/close", params={"sessionId": "s-1"})
         await until(lambda: len(fake.posts()) == 1)
-        fake.tell({"jsonrpc": "2.0", "id": 1, "result": None})
-        fake.tell({"n": 1}, "s-1")
+        fake.send_event({"jsonrpc": "2.0", "id": 1, "result": None})
+        fake.send_event({"n": 1}, "s-1")
         assert [(await client.next()).get("n") for _ in range(2)] == [1, None]
         await until(lambda: fake.left == ["s-1"])
 
@@ -349,9 +351,9 @@ async def test_a_session_that_could_not_be_closed_is_listened_to() -> None:
     async with opened(fake) as client:
         client.send(id=1, method="session/close", params={"sessionId": "s-1"})
         await until(lambda: len(fake.posts()) == 1)
-        fake.tell({"jsonrpc": "2.0", "id": 1, "error": {"code": -32603, "message": "no"}}, "s-1")
+        fake.send_event({"jsonrpc": "2.0", "id": 1, "error": {"code": -32603, "message": "no"}}, "s-1")
         assert (await client.next())["id"] == 1
-        fake.tell({"n": 1}, "s-1")
+        fake.send_event({"n": 1}, "s-1")
         assert await client.next() == {"n": 1}
     assert len(fake.gets("s-1")) == 1
 
@@ -363,9 +365,9 @@ async def test_the_stream_of_a_closed_session_is_read_until_all_that_was_asked_t
         client.send(**prompt(1))
         client.send(id=2, method="session/close", params={"sessionId": "s-1"})
         await until(lambda: len(fake.posts()) == 2)
-        fake.tell({"jsonrpc": "2.0", "id": 2, "result": {}}, "s-1")
+        fake.send_event({"jsonrpc": "2.0", "id": 2, "result": {}}, "s-1")
         assert (await client.next())["id"] == 2
-        fake.tell({"jsonrpc": "2.0", "id": 1, "result": {"stopReason": "cancelled"}}, "s-1")
+        fake.send_event({"jsonrpc": "2.0", "id": 1, "result": {"stopReason": "cancelled"}}, "s-1")
         assert (await client.next())["result"] == {"stopReason": "cancelled"}
         await until(lambda: fake.left == ["s-1"])
 
@@ -377,13 +379,13 @@ async def test_requests_that_a_closed_session_never_answered_fail_when_it_is_ope
         client.send(**prompt(1))
         client.send(id=2, method="session/close", params={"sessionId": "s-1"})
         await until(lambda: len(fake.posts()) == 2)
-        fake.tell({"jsonrpc": "2.0", "id": 2, "result": {}}, "s-1")
+        fake.send_event({"jsonrpc": "2.0", "id": 2, "result": {}}, "s-1")
         assert (await client.next())["id"] == 2
         fake.queues["s-1"] = asyncio.Queue()
         client.send(id=3, method="session/load", params={"sessionId": "s-1"})
         failed = await client.next()
         assert (failed["id"], failed["error"]["code"]) == (1, -32603)
-        fake.tell({"jsonrpc": "2.0", "id": 3, "result": {}}, "s-1")
+        fake.send_event({"jsonrpc": "2.0", "id": 3, "result": {}}, "s-1")
         assert (await client.next())["id"] == 3
 
 
@@ -395,9 +397,9 @@ async def test_a_session_that_is_closed_and_opened_in_one_breath_is_listened_to(
         client.send(id=2, method="session/load", params={"sessionId": "s-1"})
         await until(lambda: len(fake.posts()) == 2)
         for id in (1, 2):
-            fake.tell({"jsonrpc": "2.0", "id": id, "result": {}}, "s-1")
+            fake.send_event({"jsonrpc": "2.0", "id": id, "result": {}}, "s-1")
             assert (await client.next())["id"] == id
-        fake.tell({"n": 1}, "s-1")
+        fake.send_event({"n": 1}, "s-1")
         assert await client.next() == {"n": 1}
     assert len(fake.gets("s-1")) == 1
 
@@ -405,18 +407,18 @@ async def test_a_session_that_is_closed_and_opened_in_one_breath_is_listened_to(
 @pytest.mark.fault("HTT-27")
 async def test_a_server_that_has_not_seen_us_leave_a_stream_is_asked_for_it_again() -> None:
     fake = Fake()
-    fake.on_get = lambda asked: (409, {}, b"") if asked.session and len(fake.gets("s-1")) < 3 else None
+    fake.on_get = lambda request: (409, {}, b"") if request.session and len(fake.gets("s-1")) < 3 else None
     async with opened(fake) as client:
         client.send(id=1, method="session/load", params={"sessionId": "s-1"})
         await until(lambda: len(fake.posts()) == 1)
-        fake.tell({"jsonrpc": "2.0", "id": 1, "result": {}}, "s-1")
+        fake.send_event({"jsonrpc": "2.0", "id": 1, "result": {}}, "s-1")
         assert (await client.next())["id"] == 1
     assert len(fake.gets("s-1")) == 3
     assert not any("last-event-id" in each.headers for each in fake.gets("s-1"))
 
 
 async def test_a_response_that_is_no_event_stream_is_rejected() -> None:
-    fake = Fake(on_get=lambda asked: (200, {"content-type": "text/html"}, b"<html>"))
+    fake = Fake(on_get=lambda request: (200, {"content-type": "text/html"}, b"<html>"))
     async with opened(fake) as client:
         with pytest.raises(ConnectionLost, match="rejected an event stream"):
             await client.next()
@@ -425,13 +427,13 @@ async def test_a_response_that_is_no_event_stream_is_rejected() -> None:
 async def test_an_event_over_the_limit_ends_the_connection() -> None:
     fake = Fake()
     async with opened(fake, max_message_bytes=1000) as client:
-        fake.tell({"text": "x" * 1000})
+        fake.send_event({"text": "x" * 1000})
         with pytest.raises(MessageTooLarge):
             await client.next()
 
 
 async def test_an_answer_over_the_limit_ends_the_connection() -> None:
-    fake = Fake(on_post=lambda asked: (200, {}, b"x" * 5000))
+    fake = Fake(on_post=lambda request: (200, {}, b"x" * 5000))
     async with serving(fake) as address, HttpTransport(address, max_message_bytes=1000) as transport:
         transport.send(INITIALIZE)
         with pytest.raises(MessageTooLarge):
@@ -439,15 +441,15 @@ async def test_an_answer_over_the_limit_ends_the_connection() -> None:
 
 
 async def test_a_response_waits_for_earlier_events_of_another_stream() -> None:
-    fake = Fake(terms=TERMS)
+    fake = Fake(grant=GRANT)
     async with opened(fake) as client:
         client.send(id=1, method="session/load", params={"sessionId": "s-1"})
         await until(lambda: len(fake.posts()) == 1)
-        fake.tell({"jsonrpc": "2.0", "id": 1, "result": {}}, number=1, after=2)
-        fake.tell({"jsonrpc": "2.0", "id": 2, "method": "other", "params": {}}, number=2)
+        fake.send_event({"jsonrpc": "2.0", "id": 1, "result": {}}, number=1, after=2)
+        fake.send_event({"jsonrpc": "2.0", "id": 2, "method": "other", "params": {}}, number=2)
         assert (await client.next())["method"] == "other"
         for number in (1, 2):
-            fake.tell({"n": number}, "s-1", number=number)
+            fake.send_event({"n": number}, "s-1", number=number)
         assert [await client.next() for _ in range(3)] == [
             {"n": 1},
             {"n": 2},
@@ -460,10 +462,10 @@ async def test_an_answer_that_does_not_say_what_came_before_it_waits_until_the_r
     async with opened(fake) as client:
         client.send(id=1, method="session/load", params={"sessionId": "s-1"})
         await until(lambda: len(fake.posts()) == 1)
-        fake.tell({"jsonrpc": "2.0", "id": 1, "result": {}})
+        fake.send_event({"jsonrpc": "2.0", "id": 1, "result": {}})
         for number in range(5):
             await asyncio.sleep(0.01)
-            fake.tell({"n": number}, "s-1")
+            fake.send_event({"n": number}, "s-1")
         assert [(await client.next()).get("n") for _ in range(6)] == [0, 1, 2, 3, 4, None]
 
 
@@ -490,7 +492,7 @@ async def test_a_server_that_takes_nothing_congests_and_then_ends_the_connection
 
     class Slow(Fake):
         async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-            if scope["type"] == "http" and scope["method"] == "POST" and len(self.asked) > 1:
+            if scope["type"] == "http" and scope["method"] == "POST" and len(self.requests) > 1:
                 await hold.wait()
             await super().__call__(scope, receive, send)
 
@@ -547,7 +549,7 @@ async def test_a_post_that_breaks_is_the_end_without_resuming() -> None:
 
 
 async def test_leaving_a_server_that_is_gone_takes_no_time() -> None:
-    fake = Fake(terms=TERMS)
+    fake = Fake(grant=GRANT)
     async with serving(fake) as address, CuttingProxy(urlsplit(address.url).port or 0).running() as proxy:
         async with HttpTransport(RemoteEndpoint.of(f"http://127.0.0.1:{proxy.port}/acp"), retry=QUICK) as transport:
             transport.send(INITIALIZE)
@@ -556,14 +558,14 @@ async def test_leaving_a_server_that_is_gone_takes_no_time() -> None:
             proxy.cut()
             async with asyncio.timeout(3):
                 await transport.aclose()
-    assert not [each for each in fake.asked if each.method == "DELETE"]
+    assert not [each for each in fake.requests if each.method == "DELETE"]
 
 
 # Returning
 
 
 async def test_posts_are_numbered_if_the_server_supports_resuming() -> None:
-    fake = Fake(terms=TERMS)
+    fake = Fake(grant=GRANT)
     async with opened(fake) as client:
         for number in range(3):
             client.send(method=f"m{number}")
@@ -572,7 +574,7 @@ async def test_posts_are_numbered_if_the_server_supports_resuming() -> None:
 
 @pytest.mark.fault("REC-06")
 async def test_a_post_whose_answer_never_came_is_repeated_under_its_number() -> None:
-    fake = Fake(terms=TERMS)
+    fake = Fake(grant=GRANT)
     limits = iter([0, 0, 0])
     async with serving(fake) as address, CuttingProxy(urlsplit(address.url).port or 0).running() as proxy:
         through = RemoteEndpoint.of(f"http://127.0.0.1:{proxy.port}/acp")
@@ -591,8 +593,10 @@ async def test_a_post_whose_answer_never_came_is_repeated_under_its_number() -> 
 
 
 async def test_a_busy_server_is_asked_again() -> None:
-    fake = Fake(terms=TERMS)
-    fake.on_post = lambda asked: (503, {}, b"") if asked.message["method"] == "x" and len(fake.posts()) < 3 else None
+    fake = Fake(grant=GRANT)
+    fake.on_post = lambda request: (
+        (503, {}, b"") if request.message["method"] == "x" and len(fake.posts()) < 3 else None
+    )
     async with opened(fake) as client:
         client.send(method="x")
     assert [each.headers["duologue-message"] for each in fake.posts()] == ["1", "1", "1"]
@@ -600,15 +604,15 @@ async def test_a_busy_server_is_asked_again() -> None:
 
 @pytest.mark.fault("REC-01", "REC-02")
 async def test_a_broken_stream_goes_on_behind_the_last_event_and_what_comes_twice_is_dropped() -> None:
-    fake = Fake(terms=TERMS)
+    fake = Fake(grant=GRANT)
     async with opened(fake) as client:
-        fake.tell({"n": 1}, number=1)
-        fake.tell({"n": 2}, number=2)
+        fake.send_event({"n": 1}, number=1)
+        fake.send_event({"n": 2}, number=2)
         fake.stream().put_nowait(b"id: 3\ndata: {")  # cut in the middle of an event
         fake.stream().put_nowait(END)
         assert [(await client.next())["n"] for _ in range(2)] == [1, 2]
         for number in (2, 3, 4):
-            fake.tell({"n": number}, number=number)
+            fake.send_event({"n": number}, number=number)
         assert [(await client.next())["n"] for _ in range(2)] == [3, 4]
     first, second = fake.gets()
     assert "last-event-id" not in first.headers
@@ -617,10 +621,10 @@ async def test_a_broken_stream_goes_on_behind_the_last_event_and_what_comes_twic
 
 @pytest.mark.fault("REC-03")
 async def test_a_gap_between_two_events_is_never_silent() -> None:
-    fake = Fake(terms=TERMS)
+    fake = Fake(grant=GRANT)
     async with opened(fake) as client:
-        fake.tell({"n": 1}, number=1)
-        fake.tell({"n": 3}, number=3)
+        fake.send_event({"n": 1}, number=1)
+        fake.send_event({"n": 3}, number=3)
         assert await client.next() == {"n": 1}
         with pytest.raises(ResumeFailed, match="event 2"):
             await client.next()
@@ -629,7 +633,7 @@ async def test_a_gap_between_two_events_is_never_silent() -> None:
 @pytest.mark.fault("REC-03")
 @pytest.mark.parametrize("status", [404, 410])
 async def test_a_server_that_no_longer_has_what_we_missed_is_believed(status: int) -> None:
-    fake = Fake(terms=TERMS, on_get=lambda asked: (status, {}, b"") if "last-event-id" in asked.headers else None)
+    fake = Fake(grant=GRANT, on_get=lambda request: (status, {}, b"") if "last-event-id" in request.headers else None)
     async with opened(fake) as client:
         fake.stream().put_nowait(END)
         with pytest.raises(ResumeFailed, match="load the session"):
@@ -638,7 +642,7 @@ async def test_a_server_that_no_longer_has_what_we_missed_is_believed(status: in
 
 @pytest.mark.parametrize("status", [401, 403])
 async def test_a_refused_stream_is_not_tried_again(status: int) -> None:
-    fake = Fake(terms=TERMS, on_get=lambda asked: (status, {}, b"") if "last-event-id" in asked.headers else None)
+    fake = Fake(grant=GRANT, on_get=lambda request: (status, {}, b"") if "last-event-id" in request.headers else None)
     async with opened(fake) as client:
         fake.stream().put_nowait(END)
         with pytest.raises(ConnectionLost, match=f"HTTP {status}"):
@@ -647,11 +651,13 @@ async def test_a_refused_stream_is_not_tried_again(status: int) -> None:
 
 
 async def test_a_stream_with_another_reader_is_requested_until_it_is_free() -> None:
-    fake = Fake(terms=TERMS)
-    fake.on_get = lambda asked: (409, {}, b"") if "last-event-id" in asked.headers and len(fake.gets()) < 4 else None
+    fake = Fake(grant=GRANT)
+    fake.on_get = lambda request: (
+        (409, {}, b"") if "last-event-id" in request.headers and len(fake.gets()) < 4 else None
+    )
     async with opened(fake) as client:
         fake.stream().put_nowait(END)
-        fake.tell({"n": 1}, number=1)
+        fake.send_event({"n": 1}, number=1)
         assert await client.next() == {"n": 1}
     assert len(fake.gets()) == 4
 
@@ -659,12 +665,12 @@ async def test_a_stream_with_another_reader_is_requested_until_it_is_free() -> N
 @pytest.mark.fault("REC-12")
 @pytest.mark.parametrize("what", ["stream", "post"])
 async def test_a_server_that_stays_away_is_reported_when_retries_end(what: str) -> None:
-    fake = Fake(terms=TERMS)
+    fake = Fake(grant=GRANT)
     busy: Answer = (503, {}, b"")
     if what == "stream":
-        fake.on_get = lambda asked: busy if "last-event-id" in asked.headers else None
+        fake.on_get = lambda request: busy if "last-event-id" in request.headers else None
     else:
-        fake.on_post = lambda asked: busy if asked.message["method"] == "x" else None
+        fake.on_post = lambda request: busy if request.message["method"] == "x" else None
     async with opened(fake, retry=RetryPolicy(first=0.01, longest=0.05, limit=0.3)) as client:
         if what == "stream":
             fake.stream().put_nowait(END)
@@ -676,7 +682,7 @@ async def test_a_server_that_stays_away_is_reported_when_retries_end(what: str) 
 
 
 async def test_leaving_takes_no_longer_than_it_must() -> None:
-    fake = Fake(on_post=lambda asked: None)
+    fake = Fake(on_post=lambda request: None)
     async with serving(fake) as address:
         transport = HttpTransport(address)
         await transport.aclose()

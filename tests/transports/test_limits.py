@@ -81,13 +81,13 @@ async def output_of(program: str) -> str:
 
 @pytest.mark.fault("PRC-14")
 async def test_without_descriptors_starting_fails_the_running_agents_go_on_and_it_recovers() -> None:
-    said = (await output_of(FEW_DESCRIPTORS)).splitlines()
-    assert len(said) == 2
-    assert all(line.startswith("refused: ") and "Too many open files" in line for line in said)
+    output = (await output_of(FEW_DESCRIPTORS)).splitlines()
+    assert len(output) == 2
+    assert all(line.startswith("refused: ") and "Too many open files" in line for line in output)
 
 
 @pytest.mark.fault("PRC-15")
 async def test_without_processes_starting_fails_at_once_and_works_again_later() -> None:
-    said = await output_of(NO_PROCESSES)
-    assert said.startswith("refused: ")
-    assert "Resource temporarily unavailable" in said
+    output = await output_of(NO_PROCESSES)
+    assert output.startswith("refused: ")
+    assert "Resource temporarily unavailable" in output

@@ -245,7 +245,7 @@ async def test_many_agents_start_and_stop_at_once(chaos_factor: int, nothing_lef
     count = min(200, 50 * chaos_factor)
     ready = asyncio.Barrier(count)
 
-    async def talk() -> int | None:
+    async def run_agent() -> int | None:
         async with ProcessTransport("cat -u", timeouts=ShutdownTimeouts(after_close=20)) as transport:
             transport.send(b"{}")
             assert await transport.receive() == [b"{}"]
@@ -253,8 +253,8 @@ async def test_many_agents_start_and_stop_at_once(chaos_factor: int, nothing_lef
         return transport.returncode
 
     async with asyncio.timeout(60), asyncio.TaskGroup() as tasks:
-        talks = [tasks.create_task(talk()) for _ in range(count)]
-    assert [task.result() for task in talks] == [0] * count
+        runs = [tasks.create_task(run_agent()) for _ in range(count)]
+    assert [task.result() for task in runs] == [0] * count
     assert tree.find_by_marker(nothing_left) == []
 
 

@@ -34,7 +34,7 @@ class Proxy:
     """Carries CONNECT and plain requests, and remembers what it was asked for."""
 
     def __init__(self) -> None:
-        self.asked: list[str] = []
+        self.requests: list[str] = []
         self.port = 0
         self.refuses = False
 
@@ -49,7 +49,7 @@ class Proxy:
         with suppress(OSError, asyncio.IncompleteReadError):
             head = await reader.readuntil(b"\r\n\r\n")
             method, target, _ = head.split(b"\r\n", 1)[0].decode().split(" ")
-            self.asked.append(f"{method} {target}")
+            self.requests.append(f"{method} {target}")
             if self.refuses:
                 writer.write(b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n")
                 await writer.drain()
@@ -60,8 +60,8 @@ class Proxy:
     async def _carry(
         self, method: str, target: str, head: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
-        place = target if method == "CONNECT" else target.partition("://")[2].partition("/")[0]
-        host, _, port = place.rpartition(":")
+        authority = target if method == "CONNECT" else target.partition("://")[2].partition("/")[0]
+        host, _, port = authority.rpartition(":")
         there, back = await asyncio.open_connection(host, int(port))
         if method == "CONNECT":
             writer.write(b"HTTP/1.1 200 OK\r\n\r\n")
@@ -95,8 +95,8 @@ async def served(certificate: Path | None = None) -> AsyncGenerator[int]:
         yield port
 
 
-async def ask(url: str, place: Path, **options: Any) -> str:
-    async with connect(url, token=TOKEN, **options) as agent, agent.new_session(place) as session:
+async def ask(url: str, cwd: Path, **options: Any) -> str:
+    async with connect(url, token=TOKEN, **options) as agent, agent.new_session(cwd) as session:
         return await session.ask("hi")
 
 
@@ -108,8 +108,8 @@ async def test_a_proxy_of_the_environment_carries_the_connection(
         monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{proxy.port}")
         monkeypatch.setenv("https_proxy", f"http://127.0.0.1:{proxy.port}")
         assert await ask(f"{scheme}://127.0.0.1:{port}", tmp_path) == "hello"
-        assert proxy.asked
-        assert all(f"127.0.0.1:{port}" in each for each in proxy.asked)
+        assert proxy.requests
+        assert all(f"127.0.0.1:{port}" in each for each in proxy.requests)
 
 
 @pytest.mark.parametrize("scheme", ["wss", "https"])
@@ -120,7 +120,7 @@ async def test_a_proxy_sees_no_token_of_an_encrypted_connection(
     async with served(authority.sign("127.0.0.1")) as port, Proxy().running() as proxy:
         monkeypatch.setenv("https_proxy", f"http://127.0.0.1:{proxy.port}")
         assert await ask(f"{scheme}://127.0.0.1:{port}", tmp_path, tls=authority.file) == "hello"
-        assert set(proxy.asked) == {f"CONNECT 127.0.0.1:{port}"}
+        assert set(proxy.requests) == {f"CONNECT 127.0.0.1:{port}"}
 
 
 @pytest.mark.parametrize("scheme", ["ws", "http"])
@@ -132,7 +132,7 @@ async def test_hosts_that_the_user_excepts_are_reached_directly(
         monkeypatch.setenv("https_proxy", f"http://127.0.0.1:{proxy.port}")
         monkeypatch.setenv("no_proxy", "127.0.0.1")
         assert await ask(f"{scheme}://127.0.0.1:{port}", tmp_path) == "hello"
-        assert proxy.asked == []
+        assert proxy.requests == []
 
 
 @pytest.mark.parametrize("scheme", ["ws", "http"])

@@ -35,9 +35,9 @@ def granting(word: bytes) -> bytes:
 
 def test_initialize_requests_resuming_and_its_response_grants_it() -> None:
     negotiation = ResumeNegotiation()
-    asked = json.loads(negotiation.outgoing(INITIALIZE))
+    request = json.loads(negotiation.outgoing(INITIALIZE))
 
-    assert asked["params"] == {"protocolVersion": 1, "_meta": {"duologue/resume": {"version": 1}}}
+    assert request["params"] == {"protocolVersion": 1, "_meta": {"duologue/resume": {"version": 1}}}
     assert (negotiation.is_asked, negotiation.is_over) == (True, False)
     assert negotiation.incoming(answer(granting(GRANTED))) == answer()
     assert negotiation.is_over

@@ -58,12 +58,12 @@ def test_an_event_is_there_as_soon_as_its_blank_line_is(end: bytes) -> None:
 
 @pytest.mark.fault("HTT-21")
 @pytest.mark.parametrize(
-    ("said", "seconds"),
+    ("value", "seconds"),
     [(b"1000000000", 60.0), (b"2500", 2.5), (b"9" * 400, 60.0), (b"-1", None), (b"soon", None), (b"", None)],
 )
-def test_a_server_cannot_ask_for_more_than_a_minute(said: bytes, seconds: float | None) -> None:
+def test_a_server_cannot_ask_for_more_than_a_minute(value: bytes, seconds: float | None) -> None:
     parser = EventParser(LIMIT)
-    parser.feed(b"retry: " + said + b"\n\n")
+    parser.feed(b"retry: " + value + b"\n\n")
 
     assert parser.retry == seconds
 

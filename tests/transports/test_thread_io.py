@@ -14,12 +14,12 @@ from duologue.transports.stdio.thread_io import CHUNK, ThreadReader, ThreadWrite
 from tests.transports.waiting import until
 
 
-class Ear(asyncio.Protocol):
+class RecordingProtocol(asyncio.Protocol):
     """Record the calls."""
 
     def __init__(self) -> None:
         self.data = b""
-        self.told: list[str] = []
+        self.calls: list[str] = []
         self.error: Exception | None = None
         self.is_gone = asyncio.Event()
 
@@ -27,13 +27,13 @@ class Ear(asyncio.Protocol):
         self.data += data
 
     def eof_received(self) -> None:
-        self.told.append("end")
+        self.calls.append("end")
 
     def pause_writing(self) -> None:
-        self.told.append("pause")
+        self.calls.append("pause")
 
     def resume_writing(self) -> None:
-        self.told.append("resume")
+        self.calls.append("resume")
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.error = exc
@@ -42,16 +42,16 @@ class Ear(asyncio.Protocol):
 
 async def test_a_reader_delivers_all_and_then_the_end() -> None:
     read_end, write_end = os.pipe()
-    ear = Ear()
-    reader = ThreadReader(read_end, ear)
+    protocol = RecordingProtocol()
+    reader = ThreadReader(read_end, protocol)
     assert reader.is_reading()
     os.write(write_end, b"some")
-    await until(lambda: ear.data == b"some")
+    await until(lambda: protocol.data == b"some")
     os.write(write_end, b" more")
     os.close(write_end)
     async with asyncio.timeout(5):
-        await ear.is_gone.wait()
-    assert (ear.data, ear.told, ear.error) == (b"some more", ["end"], None)
+        await protocol.is_gone.wait()
+    assert (protocol.data, protocol.calls, protocol.error) == (b"some more", ["end"], None)
     assert reader.is_closing()
     reader.close()
 
@@ -60,29 +60,29 @@ async def test_a_paused_reader_takes_one_chunk_at_most() -> None:
     read_end, write_end = os.pipe()
     fcntl.fcntl(write_end, fcntl.F_SETPIPE_SZ, 4 * CHUNK)
     os.write(write_end, b"x" * (4 * CHUNK))
-    ear = Ear()
-    reader = ThreadReader(read_end, ear)
+    protocol = RecordingProtocol()
+    reader = ThreadReader(read_end, protocol)
     reader.pause_reading()
-    await until(lambda: len(ear.data) == CHUNK)
+    await until(lambda: len(protocol.data) == CHUNK)
     assert not reader.is_reading()
     reader.resume_reading()
-    await until(lambda: len(ear.data) == 4 * CHUNK)
+    await until(lambda: len(protocol.data) == 4 * CHUNK)
     reader.close()
     async with asyncio.timeout(5):
-        await ear.is_gone.wait()
+        await protocol.is_gone.wait()
     os.close(write_end)
 
 
 async def test_closing_a_reader_wakes_its_thread() -> None:
     read_end, write_end = os.pipe()
-    ear = Ear()
-    reader = ThreadReader(read_end, ear)
+    protocol = RecordingProtocol()
+    reader = ThreadReader(read_end, protocol)
     reader.close()
     reader.close()
     async with asyncio.timeout(5):
-        await ear.is_gone.wait()
+        await protocol.is_gone.wait()
     os.close(write_end)
-    assert ear.told == []
+    assert protocol.calls == []
 
 
 async def test_a_reader_that_is_paused_and_closed_while_it_reads_ends_in_any_order() -> None:
@@ -92,12 +92,12 @@ async def test_a_reader_that_is_paused_and_closed_while_it_reads_ends_in_any_ord
         for _ in range(300):
             read_end, write_end = os.pipe()
             os.write(write_end, b"some")
-            ear = Ear()
-            reader = ThreadReader(read_end, ear)
+            protocol = RecordingProtocol()
+            reader = ThreadReader(read_end, protocol)
             reader.pause_reading()
             reader.close()
             async with asyncio.timeout(5):
-                await ear.is_gone.wait()
+                await protocol.is_gone.wait()
             os.close(write_end)
     finally:
         sys.setswitchinterval(interval)
@@ -105,36 +105,36 @@ async def test_a_reader_that_is_paused_and_closed_while_it_reads_ends_in_any_ord
 
 async def test_a_reader_reports_what_broke() -> None:
     read_end, write_end = os.pipe()
-    ear = Ear()
-    ThreadReader(os.dup(write_end), ear)
+    protocol = RecordingProtocol()
+    ThreadReader(os.dup(write_end), protocol)
     os.write(write_end, b"x")
     os.close(read_end)
     async with asyncio.timeout(5):
-        await ear.is_gone.wait()
-    assert isinstance(ear.error, OSError)
-    assert ear.error.errno == errno.EBADF
+        await protocol.is_gone.wait()
+    assert isinstance(protocol.error, OSError)
+    assert protocol.error.errno == errno.EBADF
     os.close(write_end)
 
 
 async def test_a_writer_without_a_reader_pauses_and_resumes_when_it_is_read() -> None:
     read_end, write_end = os.pipe()
-    ear = Ear()
-    writer = ThreadWriter(write_end, ear)
+    protocol = RecordingProtocol()
+    writer = ThreadWriter(write_end, protocol)
     writer.set_write_buffer_limits(high=CHUNK)
     data = os.urandom(8 * CHUNK)
     writer.write(data)
-    assert ear.told == ["pause"]
+    assert protocol.calls == ["pause"]
     assert writer.get_write_buffer_size() > CHUNK
     received = b""
     while len(received) < len(data):
         received += os.read(read_end, CHUNK)
-    await until(lambda: ear.told == ["pause", "resume"])
+    await until(lambda: protocol.calls == ["pause", "resume"])
     assert received == data
     writer.write(b"last")
     writer.close()
     writer.write(b"too late")
     async with asyncio.timeout(5):
-        await ear.is_gone.wait()
+        await protocol.is_gone.wait()
     assert os.read(read_end, 100) == b"last"
     assert os.read(read_end, 100) == b""
     os.close(read_end)
@@ -143,23 +143,23 @@ async def test_a_writer_without_a_reader_pauses_and_resumes_when_it_is_read() ->
 async def test_a_writer_whose_reader_is_gone_reports_it() -> None:
     read_end, write_end = os.pipe()
     os.close(read_end)
-    ear = Ear()
-    writer = ThreadWriter(write_end, ear)
+    protocol = RecordingProtocol()
+    writer = ThreadWriter(write_end, protocol)
     writer.write(b"x")
     async with asyncio.timeout(5):
-        await ear.is_gone.wait()
-    assert isinstance(ear.error, BrokenPipeError)
+        await protocol.is_gone.wait()
+    assert isinstance(protocol.error, BrokenPipeError)
     assert writer.is_closing()
 
 
 async def test_aborting_a_writer_does_not_wait_for_a_blocked_write() -> None:
     read_end, write_end = os.pipe()
-    ear = Ear()
-    writer = ThreadWriter(write_end, ear)
+    protocol = RecordingProtocol()
+    writer = ThreadWriter(write_end, protocol)
     writer.write(b"x" * (4 * CHUNK))
     writer.abort()
     async with asyncio.timeout(5):
-        await ear.is_gone.wait()
+        await protocol.is_gone.wait()
     assert writer.get_write_buffer_size() == 0
     os.close(read_end)
     await until(lambda: not writer._thread.is_alive())
@@ -171,8 +171,8 @@ def test_a_closed_event_loop_ends_the_thread(kind: type[ThreadReader | ThreadWri
 
     async def start() -> ThreadReader | ThreadWriter:
         if kind is ThreadReader:
-            return ThreadReader(read_end, Ear())
-        return ThreadWriter(write_end, Ear())
+            return ThreadReader(read_end, RecordingProtocol())
+        return ThreadWriter(write_end, RecordingProtocol())
 
     transport = asyncio.run(start())
     if isinstance(transport, ThreadReader):

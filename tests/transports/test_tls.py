@@ -46,8 +46,8 @@ async def served(certificate: Path) -> AsyncGenerator[int]:
         yield port
 
 
-async def ask(url: str, place: Path, tls: TLSVerify) -> str:
-    async with connect(url, token=TOKEN, tls=tls) as agent, agent.new_session(place) as session:
+async def ask(url: str, cwd: Path, tls: TLSVerify) -> str:
+    async with connect(url, token=TOKEN, tls=tls) as agent, agent.new_session(cwd) as session:
         return await session.ask("hi")
 
 

@@ -20,17 +20,17 @@ from duologue.transports.remote.url import RemoteEndpoint
 from duologue.transports.remote.websocket import WebSocketTransport
 from tests.memory import peak_bytes, reset_peak
 from tests.transports.waiting import until
-from tests.transports.wsserver import Play, serving
+from tests.transports.wsserver import SocketHandler, serving
 
 LIMIT = 1024 * 1024
 
 
 @contextlib.asynccontextmanager
 async def open_to(
-    play: Play, server: dict[str, Any] | None = None, **options: Any
+    handle: SocketHandler, server: dict[str, Any] | None = None, **options: Any
 ) -> AsyncGenerator[WebSocketTransport]:
-    """Open a transport to a server that runs `play`."""
-    async with asyncio.timeout(20), serving(play) as address:
+    """Open a transport to a server that runs `handle`."""
+    async with asyncio.timeout(20), serving(handle) as address:
         async with WebSocketTransport(address, **options) as transport:
             yield transport
 
@@ -90,11 +90,11 @@ async def test_a_taker_gets_frames_without_being_woken() -> None:
 async def test_headers_and_token_are_shown_with_the_upgrade() -> None:
     seen: list[Headers] = []
 
-    async def look(socket: ServerConnection) -> None:
+    async def read_headers(socket: ServerConnection) -> None:
         assert socket.request is not None
         seen.append(socket.request.headers)
 
-    async with serving(look) as address:
+    async with serving(read_headers) as address:
         address = RemoteEndpoint.of(address.socket_url + "#token=abc", headers={"X-Team": "blue"})
         async with WebSocketTransport(address) as transport:
             await everything(transport)
@@ -103,17 +103,17 @@ async def test_headers_and_token_are_shown_with_the_upgrade() -> None:
 
 
 async def test_leaving_says_goodbye_after_everything_that_was_sent() -> None:
-    heard: list[str | bytes] = []
+    received: list[str | bytes] = []
     codes: list[int | None] = []
 
     async def keep(socket: ServerConnection) -> None:
-        heard.extend([message async for message in socket])
+        received.extend([message async for message in socket])
         codes.append(socket.close_code)
 
     async with open_to(keep) as transport:
         for number in range(100):
             transport.send(b"%d" % number)
-    assert heard == [str(number) for number in range(100)]
+    assert received == [str(number) for number in range(100)]
     assert codes == [1000]
     with pytest.raises(ConnectionLost, match="closed"):
         transport.send(b"{}")
@@ -152,12 +152,12 @@ async def test_no_server_at_the_url_is_an_error_at_once() -> None:
 
 @pytest.mark.fault("HTT-19")
 async def test_a_redirect_is_not_followed_and_no_other_server_gets_the_token() -> None:
-    visits: list[Request] = []
+    requests: list[Request] = []
 
-    def visited(connection: ServerConnection, request: Request) -> None:
-        visits.append(request)
+    def record_request(connection: ServerConnection, request: Request) -> None:
+        requests.append(request)
 
-    async with serving(echo, process_request=visited) as elsewhere:
+    async with serving(echo, process_request=record_request) as elsewhere:
 
         def redirect(connection: ServerConnection, request: Request) -> Response:
             return Response(302, "Found", Headers({"Location": elsewhere.socket_url, "Content-Length": "0"}))
@@ -166,7 +166,7 @@ async def test_a_redirect_is_not_followed_and_no_other_server_gets_the_token() -
             with pytest.raises(ConnectError, match=r"redirects to ws://.* not followed"):
                 async with WebSocketTransport(RemoteEndpoint.of(address.socket_url, token="secret")):
                     pass
-    assert visits == []
+    assert requests == []
 
 
 # What servers do that they should not
@@ -193,7 +193,7 @@ async def test_a_million_fragments_cost_no_more_than_their_bytes(chaos_factor: i
     fragments = 10_000 * chaos_factor
     record_property("count", fragments)
 
-    async def crumble(socket: ServerConnection) -> None:
+    async def send_fragments(socket: ServerConnection) -> None:
         raw(socket, Opcode.TEXT, b"[", fin=False)
         for number in range(fragments):
             raw(socket, Opcode.CONT, b"1", fin=False)
@@ -203,7 +203,7 @@ async def test_a_million_fragments_cost_no_more_than_their_bytes(chaos_factor: i
         await socket.wait_closed()
 
     before = reset_peak()
-    async with open_to(crumble, max_message_bytes=LIMIT + fragments) as transport:
+    async with open_to(send_fragments, max_message_bytes=LIMIT + fragments) as transport:
         [frame] = await transport.receive()
     assert frame == b"[" + b"1" * fragments + b"]"
     assert peak_bytes() - before < 64 * 2**20
@@ -211,13 +211,13 @@ async def test_a_million_fragments_cost_no_more_than_their_bytes(chaos_factor: i
 
 @pytest.mark.fault("WSK-04")
 async def test_fragments_that_never_end_are_cut_at_the_limit() -> None:
-    async def crumble(socket: ServerConnection) -> None:
+    async def send_fragments(socket: ServerConnection) -> None:
         raw(socket, Opcode.TEXT, b"[", fin=False)
         while not socket.transport.is_closing():
             raw(socket, Opcode.CONT, b"1" * 10_000, fin=False)
             await asyncio.sleep(0)
 
-    async with open_to(crumble, max_message_bytes=LIMIT) as transport:
+    async with open_to(send_fragments, max_message_bytes=LIMIT) as transport:
         with pytest.raises(MessageTooLarge):
             await everything(transport)
 
@@ -239,13 +239,13 @@ async def test_binary_messages_are_ignored_whole_or_in_pieces() -> None:
 async def test_text_that_is_not_utf_8_closes_with_1007(text: bytes) -> None:
     codes: list[int | None] = []
 
-    async def stammer(socket: ServerConnection) -> None:
+    async def send_invalid_text(socket: ServerConnection) -> None:
         raw(socket, Opcode.TEXT, text[:1], fin=False)
         raw(socket, Opcode.CONT, text[1:])
         await socket.wait_closed()
         codes.append(socket.close_code)
 
-    async with open_to(stammer) as transport:
+    async with open_to(send_invalid_text) as transport:
         with pytest.raises(ConnectionLost, match="violated the WebSocket protocol"):
             await everything(transport)
     await until(lambda: codes == [1007])
@@ -333,14 +333,14 @@ async def test_a_goodbye_in_the_middle_of_a_message_or_one_that_is_too_long_is_n
         raw(socket, Opcode.TEXT, b'{"half":', fin=False)
         await socket.close(1011, "ouch")
 
-    async def rant(socket: ServerConnection) -> None:
+    async def send_close(socket: ServerConnection) -> None:
         socket.transport.write(b"\x88\x7e\x00\x7f" + (1000).to_bytes(2, "big") + b"x" * 125)
         await socket.wait_closed()
 
     async with open_to(interrupt) as transport:
         with pytest.raises(ConnectionLost, match="ouch"):
             await transport.receive()
-    async with open_to(rant) as transport:
+    async with open_to(send_close) as transport:
         with pytest.raises(ConnectionLost, match="violated the WebSocket protocol"):
             await transport.receive()
 
@@ -419,28 +419,28 @@ async def test_sending_before_entering_is_refused() -> None:
 
 
 async def test_the_request_to_resume_does_not_disturb_a_server_without_resuming() -> None:
-    asked: list[dict[str, Any]] = []
+    received: list[dict[str, Any]] = []
 
-    async def welcome(socket: ServerConnection) -> None:
-        asked.append(json.loads(await socket.recv()))
+    async def answer_initialize(socket: ServerConnection) -> None:
+        received.append(json.loads(await socket.recv()))
         await socket.send('{"jsonrpc":"2.0","id":0,"result":{"protocolVersion":1}}')
         await socket.send('{"jsonrpc":"2.0","method":"_duologue/received","params":{"count":5}}')
 
-    async with open_to(welcome) as transport:
+    async with open_to(answer_initialize) as transport:
         transport.send(b'{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":1}}')
         frames = await everything(transport)
-    assert asked[0]["params"]["_meta"] == {"duologue/resume": {"version": 1}}
+    assert received[0]["params"]["_meta"] == {"duologue/resume": {"version": 1}}
     assert len(frames) == 2
 
 
 async def test_nothing_is_kept_for_a_server_that_does_not_know_of_returning() -> None:
-    async def welcome(socket: ServerConnection) -> None:
+    async def answer_initialize(socket: ServerConnection) -> None:
         await socket.recv()
         await socket.recv()
         await socket.send('{"jsonrpc":"2.0","id":0,"result":{}}')
         await listen(socket)
 
-    async with open_to(welcome) as transport:
+    async with open_to(answer_initialize) as transport:
         transport.send(b'{"jsonrpc":"2.0","id":0,"method":"initialize","params":{}}')
         transport.send(b'"' + b"x" * 5_000_000 + b'"')  # before the negotiation; more than a window holds
         assert transport.is_congested

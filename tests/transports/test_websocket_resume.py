@@ -19,23 +19,23 @@ from duologue.transports.remote.url import RemoteEndpoint
 from duologue.transports.remote.websocket import WebSocketTransport
 from duologue.transports.resume.protocol import RetryPolicy, control
 from tests.transports.waiting import until
-from tests.transports.wsserver import Json, Play, hear, say, serving
+from tests.transports.wsserver import Json, SocketHandler, receive_message, send_message, serving
 
 QUICK = RetryPolicy(first=0.01, longest=0.05, limit=5.0)
 INITIALIZE = b'{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":1}}'
-TERMS = {"version": 1, "connectionId": "c-1", "windowBytes": 1000, "graceSeconds": 60}
+GRANT = {"version": 1, "connectionId": "c-1", "windowBytes": 1000, "graceSeconds": 60}
 
 
-async def welcome(socket: ServerConnection, **terms: Any) -> None:
+async def answer_initialize(socket: ServerConnection, **grant: Any) -> None:
     """Answer `initialize` with a grant for resuming."""
-    asked = await hear(socket)
-    assert asked["params"].pop("_meta") == {"duologue/resume": {"version": 1}}
-    result = {"protocolVersion": 1, "_meta": {"duologue/resume": {**TERMS, **terms}}}
-    await say(socket, id=asked["id"], result=result)
+    request = await receive_message(socket)
+    assert request["params"].pop("_meta") == {"duologue/resume": {"version": 1}}
+    result = {"protocolVersion": 1, "_meta": {"duologue/resume": {**GRANT, **grant}}}
+    await send_message(socket, id=request["id"], result=result)
 
 
 @contextlib.asynccontextmanager
-async def introduced(
+async def initialized(
     address: RemoteEndpoint, retry: RetryPolicy = QUICK, **options: Any
 ) -> AsyncGenerator[WebSocketTransport]:
     """Open an initialized transport."""
@@ -46,14 +46,14 @@ async def introduced(
         yield transport
 
 
-def taking_turns(*plays: Play) -> Play:
+def taking_turns(*handlers: SocketHandler) -> SocketHandler:
     """Run one function per WebSocket; the last one is used for all others."""
-    turns = iter(itertools.chain(plays, itertools.repeat(plays[-1])))
+    turns = iter(itertools.chain(handlers, itertools.repeat(handlers[-1])))
 
-    async def play(socket: ServerConnection) -> None:
+    async def handle(socket: ServerConnection) -> None:
         await next(turns)(socket)
 
-    return play
+    return handle
 
 
 async def numbers(transport: WebSocketTransport, wanted: int) -> list[int]:
@@ -63,89 +63,89 @@ async def numbers(transport: WebSocketTransport, wanted: int) -> list[int]:
     return got
 
 
-def expect_resume(said: Json, received: int) -> None:
-    assert said["method"] == "_duologue/resume"
-    assert said["params"] == {"connectionId": "c-1", "received": received}
+def expect_resume(message: Json, received: int) -> None:
+    assert message["method"] == "_duologue/resume"
+    assert message["params"] == {"connectionId": "c-1", "received": received}
 
 
 async def test_both_ends_go_on_exactly_where_they_were() -> None:
-    heard: list[int] = []
+    received: list[int] = []
 
     async def first(socket: ServerConnection) -> None:
-        await welcome(socket)
-        heard.append((await hear(socket))["n"])
-        await say(socket, n=1)
-        await say(socket, n=2)
+        await answer_initialize(socket)
+        received.append((await receive_message(socket))["n"])
+        await send_message(socket, n=1)
+        await send_message(socket, n=2)
         await (await socket.ping())  # the client has both
         socket.transport.abort()
 
     async def second(socket: ServerConnection) -> None:
-        expect_resume(await hear(socket), received=2)
+        expect_resume(await receive_message(socket), received=2)
         await socket.send(control("resumed", received=1).decode())
-        await say(socket, n=3)
-        heard.extend([(await hear(socket))["n"] for _ in range(2)])
-        await say(socket, n=4)
+        await send_message(socket, n=3)
+        received.extend([(await receive_message(socket))["n"] for _ in range(2)])
+        await send_message(socket, n=4)
 
-    async with serving(taking_turns(first, second)) as address, introduced(address) as transport:
+    async with serving(taking_turns(first, second)) as address, initialized(address) as transport:
         for number in (1, 2, 3):
             transport.send(b'{"n":%d}' % number)
         assert await numbers(transport, 4) == [1, 2, 3, 4]
         assert transport.reconnects == 1
-    assert heard == [1, 2, 3]
+    assert received == [1, 2, 3]
 
 
 async def test_frames_sent_while_the_connection_is_broken_wait_for_it() -> None:
     is_back = asyncio.Event()
-    heard: list[int] = []
+    received: list[int] = []
 
     async def first(socket: ServerConnection) -> None:
-        await welcome(socket)
+        await answer_initialize(socket)
         socket.transport.abort()
 
     async def second(socket: ServerConnection) -> None:
         await is_back.wait()
-        expect_resume(await hear(socket), received=0)
+        expect_resume(await receive_message(socket), received=0)
         await socket.send(control("resumed", received=0).decode())
-        heard.extend([(await hear(socket))["n"] for _ in range(100)])
+        received.extend([(await receive_message(socket))["n"] for _ in range(100)])
 
-    async with serving(taking_turns(first, second)) as address, introduced(address) as transport:
+    async with serving(taking_turns(first, second)) as address, initialized(address) as transport:
         for number in range(100):
             transport.send(b'{"n":%d}' % number)
             await asyncio.sleep(0)
         is_back.set()
-        await until(lambda: len(heard) == 100)
-    assert heard == list(range(100))
+        await until(lambda: len(received) == 100)
+    assert received == list(range(100))
 
 
 async def test_received_frames_are_acknowledged_from_time_to_time_and_acknowledged_ones_are_dropped() -> None:
-    said: list[Json] = []
+    messages: list[Json] = []
 
-    async def play(socket: ServerConnection) -> None:
-        await welcome(socket)
-        said.append(await hear(socket))
+    async def handle(socket: ServerConnection) -> None:
+        await answer_initialize(socket)
+        messages.append(await receive_message(socket))
         for number in range(200):
-            await say(socket, n=number)
-        said.extend([await hear(socket) for _ in range(3)])
+            await send_message(socket, n=number)
+        messages.extend([await receive_message(socket) for _ in range(3)])
         await socket.send(control("received", count=1).decode())
         await socket.send(control("received", count=99).decode())  # more than there were: nonsense
-        await say(socket, n=200)
+        await send_message(socket, n=200)
 
-    async with serving(play) as address, introduced(address) as transport:
+    async with serving(handle) as address, initialized(address) as transport:
         transport.send(b'{"n":1}')
         assert await numbers(transport, 201) == list(range(201))
         assert transport._window.size == 0
-    counts = [each["params"]["count"] for each in said if each.get("method") == "_duologue/received"]
+    counts = [each["params"]["count"] for each in messages if each.get("method") == "_duologue/received"]
     assert counts == [64, 128, 192]
 
 
 async def test_a_server_that_acknowledges_nothing_congests_the_sender() -> None:
-    async def play(socket: ServerConnection) -> None:
-        await welcome(socket)
+    async def handle(socket: ServerConnection) -> None:
+        await answer_initialize(socket)
         async for message in socket:
             if "drain" in str(message)[:20]:
                 await socket.send(control("received", count=6).decode())
 
-    async with serving(play) as address, introduced(address, max_queued_bytes=2_000_000) as transport:
+    async with serving(handle) as address, initialized(address, max_queued_bytes=2_000_000) as transport:
         for _ in range(5):
             assert not transport.is_congested
             transport.send(b'"' + b"x" * 1_000_000 + b'"')
@@ -160,32 +160,32 @@ async def test_a_server_that_acknowledges_nothing_congests_the_sender() -> None:
 @pytest.mark.parametrize("code", [1001, 1012, 1013])
 async def test_a_server_that_restarts_is_taken_at_its_word(code: int) -> None:
     async def first(socket: ServerConnection) -> None:
-        await welcome(socket)
+        await answer_initialize(socket)
         await socket.close(code, "back in a moment")
 
     async def second(socket: ServerConnection) -> None:
-        expect_resume(await hear(socket), received=0)
+        expect_resume(await receive_message(socket), received=0)
         await socket.send(control("resumed", received=0).decode())
-        await say(socket, n=1)
+        await send_message(socket, n=1)
 
-    async with serving(taking_turns(first, second)) as address, introduced(address) as transport:
+    async with serving(taking_turns(first, second)) as address, initialized(address) as transport:
         assert await numbers(transport, 1) == [1]
 
 
 @pytest.mark.parametrize("code", [1002, 1003, 1008, 1011, 4000, 4409])
 async def test_a_server_that_closes_with_a_complaint_is_not_bothered_again(code: int) -> None:
-    visits = 0
+    connections = 0
 
-    async def play(socket: ServerConnection) -> None:
-        nonlocal visits
-        visits += 1
-        await welcome(socket)
+    async def handle(socket: ServerConnection) -> None:
+        nonlocal connections
+        connections += 1
+        await answer_initialize(socket)
         await socket.close(code)
 
-    async with serving(play) as address, introduced(address) as transport:
+    async with serving(handle) as address, initialized(address) as transport:
         with pytest.raises(ConnectionLost):
             await transport.receive()
-    assert visits == 1
+    assert connections == 1
 
 
 @pytest.mark.fault("REC-03")
@@ -201,15 +201,15 @@ async def test_a_server_that_closes_with_a_complaint_is_not_bothered_again(code:
 )
 async def test_lost_history_is_an_error_and_never_a_silent_gap(answer: bytes) -> None:
     async def first(socket: ServerConnection) -> None:
-        await welcome(socket)
+        await answer_initialize(socket)
         socket.transport.abort()
 
     async def second(socket: ServerConnection) -> None:
-        await hear(socket)
+        await receive_message(socket)
         await socket.send(answer.decode())
         await socket.close(4410)
 
-    async with serving(taking_turns(first, second)) as address, introduced(address) as transport:
+    async with serving(taking_turns(first, second)) as address, initialized(address) as transport:
         with pytest.raises(ResumeFailed, match="load the session"):
             await transport.receive()
         with pytest.raises(ResumeFailed):
@@ -218,44 +218,44 @@ async def test_lost_history_is_an_error_and_never_a_silent_gap(answer: bytes) ->
 
 async def test_a_server_that_only_closes_as_unknown_is_understood_too() -> None:
     async def first(socket: ServerConnection) -> None:
-        await welcome(socket)
+        await answer_initialize(socket)
         socket.transport.abort()
 
     async def second(socket: ServerConnection) -> None:
         await socket.close(4410, "who are you?")
 
-    async with serving(taking_turns(first, second)) as address, introduced(address) as transport:
+    async with serving(taking_turns(first, second)) as address, initialized(address) as transport:
         with pytest.raises(ResumeFailed, match="who are you"):
             await transport.receive()
 
 
 async def test_a_new_connection_that_breaks_at_once_is_tried_again() -> None:
     async def first(socket: ServerConnection) -> None:
-        await welcome(socket)
+        await answer_initialize(socket)
         socket.transport.abort()
 
     async def flaky(socket: ServerConnection) -> None:
         socket.transport.abort()
 
     async def good(socket: ServerConnection) -> None:
-        await hear(socket)
+        await receive_message(socket)
         await socket.send(control("resumed", received=0).decode())
-        await say(socket, n=1)
+        await send_message(socket, n=1)
 
-    play = taking_turns(first, flaky, flaky, flaky, good)
-    async with serving(play) as address, introduced(address) as transport:
+    handle = taking_turns(first, flaky, flaky, flaky, good)
+    async with serving(handle) as address, initialized(address) as transport:
         assert await numbers(transport, 1) == [1]
 
 
 @pytest.mark.fault("REC-12")
 async def test_a_server_that_stays_away_is_reported_when_retries_end() -> None:
-    async def play(socket: ServerConnection) -> None:
-        await welcome(socket)
-        await hear(socket)
+    async def handle(socket: ServerConnection) -> None:
+        await answer_initialize(socket)
+        await receive_message(socket)
 
     server = contextlib.AsyncExitStack()
-    address = await server.enter_async_context(serving(play))
-    async with introduced(address, RetryPolicy(first=0.01, longest=0.05, limit=0.5)) as transport:
+    address = await server.enter_async_context(serving(handle))
+    async with initialized(address, RetryPolicy(first=0.01, longest=0.05, limit=0.5)) as transport:
         transport.send(b"{}")
         await server.aclose()
         async with asyncio.timeout(5):
@@ -267,49 +267,49 @@ async def test_a_server_that_stays_away_is_reported_when_retries_end() -> None:
 
 @pytest.mark.fault("REC-12")
 async def test_the_client_does_not_retry_longer_than_the_server_keeps_the_connection() -> None:
-    visits = 0
+    connections = 0
 
-    async def play(socket: ServerConnection) -> None:
-        await welcome(socket, graceSeconds=0.2)
+    async def handle(socket: ServerConnection) -> None:
+        await answer_initialize(socket, graceSeconds=0.2)
         socket.transport.abort()
 
     def refuse(connection: ServerConnection, request: Request) -> Response | None:
-        nonlocal visits
-        visits += 1
-        return Response(503, "Busy", Headers({"Content-Length": "0"})) if visits > 1 else None
+        nonlocal connections
+        connections += 1
+        return Response(503, "Busy", Headers({"Content-Length": "0"})) if connections > 1 else None
 
-    async with serving(play, process_request=refuse) as address, introduced(address) as transport:
+    async with serving(handle, process_request=refuse) as address, initialized(address) as transport:
         async with asyncio.timeout(3):
             with pytest.raises(ConnectionLost, match="503"):
                 await transport.receive()
-    assert visits > 2
+    assert connections > 2
 
 
 @pytest.mark.parametrize("status", [401, 403, 404])
 async def test_a_refused_return_is_not_tried_again(status: int) -> None:
-    visits = 0
+    connections = 0
 
-    async def play(socket: ServerConnection) -> None:
-        await welcome(socket)
+    async def handle(socket: ServerConnection) -> None:
+        await answer_initialize(socket)
         socket.transport.abort()
 
     def refuse(connection: ServerConnection, request: Request) -> Response | None:
-        nonlocal visits
-        visits += 1
-        return Response(status, "No", Headers({"Content-Length": "0"})) if visits > 1 else None
+        nonlocal connections
+        connections += 1
+        return Response(status, "No", Headers({"Content-Length": "0"})) if connections > 1 else None
 
-    async with serving(play, process_request=refuse) as address, introduced(address) as transport:
+    async with serving(handle, process_request=refuse) as address, initialized(address) as transport:
         with pytest.raises(ConnectionLost, match=f"HTTP {status}"):
             await transport.receive()
-    assert visits == 2
+    assert connections == 2
 
 
 async def test_a_break_before_the_terms_are_known_is_the_end() -> None:
-    async def play(socket: ServerConnection) -> None:
-        await hear(socket)
+    async def handle(socket: ServerConnection) -> None:
+        await receive_message(socket)
         socket.transport.abort()
 
-    async with serving(play) as address, WebSocketTransport(address, retry=QUICK) as transport:
+    async with serving(handle) as address, WebSocketTransport(address, retry=QUICK) as transport:
         transport.send(INITIALIZE)
         with pytest.raises(ConnectionLost, match="broke"):
             await transport.receive()
@@ -324,28 +324,28 @@ async def test_cookies_are_returned_with_every_new_connection_and_forgotten_at_t
         response.headers["Set-Cookie"] = "big=" + "x" * 5000
 
     async def first(socket: ServerConnection) -> None:
-        await welcome(socket)
+        await answer_initialize(socket)
         socket.transport.abort()
 
     async def second(socket: ServerConnection) -> None:
-        await hear(socket)
+        await receive_message(socket)
         await socket.send(control("resumed", received=0).decode())
-        await say(socket, n=1)
+        await send_message(socket, n=1)
 
     async with serving(taking_turns(first, second), process_response=route) as address:
-        async with introduced(address) as transport:
+        async with initialized(address) as transport:
             assert await numbers(transport, 1) == [1]
     assert seen == [None, "node=7"]
     assert len(transport._connector.cookies) == 0
 
 
 async def test_leaving_while_the_connection_is_broken_takes_no_time() -> None:
-    async def play(socket: ServerConnection) -> None:
-        await welcome(socket)
+    async def handle(socket: ServerConnection) -> None:
+        await answer_initialize(socket)
         socket.transport.abort()
 
     retry = RetryPolicy(first=100.0, longest=100.0)
-    async with serving(play) as address, introduced(address, retry) as transport:
+    async with serving(handle) as address, initialized(address, retry) as transport:
         await until(lambda: transport._socket is None)
         async with asyncio.timeout(1):
             await transport.aclose()

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-PATIENCE = 10.0
+WAIT_SECONDS = 10.0
 
 
-async def until(is_so: Callable[[], bool], seconds: float = PATIENCE) -> None:
+async def until(is_so: Callable[[], bool], seconds: float = WAIT_SECONDS) -> None:
     """Poll until the condition holds; other processes report nothing."""
     async with asyncio.timeout(seconds):
         while not is_so():  # noqa: ASYNC110

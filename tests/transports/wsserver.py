@@ -15,16 +15,16 @@ from duologue.transports.memory import memory_pair
 from duologue.transports.remote.url import RemoteEndpoint
 
 Json: TypeAlias = dict[str, Any]
-Play: TypeAlias = Callable[[ServerConnection], Awaitable[None]]
+SocketHandler: TypeAlias = Callable[[ServerConnection], Awaitable[None]]
 
 LONG = 64 * 1024 * 1024
 
 
 @asynccontextmanager
-async def serving(play: Play, **options: Any) -> AsyncGenerator[RemoteEndpoint]:
-    """Run a server that calls `play` for each WebSocket; yield its URL."""
+async def serving(handle: SocketHandler, **options: Any) -> AsyncGenerator[RemoteEndpoint]:
+    """Run a server that calls `handle` for each WebSocket; yield its URL."""
     options = {"compression": None, "max_size": LONG, "ping_interval": None, "close_timeout": 0.1, **options}
-    async with serve(play, "127.0.0.1", 0, **options) as server:
+    async with serve(handle, "127.0.0.1", 0, **options) as server:
         yield RemoteEndpoint.of(f"ws://127.0.0.1:{port_of(server)}/acp")
 
 
@@ -34,10 +34,10 @@ def port_of(server: Server) -> int:
     return port
 
 
-def speaking_for(agent: Servable) -> Play:
+def handler_for(agent: Servable) -> SocketHandler:
     """Serve an agent object over plain WebSocket, without resuming."""
 
-    async def play(socket: ServerConnection) -> None:
+    async def handle(socket: ServerConnection) -> None:
         near, far = memory_pair()
         async with asyncio.TaskGroup() as group:
             served = group.create_task(agent.serve(far))
@@ -48,7 +48,7 @@ def speaking_for(agent: Servable) -> Play:
             await served
             writing.cancel()
 
-    return play
+    return handle
 
 
 async def _write(near: Transport, socket: ServerConnection) -> None:
@@ -57,13 +57,13 @@ async def _write(near: Transport, socket: ServerConnection) -> None:
             await socket.send(frame, text=True)
 
 
-async def hear(socket: ServerConnection) -> Json:
+async def receive_message(socket: ServerConnection) -> Json:
     """Return the next message of the client."""
     message: Json = json.loads(await socket.recv())
     return message
 
 
-async def say(socket: ServerConnection, **message: Any) -> None:
+async def send_message(socket: ServerConnection, **message: Any) -> None:
     """Send one message."""
     await socket.send(json.dumps({"jsonrpc": "2.0", **message}))
 

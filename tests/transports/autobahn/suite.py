@@ -40,8 +40,8 @@ def python2() -> str:
     for candidate in [named, *installed, shutil.which("python2.7"), shutil.which("python2")]:
         if candidate is None:
             continue
-        asked = subprocess.run([candidate, "-m", "pip", "--version"], capture_output=True, check=False)
-        if asked.returncode == 0:
+        found = subprocess.run([candidate, "-m", "pip", "--version"], capture_output=True, check=False)
+        if found.returncode == 0:
             return candidate
     pytest.skip("Autobahn needs Python 2.7 with pip, and there is none here (DUOLOGUE_PYTHON2 names one)")
 

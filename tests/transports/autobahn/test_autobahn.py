@@ -47,8 +47,8 @@ class Echo(ServerApp):
         assert (await receive())["type"] == "websocket.connect"
         await send({"type": "websocket.accept"})
         while (message := await receive())["type"] == "websocket.receive":
-            said = {key: message[key] for key in ("text", "bytes") if message.get(key) is not None}
-            await send({"type": "websocket.send", **said})
+            payload = {key: message[key] for key in ("text", "bytes") if message.get(key) is not None}
+            await send({"type": "websocket.send", **payload})
 
 
 @pytest.fixture
@@ -114,7 +114,7 @@ class Repeating:
         """Do nothing: it sends only what it received."""
 
 
-async def visit(url: str) -> list[bytes]:
+async def run_case(url: str) -> list[bytes]:
     """Be there until the suite has seen enough; what it said."""
     dialer = WebSocketConnector(
         RemoteEndpoint.of(url), max_message_bytes=2**25, write_ahead=2**18, output_stall=None, ping_seconds=60.0
@@ -135,10 +135,10 @@ async def test_our_client_behaves_in_every_case(suite: Suite, monkeypatch: pytes
     url = f"ws://127.0.0.1:{port}"
     async with asyncio.timeout(LONGEST_SECONDS), suite.running("fuzzingserver", {"url": url}):
         await listening(port)
-        [count] = await visit(f"{url}/getCaseCount")
+        [count] = await run_case(f"{url}/getCaseCount")
         for number in range(1, int(count) + 1):
-            await visit(f"{url}/runCase?case={number}&agent={AGENT}")
-        await visit(f"{url}/updateReports?agent={AGENT}")
+            await run_case(f"{url}/runCase?case={number}&agent={AGENT}")
+        await run_case(f"{url}/updateReports?agent={AGENT}")
 
     verdicts = suite.verdicts()
     assert len(verdicts) == CASES

@@ -22,12 +22,12 @@ from duologue.transports.server.tokens import Authenticate, single_token
 Json: TypeAlias = dict[str, Any]
 
 TOKEN = "the-token-of-the-tests"
-WISH = {"duologue/resume": {"version": 1}}
+RESUME_REQUEST = {"duologue/resume": {"version": 1}}
 SECONDS = 10.0
 
 
 @dataclass
-class Site:
+class RunningServer:
     """A server that runs."""
 
     app: ServerApp
@@ -47,24 +47,24 @@ class Site:
 
 
 @asynccontextmanager
-async def site(
+async def running_server(
     servable: Servable | Callable[[str], Servable],
     limits: Limits | None = None,
     authenticate: Authenticate | None = None,
     *,
     drain_seconds: float = 0.0,
     seconds: float = 60.0,
-    **doors: Any,
-) -> AsyncGenerator[Site]:
+    **access: Any,
+) -> AsyncGenerator[RunningServer]:
     """Serve this to clients that have the token."""
     limits = limits or Limits()
-    if "is_open" in doors:
-        door = AccessControl(None, limits)
+    if "is_open" in access:
+        access_control = AccessControl(None, limits)
     else:
-        door = AccessControl(authenticate or single_token(TOKEN), limits, **doors)
-    app = ServerApp(servable if callable(servable) else lambda _: servable, door, limits)
+        access_control = AccessControl(authenticate or single_token(TOKEN), limits, **access)
+    app = ServerApp(servable if callable(servable) else lambda _: servable, access_control, limits)
     async with asyncio.timeout(seconds), serve(app, ServerAddress(), drain_seconds=drain_seconds) as port:
-        yield Site(app, port)
+        yield RunningServer(app, port)
 
 
 def bearer(token: str = TOKEN) -> dict[str, str]:
@@ -72,10 +72,10 @@ def bearer(token: str = TOKEN) -> dict[str, str]:
 
 
 @asynccontextmanager
-async def socket_to(place: Site, token: str = TOKEN, **options: Any) -> AsyncGenerator[Socket]:
+async def socket_to(server: RunningServer, token: str = TOKEN, **options: Any) -> AsyncGenerator[Socket]:
     """Open a WebSocket to the server."""
     options = {"additional_headers": bearer(token), "compression": None, "max_size": None, "proxy": None, **options}
-    async with connect(options.pop("uri", place.ws), **options) as connection:
+    async with connect(options.pop("uri", server.ws), **options) as connection:
         yield Socket(connection)
 
 
@@ -162,12 +162,12 @@ class Counting(Echo):
         super().answer(transport, message)
 
 
-class Poster:
+class RawHttpClient:
     """A client over HTTP that writes its own requests."""
 
-    def __init__(self, client: httpx2.AsyncClient, place: Site) -> None:
+    def __init__(self, client: httpx2.AsyncClient, server: RunningServer) -> None:
         self.client = client
-        self.url = place.http
+        self.url = server.http
         self.id = ""
 
     async def post(self, message: Json | bytes | str, session: str | None = None, **headers: str) -> httpx2.Response:
@@ -242,16 +242,18 @@ class Events:
 
 
 @asynccontextmanager
-async def poster_to(place: Site, token: str | None = TOKEN, **headers: str) -> AsyncGenerator[Poster]:
+async def http_client_to(
+    server: RunningServer, token: str | None = TOKEN, **headers: str
+) -> AsyncGenerator[RawHttpClient]:
     """Open a client over HTTP."""
     named = {**(bearer(token) if token is not None else {}), **headers}
     async with httpx2.AsyncClient(headers=named, trust_env=False, timeout=SECONDS) as client:
-        yield Poster(client, place)
+        yield RawHttpClient(client, server)
 
 
-async def raw(place: Site, request: bytes) -> bytes:
+async def raw(server: RunningServer, request: bytes) -> bytes:
     """Send these bytes; return what the server sends until it closes."""
-    reader, writer = await asyncio.open_connection("127.0.0.1", place.port)
+    reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
     async with asyncio.timeout(SECONDS):
         writer.write(request)
         try:

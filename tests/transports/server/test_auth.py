@@ -14,7 +14,17 @@ from duologue.errors import StartError
 from duologue.transports.server.auth import AccessControl, RequestRejected
 from duologue.transports.server.limits import Limits
 from duologue.transports.server.run import ServerAddress, new_token
-from tests.transports.server.servers import TOKEN, Echo, Json, Site, bearer, poster_to, raw, site, socket_to
+from tests.transports.server.servers import (
+    TOKEN,
+    Echo,
+    Json,
+    RunningServer,
+    bearer,
+    http_client_to,
+    raw,
+    running_server,
+    socket_to,
+)
 
 BODY = json.dumps({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {}})
 FOREIGN_HOSTS = [
@@ -44,11 +54,13 @@ FOREIGN_ORIGINS = [
 ]
 
 
-async def status(place: Site, *headers: str, method: str = "POST", path: str = "/acp", body: str = BODY) -> int:
+async def status(
+    server: RunningServer, *headers: str, method: str = "POST", path: str = "/acp", body: str = BODY
+) -> int:
     """Send a request with exactly these headers; return its status."""
-    head = "".join(f"{header.replace('{port}', str(place.port))}\r\n" for header in headers)
+    head = "".join(f"{header.replace('{port}', str(server.port))}\r\n" for header in headers)
     answer = await raw(
-        place,
+        server,
         f"{method} {path} HTTP/1.1\r\n{head}Content-Type: application/json\r\nContent-Length: {len(body)}\r\n"
         f"Connection: close\r\n\r\n{body}".encode(),
     )
@@ -58,22 +70,22 @@ async def status(place: Site, *headers: str, method: str = "POST", path: str = "
 @pytest.mark.fault("HTT-01")
 @pytest.mark.parametrize("host", FOREIGN_HOSTS)
 async def test_a_foreign_name_is_refused(host: str) -> None:
-    async with site(echo := Echo()) as place:
-        assert await status(place, f"Host: {host}", f"Authorization: Bearer {TOKEN}") == 403
-        assert await status(place, f"Host: {host}", method="GET", path="/health", body="") == 403
+    async with running_server(echo := Echo()) as server:
+        assert await status(server, f"Host: {host}", f"Authorization: Bearer {TOKEN}") == 403
+        assert await status(server, f"Host: {host}", method="GET", path="/health", body="") == 403
     assert echo.frames == []
 
 
 @pytest.mark.fault("HTT-01")
 async def test_no_name_and_two_names_are_refused() -> None:
-    async with site(Echo()) as place:
+    async with running_server(Echo()) as server:
         token = f"Authorization: Bearer {TOKEN}"
 
-        assert await status(place, token) == 400
+        assert await status(server, token) == 400
         for path in ("/acp", "/health", "/metrics"):
             for other in ("localhost", "evil.example"):
                 for hosts in ((f"Host: {other}", "Host: localhost"), ("Host: localhost", f"Host: {other}")):
-                    assert await status(place, *hosts, token, path=path) in (400, 403)
+                    assert await status(server, *hosts, token, path=path) in (400, 403)
     # h11 refuses two of them by itself; other web servers hand them on.
     scope: Json = {"type": "http", "headers": [(b"host", b"localhost"), (b"host", b"localhost")], "scheme": "http"}
     with pytest.raises(RequestRejected) as refusal:
@@ -83,8 +95,8 @@ async def test_no_name_and_two_names_are_refused() -> None:
 
 @pytest.mark.fault("HTT-01")
 async def test_a_foreign_name_is_refused_before_any_of_the_body_is_there() -> None:
-    async with site(Echo()) as place:
-        answer = await raw(place, b"POST /acp HTTP/1.1\r\nHost: evil.example\r\nContent-Length: 1000000\r\n\r\n")
+    async with running_server(Echo()) as server:
+        answer = await raw(server, b"POST /acp HTTP/1.1\r\nHost: evil.example\r\nContent-Length: 1000000\r\n\r\n")
 
     assert answer.startswith(b"HTTP/1.1 403 ")
 
@@ -93,43 +105,43 @@ async def test_a_foreign_name_is_refused_before_any_of_the_body_is_there() -> No
     "host", ["localhost", "LOCALHOST:{port}", "127.0.0.1:{port}", "[::1]:{port}", "agents.example"]
 )
 async def test_our_own_names_are_welcome(host: str) -> None:
-    async with site(Echo(), hosts=["agents.example"]) as place:
-        assert await status(place, f"Host: {host}", f"Authorization: Bearer {TOKEN}") == 200
+    async with running_server(Echo(), hosts=["agents.example"]) as server:
+        assert await status(server, f"Host: {host}", f"Authorization: Bearer {TOKEN}") == 200
 
 
 @pytest.mark.fault("HTT-02", "HTT-03")
 @pytest.mark.parametrize("origin", FOREIGN_ORIGINS)
 async def test_a_foreign_page_is_refused_from_loopback_too(origin: str) -> None:
-    async with site(Echo()) as place:
+    async with running_server(Echo()) as server:
         headers = ("Host: localhost:{port}", f"Origin: {origin}", f"Authorization: Bearer {TOKEN}")
 
-        assert await status(place, *headers) == 403
-        assert await status(place, "Origin: http://localhost:{port}", *headers) == 403
+        assert await status(server, *headers) == 403
+        assert await status(server, "Origin: http://localhost:{port}", *headers) == 403
 
 
 @pytest.mark.fault("HTT-02")
 async def test_our_own_page_and_those_that_are_allowed_are_welcome() -> None:
-    async with site(Echo(), origins=["https://app.example"]) as place:
+    async with running_server(Echo(), origins=["https://app.example"]) as server:
         for origin in ("http://localhost:{port}", "HTTP://LOCALHOST:{port}", "https://app.example"):
             headers = ("Host: localhost:{port}", f"Origin: {origin}", f"Authorization: Bearer {TOKEN}")
 
-            assert await status(place, *headers) == 200
+            assert await status(server, *headers) == 200
         two = ("Host: localhost", "Origin: https://app.example", "Origin: https://app.example")
-        assert await status(place, *two, f"Authorization: Bearer {TOKEN}") == 403
+        assert await status(server, *two, f"Authorization: Bearer {TOKEN}") == 403
 
 
 @pytest.mark.fault("HTT-02")
 async def test_without_an_origin_a_token_is_needed() -> None:
-    async with site(Echo()) as place:
-        assert await status(place, "Host: localhost") == 401
+    async with running_server(Echo()) as server:
+        assert await status(server, "Host: localhost") == 401
 
 
 async def test_behind_a_proxy_with_tls_our_own_page_is_secure() -> None:
-    async with site(Echo(), hosts=["agents.example"], is_behind_tls=True) as place:
+    async with running_server(Echo(), hosts=["agents.example"], is_behind_tls=True) as server:
         token = f"Authorization: Bearer {TOKEN}"
 
-        assert await status(place, "Host: agents.example", "Origin: https://agents.example", token) == 200
-        assert await status(place, "Host: agents.example", "Origin: http://agents.example", token) == 403
+        assert await status(server, "Host: agents.example", "Origin: https://agents.example", token) == 200
+        assert await status(server, "Host: agents.example", "Origin: http://agents.example", token) == 403
 
 
 @pytest.mark.fault("HTT-04")
@@ -152,22 +164,22 @@ async def test_behind_a_proxy_with_tls_our_own_page_is_secure() -> None:
     ],
 )
 async def test_only_the_right_token_in_the_right_place_opens_the_door(header: str) -> None:
-    async with site(Echo()) as place:
-        assert await status(place, "Host: localhost", header) == 401
+    async with running_server(Echo()) as server:
+        assert await status(server, "Host: localhost", header) == 401
 
 
 @pytest.mark.fault("HTT-04")
 async def test_a_token_in_the_address_is_none_even_if_it_is_right() -> None:
-    async with site(Echo()) as place:
+    async with running_server(Echo()) as server:
         for name in ("token", "access_token", "Authorization"):
-            assert await status(place, "Host: localhost", path=f"/acp?{name}={TOKEN}") == 401
+            assert await status(server, "Host: localhost", path=f"/acp?{name}={TOKEN}") == 401
 
 
 @pytest.mark.fault("HTT-04")
 async def test_a_header_of_a_mebibyte_is_not_read() -> None:
-    async with site(Echo()) as place:
+    async with running_server(Echo()) as server:
         answer = await raw(
-            place, b"POST /acp HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer " + b"x" * 1024 * 1024
+            server, b"POST /acp HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer " + b"x" * 1024 * 1024
         )
 
     assert answer == b"" or answer.startswith(b"HTTP/1.1 400 ")
@@ -178,10 +190,10 @@ async def test_a_header_of_a_mebibyte_is_not_read() -> None:
 async def test_headers_over_the_limit_are_refused_even_if_they_come_in_one_piece(size: int) -> None:
     long = "X-Padding: " + "x" * size
     many = "\r\n".join(["X-Padding: " + "x" * 87] * (size // 100))
-    async with site(Echo()) as place:
+    async with running_server(Echo()) as server:
         for path, padding in (("/metrics", long), ("/metrics", many), (f"/metrics?{'x' * size}", "X-Padding: none")):
             head = f"GET {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {TOKEN}\r\n{padding}\r\n"
-            answer = await raw(place, f"{head}Connection: close\r\n\r\n".encode())
+            answer = await raw(server, f"{head}Connection: close\r\n\r\n".encode())
 
             if size < 65_536:
                 assert answer.startswith(b"HTTP/1.1 200 ")
@@ -208,10 +220,10 @@ def test_no_token_that_is_made_looks_like_an_option() -> None:
 async def test_the_word_of_a_proxy_counts_only_if_it_is_trusted(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "duologue.access")
     for trusted in ((), ("127.0.0.1",)):
-        async with site(Echo(), Limits(checks_waiting=0), trusted_proxies=trusted) as place:
+        async with running_server(Echo(), Limits(checks_waiting=0), trusted_proxies=trusted) as server:
             for number in range(12):
                 headers = ("Host: localhost", f"X-Forwarded-For: 6.6.6.6, 10.0.0.{number}", "Authorization: Bearer x")
-                await status(place, *headers)
+                await status(server, *headers)
     logged = [json.loads(record.message) for record in caplog.records if record.name == "duologue.access"]
 
     assert [line["status"] for line in logged] == [401] * 10 + [429] * 2 + [401] * 12
@@ -222,13 +234,13 @@ async def test_the_word_of_a_proxy_counts_only_if_it_is_trusted(caplog: pytest.L
 @pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data"])
 async def test_forms_and_preflights_of_foreign_pages_change_nothing(kind: str) -> None:
     echo = Echo()
-    async with site(echo, is_open=True) as place, httpx2.AsyncClient(trust_env=False) as client:
+    async with running_server(echo, is_open=True) as server, httpx2.AsyncClient(trust_env=False) as client:
         page = {"Origin": "https://evil.example"}
         preflight = {**page, "Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "content-type"}
         answers = [
-            await client.options(place.http, headers=preflight),
-            await client.post(place.http, content=BODY, headers={**page, "Content-Type": kind}),
-            await client.post(place.http, content=BODY, headers={"Content-Type": kind}),
+            await client.options(server.http, headers=preflight),
+            await client.post(server.http, content=BODY, headers={**page, "Content-Type": kind}),
+            await client.post(server.http, content=BODY, headers={"Content-Type": kind}),
         ]
 
     assert [answer.status_code for answer in answers] == [403, 403, 415]
@@ -238,17 +250,17 @@ async def test_forms_and_preflights_of_foreign_pages_change_nothing(kind: str) -
 
 @pytest.mark.fault("WSK-02")
 async def test_sockets_are_refused_before_the_upgrade() -> None:
-    async with site(Echo()) as place:
+    async with running_server(Echo()) as server:
         refused: list[tuple[Json, int]] = [
             ({"origin": "https://evil.example"}, 403),
             ({"origin": "null"}, 403),
             ({"additional_headers": {}}, 401),
-            ({"uri": f"ws://evil.example:{place.port}/acp", "host": "127.0.0.1", "port": place.port}, 403),
+            ({"uri": f"ws://evil.example:{server.port}/acp", "host": "127.0.0.1", "port": server.port}, 403),
             ({"additional_headers": bearer("wrong")}, 401),
         ]
         for options, expected in refused:
             with pytest.raises(InvalidStatus) as refusal:
-                async with socket_to(place, **options):
+                async with socket_to(server, **options):
                     pass
             assert refusal.value.response.status_code == expected
 
@@ -264,9 +276,9 @@ async def test_sockets_are_refused_before_the_upgrade() -> None:
     ],
 )
 async def test_a_subprotocol_is_a_token_only_if_it_says_so(names: list[str]) -> None:
-    async with site(Echo()) as place:
+    async with running_server(Echo()) as server:
         with pytest.raises(InvalidStatus) as refusal:
-            async with socket_to(place, additional_headers={}, subprotocols=names):
+            async with socket_to(server, additional_headers={}, subprotocols=names):
                 pass
 
     assert refusal.value.response.status_code == 401
@@ -284,12 +296,12 @@ async def test_a_subprotocol_is_a_token_only_if_it_says_so(names: list[str]) -> 
     ],
 )
 async def test_the_spellings_of_other_clients_are_understood(names: list[str], selected: str) -> None:
-    async with site(Echo()) as place:
-        async with socket_to(place, additional_headers={}, subprotocols=names, origin=place.base) as socket:
+    async with running_server(Echo()) as server:
+        async with socket_to(server, additional_headers={}, subprotocols=names, origin=server.base) as socket:
             await socket.initialize()
             assert socket.connection.subprotocol == selected
         with pytest.raises(InvalidStatus) as refusal:
-            async with socket_to(place, additional_headers={}, subprotocols=names, origin="https://evil.example"):
+            async with socket_to(server, additional_headers={}, subprotocols=names, origin="https://evil.example"):
                 pass
     assert refusal.value.response.status_code == 403
 
@@ -297,22 +309,22 @@ async def test_the_spellings_of_other_clients_are_understood(names: list[str], s
 @pytest.mark.fault("GWY-18")
 async def test_metrics_need_a_token_and_say_nothing_of_what_was_said() -> None:
     async with (
-        site(Echo()) as place,
-        socket_to(place) as socket,
-        poster_to(place) as poster,
-        poster_to(place, None) as nobody,
+        running_server(Echo()) as server,
+        socket_to(server) as socket,
+        http_client_to(server) as client,
+        http_client_to(server, None) as anonymous,
     ):
         await socket.initialize()
         await socket.ask(1, "the words of a user", {"sessionId": "session-of-a-user"})
-        await poster.initialize()
-        refused = await nobody.client.get(f"{place.base}/metrics")
-        health = await nobody.client.get(f"{place.base}/health")
-        page = (await poster.client.get(f"{place.base}/metrics")).text
+        await client.initialize()
+        refused = await anonymous.client.get(f"{server.base}/metrics")
+        health = await anonymous.client.get(f"{server.base}/health")
+        page = (await client.client.get(f"{server.base}/metrics")).text
 
     assert (refused.status_code, health.status_code, health.text) == (401, 200, "ok\n")
     assert "duologue_connections 2" in page
     assert 'duologue_connections_opened_total{transport="websocket"} 1' in page
-    for secret in (TOKEN, socket.id, poster.id, "user", "owner"):
+    for secret in (TOKEN, socket.id, client.id, "user", "owner"):
         assert secret not in page
 
 
@@ -321,17 +333,17 @@ async def test_metrics_need_a_token_and_say_nothing_of_what_was_said() -> None:
     "path", ["/acp/gemini", "/acp?agent=sh", "/acp/../bin/sh", "/sh", "//acp", "/acp%2fsh", "/ACP"]
 )
 async def test_nothing_in_a_request_chooses_what_is_run(path: str) -> None:
-    asked: list[str] = []
+    callers: list[str] = []
 
     def servable_for(caller: str) -> Echo:
-        asked.append(caller)
+        callers.append(caller)
         return Echo()
 
-    async with site(servable_for) as place:
-        found = await status(place, "Host: localhost", f"Authorization: Bearer {TOKEN}", path=path)
+    async with running_server(servable_for) as server:
+        found = await status(server, "Host: localhost", f"Authorization: Bearer {TOKEN}", path=path)
 
     assert found == (200 if path.startswith("/acp?") else 404)
-    assert set(asked) <= {"owner"}
+    assert set(callers) <= {"owner"}
 
 
 async def test_authentication_may_take_its_time() -> None:
@@ -339,7 +351,7 @@ async def test_authentication_may_take_its_time() -> None:
         await asyncio.sleep(0)
         return "ann" if token == "hers" else None
 
-    async with site(Echo(), authenticate=authenticate) as place, poster_to(place, "hers") as ann:
+    async with running_server(Echo(), authenticate=authenticate) as server, http_client_to(server, "hers") as ann:
         await ann.initialize()
 
 
@@ -363,7 +375,7 @@ def test_loopback_is_private(host: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("place", "url", "names"),
+    ("address", "url", "names"),
     [
         (ServerAddress(), "ws://127.0.0.1:80/acp#token=t", ("127.0.0.1",)),
         (ServerAddress(host="::1"), "ws://[::1]:80/acp#token=t", ("[::1]",)),
@@ -371,8 +383,8 @@ def test_loopback_is_private(host: str) -> None:
         (ServerAddress(host="agents.example"), "ws://agents.example:80/acp#token=t", ("agents.example",)),
     ],
 )
-def test_a_place_knows_its_address(place: ServerAddress, url: str, names: tuple[str, ...]) -> None:
-    assert (place.url(80, "ws", "t"), place.hostnames) == (url, names)
+def test_a_place_knows_its_address(address: ServerAddress, url: str, names: tuple[str, ...]) -> None:
+    assert (address.url(80, "ws", "t"), address.hostnames) == (url, names)
 
 
 def test_a_request_of_no_known_origin_has_no_address() -> None:

@@ -21,16 +21,16 @@ from duologue.transports.base import Transport
 from duologue.transports.server import uvicorn_protocols as guarded
 from duologue.transports.server.limits import Limits
 from tests.transports.server.servers import (
+    RESUME_REQUEST,
     SECONDS,
     TOKEN,
-    WISH,
     Echo,
     Json,
-    Site,
+    RunningServer,
     Socket,
-    poster_to,
+    http_client_to,
     raw,
-    site,
+    running_server,
     socket_to,
 )
 
@@ -80,8 +80,8 @@ async def test_slow_headers_time_out_without_delaying_other_clients(
 ) -> None:
     monkeypatch.setattr(guarded, "HEADER_SECONDS", 0.2)
     count = min(20 * chaos_factor, 2000)
-    async with site(Echo()) as place, poster_to(place) as good:
-        slow = [await asyncio.open_connection("127.0.0.1", place.port) for _ in range(count)]
+    async with running_server(Echo()) as server, http_client_to(server) as good:
+        slow = [await asyncio.open_connection("127.0.0.1", server.port) for _ in range(count)]
         for _, writer in slow:
             writer.write(begin)
         async with asyncio.timeout(1):
@@ -99,8 +99,8 @@ async def test_slow_headers_time_out_without_delaying_other_clients(
 @pytest.mark.fault("HTT-11")
 async def test_slow_headers_of_a_second_request_are_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(guarded, "HEADER_SECONDS", 0.1)
-    async with site(Echo()) as place, asyncio.timeout(SECONDS):
-        reader, writer = await asyncio.open_connection("127.0.0.1", place.port)
+    async with running_server(Echo()) as server, asyncio.timeout(SECONDS):
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
         writer.write(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
         first = await reader.readuntil(b"ok\n")
         writer.write(b"GET /hea")
@@ -127,8 +127,8 @@ async def _ends_within(reader: asyncio.StreamReader, seconds: float) -> bool:
 @pytest.mark.fault("HTT-11")
 async def test_headers_that_trickle_gain_no_time_with_each_byte(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(guarded, "HEADER_SECONDS", 0.5)
-    async with site(Echo()) as place, asyncio.timeout(SECONDS):
-        reader, writer = await asyncio.open_connection("127.0.0.1", place.port)
+    async with running_server(Echo()) as server, asyncio.timeout(SECONDS):
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
         writer.write(b"GET /health HTTP/1.1\r\nHost: localhost\r\nX-Slow: ")
         trickled = 0
         while not await _ends_within(reader, 0.05):
@@ -144,8 +144,8 @@ async def test_the_time_for_headers_is_not_that_of_the_body(monkeypatch: pytest.
     monkeypatch.setattr(guarded, "HEADER_SECONDS", 0.1)
     body = b'{"jsonrpc":"2.0","id":0,"method":"initialize","params":{}}'
     head = f"POST /acp HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {TOKEN}\r\nContent-Length: {len(body)}"
-    async with site(Echo()) as place, asyncio.timeout(SECONDS):
-        reader, writer = await asyncio.open_connection("127.0.0.1", place.port)
+    async with running_server(Echo()) as server, asyncio.timeout(SECONDS):
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
         writer.write(f"{head}\r\nContent-Type: application/json\r\n\r\n".encode() + body[:10])
         assert not await _ends_within(reader, 0.5)
         writer.write(body[10:])
@@ -168,16 +168,16 @@ async def test_a_reader_that_does_not_read_its_events_is_disconnected() -> None:
                 for _ in range(32):
                     transport.send(b'{"jsonrpc":"2.0","method":"x","params":"%b"}' % (b"x" * 1024 * 1024))
 
-    async with site(Flooding(), Limits(stall_seconds=0.2)) as place, poster_to(place) as poster:
-        await poster.initialize()
-        reader, writer = await asyncio.open_connection("127.0.0.1", place.port)
+    async with running_server(Flooding(), Limits(stall_seconds=0.2)) as server, http_client_to(server) as client:
+        await client.initialize()
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
         head = (
-            f"GET /acp HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {TOKEN}\r\nAcp-Connection-Id: {poster.id}"
+            f"GET /acp HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {TOKEN}\r\nAcp-Connection-Id: {client.id}"
         )
         writer.write(f"{head}\r\nAccept: text/event-stream\r\n\r\n".encode())
         await reader.readuntil(b"\r\n\r\n")
-        [held] = place.app.connections.all()
-        await poster.post({"jsonrpc": "2.0", "method": "flood"})
+        [held] = server.app.connections.all()
+        await client.post({"jsonrpc": "2.0", "method": "flood"})
         await _until(lambda: held.pending_bytes <= 5 * 1024 * 1024 and not held.is_congested)
         writer.transport.abort()
 
@@ -199,12 +199,12 @@ async def test_a_reader_that_does_not_read_its_events_is_disconnected() -> None:
 )
 async def test_a_request_that_two_servers_would_read_differently_is_refused(lines: str) -> None:
     echo = Echo()
-    async with site(echo) as place:
+    async with running_server(echo) as server:
         head = (
             f"POST /acp HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {TOKEN}\r\nContent-Type: application/json"
         )
         answer = await raw(
-            place, f"{head}\r\n{lines}\r\n\r\n0\r\n\r\nGET /health HTTP/1.1\r\nHost: localhost\r\n\r\n".encode()
+            server, f"{head}\r\n{lines}\r\n\r\n0\r\n\r\nGET /health HTTP/1.1\r\nHost: localhost\r\n\r\n".encode()
         )
 
     assert answer.startswith((b"HTTP/1.1 400 ", b"HTTP/1.1 501 "))
@@ -213,9 +213,11 @@ async def test_a_request_that_two_servers_would_read_differently_is_refused(line
 
 
 @asynccontextmanager
-async def raw_socket(place: Site, more: str = "") -> AsyncGenerator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+async def raw_socket(
+    server: RunningServer, more: str = ""
+) -> AsyncGenerator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
     """Open a WebSocket whose frames a test writes byte by byte."""
-    reader, writer = await asyncio.open_connection("127.0.0.1", place.port)
+    reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
     writer.write((UPGRADE % more).encode())
     async with asyncio.timeout(SECONDS):
         head = await reader.readuntil(b"\r\n\r\n")
@@ -281,7 +283,7 @@ async def closing_code(reader: asyncio.StreamReader) -> int:
 )
 async def test_a_broken_frame_ends_the_connection_with_its_reason(frames: list[bytes], code: int) -> None:
     echo = Echo()
-    async with site(echo) as place, raw_socket(place) as (reader, writer):
+    async with running_server(echo) as server, raw_socket(server) as (reader, writer):
         writer.write(b"".join(frames))
 
         assert await closing_code(reader) == code
@@ -290,9 +292,9 @@ async def test_a_broken_frame_ends_the_connection_with_its_reason(frames: list[b
 
 @pytest.mark.fault("WSK-07")
 async def test_compression_is_not_offered() -> None:
-    async with site(Echo()) as place:
+    async with running_server(Echo()) as server:
         more = "Sec-WebSocket-Extensions: permessage-deflate; client_max_window_bits\r\n"
-        async with raw_socket(place, more) as (reader, writer):
+        async with raw_socket(server, more) as (reader, writer):
             writer.write(frame(1, b"\x00" * 100, reserved=0x40))
 
             assert await closing_code(reader) == 1002
@@ -301,12 +303,12 @@ async def test_compression_is_not_offered() -> None:
 @pytest.mark.fault("WSK-08")
 async def test_pings_are_answered_while_the_client_reads_the_pongs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(guarded, "MAX_UNREAD", 100_000)
-    async with site(Echo()) as place:
-        async with raw_socket(place) as (reader, writer):
+    async with running_server(Echo()) as server:
+        async with raw_socket(server) as (reader, writer):
             writer.write(frame(9, b"are you there") + frame(10, b"nobody asked"))
 
             assert await read_frame(reader) == (10, b"are you there")
-        async with raw_socket(place) as (_, writer):
+        async with raw_socket(server) as (_, writer):
             flood = frame(9, b"x" * 125) * 1000
             with pytest.raises(ConnectionError):
                 for _ in range(1000):
@@ -321,7 +323,7 @@ async def test_a_peer_that_does_not_answer_pings_is_gone(monkeypatch: pytest.Mon
 
     monkeypatch.setattr(running, "PING_SECONDS", 0.1)
     paced = Waiting()
-    async with site(paced) as place, raw_socket(place):
+    async with running_server(paced) as server, raw_socket(server):
         async with asyncio.timeout(SECONDS):
             await paced.ended.wait()
 
@@ -329,7 +331,7 @@ async def test_a_peer_that_does_not_answer_pings_is_gone(monkeypatch: pytest.Mon
 @pytest.mark.fault("WSK-04")
 async def test_a_message_in_very_many_pieces_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(guarded, "MAX_FRAGMENTS", 1000)
-    async with site(Echo()) as place, raw_socket(place) as (reader, writer):
+    async with running_server(Echo()) as server, raw_socket(server) as (reader, writer):
         writer.write(frame(1, b"", is_last=False) + frame(0, b"", is_last=False) * 2000)
 
         assert await reader.read() == b""
@@ -357,11 +359,11 @@ async def test_a_client_that_does_not_read_does_not_slow_down_others() -> None:
             await socket.ask(number, "x", {})
         return asyncio.get_running_loop().time() - began
 
-    async with site(Talkative()) as place, socket_to(place) as other, raw_socket(place) as (_, writer):
+    async with running_server(Talkative()) as server, socket_to(server) as other, raw_socket(server) as (_, writer):
         await other.initialize()
         alone = min([await ask_all(other) for _ in range(3)])
         writer.write(frame(1, b'{"jsonrpc":"2.0","method":"flood"}'))
-        await _until(lambda: any(held.is_congested for held in place.app.connections.all()))
+        await _until(lambda: any(held.is_congested for held in server.app.connections.all()))
         beside = min([await ask_all(other) for _ in range(3)])
 
     assert beside < 2 * alone + 0.05
@@ -373,16 +375,20 @@ async def test_a_client_that_does_not_read_does_not_slow_down_others() -> None:
 @pytest.mark.fault("GWY-11")
 async def test_idle_connections_are_ended_and_busy_ones_are_not() -> None:
     waiting = Waiting()
-    async with site(waiting, Limits(idle_seconds=0.2)) as place, socket_to(place) as idle, socket_to(place) as busy:
+    async with (
+        running_server(waiting, Limits(idle_seconds=0.2)) as server,
+        socket_to(server) as idle,
+        socket_to(server) as busy,
+    ):
         await idle.initialize()
         await busy.initialize()
         await busy.send({"jsonrpc": "2.0", "id": 1, "method": "wait"})
 
         assert await idle.closed() == 1001
-        async with socket_to(place) as later:  # by its end the busy one has been silent for as long, and more
+        async with socket_to(server) as later:  # by its end the busy one has been silent for as long, and more
             await later.initialize()
             assert await later.closed() == 1001
-        assert place.app.connections.gauges == {"connections": 1, "requests_running": 1}
+        assert server.app.connections.gauges == {"connections": 1, "requests_running": 1}
         waiting.may_answer.set()
         assert (await busy.next())["id"] == 1
         assert await busy.closed() == 1001
@@ -391,20 +397,25 @@ async def test_idle_connections_are_ended_and_busy_ones_are_not() -> None:
 @pytest.mark.fault("GWY-13")
 async def test_a_stopping_server_lets_requests_end_and_accepts_nothing_new() -> None:
     waiting = Waiting()
-    async with site(waiting) as place, socket_to(place) as busy, socket_to(place) as idle, poster_to(place) as poster:
+    async with (
+        running_server(waiting) as server,
+        socket_to(server) as busy,
+        socket_to(server) as idle,
+        http_client_to(server) as client,
+    ):
         await busy.initialize()
         await idle.initialize()
         await busy.send({"jsonrpc": "2.0", "id": 1, "method": "wait"})
         await waiting.waits.wait()
         async with asyncio.TaskGroup() as group:
-            draining = group.create_task(place.app.connections.drain(SECONDS))
-            await _until(lambda: place.app.connections.is_draining)
+            draining = group.create_task(server.app.connections.drain(SECONDS))
+            await _until(lambda: server.app.connections.is_draining)
             refused = await busy.ask(2, "session/new", {})
             with pytest.raises(InvalidStatus) as closed:
-                async with socket_to(place):
+                async with socket_to(server):
                     pass
-            over_http = await poster.post(INITIALIZE)
-            health = await poster.client.get(f"{place.base}/health")
+            over_http = await client.post(INITIALIZE)
+            health = await client.client.get(f"{server.base}/health")
             assert not draining.done()
             waiting.may_answer.set()
             answer = await busy.next()
@@ -419,7 +430,7 @@ async def test_a_stopping_server_lets_requests_end_and_accepts_nothing_new() -> 
 @pytest.mark.fault("GWY-13")
 async def test_work_that_does_not_end_is_interrupted_in_time() -> None:
     agent = builtin_agent()
-    async with site(agent) as place, socket_to(place) as socket:
+    async with running_server(agent) as server, socket_to(server) as socket:
         await socket.initialize()
         session = (await socket.ask(1, "session/new", {"cwd": "/", "mcpServers": []}))["result"]["sessionId"]
         prompt = [{"type": "text", "text": "/cancel-me"}]
@@ -428,9 +439,9 @@ async def test_work_that_does_not_end_is_interrupted_in_time() -> None:
         )
         await socket.next()
         async with asyncio.timeout(5):
-            await place.app.connections.drain(0.1)
+            await server.app.connections.drain(0.1)
 
-        assert place.app.connections.gauges == {"connections": 0, "requests_running": 0}
+        assert server.app.connections.gauges == {"connections": 0, "requests_running": 0}
         assert agent._open_sessions == {}
         socket.cut()
 
@@ -439,17 +450,17 @@ async def test_work_that_does_not_end_is_interrupted_in_time() -> None:
 @pytest.mark.timeout(200)
 async def test_all_clients_resume_at_once(chaos_factor: int, record_property: Any) -> None:
     count = min(50 * chaos_factor, 5000)
-    async with site(Echo(), seconds=180) as place:
+    async with running_server(Echo(), seconds=180) as server:
         ids: list[str] = []
         async with AsyncExitStack() as stack:
             for _ in range(count):
-                socket = await stack.enter_async_context(socket_to(place))
-                await socket.initialize(WISH)
+                socket = await stack.enter_async_context(socket_to(server))
+                await socket.initialize(RESUME_REQUEST)
                 ids.append(socket.id)
                 socket.cut()
 
         async def come_back(id: str) -> str:
-            async with socket_to(place, open_timeout=30) as socket:
+            async with socket_to(server, open_timeout=30) as socket:
                 params = {"connectionId": id, "received": 0}
                 await socket.send({"jsonrpc": "2.0", "method": "_duologue/resume", "params": params})
                 method: str = (await socket.next())["method"]
@@ -466,11 +477,11 @@ async def test_all_clients_resume_at_once(chaos_factor: int, record_property: An
 async def test_idle_connections_are_cheap(chaos_factor: int, record_property: Any) -> None:
     """The clients are bare sockets, which take next to nothing of the same process."""
     count = 500 if chaos_factor == 1 else 5000
-    async with site(builtin_agent()) as place:
-        clients = [await bare_socket(place) for _ in range(20)]
+    async with running_server(builtin_agent()) as server:
+        clients = [await bare_socket(server) for _ in range(20)]
         gc.collect()
         before = _resident()
-        clients += [await bare_socket(place) for _ in range(count)]
+        clients += [await bare_socket(server) for _ in range(count)]
         gc.collect()
         each = (_resident() - before) / count
         for client in clients:
@@ -480,13 +491,13 @@ async def test_idle_connections_are_cheap(chaos_factor: int, record_property: An
     assert each <= 64 * 1024
 
 
-async def bare_socket(place: Site) -> sockets.socket:
+async def bare_socket(server: RunningServer) -> sockets.socket:
     """Open a WebSocket and initialize the connection."""
     loop = asyncio.get_running_loop()
     client = sockets.socket()
     client.setblocking(False)
     async with asyncio.timeout(SECONDS):
-        await loop.sock_connect(client, ("127.0.0.1", place.port))
+        await loop.sock_connect(client, ("127.0.0.1", server.port))
         await loop.sock_sendall(client, (UPGRADE % "").encode())
         assert (await loop.sock_recv(client, 4096)).startswith(b"HTTP/1.1 101")
         await loop.sock_sendall(client, frame(1, INITIALIZE))
@@ -503,61 +514,61 @@ def _resident() -> int:
 async def test_a_permission_request_without_a_reader_is_rejected_in_the_end() -> None:
     agent = builtin_agent()
     agent._permission_timeout = 0.2
-    async with site(agent) as place, poster_to(place) as poster:
-        await poster.initialize()
-        async with poster.listen() as events:
-            await poster.post(
+    async with running_server(agent) as server, http_client_to(server) as client:
+        await client.initialize()
+        async with client.listen() as events:
+            await client.post(
                 {"jsonrpc": "2.0", "id": 1, "method": "session/new", "params": {"cwd": "/", "mcpServers": []}}
             )
             session = (await events.next())["result"]["sessionId"]
         prompt = [{"type": "text", "text": "/ask"}]
         params = {"sessionId": session, "prompt": prompt}
-        await poster.post({"jsonrpc": "2.0", "id": 2, "method": "session/prompt", "params": params}, session)
-        await _until(lambda: place.app.connections.gauges["requests_running"] == 0)
+        await client.post({"jsonrpc": "2.0", "id": 2, "method": "session/prompt", "params": params}, session)
+        await _until(lambda: server.app.connections.gauges["requests_running"] == 0)
 
 
 @pytest.mark.fault("REC-11")
 async def test_a_client_that_missed_too_much_loads_the_session_and_gets_all_of_it_once() -> None:
     agent = builtin_agent()
-    async with site(agent) as place:
-        async with socket_to(place) as socket:
-            await socket.initialize(WISH)
+    async with running_server(agent) as server:
+        async with socket_to(server) as socket:
+            await socket.initialize(RESUME_REQUEST)
             session = (await socket.ask(1, "session/new", {"cwd": "/", "mcpServers": []}))["result"]["sessionId"]
             prompt = [{"type": "text", "text": "/stream 50"}]
             params = {"sessionId": session, "prompt": prompt}
             await socket.send({"jsonrpc": "2.0", "id": 2, "method": "session/prompt", "params": params})
             await socket.next()
             socket.cut()
-        await _until(lambda: place.app.connections.gauges["requests_running"] == 0)
-        async with socket_to(place) as back:
+        await _until(lambda: server.app.connections.gauges["requests_running"] == 0)
+        async with socket_to(server) as back:
             params = {"connectionId": socket.id, "received": 1000}
             await back.send({"jsonrpc": "2.0", "method": "_duologue/resume", "params": params})
             assert (await back.next())["method"] == "_duologue/lost"
-        async with socket_to(place) as again:
-            await again.initialize(WISH)
-            told = await _load(again, session)
+        async with socket_to(server) as again:
+            await again.initialize(RESUME_REQUEST)
+            replayed = await _load(again, session)
 
-        async with socket_to(place) as uncut:
+        async with socket_to(server) as uncut:
             await uncut.initialize()
             other = (await uncut.ask(1, "session/new", {"cwd": "/", "mcpServers": []}))["result"]["sessionId"]
             await uncut.ask(2, "session/prompt", {"sessionId": other, "prompt": prompt})
-        async with socket_to(place) as reader:
+        async with socket_to(server) as reader:
             await reader.initialize()
             whole = await _load(reader, other)
 
-    assert told == whole
-    assert len(told) > 50
+    assert replayed == whole
+    assert len(replayed) > 50
 
 
 async def _load(socket: Socket, session: str) -> str:
     """Load a session; return the text of its messages."""
     params: Json = {"sessionId": session, "cwd": "/", "mcpServers": []}
     await socket.send({"jsonrpc": "2.0", "id": 9, "method": "session/load", "params": params})
-    said = ""
+    text = ""
     while "result" not in (message := await socket.next()):
         update = message["params"]["update"]
-        said += update.get("content", {}).get("text", "") if update["sessionUpdate"] == "agent_message_chunk" else ""
-    return said
+        text += update.get("content", {}).get("text", "") if update["sessionUpdate"] == "agent_message_chunk" else ""
+    return text
 
 
 async def _until(is_so: Any) -> None:

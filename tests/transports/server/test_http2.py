@@ -8,7 +8,7 @@ import struct
 import pytest
 
 from duologue.agent.agent import Agent
-from tests.transports.server.servers import Site, site, socket_to
+from tests.transports.server.servers import RunningServer, running_server, socket_to
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 SETTINGS, RESET, PING, HEADERS, CONTINUATION = 0x4, 0x3, 0x6, 0x1, 0x9
@@ -32,17 +32,17 @@ FLOODS = {
 @pytest.mark.fault("HTT-13")
 @pytest.mark.parametrize("name", FLOODS)
 async def test_a_flood_in_http_2_is_cut_off_without_affecting_other_clients(name: str) -> None:
-    async with site(Agent("quiet")) as place:
+    async with running_server(Agent("quiet")) as server:
         async with asyncio.timeout(5):
-            answer = await _send(place, PREFACE + FLOODS[name])
+            answer = await _send(server, PREFACE + FLOODS[name])
         assert not answer or answer.startswith(b"HTTP/1.1 400 ")
-        async with asyncio.timeout(1), socket_to(place):
+        async with asyncio.timeout(1), socket_to(server):
             pass
 
 
-async def _send(place: Site, data: bytes) -> bytes:
+async def _send(server: RunningServer, data: bytes) -> bytes:
     """Return what the server sends until it closes the connection."""
-    reader, writer = await asyncio.open_connection("127.0.0.1", place.port)
+    reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
     try:
         writer.write(data)
         return await reader.read()

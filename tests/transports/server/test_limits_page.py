@@ -14,8 +14,8 @@ UNITS = {"": 1, " KiB": 1024, " MiB": 1024 * 1024, " s": 1}
 
 def test_each_limit_of_the_server_is_on_the_page_as_it_is() -> None:
     rows = re.findall(r"^\| `(\w+)` \| (\d+)( KiB| MiB| s|) \|", PAGE.read_text("utf-8"), re.MULTILINE)
-    told = {name: float(number) * UNITS[unit] for name, number, unit in rows}
+    documented = {name: float(number) * UNITS[unit] for name, number, unit in rows}
     limits = dataclasses.asdict(Limits())
 
     assert limits.pop("idle_seconds") is None
-    assert told == limits
+    assert documented == limits

@@ -19,18 +19,29 @@ from duologue.transports.resume.buffers import ReplayBuffer
 from duologue.transports.server.http_streams import HttpServerConnection
 from duologue.transports.server.limits import Limits
 from duologue.transports.server.websocket import WebSocketServerConnection
-from tests.transports.server.servers import TOKEN, WISH, Counting, Echo, Json, Site, Socket, poster_to, site, socket_to
+from tests.transports.server.servers import (
+    RESUME_REQUEST,
+    TOKEN,
+    Counting,
+    Echo,
+    Json,
+    RunningServer,
+    Socket,
+    http_client_to,
+    running_server,
+    socket_to,
+)
 
 
-def coming_back(id: str, received: Any) -> Json:
+def resume_message(id: str, received: Any) -> Json:
     return {"jsonrpc": "2.0", "method": "_duologue/resume", "params": {"connectionId": id, "received": received}}
 
 
 @asynccontextmanager
-async def returned(place: Site, id: str, received: Any) -> AsyncGenerator[tuple[Socket, Json]]:
+async def resumed(server: RunningServer, id: str, received: Any) -> AsyncGenerator[tuple[Socket, Json]]:
     """Open a new socket and resume an earlier connection; return the server's answer."""
-    async with socket_to(place) as socket:
-        await socket.send(coming_back(id, received))
+    async with socket_to(server) as socket:
+        await socket.send(resume_message(id, received))
         yield socket, await socket.next()
 
 
@@ -39,7 +50,7 @@ class Paced(Echo):
 
     def __init__(self) -> None:
         super().__init__()
-        self.told: list[tuple[int, int]] = []
+        self.sent: list[tuple[int, int]] = []
         """Each number with the request that it is for, in the order in which they were sent."""
 
     async def serve(self, transport: Transport) -> None:
@@ -59,7 +70,7 @@ class Paced(Echo):
     async def count(self, transport: Transport, message: Json) -> None:
         for number in range(message["params"]["to"]):
             of = message["id"]
-            self.told.append((of, number))
+            self.sent.append((of, number))
             transport.send(b'{"jsonrpc":"2.0","method":"number","params":{"n":%d,"of":%d}}' % (number, of))
             await asyncio.sleep(0)
         self.answer(transport, message)
@@ -72,34 +83,34 @@ async def test_every_event_comes_once_and_in_order_however_often_the_network_is_
     cuts = [1, 7, 40, 200] if chaos_factor == 1 else range(1, 201)
     for every in cuts:
         most = 20 if chaos_factor == 1 and every == 1 else 200
-        async with site(Paced()) as place:
-            heard = await _count_with_cuts(place, most, every)
+        async with running_server(Paced()) as server:
+            numbers = await _count_with_cuts(server, most, every)
 
-        assert heard == list(range(most))
+        assert numbers == list(range(most))
     record_property("count", len(cuts))
 
 
-async def _count_with_cuts(place: Site, to: int, every: int) -> list[int]:
+async def _count_with_cuts(server: RunningServer, to: int, every: int) -> list[int]:
     """Return the numbers received by a client that loses its socket after every few."""
-    heard: list[int] = []
+    numbers: list[int] = []
     received = 0
-    async with socket_to(place) as socket:
-        await socket.initialize(WISH)
+    async with socket_to(server) as socket:
+        await socket.initialize(RESUME_REQUEST)
         id = socket.id
         await socket.send({"jsonrpc": "2.0", "id": 1, "method": "count", "params": {"to": to}})
         for _ in range(every):
-            heard.append((await socket.next())["params"]["n"])
+            numbers.append((await socket.next())["params"]["n"])
             received += 1
         socket.cut()
     while True:
-        async with returned(place, id, received) as (socket, told):
-            assert told == {"jsonrpc": "2.0", "method": "_duologue/resumed", "params": {"received": 1}}
+        async with resumed(server, id, received) as (socket, answer):
+            assert answer == {"jsonrpc": "2.0", "method": "_duologue/resumed", "params": {"received": 1}}
             for _ in range(every):
                 message = await socket.next()
                 received += 1
                 if "result" in message:
-                    return heard
-                heard.append(message["params"]["n"])
+                    return numbers
+                numbers.append(message["params"]["n"])
             socket.cut()
 
 
@@ -107,17 +118,17 @@ async def _count_with_cuts(place: Site, to: int, every: int) -> list[int]:
 async def test_a_turn_cut_a_thousand_times_reads_like_one_that_was_not(record_property: Any, chaos_factor: int) -> None:
     cuts = 10 * chaos_factor
     chance = random.Random(8)
-    async with site(paced := Paced(), Limits(window_frames=50 * cuts), seconds=600) as place:
-        heard: list[tuple[int, int]] = []
+    async with running_server(paced := Paced(), Limits(window_frames=50 * cuts), seconds=600) as server:
+        numbers: list[tuple[int, int]] = []
         received = sent = 0
-        async with socket_to(place) as socket:
-            await socket.initialize(WISH)
+        async with socket_to(server) as socket:
+            await socket.initialize(RESUME_REQUEST)
             id = socket.id
             socket.cut()
         for _ in range(cuts):
-            async with returned(place, id, received) as (socket, told):
-                assert told["params"]["received"] <= sent
-                for again in range(told["params"]["received"], sent):
+            async with resumed(server, id, received) as (socket, answer):
+                assert answer["params"]["received"] <= sent
+                for again in range(answer["params"]["received"], sent):
                     await socket.send(_count(again))
                 await socket.send(_count(sent))
                 sent += 1
@@ -125,18 +136,18 @@ async def test_a_turn_cut_a_thousand_times_reads_like_one_that_was_not(record_pr
                     message = await socket.next()
                     received += 1
                     if "method" in message:
-                        heard.append((message["params"]["of"], message["params"]["n"]))
+                        numbers.append((message["params"]["of"], message["params"]["n"]))
                 socket.cut()
-        async with returned(place, id, received) as (socket, told):
-            for again in range(told["params"]["received"], sent):
+        async with resumed(server, id, received) as (socket, answer):
+            for again in range(answer["params"]["received"], sent):
                 await socket.send(_count(again))
-            while len(heard) < 20 * sent:
+            while len(numbers) < 20 * sent:
                 message = await socket.next()
                 if "method" in message:
-                    heard.append((message["params"]["of"], message["params"]["n"]))
+                    numbers.append((message["params"]["of"], message["params"]["n"]))
 
-    assert heard == paced.told
-    assert sorted(heard) == [(request, number) for request in range(1, sent + 1) for number in range(20)]
+    assert numbers == paced.sent
+    assert sorted(numbers) == [(request, number) for request in range(1, sent + 1) for number in range(20)]
     record_property("count", cuts)
 
 
@@ -147,31 +158,31 @@ def _count(id: int) -> Json:
 @pytest.mark.fault("REC-03")
 @pytest.mark.parametrize("received", [-1, 10_000, "3", 2.5, None, True, [], "unknown"])
 async def test_a_position_that_makes_no_sense_is_history_lost(received: Any) -> None:
-    async with site(Counting()) as place:
-        async with socket_to(place) as socket:
-            await socket.initialize(WISH)
+    async with running_server(Counting()) as server:
+        async with socket_to(server) as socket:
+            await socket.initialize(RESUME_REQUEST)
             await socket.ask(1, "count", {"to": 5})
             socket.cut()
         id = "unknown" if received == "unknown" else socket.id
-        async with returned(place, id, received) as (socket, told):
-            assert told["method"] == "_duologue/lost"
-            assert "load the session" in told["params"]["reason"]
+        async with resumed(server, id, received) as (socket, answer):
+            assert answer["method"] == "_duologue/lost"
+            assert "load the session" in answer["params"]["reason"]
             assert await socket.closed() == 4410
 
 
 @pytest.mark.fault("REC-03")
 async def test_frames_dropped_from_the_window_are_reported_as_lost() -> None:
     paced = Paced()
-    async with site(paced, Limits(window_frames=10)) as place:
-        async with socket_to(place) as socket:
-            await socket.initialize(WISH)
+    async with running_server(paced, Limits(window_frames=10)) as server:
+        async with socket_to(server) as socket:
+            await socket.initialize(RESUME_REQUEST)
             id = socket.id
             await socket.send({"jsonrpc": "2.0", "id": 1, "method": "count", "params": {"to": 100}})
             await socket.next()
             socket.cut()
-        await _until(lambda: place.app.connections.gauges["requests_running"] == 0)
-        async with returned(place, id, 1) as (socket, told):
-            assert told["method"] == "_duologue/lost"
+        await _until(lambda: server.app.connections.gauges["requests_running"] == 0)
+        async with resumed(server, id, 1) as (socket, answer):
+            assert answer["method"] == "_duologue/lost"
         async with asyncio.timeout(5):
             await paced.ended.wait()
 
@@ -180,14 +191,14 @@ async def test_frames_dropped_from_the_window_are_reported_as_lost() -> None:
 async def test_an_agent_that_can_wait_waits_for_a_resuming_client_and_nothing_is_lost(transport: str) -> None:
     """Many more updates than the window holds are sent while no client is connected."""
     # HTTP has no acknowledgements, so the window has to hold all that is on its way.
-    async with site(builtin_agent(), Limits(window_frames=500 if transport == "ws" else 5000)) as place:
-        async with connect(getattr(place, transport), token=TOKEN) as agent:
+    async with running_server(builtin_agent(), Limits(window_frames=500 if transport == "ws" else 5000)) as server:
+        async with connect(getattr(server, transport), token=TOKEN) as agent:
             turn = (await agent.new_session("/")).prompt("/stream 3000")
-            heard = 0
+            numbers = 0
             async for _ in turn:
-                heard += 1
-                if heard % 500 == 0:
-                    _cut_all(place)
+                numbers += 1
+                if numbers % 500 == 0:
+                    _cut_all(server)
             text = (await turn).text
 
     assert text.split() == [str(number) for number in range(3000)]
@@ -196,13 +207,13 @@ async def test_an_agent_that_can_wait_waits_for_a_resuming_client_and_nothing_is
 @pytest.mark.fault("REC-04")
 async def test_a_question_is_asked_again_after_a_cut_and_answered_once() -> None:
     paced = Paced()
-    async with site(paced) as place:
-        async with socket_to(place) as socket:
-            await socket.initialize(WISH)
+    async with running_server(paced) as server:
+        async with socket_to(server) as socket:
+            await socket.initialize(RESUME_REQUEST)
             await socket.send({"jsonrpc": "2.0", "method": "ask"})
             first = await socket.next()
             socket.cut()
-        async with returned(place, socket.id, 0) as (back, _):
+        async with resumed(server, socket.id, 0) as (back, _):
             again = await back.next()
             await back.send({"jsonrpc": "2.0", "id": "q", "result": "yes"})
             await back.ask(1, "x", {})
@@ -213,9 +224,9 @@ async def test_a_question_is_asked_again_after_a_cut_and_answered_once() -> None
 
 @pytest.mark.fault("REC-07")
 async def test_of_two_sockets_that_resume_at_once_the_newer_wins_and_the_other_is_closed() -> None:
-    async with site(Counting()) as place, socket_to(place) as first:
-        await first.initialize(WISH)
-        async with returned(place, first.id, 0) as (second, _), returned(place, first.id, 0) as (third, _):
+    async with running_server(Counting()) as server, socket_to(server) as first:
+        await first.initialize(RESUME_REQUEST)
+        async with resumed(server, first.id, 0) as (second, _), resumed(server, first.id, 0) as (third, _):
             assert (await first.closed(), await second.closed()) == (4409, 4409)
             assert "result" in await third.ask(1, "count", {"to": 3})
 
@@ -223,61 +234,64 @@ async def test_of_two_sockets_that_resume_at_once_the_newer_wins_and_the_other_i
 @pytest.mark.fault("WSK-09")
 async def test_a_connection_that_is_cut_keeps_its_agent_and_its_turn_for_a_while() -> None:
     paced = Paced()
-    async with site(paced, Limits(grace_seconds=0.1)) as place, socket_to(place) as socket:
-        await socket.initialize(WISH)
+    async with running_server(paced, Limits(grace_seconds=0.1)) as server, socket_to(server) as socket:
+        await socket.initialize(RESUME_REQUEST)
         await socket.send({"jsonrpc": "2.0", "id": 1, "method": "count", "params": {"to": 20}})
         socket.cut()
-        await _until(lambda: place.app.connections.gauges == {"connections": 1, "requests_running": 0})
+        await _until(lambda: server.app.connections.gauges == {"connections": 1, "requests_running": 0})
         async with asyncio.timeout(5):
             await paced.ended.wait()
 
 
 async def test_a_client_that_closes_properly_is_not_waited_for() -> None:
     echo = Echo()
-    async with site(echo) as place:
-        async with socket_to(place) as socket:
-            await socket.initialize(WISH)
+    async with running_server(echo) as server:
+        async with socket_to(server) as socket:
+            await socket.initialize(RESUME_REQUEST)
         async with asyncio.timeout(5):
             await echo.ended.wait()
 
 
 async def test_the_server_says_what_it_has_and_forgets_what_the_client_has() -> None:
-    async with site(Counting(), Limits(acknowledge_frames=3)) as place, socket_to(place) as socket:
-        await socket.initialize(WISH)
+    async with running_server(Counting(), Limits(acknowledge_frames=3)) as server, socket_to(server) as socket:
+        await socket.initialize(RESUME_REQUEST)
         for number in range(7):
             await socket.ask(number + 1, "x", {})
         await socket.send({"jsonrpc": "2.0", "method": "_duologue/received", "params": {"count": 5}})
         await socket.ask(99, "x", {})
         socket.cut()
-        async with returned(place, socket.id, 4) as (_, told):
-            assert told["method"] == "_duologue/lost"
+        async with resumed(server, socket.id, 4) as (_, answer):
+            assert answer["method"] == "_duologue/lost"
 
     assert [message["params"]["count"] for message in socket.control] == [3, 6]
 
 
 async def test_the_server_says_what_it_has_after_a_while_anyway() -> None:
-    async with site(Echo(), Limits(acknowledge_seconds=0.0, stall_seconds=0.1)) as place, socket_to(place) as socket:
-        await socket.initialize(WISH)
+    async with (
+        running_server(Echo(), Limits(acknowledge_seconds=0.0, stall_seconds=0.1)) as server,
+        socket_to(server) as socket,
+    ):
+        await socket.initialize(RESUME_REQUEST)
         await socket.send({"jsonrpc": "2.0", "method": "x"})
         async with asyncio.timeout(5):
-            said = json.loads(await socket.connection.recv())
+            control = json.loads(await socket.connection.recv())
 
-    assert said == {"jsonrpc": "2.0", "method": "_duologue/received", "params": {"count": 1}}
+    assert control == {"jsonrpc": "2.0", "method": "_duologue/received", "params": {"count": 1}}
 
 
 async def test_a_client_that_did_not_request_resuming_cannot_resume() -> None:
-    async with site(Echo()) as place, socket_to(place) as socket:
+    async with running_server(Echo()) as server, socket_to(server) as socket:
         await socket.initialize()
         for received in (0, 1):
-            async with returned(place, socket.id, received) as (back, told):
-                assert told["method"] == "_duologue/lost"
+            async with resumed(server, socket.id, received) as (back, answer):
+                assert answer["method"] == "_duologue/lost"
                 assert await back.closed() == 4410
         assert (await socket.ask(1, "x", {}))["id"] == 1  # nor can another client end it
 
 
 async def test_words_about_the_connection_reach_the_agent_of_who_does_not_know_them() -> None:
     echo = Echo()
-    async with site(echo) as place, socket_to(place) as socket:
+    async with running_server(echo) as server, socket_to(server) as socket:
         await socket.initialize()
         await socket.send({"jsonrpc": "2.0", "method": "_duologue/received", "params": {"count": 5}})
         await socket.ask(1, "x", {})
@@ -288,20 +302,20 @@ async def test_words_about_the_connection_reach_the_agent_of_who_does_not_know_t
 async def test_our_client_tells_one_whole_story_through_many_cuts() -> None:
     texts: list[str] = []
     for cut_every in (1000, 40):
-        async with site(builtin_agent()) as place, connect(place.ws, token=TOKEN) as agent:
+        async with running_server(builtin_agent()) as server, connect(server.ws, token=TOKEN) as agent:
             turn = (await agent.new_session("/")).prompt("/stream 400")
-            heard = 0
+            numbers = 0
             async for _ in turn:
-                heard += 1
-                if heard % cut_every == 0:
-                    _cut_all(place)
+                numbers += 1
+                if numbers % cut_every == 0:
+                    _cut_all(server)
             texts.append((await turn).text)
 
     assert texts[0] == texts[1] != ""
 
 
-def _cut_all(place: Site) -> None:
-    for held in place.app.connections.all():
+def _cut_all(server: RunningServer) -> None:
+    for held in server.app.connections.all():
         if isinstance(held, WebSocketServerConnection) and held.handler is not None:
             held.handler.abort()
         if isinstance(held, HttpServerConnection):
@@ -309,9 +323,9 @@ def _cut_all(place: Site) -> None:
 
 
 async def test_our_client_reports_that_it_resumed_too_late() -> None:
-    async with site(builtin_agent()) as place, connect(place.ws, token=TOKEN) as agent:
-        [held] = place.app.connections.all()
-        _cut_all(place)
+    async with running_server(builtin_agent()) as server, connect(server.ws, token=TOKEN) as agent:
+        [held] = server.app.connections.all()
+        _cut_all(server)
         held.end()
         with pytest.raises(ResumeFailed):
             await agent.new_session("/")
@@ -319,30 +333,30 @@ async def test_our_client_reports_that_it_resumed_too_late() -> None:
 
 @pytest.mark.fault("REC-01", "REC-03")
 async def test_over_http_events_are_numbered_and_a_gap_is_reported() -> None:
-    async with site(Counting(), Limits(window_frames=20)) as place, poster_to(place) as poster:
-        await poster.initialize(WISH)
-        await poster.post({"jsonrpc": "2.0", "id": 1, "method": "count", "params": {"to": 10}})
-        heard: list[int] = []
+    async with running_server(Counting(), Limits(window_frames=20)) as server, http_client_to(server) as client:
+        await client.initialize(RESUME_REQUEST)
+        await client.post({"jsonrpc": "2.0", "id": 1, "method": "count", "params": {"to": 10}})
+        numbers: list[int] = []
         last = 0
-        while len(heard) < 10:
-            async with poster.listen(last=last) as events:
-                heard.append((await events.next())["params"]["n"])
+        while len(numbers) < 10:
+            async with client.listen(last=last) as events:
+                numbers.append((await events.next())["params"]["n"])
                 last = events.last
         statuses: dict[str, int] = {}
         for position in ("12", "-1", "x", "1.0", "", "1_0", "1" * 30):
-            async with poster.listen(last=position) as events:
+            async with client.listen(last=position) as events:
                 statuses[position] = events.status
 
-    assert heard == list(range(10))
+    assert numbers == list(range(10))
     assert set(statuses.values()) == {410}
 
 
 async def test_over_http_a_connection_without_readers_is_kept_for_a_while() -> None:
     echo = Echo()
-    async with site(echo, Limits(grace_seconds=0.1)) as place, poster_to(place) as poster:
-        await poster.initialize(WISH)
-        async with poster.listen() as events:
-            await poster.post({"jsonrpc": "2.0", "id": 1, "method": "x"})
+    async with running_server(echo, Limits(grace_seconds=0.1)) as server, http_client_to(server) as client:
+        await client.initialize(RESUME_REQUEST)
+        async with client.listen() as events:
+            await client.post({"jsonrpc": "2.0", "id": 1, "method": "x"})
             await events.next()
             assert not echo.ended.is_set()
         async with asyncio.timeout(5):

@@ -12,13 +12,22 @@ from websockets.exceptions import InvalidStatus
 from duologue.builtin.agent import builtin_agent
 from duologue.transports.base import Transport
 from duologue.transports.server.limits import Limits
-from tests.transports.server.servers import TOKEN, WISH, Counting, Echo, Json, bearer, site, socket_to
+from tests.transports.server.servers import (
+    RESUME_REQUEST,
+    TOKEN,
+    Counting,
+    Echo,
+    Json,
+    bearer,
+    running_server,
+    socket_to,
+)
 
 INITIALIZE = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {"protocolVersion": 1}}
 
 
 async def test_an_agent_object_answers_a_plain_client() -> None:
-    async with site(builtin_agent()) as place, socket_to(place) as socket:
+    async with running_server(builtin_agent()) as server, socket_to(server) as socket:
         welcome = await socket.initialize()
         made = await socket.ask(1, "session/new", {"cwd": "/", "mcpServers": []})
         prompt = [{"type": "text", "text": "hello"}]
@@ -30,7 +39,7 @@ async def test_an_agent_object_answers_a_plain_client() -> None:
 
 
 async def test_the_upgrade_names_the_connection_by_an_id_that_cannot_be_guessed() -> None:
-    async with site(Echo()) as place, socket_to(place) as one, socket_to(place) as other:
+    async with running_server(Echo()) as server, socket_to(server) as one, socket_to(server) as other:
         ids = {one.id, other.id}
 
     assert len(ids) == 2
@@ -42,7 +51,7 @@ async def test_frames_reach_the_agent_as_they_were_written() -> None:
     texts = [
         '{"jsonrpc":"2.0", "method":"x",\n "params":{"n":12345678901234567890,"n":2,"é":"\\u00e9 \\ud83d\\ude00"}}'
     ]
-    async with site(echo) as place, socket_to(place) as socket:
+    async with running_server(echo) as server, socket_to(server) as socket:
         await socket.initialize()
         for text in texts:
             await socket.send(text)
@@ -54,7 +63,7 @@ async def test_frames_reach_the_agent_as_they_were_written() -> None:
 @pytest.mark.fault("WSK-05")
 async def test_binary_frames_are_ignored() -> None:
     echo = Echo()
-    async with site(echo) as place, socket_to(place) as socket:
+    async with running_server(echo) as server, socket_to(server) as socket:
         await socket.initialize()
         await socket.connection.send(json.dumps(INITIALIZE).encode())
         await socket.connection.send(b"\x00\xff")
@@ -64,7 +73,7 @@ async def test_binary_frames_are_ignored() -> None:
 
 
 async def test_the_first_message_must_be_initialize() -> None:
-    async with site(Echo()) as place, socket_to(place) as socket:
+    async with running_server(Echo()) as server, socket_to(server) as socket:
         await socket.send({"jsonrpc": "2.0", "id": 1, "method": "session/new", "params": {}})
 
         assert await socket.closed() == 1002
@@ -72,7 +81,7 @@ async def test_the_first_message_must_be_initialize() -> None:
 
 @pytest.mark.parametrize(("text", "code"), [("nonsense", -32700), ("[]", -32600)])
 async def test_an_invalid_message_is_answered_before_and_after_initialize(text: str, code: int) -> None:
-    async with site(builtin_agent()) as place, socket_to(place) as socket:
+    async with running_server(builtin_agent()) as server, socket_to(server) as socket:
         await socket.send(text)
         before = await socket.next()
         await socket.initialize()
@@ -84,14 +93,14 @@ async def test_an_invalid_message_is_answered_before_and_after_initialize(text: 
 
 @pytest.mark.fault("WSK-12")
 async def test_a_client_that_never_sends_initialize_is_disconnected() -> None:
-    async with site(Echo(), Limits(init_seconds=0.05)) as place, socket_to(place) as socket:
+    async with running_server(Echo(), Limits(init_seconds=0.05)) as server, socket_to(server) as socket:
         assert await socket.closed() == 1002
 
 
 @pytest.mark.fault("WSK-04")
 @pytest.mark.parametrize("pieces", [1, 1000])
 async def test_a_message_over_the_limit_ends_the_connection(pieces: int) -> None:
-    async with site(Echo(), Limits(message_bytes=10_000)) as place, socket_to(place) as socket:
+    async with running_server(Echo(), Limits(message_bytes=10_000)) as server, socket_to(server) as socket:
         await socket.initialize()
         await socket.connection.send(["x" * (20_000 // pieces)] * pieces if pieces > 1 else "x" * 20_000)
 
@@ -108,7 +117,7 @@ async def test_a_message_over_the_limit_ends_the_connection(pieces: int) -> None
 )
 async def test_a_message_that_two_readers_would_read_differently_is_refused(text: str) -> None:
     echo = Echo()
-    async with site(echo) as place, socket_to(place) as socket:
+    async with running_server(echo) as server, socket_to(server) as socket:
         await socket.initialize()
         await socket.send(text)
         answer = await socket.next()
@@ -119,7 +128,7 @@ async def test_a_message_that_two_readers_would_read_differently_is_refused(text
 
 async def test_the_agent_ends_with_the_client_that_knows_no_better() -> None:
     echo = Echo()
-    async with site(echo) as place, socket_to(place) as socket:
+    async with running_server(echo) as server, socket_to(server) as socket:
         await socket.initialize()
         socket.cut()
         async with asyncio.timeout(5):
@@ -133,7 +142,7 @@ async def test_an_agent_that_fails_ends_the_connection_and_only_that(caplog: pyt
                 raise RuntimeError("as asked")
             super().answer(transport, message)
 
-    async with site(Failing()) as place, socket_to(place) as one, socket_to(place) as other:
+    async with running_server(Failing()) as server, socket_to(server) as one, socket_to(server) as other:
         await one.initialize()
         await other.initialize()
         await one.send({"jsonrpc": "2.0", "id": 1, "method": "fail"})
@@ -151,7 +160,7 @@ async def test_an_agent_may_end_the_conversation() -> None:
                 transport.send(b'{"jsonrpc":"2.0","id":0,"result":{}}')
                 transport.send(b'{"jsonrpc":"2.0","method":"bye"}')
 
-    async with site(Leaving()) as place, socket_to(place) as socket:
+    async with running_server(Leaving()) as server, socket_to(server) as socket:
         await socket.initialize()
 
         assert (await socket.next())["method"] == "bye"
@@ -179,17 +188,17 @@ async def test_a_client_that_does_not_read_is_cut_off_without_affecting_others()
 
     flooding = Flooding()
     async with (
-        site(flooding, Limits(stall_seconds=0.2)) as place,
-        socket_to(place, max_queue=1) as deaf,
-        socket_to(place) as other,
+        running_server(flooding, Limits(stall_seconds=0.2)) as server,
+        socket_to(server, max_queue=1) as stalled,
+        socket_to(server) as other,
     ):
-        await deaf.initialize()
+        await stalled.initialize()
         await other.initialize()
-        await deaf.send({"jsonrpc": "2.0", "method": "flood"})
+        await stalled.send({"jsonrpc": "2.0", "method": "flood"})
         for number in range(100):
             await other.ask(number, "x", {})
-        await _until(lambda: place.app.connections.gauges["connections"] == 1)
-        deaf.cut()
+        await _until(lambda: server.app.connections.gauges["connections"] == 1)
+        stalled.cut()
 
     assert flooding.most < 64 * 1024 * 1024
 
@@ -202,11 +211,14 @@ async def test_an_agent_that_cannot_wait_for_a_deaf_client_loses_it_at_the_limit
                     transport.send(b'{"jsonrpc":"2.0","method":"x","params":"%b"}' % (b"x" * 1024 * 1024))
             super().answer(transport, message)
 
-    async with site(Rude(), Limits(queued_bytes=16 * 1024 * 1024)) as place, socket_to(place, max_queue=1) as deaf:
-        await deaf.initialize()
-        await deaf.send({"jsonrpc": "2.0", "method": "flood"})
-        await _until(lambda: place.app.connections.gauges["connections"] == 0)
-        deaf.cut()
+    async with (
+        running_server(Rude(), Limits(queued_bytes=16 * 1024 * 1024)) as server,
+        socket_to(server, max_queue=1) as stalled,
+    ):
+        await stalled.initialize()
+        await stalled.send({"jsonrpc": "2.0", "method": "flood"})
+        await _until(lambda: server.app.connections.gauges["connections"] == 0)
+        stalled.cut()
 
 
 async def _until(is_so: Any) -> None:
@@ -217,8 +229,8 @@ async def _until(is_so: Any) -> None:
 
 async def test_a_client_that_requests_resuming_gets_a_grant_which_the_agent_never_sees() -> None:
     echo = Echo()
-    async with site(echo) as place, socket_to(place) as socket:
-        welcome = await socket.initialize(WISH)
+    async with running_server(echo) as server, socket_to(server) as socket:
+        welcome = await socket.initialize(RESUME_REQUEST)
         other = await socket.ask(1, "x", {})
 
     assert welcome["_meta"]["duologue/resume"] == {
@@ -233,9 +245,9 @@ async def test_a_client_that_requests_resuming_gets_a_grant_which_the_agent_neve
 
 async def test_a_browser_brings_its_token_as_a_subprotocol_that_is_never_echoed() -> None:
     token = "abc.DEF-123"
-    async with site(Echo(), authenticate=lambda given: "page" if given == token else None) as place:
+    async with running_server(Echo(), authenticate=lambda given: "page" if given == token else None) as server:
         names = ["acp", f"duologue.token.{token}"]
-        async with socket_to(place, additional_headers={}, subprotocols=names, origin=place.base) as socket:
+        async with socket_to(server, additional_headers={}, subprotocols=names, origin=server.base) as socket:
             await socket.initialize()
 
             assert socket.connection.subprotocol == "acp"
@@ -243,7 +255,7 @@ async def test_a_browser_brings_its_token_as_a_subprotocol_that_is_never_echoed(
 
 
 async def test_many_numbers_arrive_in_order() -> None:
-    async with site(Counting()) as place, socket_to(place) as socket:
+    async with running_server(Counting()) as server, socket_to(server) as socket:
         await socket.initialize()
         await socket.send({"jsonrpc": "2.0", "id": 1, "method": "count", "params": {"to": 2000}})
         numbers = [(await socket.next())["params"]["n"] for _ in range(2000)]
@@ -252,7 +264,11 @@ async def test_many_numbers_arrive_in_order() -> None:
 
 
 async def test_more_connections_than_the_limit_are_sent_away() -> None:
-    async with site(Echo(), Limits(connections=1)) as place, socket_to(place) as one, socket_to(place) as other:
+    async with (
+        running_server(Echo(), Limits(connections=1)) as server,
+        socket_to(server) as one,
+        socket_to(server) as other,
+    ):
         await one.initialize()
         await other.send(INITIALIZE)
 
@@ -260,12 +276,12 @@ async def test_more_connections_than_the_limit_are_sent_away() -> None:
 
 
 async def test_an_unknown_path_has_no_sockets() -> None:
-    async with site(Echo()) as place:
-        place_elsewhere = f"{place.ws}/elsewhere"
+    async with running_server(Echo()) as server:
+        unknown_url = f"{server.ws}/elsewhere"
         with pytest.raises(InvalidStatus) as refusal:
             from websockets.asyncio.client import connect
 
-            await connect(place_elsewhere, additional_headers=bearer(TOKEN), proxy=None)
+            await connect(unknown_url, additional_headers=bearer(TOKEN), proxy=None)
 
     assert refusal.value.response.status_code == 404
 
@@ -274,19 +290,19 @@ async def test_an_unknown_path_has_no_sockets() -> None:
 async def test_messages_of_every_length_arrive_whole(size: int) -> None:
     """The length of a message is written in one of three ways."""
 
-    class Telling(Echo):
+    class Sized(Echo):
         def answer(self, transport: Transport, message: Json) -> None:
             if message["method"] == "tell":
-                for sign in (b"x", "é".encode()):
-                    transport.send(b'{"jsonrpc":"2.0","method":"told","params":"%b"}' % (sign * size))
+                for character in (b"x", "é".encode()):
+                    transport.send(b'{"jsonrpc":"2.0","method":"told","params":"%b"}' % (character * size))
             super().answer(transport, message)
 
-    async with site(Telling()) as place, socket_to(place) as socket:
+    async with running_server(Sized()) as server, socket_to(server) as socket:
         await socket.initialize()
         await socket.send({"jsonrpc": "2.0", "method": "tell"})
-        told = [(await socket.next())["params"] for _ in range(2)]
+        params = [(await socket.next())["params"] for _ in range(2)]
 
-    assert told == ["x" * size, "é" * size]
+    assert params == ["x" * size, "é" * size]
 
 
 async def test_invalid_utf_8_of_an_agent_arrives_as_text() -> None:
@@ -296,7 +312,7 @@ async def test_invalid_utf_8_of_an_agent_arrives_as_text() -> None:
                 transport.send(b'{"jsonrpc":"2.0","method":"told","params":"\xff"}')
             super().answer(transport, message)
 
-    async with site(Careless()) as place, socket_to(place) as socket:
+    async with running_server(Careless()) as server, socket_to(server) as socket:
         await socket.initialize()
         await socket.send({"jsonrpc": "2.0", "method": "tell"})
 
@@ -311,8 +327,8 @@ async def test_an_answer_that_looks_like_an_update_still_is_one() -> None:
             transport.send(b'{"jsonrpc":"2.0","method":"told","params":{"text":"\\"id\\":"}}')
             transport.send(b'{"jsonrpc":"2.0","result":{},"id":%d}' % message["id"])
 
-    async with site(Odd()) as place, socket_to(place) as socket:
+    async with running_server(Odd()) as server, socket_to(server) as socket:
         await socket.initialize()
         await socket.ask(1, "x", {})
 
-        assert place.app.connections.gauges == {"connections": 1, "requests_running": 0}
+        assert server.app.connections.gauges == {"connections": 1, "requests_running": 0}
