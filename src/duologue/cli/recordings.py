@@ -37,18 +37,7 @@ def read(path: Path) -> list[tuple[SessionInfo, RecordedSession]]:
     except (OSError, ValueError) as error:
         raise UsageError(str(error)) from None
     updated_at = _modified_at(path)
-    return [
-        (
-            SessionInfo(
-                session_id=session.session_id,
-                cwd=session.cwd,
-                title=session.transcript.title or _first_prompt(session),
-                updated_at=updated_at,
-            ),
-            session,
-        )
-        for session in sessions
-    ]
+    return [(_info(session.session_id, session, updated_at), session) for session in sessions]
 
 
 def _info_of(path: Path) -> SessionInfo:
@@ -58,8 +47,14 @@ def _info_of(path: Path) -> SessionInfo:
         updated_at = _modified_at(path)
     except (OSError, ValueError):
         first, updated_at = None, None
-    cwd, title = ("", None) if first is None else (first.cwd, first.transcript.title or _first_prompt(first))
-    return SessionInfo(session_id=path.name, cwd=cwd, title=title, updated_at=updated_at)
+    return _info(path.name, first, updated_at)
+
+
+def _info(session_id: str, session: RecordedSession | None, updated_at: str | None) -> SessionInfo:
+    if session is None:
+        return SessionInfo(session_id=session_id, cwd="", updated_at=updated_at)
+    title = session.transcript.title or _first_prompt(session)
+    return SessionInfo(session_id=session_id, cwd=session.cwd, title=title, updated_at=updated_at)
 
 
 def _modified_at(path: Path) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 from duologue.cli.console.line_reader import LineReader
@@ -70,10 +71,8 @@ class FormPrompt:
             typed = await self._reader.read()
             if typed is None:
                 return CANCELLED
-            if not typed.strip() and not is_required:
+            if not typed.strip() and ("default" in field or not is_required):
                 return field.get("default")
-            if not typed.strip() and "default" in field:
-                return field["default"]
             try:
                 return read_value(field, typed.strip())
             except ValueError as error:
@@ -87,30 +86,22 @@ def read_value(field: dict[str, Any], text: str) -> Any:
         ValueError: It is not valid; the message says what is.
     """
     value = _parsed(field.get("type"), text)
-    wrong = field_error(field, value)
+    wrong = field_error(field, value) if text else "a value is required"
     if wrong is not None:
         raise ValueError(escape_line(wrong))
     return value
 
 
 def _parsed(kind: str | None, text: str) -> Any:
+    """Return a value of this type; the text itself if it cannot be one."""
     match kind:
         case "boolean" if text.lower() in ("y", "yes", "true", "n", "no", "false"):
             return text.lower() in ("y", "yes", "true")
-        case "integer":
-            return _number(int, text, "enter a whole number")
-        case "number":
-            return _number(float, text, "enter a number")
+        case "integer" | "number":
+            with suppress(ValueError):
+                return int(text) if kind == "integer" else float(text)
         case "array":
             return [each.strip() for each in text.split(",") if each.strip()]
         case _:
-            if not text:
-                raise ValueError("a value is required")
-            return text
-
-
-def _number(kind: type[int | float], text: str, wanted: str) -> float:
-    try:
-        return kind(text)
-    except ValueError:
-        raise ValueError(wanted) from None
+            pass
+    return text

@@ -9,6 +9,8 @@ import sys
 import termios
 from collections.abc import Generator
 
+from duologue.cli.console.safe_output import say
+
 READ_SIZE = 4096
 
 
@@ -51,6 +53,22 @@ class LineReader:
             await ready.wait()
         finally:
             loop.remove_reader(self._descriptor)
+
+
+async def choose(reader: LineReader, count: int, otherwise: str) -> int | None:
+    """Ask for the number of one of `count` answers; return its index, None for any other input."""
+    reader.discard_input()
+    say(f"Your choice (a number; Enter {otherwise}): ")
+    typed = await reader.read()
+    if typed is None:
+        say("\n")
+    choice = (typed or "").strip()
+    return int(choice) - 1 if choice.isdecimal() and 0 < int(choice) <= count else None
+
+
+def is_interactive() -> bool:
+    """Return True if a user types the input and sees the messages."""
+    return sys.stdin.isatty() and sys.stderr.isatty()
 
 
 @contextlib.contextmanager

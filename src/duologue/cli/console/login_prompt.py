@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 
-from duologue.cli.console.line_reader import LineReader
+from duologue.cli.console.line_reader import LineReader, choose
 from duologue.cli.console.renderer import Output
 from duologue.cli.console.safe_output import say
 from duologue.client.agent import RemoteAgent
@@ -26,24 +26,21 @@ def terminal_login(
         alone: Context manager in which nothing else reads from the terminal.
     """
 
-    async def choose(methods: list[AuthMethod]) -> AuthMethod | None:
+    async def choose_method(methods: list[AuthMethod]) -> AuthMethod | None:
         async with alone():
             shown.pause()
             say("\nThe agent requires a login. Login methods:\n")
             for number, method in enumerate(methods, 1):
                 say(f"  {number}. {describe(method)}\n")
-            reader.discard_input()
-            say("Your choice (a number; Enter for none): ")
-            choice = (await reader.read() or "").strip()
-        is_one = choice.isdecimal() and 0 < int(choice) <= len(methods)
-        return methods[int(choice) - 1] if is_one else None
+            chosen = await choose(reader, len(methods), "for none")
+        return None if chosen is None else methods[chosen]
 
     async def run(program: LoginProgram) -> int:
         async with alone():
             shown.pause()
             return await on_own_terminal(program)
 
-    return AuthOptions(choose, run)
+    return AuthOptions(choose_method, run)
 
 
 def login_advice(agent: RemoteAgent | None, error: AuthenticationRequired) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TypeAlias
 
-from duologue.cli.console.line_reader import LineReader
+from duologue.cli.console.line_reader import LineReader, choose
 from duologue.cli.console.renderer import Output
 from duologue.cli.console.safe_output import say
 from duologue.client.permissions.request import REJECTING, PermissionRequest, Scope
@@ -60,16 +60,11 @@ class PermissionPrompt:
         say("\n".join(describe_request(request, width)) + "\n")
         for number, (name, _) in enumerate(answers, 1):
             say("\n".join(wrapped(f"  {number}. ", name, width)) + "\n")
-        self._reader.discard_input()
-        say("Your choice (a number; Enter to reject): ")
-        typed = await self._reader.read()
-        if typed is None:
-            say("\n")
-        choice = (typed or "").strip()
-        if choice.isdecimal() and 0 < int(choice) <= len(answers):
-            answers[int(choice) - 1][1]()
-        else:
+        chosen = await choose(self._reader, len(answers), "to reject")
+        if chosen is None:
             request.reject()
+        else:
+            answers[chosen][1]()
 
 
 def answers_to(request: PermissionRequest) -> list[Answer]:
