@@ -9,7 +9,7 @@ import argparse
 from pathlib import Path
 
 from duologue.cli.console.chat_commands import LOCAL_COMMANDS
-from duologue.cli.exit_codes import DESCRIPTIONS
+from duologue.cli.exit_codes import ExitCode
 from duologue.cli.parser import each_command
 
 FOLDER = Path(__file__).parents[1] / "docs" / "reference"
@@ -78,7 +78,7 @@ def _local_commands() -> str:
 
 
 def _codes() -> str:
-    rows = [f"| {int(code)} | {text} |" for code, text in DESCRIPTIONS.items()]
+    rows = [f"| {code} | {code.description} |" for code in ExitCode]
     return (
         "## Exit codes\n\nA number never changes its meaning.\n\n| code | meaning |\n|---|---|\n"
         + "\n".join(rows)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from enum import IntEnum
-from typing import Any, cast
+from typing import Any, Self, cast
 
 from duologue.errors import (
     AuthenticationRequired,
@@ -21,36 +21,29 @@ MOST_DATA = 500
 
 
 class ExitCode(IntEnum):
-    """How a command ended."""
+    """How a command ended: a number, and its description for the user."""
 
-    OK = 0
-    AGENT_ERROR = 1
-    USAGE = 2
-    REFUSED = 3
-    LIMIT = 4
-    DENIED = 5
-    TIMEOUT = 6
-    LOGIN = 7
-    PROTOCOL = 8
-    EMPTY_ANSWER = 9
-    INTERRUPTED = 130
-    BROKEN_PIPE = 141
+    description: str
 
+    def __new__(cls, number: int, description: str) -> Self:
+        """Make a member of the enumeration."""
+        code = int.__new__(cls, number)
+        code._value_ = number
+        code.description = description
+        return code
 
-DESCRIPTIONS = {
-    ExitCode.OK: "the agent answered",
-    ExitCode.AGENT_ERROR: "the agent failed, could not be started, or exited",
-    ExitCode.USAGE: "the command line is wrong, or needs something this agent does not offer",
-    ExitCode.REFUSED: "the agent refused the prompt",
-    ExitCode.LIMIT: "the agent reached its limit of tokens or requests",
-    ExitCode.DENIED: "the agent was denied a permission, and ended or cancelled the turn",
-    ExitCode.TIMEOUT: "the agent did not finish in time, or stalled",
-    ExitCode.LOGIN: "the agent requires a login",
-    ExitCode.PROTOCOL: "the agent violated the protocol, or supports no common version of it",
-    ExitCode.EMPTY_ANSWER: "the turn ended, but the agent sent no answer",
-    ExitCode.INTERRUPTED: "interrupted with Ctrl-C, or cancelled",
-    ExitCode.BROKEN_PIPE: "stdout was closed by the reader (broken pipe)",
-}
+    OK = 0, "the agent answered"
+    AGENT_ERROR = 1, "the agent failed, could not be started, or exited"
+    USAGE = 2, "the command line is wrong, or needs something this agent does not offer"
+    REFUSED = 3, "the agent refused the prompt"
+    LIMIT = 4, "the agent reached its limit of tokens or requests"
+    DENIED = 5, "the agent was denied a permission, and ended or cancelled the turn"
+    TIMEOUT = 6, "the agent did not finish in time, or stalled"
+    LOGIN = 7, "the agent requires a login"
+    PROTOCOL = 8, "the agent violated the protocol, or supports no common version of it"
+    EMPTY_ANSWER = 9, "the turn ended, but the agent sent no answer"
+    INTERRUPTED = 130, "interrupted with Ctrl-C, or cancelled"
+    BROKEN_PIPE = 141, "stdout was closed by the reader (broken pipe)"
 
 
 class UsageError(Exception):

@@ -9,8 +9,9 @@ from collections.abc import Sequence
 from importlib import import_module
 
 from duologue.cli.console.safe_output import protect_streams
-from duologue.cli.exit_codes import ExitCode
+from duologue.cli.exit_codes import ExitCode, UsageError, code_of_error
 from duologue.cli.parser import make_parser
+from duologue.errors import DuologueError
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -38,6 +39,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         # Python flushes stdout again at exit; that must not fail a second time.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return ExitCode.BROKEN_PIPE
+    except KeyboardInterrupt:
+        return ExitCode.INTERRUPTED
+    except (DuologueError, UsageError) as error:
+        sys.stderr.write(f"duologue: {error}\n")
+        return code_of_error(error)
     return code
 
 

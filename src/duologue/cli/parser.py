@@ -10,7 +10,7 @@ from textwrap import fill
 from typing import TYPE_CHECKING
 
 import duologue
-from duologue.cli.exit_codes import DESCRIPTIONS
+from duologue.cli.exit_codes import ExitCode
 
 if TYPE_CHECKING:
     Commands = argparse._SubParsersAction[argparse.ArgumentParser]
@@ -82,14 +82,14 @@ def _add_run(commands: Commands) -> None:
     _add_repeatable(run, "--file", "PATH", "attach a file or directory")
     _add_repeatable(run, "--image", "PATH", "attach an image")
     run.add_argument("--json", action="store_true", help="print one JSON event per line, with its frame")
-    run.add_argument("--timeout", type=_seconds, metavar="SECONDS", help="stop after this time, start-up included")
+    _add_seconds(run, "--timeout", "stop after this time, start-up included")
     _add_agent_options(run)
     _add_session_options(run)
     _add_permission_options(run)
 
 
 def _exit_codes() -> str:
-    lines = [f"  {int(code):>3}  {text}" for code, text in DESCRIPTIONS.items()]
+    lines = [f"  {code:>3}  {code.description}" for code in ExitCode]
     return "exit codes:\n" + "\n".join(lines)
 
 
@@ -157,12 +157,11 @@ def _add_serve(commands: Commands) -> None:
     )
     _add_repeatable(access, "--allow-host", "NAME", "accept this host name in requests, too")
     _add_repeatable(access, "--allow-origin", "ORIGIN", "accept web pages of this origin")
-    for flag, default, meaning in (
-        ("--idle-timeout", 3600.0, "close a connection after this many idle seconds (default: 3600)"),
-        ("--resume-timeout", 120.0, "keep a disconnected client's session resumable for this long (default: 120)"),
-        ("--drain-timeout", 30.0, "when stopped, wait this long for running turns to end (default: 30)"),
-    ):
-        serve.add_argument(flag, type=_seconds, default=default, metavar="SECONDS", help=meaning)
+    _add_seconds(serve, "--idle-timeout", "close a connection after this many idle seconds (default: 3600)", 3600.0)
+    _add_seconds(
+        serve, "--resume-timeout", "keep a disconnected client's session resumable for this long (default: 120)", 120.0
+    )
+    _add_seconds(serve, "--drain-timeout", "when stopped, wait this long for running turns to end (default: 30)", 30.0)
     serve.add_argument("--access-log", action="store_true", help="log each request as a line of JSON on stderr")
 
 
@@ -185,13 +184,8 @@ def _add_connect(commands: Commands) -> None:
         help="version or dialect that the editor uses",
     )
     _add_dialect_option(connect)
-    connect.add_argument(
-        "--drain-timeout",
-        type=_seconds,
-        default=10.0,
-        metavar="SECONDS",
-        help="when stdin ends, cancel prompts and wait this long for the last responses (default: 10)",
-    )
+    drain = "when stdin ends, cancel prompts and wait this long for the last responses (default: 10)"
+    _add_seconds(connect, "--drain-timeout", drain, 10.0)
     _add_remote_options(connect)
 
 
@@ -239,9 +233,7 @@ def _add_doctor(commands: Commands) -> None:
         "answers. The exit code is 1 if there is a problem.",
     )
     doctor.add_argument("--agent", metavar="NAME|URL", help="check only this agent")
-    doctor.add_argument(
-        "--timeout", type=_seconds, default=15.0, metavar="SECONDS", help="time limit for each agent (default: 15)"
-    )
+    _add_seconds(doctor, "--timeout", "time limit for each agent (default: 15)", 15.0)
     doctor.add_argument("--v2", action="store_true", help=V2)
     _add_dialect_option(doctor)
     doctor.add_argument("--json", action="store_true", help="print one JSON object per line")
@@ -261,6 +253,10 @@ def _add_completion(commands: Commands) -> None:
 
 def _add_repeatable(parser: argparse._ActionsContainer, flag: str, metavar: str, meaning: str) -> None:
     parser.add_argument(flag, action="append", default=[], metavar=metavar, help=meaning)
+
+
+def _add_seconds(parser: argparse._ActionsContainer, flag: str, meaning: str, default: float | None = None) -> None:
+    parser.add_argument(flag, type=_seconds, default=default, metavar="SECONDS", help=meaning)
 
 
 def _add_agent_options(parser: argparse.ArgumentParser) -> None:
@@ -300,24 +296,12 @@ def _add_session_options(parser: argparse.ArgumentParser) -> None:
         "--mode", metavar="MODE", help="set this mode first: its id, its name, or the last word of its id"
     )
     _add_repeatable(group, "--set", "NAME=VALUE", "change a setting of the agent first")
-    _add_repeatable(
-        group,
-        "--mcp",
-        "SERVER",
-        "offer an MCP server to the agent: NAME=COMMAND, NAME=URL, a JSON file, or a name of the configuration",
-    )
+    server = "offer an MCP server to the agent: NAME=COMMAND, NAME=URL, a JSON file, or a name of the configuration"
+    _add_repeatable(group, "--mcp", "SERVER", server)
+    stall = "report an agent that is inactive for this long, and cancel the turn after twice as long"
+    _add_seconds(group, "--stall-timeout", stall)
     group.add_argument(
-        *("--stall-timeout",),
-        type=_seconds,
-        metavar="SECONDS",
-        help="report an agent that is inactive for this long, and cancel the turn after twice as long",
-    )
-    _add_record_option(group)
-
-
-def _add_record_option(group: argparse._ArgumentGroup) -> None:
-    group.add_argument(
-        *("--record",),
+        "--record",
         nargs="?",
         const="",
         metavar="FILE",

@@ -7,7 +7,7 @@ import shlex
 import sys
 
 from duologue.cli.console.safe_output import safe
-from duologue.cli.exit_codes import ExitCode
+from duologue.cli.exit_codes import UsageError
 from duologue.config.agents import BUILTIN, NamedAgent, config_file, find_agents
 from duologue.errors import StartError
 
@@ -19,8 +19,7 @@ def agents(arguments: argparse.Namespace) -> int:
     try:
         found = list(find_agents().values())
     except StartError as error:
-        sys.stderr.write(f"duologue: {error}\n")
-        return int(ExitCode.USAGE)
+        raise UsageError(str(error)) from None
     if arguments.names:
         sys.stdout.write("".join(f"{agent.name}\n" for agent in found))
     elif arguments.json:

@@ -25,7 +25,7 @@ from duologue.cli.console.echo_filter import EchoFilter
 from duologue.cli.console.form_prompt import FormPrompt
 from duologue.cli.console.interrupts import Interrupts
 from duologue.cli.console.line_editor import LineEditor, editor_for
-from duologue.cli.console.line_reader import LineReader, terminal_to_ask
+from duologue.cli.console.line_reader import LineReader, is_interactive, terminal_to_ask
 from duologue.cli.console.login_prompt import login_advice, terminal_login
 from duologue.cli.console.permission_prompt import PermissionPrompt
 from duologue.cli.console.renderer import ConsoleOutput, TurnSummary
@@ -59,10 +59,7 @@ QUIET_EVENTS = (CommandsChanged, SettingsChanged, StateChanged, Terminal, Termin
 
 def chat(arguments: argparse.Namespace) -> int:
     """Chat until the user exits; return the exit code."""
-    try:
-        return int(asyncio.run(_Chat(arguments).run()))
-    except (KeyboardInterrupt, asyncio.CancelledError):
-        return int(ExitCode.INTERRUPTED)
+    return asyncio.run(_Chat(arguments).run())
 
 
 class _Chat:
@@ -87,7 +84,7 @@ class _Chat:
             try:
                 reader = self._reader if sys.stdin.isatty() else None if terminal is None else LineReader(terminal)
                 is_asking = wants_to_ask(
-                    self._arguments, reader is not None and (self._arguments.ask or _is_interactive())
+                    self._arguments, reader is not None and (self._arguments.ask or is_interactive())
                 )
                 await self._connect(reader if is_asking else None)
             except asyncio.CancelledError:
@@ -106,8 +103,8 @@ class _Chat:
             on_request=on_request,
             on_denied=self._screen.denied,
             on_elicit=on_elicit,
-            login=terminal_login(self._reader, self._screen, self._editor.suspended) if _is_interactive() else None,
-            restart=_is_interactive(),
+            login=terminal_login(self._reader, self._screen, self._editor.suspended) if is_interactive() else None,
+            restart=is_interactive(),
         ) as agent:
             agent.on_session = self._opened
             await self._open(agent)
@@ -142,7 +139,7 @@ class _Chat:
                 elif line.strip():
                     await self._turn(agent, line)
             except ConnectionLost as error:
-                if isinstance(error, CrashLoop) or not _is_interactive():
+                if isinstance(error, CrashLoop) or not is_interactive():
                     raise
                 self._screen.error(f"{error}\nyour next line starts the agent again", code_of_error(error))
             except SessionLost as error:
@@ -287,7 +284,3 @@ class _Chat:
     def _print(self, text: str) -> None:
         sys.stderr.write(text)
         sys.stderr.flush()
-
-
-def _is_interactive() -> bool:
-    return sys.stdin.isatty() and sys.stderr.isatty()

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import logging
 import sys
 from pathlib import Path
 
 from duologue.agent.hosting.stdio import serve_stdio
-from duologue.cli.console.safe_output import safe
+from duologue.cli.console.safe_output import log_to_stderr, safe
 from duologue.cli.exit_codes import ExitCode, UsageError
 from duologue.cli.targets import remote_config
 from duologue.compat.dialects import DIALECTS
@@ -26,38 +25,26 @@ VERSIONS = {"v1": 1, "v2": 2}
 
 def connect(arguments: argparse.Namespace) -> int:
     """Relay frames until the editor disconnects or the agent is lost; return the exit code."""
-    try:
-        open_agent = open_with_dialect(_opener(arguments), arguments.dialect)
-    except (StartError, UsageError) as error:
-        sys.stderr.write(f"duologue connect: {error}\n")
-        return int(ExitCode.USAGE)
+    open_agent = open_with_dialect(_opener(arguments), arguments.dialect)
     version = arguments.speaks
     relay = AutoBridge(open_agent, VERSIONS[version]) if version in VERSIONS else StdioProxy(open_agent)
-    _show_warnings()
+    # What cannot be translated between the versions is logged as a warning.
+    log_to_stderr("duologue.relay", "duologue connect: %(message)s")
     served = DialectAdapter(relay, version, default_cwd=str(Path.cwd())) if version in DIALECTS else relay
     serve_stdio(DrainingRelay(served, arguments.drain_timeout))
     if relay.failure is not None:
         sys.stderr.write(f"duologue connect: {relay.failure}\n")
-        return int(ExitCode.AGENT_ERROR)
-    return int(ExitCode.OK)
+        return ExitCode.AGENT_ERROR
+    return ExitCode.OK
 
 
 def _opener(arguments: argparse.Namespace) -> OpenProcess:
     if arguments.command_line:
-        return lambda: ProcessTransport(arguments.command_line, on_stderr=_show)
-    remote = RemoteFactory.of(remote_config({"url": arguments.url}, arguments))
+        return lambda: ProcessTransport(arguments.command_line, on_stderr=safe(sys.stderr).write_bytes)
+    try:
+        remote = RemoteFactory.of(remote_config({"url": arguments.url}, arguments))
+    except StartError as error:
+        raise UsageError(str(error)) from None
     if remote is None:
         raise UsageError("the URL must begin with ws://, wss://, http:// or https://")
     return remote.open
-
-
-def _show(data: bytes) -> None:
-    """Copy the stderr of the agent's process to ours."""
-    safe(sys.stderr).write_bytes(data)
-
-
-def _show_warnings() -> None:
-    """Print what cannot be translated between the versions."""
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(logging.Formatter("duologue connect: %(message)s"))
-    logging.getLogger("duologue.relay").addHandler(handler)

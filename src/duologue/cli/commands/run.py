@@ -15,7 +15,7 @@ from duologue.cli.console.echo_filter import EchoFilter
 from duologue.cli.console.form_prompt import FormPrompt
 from duologue.cli.console.interrupts import Interrupts, exit_now
 from duologue.cli.console.json_output import JsonLines
-from duologue.cli.console.line_reader import LineReader, terminal_to_ask
+from duologue.cli.console.line_reader import LineReader, is_interactive, terminal_to_ask
 from duologue.cli.console.login_prompt import login_advice, terminal_login
 from duologue.cli.console.permission_prompt import PermissionPrompt
 from duologue.cli.console.renderer import ConsoleOutput, Output, TurnSummary
@@ -35,14 +35,7 @@ GRACE_SECONDS = 5.0
 
 def run(arguments: argparse.Namespace) -> int:
     """Run one turn; return the exit code that says how it ended."""
-    try:
-        prompt = _prompt_of(arguments)
-        return int(asyncio.run(_Run(arguments, prompt).run()))
-    except UsageError as error:
-        sys.stderr.write(f"duologue: {error}\n")
-        return int(ExitCode.USAGE)
-    except (KeyboardInterrupt, asyncio.CancelledError):
-        return int(ExitCode.INTERRUPTED)
+    return asyncio.run(_Run(arguments, _prompt_of(arguments)).run())
 
 
 class _Run:
@@ -85,8 +78,7 @@ class _Run:
     async def _connect(self) -> ExitCode:
         arguments = self._arguments
         with terminal_to_ask() as terminal:
-            is_interactive = sys.stdin.isatty() and sys.stderr.isatty()
-            has_user = terminal is not None and (arguments.ask or is_interactive)
+            has_user = terminal is not None and (arguments.ask or is_interactive())
             reader = LineReader(terminal) if wants_to_ask(arguments, has_user) and terminal is not None else None
             async with connect_from_args(
                 arguments,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import logging
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -13,11 +12,10 @@ from typing import TYPE_CHECKING
 
 from duologue.agent.hosting.stdio import errors_on_stderr
 from duologue.cli.arguments import parse_key_values
-from duologue.cli.console.safe_output import safe
-from duologue.cli.exit_codes import ExitCode, UsageError
-from duologue.cli.targets import target_of
+from duologue.cli.console.safe_output import log_to_stderr, safe
+from duologue.cli.exit_codes import UsageError
+from duologue.cli.targets import TOKEN_VARIABLE, target_of
 from duologue.compat.transport import open_with_dialect
-from duologue.errors import StartError
 from duologue.relay.backoff import RestartBackoff
 from duologue.relay.process_relay import ProcessRelay
 from duologue.relay.pump import OpenProcess
@@ -35,34 +33,29 @@ def serve(arguments: argparse.Namespace) -> int:
     try:
         from duologue.transports.server.run import ServerAddress, new_token, run
     except ImportError as error:
-        sys.stderr.write(f"duologue serve needs {error.name}; install the extra: pip install 'duologue[remote]'\n")
-        return ExitCode.USAGE
-    try:
-        given = None if arguments.dangerously_without_token else arguments.token or os.environ.get("DUOLOGUE_TOKEN")
-        # Only a token that was made here is printed.
-        made = new_token() if not given and not arguments.dangerously_without_token else None
-        address = ServerAddress(
-            host=arguments.host,
-            port=arguments.port,
-            certificate=arguments.tls_cert,
-            key=arguments.tls_key,
-            has_token=not arguments.dangerously_without_token,
-            is_behind_tls=arguments.behind_tls_proxy,
-        )
-        address.check()
-        app = _app(arguments, address, given or made)
-        if arguments.access_log:
-            _log_access()
+        raise UsageError(f"serve needs {error.name}; install the extra: pip install 'duologue[remote]'") from None
+    given = None if arguments.dangerously_without_token else arguments.token or os.environ.get(TOKEN_VARIABLE)
+    # Only a token that was made here is printed.
+    made = new_token() if not given and not arguments.dangerously_without_token else None
+    address = ServerAddress(
+        host=arguments.host,
+        port=arguments.port,
+        certificate=arguments.tls_cert,
+        key=arguments.tls_key,
+        has_token=not arguments.dangerously_without_token,
+        is_behind_tls=arguments.behind_tls_proxy,
+    )
+    address.check()
+    app = _app(arguments, address, given or made)
+    if arguments.access_log:
+        log_to_stderr("duologue.access", "%(message)s")
 
-        def started(port: int) -> None:
-            sys.stdout.write(f"{address.url(port, 'ws', made)}\n")
-            sys.stdout.flush()
+    def started(port: int) -> None:
+        sys.stdout.write(f"{address.url(port, 'ws', made)}\n")
+        sys.stdout.flush()
 
-        with errors_on_stderr():
-            return asyncio.run(run(app, address, started, drain_seconds=arguments.drain_timeout))
-    except (StartError, UsageError) as error:
-        sys.stderr.write(f"duologue serve: {error}\n")
-        return ExitCode.USAGE if isinstance(error, UsageError) else ExitCode.AGENT_ERROR
+    with errors_on_stderr():
+        return asyncio.run(run(app, address, started, drain_seconds=arguments.drain_timeout))
 
 
 def _app(arguments: argparse.Namespace, address: ServerAddress, token: str | None) -> ServerApp:
@@ -109,18 +102,7 @@ def _opener(arguments: argparse.Namespace) -> OpenProcess:
         command = list(target)
     else:
         raise UsageError("only commands can be served, not a remote agent")
-    return open_with_dialect(lambda: ProcessTransport(command, cwd=cwd, env=env, on_stderr=_show), arguments.dialect)
-
-
-def _show(data: bytes) -> None:
-    """Copy the stderr of the agent's process to ours."""
-    safe(sys.stderr).write_bytes(data)
-
-
-def _log_access() -> None:
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(logging.Formatter("%(message)s"))
-    access = logging.getLogger("duologue.access")
-    access.addHandler(handler)
-    access.setLevel(logging.INFO)
-    access.propagate = False
+    on_stderr = safe(sys.stderr).write_bytes
+    return open_with_dialect(
+        lambda: ProcessTransport(command, cwd=cwd, env=env, on_stderr=on_stderr), arguments.dialect
+    )

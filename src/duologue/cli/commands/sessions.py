@@ -14,7 +14,7 @@ import msgspec
 from duologue.cli.arguments import parse_key_values, sessions_here
 from duologue.cli.console.login_prompt import login_advice
 from duologue.cli.console.safe_output import SafeOutput, safe
-from duologue.cli.exit_codes import UsageError, code_of_error
+from duologue.cli.exit_codes import ExitCode, UsageError
 from duologue.cli.recordings import known_recordings, named_recording, read
 from duologue.cli.targets import target_of, versions_for
 from duologue.client.agent import RemoteAgent
@@ -22,7 +22,7 @@ from duologue.client.connect import connect
 from duologue.client.permissions.policy import Permissions
 from duologue.conversation.items import Item, Message, ToolCall
 from duologue.conversation.session_setup import SessionInfo
-from duologue.errors import AuthenticationRequired, DuologueError, MethodNotFound, ProtocolViolation, RequestError
+from duologue.errors import AuthenticationRequired, MethodNotFound, ProtocolViolation, RequestError
 from duologue.sanitize import escape_line
 
 SPEAKERS = {"user": "You", "agent": "Agent", "thought": "Thought"}
@@ -33,13 +33,9 @@ def sessions(arguments: argparse.Namespace) -> int:
     try:
         with _output(arguments.output) as out:
             asyncio.run(_run(arguments, out))
-    except (DuologueError, UsageError) as error:
-        is_usage = isinstance(error, MethodNotFound)
-        sys.stderr.write(f"duologue: {error}\n")
-        return int(code_of_error(UsageError()) if is_usage else code_of_error(error))
-    except KeyboardInterrupt:
-        return 130
-    return 0
+    except MethodNotFound as error:
+        raise UsageError(str(error)) from None
+    return ExitCode.OK
 
 
 @contextlib.contextmanager

@@ -8,6 +8,7 @@ that write their own escape sequences (`markdown`, `prompt_toolkit_editor`) use 
 from __future__ import annotations
 
 import io
+import logging
 import os
 import sys
 from codecs import getincrementaldecoder
@@ -116,6 +117,16 @@ def protect_streams() -> None:
         setattr(sys, name, SafeOutput(stream, is_exact=is_exact))
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
+
+
+def log_to_stderr(logger: str, form: str) -> None:
+    """Print the messages of a logger on stderr, in this form and nowhere else."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(logging.Formatter(form))
+    log = logging.getLogger(logger)
+    log.addHandler(handler)
+    log.setLevel(logging.INFO)
+    log.propagate = False
 
 
 def say(text: str, style: Style = Style.PLAIN) -> None:
