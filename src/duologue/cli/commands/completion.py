@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from typing import TypeAlias
 
 from duologue.cli.parser import each_command
 
@@ -24,31 +25,19 @@ _duologue() {{
 }}
 complete -F _duologue duologue
 """
-FILE_OPTIONS = (
-    "-f",
-    "--file",
-    "--image",
-    "--cwd",
-    "--rules",
-    "--mcp",
-    "--record",
-    "--scenario",
-    "--sessions",
-    "-o",
-    "--output",
-)
+FILE_METAVARS = ("FILE", "PATH", "DIR", "SERVER")
+"""Metavars of the options whose value may be a file or directory."""
+
+Commands: TypeAlias = dict[str, tuple[str, list[argparse.Action]]]
+"""Each command with its help text and its arguments."""
 
 
 def completion(arguments: argparse.Namespace) -> int:
     """Print the script; return the exit code."""
     make = {"bash": _bash, "zsh": _zsh, "fish": _fish}[arguments.shell]
-    sys.stdout.write(make(_commands()))
+    commands = {name: (help_text, list(parser._actions)) for name, (help_text, parser) in each_command().items()}
+    sys.stdout.write(make(commands))
     return 0
-
-
-def _commands() -> dict[str, tuple[str, list[argparse.Action]]]:
-    """Return each command with its help text and its arguments."""
-    return {name: (help_text, list(parser._actions)) for name, (help_text, parser) in each_command().items()}
 
 
 def _words(actions: list[argparse.Action]) -> list[str]:
@@ -56,21 +45,23 @@ def _words(actions: list[argparse.Action]) -> list[str]:
     return options + [str(choice) for action in actions if not action.option_strings for choice in action.choices or ()]
 
 
-def _bash(commands: dict[str, tuple[str, list[argparse.Action]]]) -> str:
+def _bash(commands: Commands) -> str:
     cases = "\n".join(
         f'        {name}) COMPREPLY=($(compgen -W "{" ".join(_words(actions))}" -f -- "$current")) ;;'
         for name, (_, actions) in commands.items()
     )
     names = " ".join([*commands, "--help", "--version"])
-    return BASH.format(cases=cases, commands=names, files="|".join(FILE_OPTIONS))
+    actions = [action for _, actions in commands.values() for action in actions if action.metavar in FILE_METAVARS]
+    files = dict.fromkeys(option for action in actions for option in action.option_strings)
+    return BASH.format(cases=cases, commands=names, files="|".join(files))
 
 
-def _zsh(commands: dict[str, tuple[str, list[argparse.Action]]]) -> str:
+def _zsh(commands: Commands) -> str:
     """Return the bash script in a form that zsh reads."""
     return f"autoload -U +X compinit && compinit\nautoload -U +X bashcompinit && bashcompinit\n{_bash(commands)}"
 
 
-def _fish(commands: dict[str, tuple[str, list[argparse.Action]]]) -> str:
+def _fish(commands: Commands) -> str:
     lines = ["complete -c duologue -f"]
     for name, (help_text, actions) in commands.items():
         lines.append(f"complete -c duologue -n __fish_use_subcommand -a {name} -d {_quoted(help_text)}")
@@ -84,7 +75,7 @@ def _fish_option(command: str, action: argparse.Action) -> str:
     takes = "" if action.nargs == 0 else " -r"
     if "--agent" in action.option_strings:
         takes = " -x -a '(duologue agents --names 2>/dev/null)'"
-    elif any(option in FILE_OPTIONS for option in action.option_strings):
+    elif action.metavar in FILE_METAVARS:
         takes = " -r -F"
     help_text = _quoted(action.help or "")
     return f"complete -c duologue -n '__fish_seen_subcommand_from {command}' {flags}{takes} -d {help_text}"
