@@ -251,7 +251,7 @@ Event: TypeAlias = (
     | UnknownUpdate
 )
 
-_TEXT_EVENTS: dict[str, type[Text | Thought | UserText]] = {"agent": Text, "thought": Thought, "user": UserText}
+TEXT_EVENTS: dict[str, type[Text | Thought | UserText]] = {"agent": Text, "thought": Thought, "user": UserText}
 _ITEM_EVENTS: dict[
     type, type[ToolCall | Plan | Usage | Compaction | SessionMessage | Subagent | Message | Terminal]
 ] = {
@@ -274,7 +274,7 @@ def event_of(update: updates.Update, changed: object, raw: bytes = b"", is_late:
         return event_class(**fields, raw=raw, is_late=is_late)
     match update:
         case updates.MessageChunk(content=TextContent() as content):
-            return _TEXT_EVENTS[update.role](
+            return TEXT_EVENTS[update.role](
                 text=content.text,
                 message_id=update.message_id,
                 annotations=content.annotations,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from time import monotonic
 from typing import TYPE_CHECKING
 
 from duologue.client.permissions.policy import Permissions
@@ -20,7 +21,7 @@ from duologue.client.watchdog import ActivityTracker
 from duologue.conversation.content import JsonObject
 from duologue.conversation.items import ToolCall
 from duologue.conversation.session_setup import Implementation
-from duologue.conversation.updates import ToolCallUpdate, Update
+from duologue.conversation.updates import Role, ToolCallUpdate, Update
 from duologue.conversation.work_state import TerminalExit
 from duologue.errors import MethodNotFound, ResourceNotFound
 from duologue.mcp.tool_server.server import OfferedServers
@@ -147,14 +148,25 @@ class ClientRequestHandler:
 
     # --- updates, permissions and files
 
+    def text(self, session_id: str, role: Role, message_id: str | None, text: str, raw: bytes) -> None:
+        session = self.sessions.get(session_id)
+        if session is None:
+            self._drop_update()
+            return
+        self.activity.times[session_id] = monotonic()
+        session._on_text(role, message_id, text, raw)
+
     async def update(self, session_id: str, update: Update, raw: bytes) -> None:
         session = self.sessions.get(session_id)
         if session is None:
-            self.lost_updates += 1
-            _log.debug("an update for an unknown session was dropped")
+            self._drop_update()
             return
         self.activity.touch(session_id)
         session._on_update(update, raw)
+
+    def _drop_update(self) -> None:
+        self.lost_updates += 1
+        _log.debug("an update for an unknown session was dropped")
 
     def note_permission_request(self, session_id: str, tool: ToolCallUpdate, raw: bytes) -> ToolCall | None:
         session = self.sessions.get(session_id)

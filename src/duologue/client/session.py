@@ -18,9 +18,9 @@ from duologue.client.turn import ClientTurn
 from duologue.conversation.content import Content, JsonObject
 from duologue.conversation.items import ToolCall
 from duologue.conversation.session_setup import SessionParams
-from duologue.conversation.updates import Location, MessageChunk, MessageUpdate, ToolCallUpdate, Update
+from duologue.conversation.updates import Location, MessageChunk, MessageUpdate, Role, ToolCallUpdate, Update
 from duologue.errors import ConnectionLost, InvalidParams, MethodNotFound, ResourceNotFound, SessionLost
-from duologue.events import Event, LocationChanged, event_of
+from duologue.events import TEXT_EVENTS, Event, LocationChanged, event_of
 from duologue.protocol.shared.agent_proxy import AgentProxy
 from duologue.protocol.values import SessionOpened
 
@@ -268,8 +268,7 @@ class ClientSession(SessionControls):
         for call in self.transcript.close_tool_calls(turn._first_item, ended, but=going_on):
             event = event_of(ToolCallUpdate(tool_call_id=call.tool_call_id), call)
             self._subscribers.publish(event)
-            turn._record(event)
-            turn._enqueue_nowait(event)
+            turn._on_event(event)
 
     def fork(self) -> AwaitableSession:
         """Open a new session that begins with the history of this one, with the same options (unstable).
@@ -317,20 +316,31 @@ class ClientSession(SessionControls):
         """Yield every event from now on, in and between turns, until the session is closed or the agent is lost."""
         return self._subscribers.events()
 
+    def _on_text(self, role: Role, message_id: str | None, text: str, raw: bytes) -> None:
+        """Do what `_on_update` does for plain text of the agent, which most updates are."""
+        if self._is_replaying:
+            self._has_replayed = True
+            return
+        self.transcript.append_text(role, message_id, text)
+        turn = self._turn
+        is_late = turn is None and self._count_late()
+        event = TEXT_EVENTS[role](text=text, message_id=message_id, raw=raw, is_late=is_late)
+        if self._subscribers.receivers:
+            self._subscribers.publish(event)
+        if turn is not None:
+            turn._on_text(event)
+
+    def _count_late(self) -> bool:
+        """Count an update that arrived after its turn; return False if it may arrive while no turn runs."""
+        # Only version 1 ties updates to a prompt: in version 2 an agent may work between prompts.
+        is_late = self._had_turn and self.agent.version == 1
+        self.late_updates += is_late
+        return is_late
+
     def _on_update(self, update: Update, raw: bytes) -> None:
         """Apply an update to the transcript and publish its event, without waiting for any reader."""
         if self._is_replaying and not update.is_state:
             self._has_replayed = True
-            return
-        turn = self._turn
-        if turn is not None and type(update) is MessageChunk and update.role != "user":
-            # Most updates are chunks of a message: they skip the checks below.
-            self.transcript.apply(update)
-            event = event_of(update, None, raw)
-            self._subscribers.publish(event)
-            turn._record(event)
-            if turn._has_reader:
-                turn._enqueue_nowait(event)
             return
         self._apply_update(update, raw)
 
@@ -344,9 +354,7 @@ class ClientSession(SessionControls):
     def _apply_update(self, update: Update, raw: bytes) -> None:
         is_echo = self._turn is not None and isinstance(update, MessageChunk | MessageUpdate) and update.role == "user"
         changed = None if is_echo else self.transcript.apply(update)  # the transcript has the prompt already
-        # Only version 1 ties updates to a prompt: in version 2 an agent may work between prompts.
-        is_late = self._turn is None and self._had_turn and update.is_of_turn and self.agent.version == 1
-        self.late_updates += is_late
+        is_late = update.is_of_turn and self._turn is None and self._count_late()
         self._publish(event_of(update, changed, raw, is_late))
         if isinstance(update, ToolCallUpdate) and isinstance(update.locations, list) and update.locations:
             self.location = location = update.locations[-1]
@@ -360,8 +368,7 @@ class ClientSession(SessionControls):
         """Pass an event to the subscribers and to the running turn."""
         self._subscribers.publish(event)
         if self._turn is not None:
-            self._turn._record(event)
-            self._turn._enqueue_nowait(event)
+            self._turn._on_event(event)
 
     # --- closing
 

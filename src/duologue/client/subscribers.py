@@ -67,18 +67,21 @@ class EventSubscribers:
 
     Args:
         max_unread: Events that are queued for one reader.
+
+    Attributes:
+        receivers: The functions to call with each event; without any there is nothing to publish.
     """
 
     def __init__(self, max_unread: int = MAX_UNREAD) -> None:
+        self.receivers: list[Callable[[Event], None]] = []
         self._max_unread = max_unread
-        self._watchers: list[Callable[[Event], None]] = []
         self._readers: list[_Reader] = []
         self._is_closed = False
 
     def watch(self, watcher: Callable[[Event], None]) -> Callable[[], None]:
         """Call a function with every event; call the returned function to stop."""
-        self._watchers.append(watcher)
-        return lambda: self._watchers.remove(watcher)
+        self.receivers.append(watcher)
+        return lambda: self.receivers.remove(watcher)
 
     async def events(self) -> AsyncIterator[Event]:
         """Yield every event from now on until `close`.
@@ -90,21 +93,21 @@ class EventSubscribers:
             return
         reader = _Reader(self._max_unread)
         self._readers.append(reader)
+        stop = self.watch(reader.publish)
         try:
             while (event := await reader.next()) is not None:
                 yield event
         finally:
+            stop()
             self._readers.remove(reader)
 
     def publish(self, event: Event) -> None:
         """Pass an event to all subscribers."""
-        for watcher in self._watchers:
+        for receive in tuple(self.receivers):
             try:
-                watcher(event)
+                receive(event)
             except Exception:  # the other subscribers and the turn do not depend on it
                 _log.exception("a function given to session.watch() failed")
-        for reader in self._readers:
-            reader.publish(event)
 
     def close(self) -> None:
         """End all iterators after their queued events."""

@@ -21,7 +21,7 @@ from duologue.client.turn_result import TurnResult
 from duologue.conversation.content import Content, JsonObject
 from duologue.conversation.work_state import TokenUsage
 from duologue.errors import ConnectionLost, DuologueError, EventBufferOverflow, ModelFailed, RequestError
-from duologue.events import Event, Plan, ToolCall
+from duologue.events import Event, Plan, Text, Thought, ToolCall, UserText
 from duologue.protocol.shared.agent_proxy import AgentProxy
 from duologue.protocol.values import PromptResult
 from duologue.runtime.unread_bytes import UnreadBytes, size_of
@@ -61,15 +61,14 @@ class ClientTurn:
         self._meta = meta
         limit = session._max_transcript_bytes
         self._result = TurnResult(None if limit is None else limit // 4)
-        self._record = self._result.record
         self._events: deque[Event] = deque()
         self._has_reader = False
         self._is_entered = False
-        self._is_awaited = False
         self._readers: list[CallingTask] = []
         """The caller that made the iterator, and the caller that read with it last, if any has."""
         self._has_missed = False
-        self._wakeup: asyncio.Event = asyncio.Event()
+        self._waiters: list[asyncio.Future[None]] = []
+        self._waiting_readers = 0
         self._unread: UnreadBytes | None = None
         self._task: asyncio.Task[None] | None = None
 
@@ -108,7 +107,7 @@ class ClientTurn:
         An iterator that is never used again looks like one in a slow loop. But a task that made the iterator, or
         read with it last, and now sends a prompt or closes the session, is not in that loop; nor is one that has ended.
         """
-        if not self._has_reader or self._is_entered or self._is_awaited or self.is_over or not self._readers:
+        if not self._has_reader or self._is_entered or self._waiting_readers or self.is_over or not self._readers:
             return False
         return all(reader is caller or has_ended(reader) for reader in self._readers)
 
@@ -133,9 +132,15 @@ class ClientTurn:
 
     async def _iterate(self, maker: CallingTask) -> AsyncIterator[Event]:
         self._readers = [maker, current_calling_task()]
+        events = self._events
         while True:
-            while self._events:
-                yield self._take()
+            while events:
+                event = events.popleft()
+                if (unread := self._unread) is not None:
+                    unread.bytes -= size_of(event.raw)
+                    if unread.is_awaited:
+                        unread.on_progress()
+                yield event
             if self._has_missed:
                 raise EventBufferOverflow(
                     "too many events were not read while another prompt waited; the transcript has them"
@@ -143,12 +148,12 @@ class ClientTurn:
             if self.is_over:
                 break
             self._readers[1] = current_calling_task()
-            self._is_awaited = True
+            self._waiters.append(waiter := asyncio.get_running_loop().create_future())
+            self._waiting_readers += 1
             try:
-                self._wakeup.clear()
-                await self._wakeup.wait()
+                await waiter
             finally:
-                self._is_awaited = False
+                self._waiting_readers -= 1
         await self._finish()
 
     def __await__(self) -> Generator[Any, None, Self]:
@@ -201,13 +206,26 @@ class ClientTurn:
 
     # --- events, as the session passes them on
 
-    def _enqueue_nowait(self, event: Event) -> None:
-        """Queue an event for the reader; unread events count as unhandled input of the connection."""
+    def _on_text(self, event: Text | Thought | UserText) -> None:
+        """Do what `_on_event` does for a chunk of text."""
+        if type(event) is Text:
+            self._result.add_text(event.message_id, event.text)
         if self._has_reader:
-            self._events.append(event)
-            if self._unread is not None:
-                self._unread.bytes += size_of(event.raw)
-            self._wakeup.set()
+            self._enqueue(event)
+
+    def _on_event(self, event: Event) -> None:
+        """Add an event to the result and queue it for the reader."""
+        self._result.record(event)
+        if self._has_reader:
+            self._enqueue(event)
+
+    def _enqueue(self, event: Event) -> None:
+        """Queue an event; unread events count as unhandled input of the connection."""
+        self._events.append(event)
+        if self._unread is not None:
+            self._unread.bytes += size_of(event.raw)
+        if self._waiters:
+            self._wake_readers()
 
     def _count_unread(self, unread: UnreadBytes | None) -> None:
         """Count the unread events on this connection from now on; with `None`, on no connection."""
@@ -223,7 +241,7 @@ class ClientTurn:
 
         That prompt waits for the end of this turn, which cannot arrive while nothing is read from the agent.
         """
-        if self._has_reader and not self._is_entered and not self._is_awaited and self.session._has_queued_prompt:
+        if self._has_reader and not self._is_entered and not self._waiting_readers and self.session._has_queued_prompt:
             self._has_missed = True
             self._stop_reading()
             _log.warning("events of a turn in session %s were dropped: they were not read", quote(self.session.id))
@@ -233,25 +251,25 @@ class ClientTurn:
     def _start(self) -> None:
         if self._task is None:
             self._task = self.session._start_turn(self)
-            self._task.add_done_callback(lambda _: self._wakeup.set())
+            self._task.add_done_callback(self._wake_readers)
+
+    def _wake_readers(self, _: object = None) -> None:
+        for waiter in self._waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+        self._waiters.clear()
 
     def _has_ended(self) -> bool:
         return self.is_over and not self._events
 
-    def _take(self) -> Event:
-        event = self._events.popleft()
-        unread = self._unread
-        if unread is not None:
-            unread.bytes -= size_of(event.raw)
-            if unread.is_awaited:
-                unread.on_progress()
-        return event
-
     def _stop_reading(self) -> None:
         """Drop the queued events and queue no further ones."""
         self._has_reader = False
-        while self._events:
-            self._take()
+        size = sum(size_of(event.raw) for event in self._events)
+        self._events.clear()
+        if size and self._unread is not None:
+            self._unread.bytes -= size
+            self._unread.on_progress()
 
     async def _finish(self, raises: bool = True) -> None:
         """Wait for the end of the turn; if this wait is cancelled, cancel the turn."""

@@ -9,8 +9,8 @@ from duologue.client.quirks import failure_in
 from duologue.conversation.memory_size import memory_size
 from duologue.events import Event, Message, Plan, Text, TitleChanged, ToolCall
 
-_PIECE_BYTES = 100
-"""Memory for a piece of text in addition to its characters: the list and the id of its message."""
+_PIECE_BYTES = 16
+"""Memory for a piece of text in addition to its characters: the list of the pieces."""
 
 
 class TurnResult:
@@ -54,10 +54,7 @@ class TurnResult:
         """Add one event of the turn to the result."""
         match event:
             case Text():
-                self._texts.setdefault(event.message_id, []).append(event.text)
-                self._text_bytes += _PIECE_BYTES + getsizeof(event.text)
-                if self._text_bytes > self._max_bytes:
-                    self._shrink_text(int(self._max_bytes))
+                self.add_text(event.message_id, event.text)
             case Message(role="agent"):
                 self._texts[event.message_id] = [event.text]
                 self._text_bytes += getsizeof(event.text)
@@ -72,6 +69,16 @@ class TurnResult:
                 self.failure = failure_in(event.meta, self.failure)
             case _:
                 pass
+
+    def add_text(self, message_id: str | None, text: str) -> None:
+        """Add a chunk of a message of the agent."""
+        try:
+            self._texts[message_id].append(text)
+        except KeyError:
+            self._texts[message_id] = [text]
+        self._text_bytes += _PIECE_BYTES + getsizeof(text)
+        if self._text_bytes > self._max_bytes:
+            self._shrink_text(int(self._max_bytes))
 
     def _shrink_text(self, limit: int) -> None:
         """Join the pieces of each message; if that is not enough, keep the last three quarters of the limit."""

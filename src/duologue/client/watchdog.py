@@ -22,15 +22,19 @@ if TYPE_CHECKING:
 
 
 class ActivityTracker:
-    """Times of last activity of each session; an agent that waits for this client counts as active."""
+    """Times of last activity of each session; an agent that waits for this client counts as active.
+
+    Attributes:
+        times: When each session was last active, by `time.monotonic`.
+    """
 
     def __init__(self) -> None:
-        self._last: dict[str, float] = {}
+        self.times: dict[str, float] = {}
         self._waiting: Counter[str | None] = Counter()
 
     def touch(self, session_id: str) -> None:
         """Record activity of this session."""
-        self._last[session_id] = monotonic()
+        self.times[session_id] = monotonic()
 
     @contextmanager
     def suspended(self, session_id: str | None) -> Generator[None]:
@@ -40,18 +44,18 @@ class ActivityTracker:
             yield
         finally:
             self._waiting[session_id] -= 1
-            for each in self._last if session_id is None else (session_id,):
+            for each in self.times if session_id is None else (session_id,):
                 self.touch(each)
 
     def last(self, session_id: str) -> float:
         """Return when the session was last active; now, while its agent waits for this client."""
         if self._waiting[session_id] or self._waiting[None]:
             self.touch(session_id)
-        return self._last.setdefault(session_id, monotonic())
+        return self.times.setdefault(session_id, monotonic())
 
     def forget(self, session_id: str) -> None:
         """Remove a closed session."""
-        self._last.pop(session_id, None)
+        self.times.pop(session_id, None)
 
 
 class Watchdog:

@@ -6,7 +6,6 @@ A message of ten thousand chunks must not be joined ten thousand times.
 from __future__ import annotations
 
 from collections import deque
-from sys import getsizeof
 from typing import Any, TypeVar
 
 from msgspec import UNSET, UnsetType, structs
@@ -19,8 +18,8 @@ from duologue.conversation.updates import MessageChunk, MessageUpdate, Role, Ter
 
 C = TypeVar("C", Content, ToolContent)
 
-CHUNK_BYTES = 80
-"""Memory of a chunk in addition to its text, until the chunks are joined."""
+CHUNK_BYTES = 16
+"""Memory of a chunk of plain text in addition to its text, until the chunks are joined."""
 
 GROUP = 1024
 """Chunks of a message that are joined at a time."""
@@ -30,30 +29,35 @@ TERMINAL_BYTES = 1024 * 1024
 
 
 class MessageBuilder:
-    """A message that is still being received."""
+    """A message that is still being received.
 
-    def __init__(self, first: MessageChunk | MessageUpdate) -> None:
-        self.role: Role = first.role
-        self.message_id = first.message_id
+    Attributes:
+        role: The author.
+        message_id: The id of the message, if it has one.
+        fresh: Chunks that are not joined yet; a string stands for a block of plain text. Append to it to add a chunk.
+    """
+
+    def __init__(self, role: Role, message_id: str | None) -> None:
+        self.role = role
+        self.message_id = message_id
+        self.fresh: list[Content | str] = []
         self._meta: JsonObject | None = None
         self._is_refused = False
         self._is_truncated = False
         self._blocks: list[Content] = []
-        self._fresh: list[Content] = []
         self._message: Message | None = None
         self._size: int | None = None
 
     def append(self, chunk: MessageChunk) -> None:
-        """Append a chunk."""
-        self._fresh.append(chunk.content)
-        self._message = self._size = None
+        """Append a chunk with its metadata."""
+        self.fresh.append(chunk.content)
         if isinstance(chunk.meta, dict):
             self._meta = {**(self._meta or {}), **chunk.meta}
 
     def change(self, change: MessageUpdate) -> None:
         """Apply an update that replaces the content or patches the metadata."""
         if change.content is not UNSET:
-            self._blocks, self._fresh = [], list(change.content or [])
+            self._blocks, self.fresh = [], list(change.content or [])
         self._meta = patched_meta(self._meta, change.meta)
         self._message = self._size = None
 
@@ -64,29 +68,30 @@ class MessageBuilder:
 
     def compact(self) -> int:
         """Join small chunks; return the memory the message takes then."""
-        if self._size is not None:
+        if self._size is not None and not self.fresh:
             return self._size
-        if len(self._fresh) > GROUP:
-            chunks = deque(self._fresh)
-            self._fresh = []
-            while chunks:  # in groups, so that the content is never in memory twice
-                self._fresh += merge_text([chunks.popleft() for _ in range(min(GROUP, len(chunks)))])
-        self._size = memory_size(self._blocks) + memory_size(self._fresh) + memory_size(self._meta)
+        chunks, blocks = deque(self.fresh), [*self._blocks]
+        self.fresh = []
+        while chunks:  # in groups, so that the content is never in memory twice
+            blocks += _joined([chunks.popleft() for _ in range(min(GROUP, len(chunks)))])
+        self._blocks, self._message = blocks, None
+        self._size = memory_size(blocks) + memory_size(self._meta)
         return self._size
 
     def cut(self, keep: int) -> None:
         """Drop the oldest content and the metadata, so that about `keep` bytes stay."""
-        kept = cut_content([*self._blocks, *self._fresh], keep)
-        self._blocks, self._fresh, self._meta = [], kept, None
+        fresh = [TextContent(chunk) if isinstance(chunk, str) else chunk for chunk in self.fresh]
+        self._blocks, self.fresh, self._meta = cut_content([*self._blocks, *fresh], keep), [], None
         self._message = self._size = None
         self._is_truncated = True
 
     @property
     def message(self) -> Message:
         """The message as received so far."""
-        if self._message is None:
-            self._blocks = merge_text([*self._blocks, *self._fresh])
-            self._fresh = []
+        if self._message is None or self.fresh:
+            self._blocks = merge_text([*self._blocks, *_joined(self.fresh)])
+            self.fresh = []
+            self._size = None
             self._message = Message(
                 role=self.role,
                 content=self._blocks,
@@ -96,6 +101,14 @@ class MessageBuilder:
                 meta=self._meta,
             )
         return self._message
+
+
+def _joined(chunks: list[Content | str]) -> list[Content]:
+    """Join neighbouring chunks of text."""
+    texts = [chunk for chunk in chunks if isinstance(chunk, str)]
+    if len(texts) == len(chunks):
+        return [TextContent("".join(texts))] if texts else []
+    return merge_text([TextContent(chunk) if isinstance(chunk, str) else chunk for chunk in chunks])
 
 
 class TerminalBuffer:
@@ -169,11 +182,3 @@ def cut_content(parts: list[C], keep: int) -> list[C]:
         keep -= size
         kept.append(part)
     return kept[::-1]
-
-
-def size_of(chunk: MessageChunk) -> int:
-    """Return the memory that a chunk of a message takes."""
-    content = chunk.content
-    if type(content) is TextContent and not (content.annotations or content.meta or chunk.meta):
-        return CHUNK_BYTES + getsizeof(content.text)
-    return memory_size(chunk)

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from sys import getsizeof
 from typing import Any, TypeVar
 
 from msgspec import UNSET, UnsetType, structs
 
-from duologue.conversation.builders import MessageBuilder, TerminalBuffer, patched_meta, size_of
-from duologue.conversation.content import merge_text
+from duologue.conversation.builders import CHUNK_BYTES, MessageBuilder, TerminalBuffer, patched_meta
+from duologue.conversation.content import TextContent, merge_text
 from duologue.conversation.item_index import ITEM_BYTES, ItemIndex, Key, drop_oldest
 from duologue.conversation.items import (
     Compaction,
@@ -41,6 +42,7 @@ from duologue.conversation.updates import (
     ModeUpdate,
     PlanRemovedUpdate,
     PlanUpdate,
+    Role,
     SessionMessageChunk,
     SessionMessageUpdate,
     SettingsUpdate,
@@ -86,6 +88,8 @@ class Transcript:
 
     def __init__(self, max_bytes: int | None = MAX_TRANSCRIPT_BYTES) -> None:
         self._items = ItemIndex()
+        self._recent: MessageBuilder | None = None
+        """The message of the last chunk, which the next one most likely continues."""
         self._max_bytes: float = math.inf if max_bytes is None else max_bytes
         self._added = 0
         """Upper bound of the bytes used: additions count at once, replaced parts are subtracted at the limit."""
@@ -161,13 +165,10 @@ class Transcript:
 
     def apply(self, update: Update) -> Changed:
         """Apply one update; return the changed item, plan, terminal, subagent or usage, if it changed one."""
-        if type(update) is not MessageChunk:
-            return self._apply(update)
-        self._added += (size := size_of(update))  # most updates
-        if self._added > self._max_bytes:
-            self._drop_oldest(size)
-        self._message(update)
-        return None
+        if isinstance(update, MessageChunk):
+            self._chunk(update)
+            return None
+        return self._apply(update)
 
     def _apply(self, update: Update) -> Changed:
         self._added += (size := ITEM_BYTES + memory_size(update))
@@ -250,31 +251,48 @@ class Transcript:
 
     # --- messages
 
-    def _message(self, chunk: MessageChunk) -> None:
-        """Append a chunk; the message is not built before it is read."""
-        message = self._continued_by(chunk)
-        if message is None:
-            message = MessageBuilder(chunk)
-            self._items.add(message, None if chunk.message_id is None else (chunk.role, chunk.message_id))
-            self._added += ITEM_BYTES
-        message.append(chunk)
+    def append_text(self, role: Role, message_id: str | None, text: str) -> None:
+        """Append plain text to a message, as most updates do; the message is not built before it is read."""
+        self._added += (size := CHUNK_BYTES + getsizeof(text))
+        if self._added > self._max_bytes:
+            self._drop_oldest(size)
+        message = self._recent
+        if (
+            message is None
+            or message.message_id != message_id
+            or message.role != role
+            or (message_id is None and message is not self._items.last)
+        ):
+            message = self._continued(role, message_id)
+        message.fresh.append(text)
+
+    def _chunk(self, chunk: MessageChunk) -> None:
+        content = chunk.content
+        if type(content) is TextContent and not (content.annotations or content.meta or chunk.meta):
+            self.append_text(chunk.role, chunk.message_id, content.text)
+            return
+        self._added += (size := memory_size(chunk))
+        if self._added > self._max_bytes:
+            self._drop_oldest(size)
+        self._continued(chunk.role, chunk.message_id).append(chunk)
 
     def _whole_message(self, change: MessageUpdate) -> Message:
         message = self._message_of(change.role, change.message_id)
         if message is None:
-            message = MessageBuilder(change)
+            message = MessageBuilder(change.role, change.message_id)
             self._items.add(message, (change.role, change.message_id))
         message.change(change)
         return message.message
 
-    def _continued_by(self, chunk: MessageChunk) -> MessageBuilder | None:
-        """Return the message that this chunk continues, if there is one."""
-        if chunk.message_id is not None:
-            return self._message_of(chunk.role, chunk.message_id)
-        item = self._items.last
-        if not isinstance(item, MessageBuilder) or item.role != chunk.role:
-            return None
-        return item if item.message_id is None else None
+    def _continued(self, role: Role, message_id: str | None) -> MessageBuilder:
+        """Return the message that a chunk of this role and id continues, or a new one."""
+        found = self._items.last if message_id is None else self._message_of(role, message_id)
+        if not isinstance(found, MessageBuilder) or found.role != role or found.message_id != message_id:
+            found = MessageBuilder(role, message_id)
+            self._items.add(found, None if message_id is None else (role, message_id))
+            self._added += ITEM_BYTES
+        self._recent = found
+        return found
 
     def _message_of(self, role: str, message_id: str) -> MessageBuilder | None:
         item = self._items.get((role, message_id))
@@ -376,6 +394,7 @@ class Transcript:
         used, dropped = drop_oldest(self._items, others, int(self._max_bytes))
         self._added = used + size
         self.dropped += dropped
+        self._recent = None
 
 
 def _patched(before: str | None, change: str | None | UnsetType) -> str | None:

@@ -14,7 +14,7 @@ from duologue.conversation.content import Content, JsonObject
 from duologue.conversation.items import ToolCall
 from duologue.conversation.session_setup import Implementation, SessionInfo, SessionParams
 from duologue.conversation.settings import ConfigOption
-from duologue.conversation.updates import ToolCallUpdate, Update
+from duologue.conversation.updates import Role, ToolCallUpdate, Update
 from duologue.conversation.work_state import TerminalExit
 from duologue.protocol.meta import RequestMeta
 from duologue.protocol.shared.client_proxy import ClientProxy
@@ -108,7 +108,13 @@ class ClientHandler(Protocol):
     A call raises a `RequestError` for what the client cannot do.
     """
 
-    def update(self, session_id: str, update: Update, raw: bytes) -> Coroutine[Any, Any, None]: ...
+    def text(
+        self, session_id: str, role: Role, message_id: str | None, text: str, raw: bytes
+    ) -> Coroutine[Any, Any, None] | None:
+        """Handle a chunk of plain text of the agent, as most updates are; return what to await, if anything."""
+
+    async def update(self, session_id: str, update: Update, raw: bytes) -> None:
+        """Handle any other update."""
 
     def note_permission_request(self, session_id: str, tool: ToolCallUpdate, raw: bytes) -> ToolCall | None:
         """Apply the tool call of a permission request in order with the updates; return its state at that point.

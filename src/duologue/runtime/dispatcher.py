@@ -259,14 +259,15 @@ class _DecodeAgain:
         self._handler = handler
         self._kind = kind
 
-    def __call__(self, context: Context, _: None) -> Awaitable[None]:
+    def __call__(self, context: Context, _: None) -> Awaitable[None] | None:
         return self._handler(context, read_object(self._kind, parse(context.raw).params))
 
 
 async def _run_urgent(report: Callable[[str, BaseException], str], context: Context, handler: Any, params: Any) -> None:
     task = asyncio.current_task()
     try:
-        await handler(context, params)
+        if (waiting := handler(context, params)) is not None:
+            await waiting
     except asyncio.CancelledError:
         raise
     except BaseException as error:

@@ -52,14 +52,15 @@ class Context(Struct, gc=False):
 
 
 RequestHandler: TypeAlias = Callable[[Context, P], Awaitable[R]]
-NotificationHandler: TypeAlias = Callable[[Context, P], Awaitable[None]]
+NotificationHandler: TypeAlias = Callable[[Context, P], Awaitable[None] | None]
+"""A coroutine function, or a plain function that returns what to await, or None."""
 RawHandler: TypeAlias = Callable[[Context, Raw | UnsetType], Awaitable[Any]]
 """Gets the parameters undecoded; its result is written as it is."""
 NotificationEntry: TypeAlias = tuple[Notification[Any], NotificationHandler[Any]]
 
 
 class Handlers:
-    """The table of handlers: coroutine functions by method name.
+    """The table of handlers: coroutine functions by method name; a notification may have a plain function.
 
     Attributes:
         requests: The registered requests by name; change them with `on` and `off`.
@@ -105,7 +106,7 @@ class Handlers:
     @overload
     def on(self, method: Notification[P]) -> Callable[[NotificationHandler[P]], NotificationHandler[P]]: ...
     def on(self, method: Method[P, R] | Notification[P]) -> Callable[[Any], Any]:
-        """Register the decorated coroutine function; a second one for the same method replaces the first.
+        """Register the decorated function; a second one for the same method replaces the first.
 
         Raises:
             TypeError: JSON cannot be read as the type of the parameters.

@@ -17,7 +17,7 @@ from typing import Any
 from duologue.runtime.handlers import Context
 from duologue.runtime.tasks import TaskScope, is_current
 
-Handler = Callable[[Context, Any], Awaitable[None]]
+Handler = Callable[[Context, Any], Awaitable[None] | None]
 Item = tuple[Handler | None, Any, Any, int]
 """(handler, context, params, size), or (None, release, argument, 0) for a barrier."""
 
@@ -149,7 +149,8 @@ class SessionQueues:
                     continue
                 queue.running = context
                 try:
-                    await handler(context, params)
+                    if (waiting := handler(context, params)) is not None:
+                        await waiting
                 except BaseException as error:
                     if (
                         isinstance(error, asyncio.CancelledError)

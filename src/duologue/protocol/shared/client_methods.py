@@ -10,7 +10,7 @@ import msgspec
 
 from duologue.conversation.fields import convert_fields
 from duologue.conversation.items import ToolCall
-from duologue.conversation.updates import ToolCallUpdate, Update
+from duologue.conversation.updates import Role, ToolCallUpdate, Update
 from duologue.errors import InvalidParams, RequestCancelled
 from duologue.protocol.feature_filter import FeatureFilter
 from duologue.protocol.interfaces import ClientHandler
@@ -33,6 +33,8 @@ class ClientMethods(ABC):
 
     schema: ClassVar[Any]
     """The package of this version's shapes. Those used here have the same fields in every version."""
+    text_roles: ClassVar[dict[type, Role]]
+    """The roles of the agent's message chunks, by their class."""
 
     def __init__(
         self, client: ClientHandler, capabilities: ClientCapabilities, handlers: Handlers, feature_filter: FeatureFilter
@@ -41,6 +43,7 @@ class ClientMethods(ABC):
         self._capabilities = capabilities
         self._handlers = handlers
         schema = self.schema
+        self._on_notification(schema.SESSION_UPDATE, self._update)
         self._on_notification(schema.AUTH_STATUS_UPDATE, self._login_status)
         self._on_notification(schema.ELICITATION_COMPLETE, self._elicitation_completed)
         if feature_filter.serves(schema.MCP_MESSAGE):
@@ -115,15 +118,27 @@ class ClientMethods(ABC):
     def _on_notification(self, notification: Notification[Any], handler: Any) -> None:
         self._handlers.on(notification)(handler)
 
-    def _on_update(self, context: Context, params: Any, update: Update) -> Coroutine[Any, Any, None]:
+    def _update(self, context: Context, params: Any) -> Coroutine[Any, Any, None] | None:
+        """Pass plain text to the client as it is; it is most of what an agent sends. Read every other update."""
+        chunk = params.update
+        role = self.text_roles.get(type(chunk))
+        if role is not None and chunk.meta is None and params.meta is None:
+            block = chunk.content
+            if type(block) is self.schema.TextContent and block.annotations is None and block.meta is None:
+                return self._client.text(params.session_id, role, chunk.message_id, block.text, context.raw)
+        return self._read_update(context, params)
+
+    @abstractmethod
+    async def _read_update(self, context: Context, params: Any) -> None:
+        """Read an update and pass it on with `_on_update`."""
+
+    async def _on_update(self, context: Context, params: Any, update: Update) -> None:
         """Pass an update to the client, with its `_meta` if it has one."""
         if params.meta is None:
-            return self._client.update(params.session_id, update, context.raw)
-        return self._update_with_meta(context, params, update)
-
-    async def _update_with_meta(self, context: Context, params: Any, update: Update) -> None:
-        with request_context(context.method, params.meta):
             await self._client.update(params.session_id, update, context.raw)
+        else:
+            with request_context(context.method, params.meta):
+                await self._client.update(params.session_id, update, context.raw)
 
     def _outcome(self, chosen: str | None) -> Any:
         schema = self.schema

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
 from contextlib import suppress
 from typing import Any, ClassVar
 
-from duologue.conversation.updates import ToolCallUpdate, Update
+from duologue.conversation.updates import Role, ToolCallUpdate
 from duologue.conversation.work_state import TerminalExit
 from duologue.errors import ResourceNotFound
 from duologue.protocol.feature_filter import FeatureFilter
@@ -25,12 +24,12 @@ class V1ClientMethods(ClientMethods):
     """Registers the methods that the client offers to an agent of version 1."""
 
     schema: ClassVar[Any] = v1
+    text_roles: ClassVar[dict[type, Role]] = {v1.AgentMessageChunk: "agent", v1.AgentThoughtChunk: "thought"}
 
     def __init__(
         self, client: ClientHandler, capabilities: ClientCapabilities, handlers: Handlers, feature_filter: FeatureFilter
     ) -> None:
         super().__init__(client, capabilities, handlers, feature_filter)
-        handlers.on(v1.SESSION_UPDATE)(self._update)
         self._answer_permission(v1.SESSION_REQUEST_PERMISSION)
         if capabilities.reads_files:
             self._answer_in_order(v1.FS_READ_TEXT_FILE, self._read_file)
@@ -43,16 +42,10 @@ class V1ClientMethods(ClientMethods):
             self._on_request(v1.TERMINAL_KILL, self._kill_terminal)
             self._on_request(v1.TERMINAL_RELEASE, self._release_terminal)
 
-    def _update(self, context: Context, params: v1.SessionNotification) -> Coroutine[Any, Any, None]:
+    async def _read_update(self, context: Context, params: v1.SessionNotification) -> None:
         update = update_from_wire(params.update)
-        before = terminal_updates(update)
-        return (
-            self._update_all(context, params, [*before, update]) if before else self._on_update(context, params, update)
-        )
-
-    async def _update_all(self, context: Context, params: v1.SessionNotification, updates: list[Update]) -> None:
-        for update in updates:
-            await self._on_update(context, params, update)
+        for each in (*terminal_updates(update), update):
+            await self._on_update(context, params, each)
 
     def _tool_of(self, context: Context, params: v1.RequestPermissionRequest) -> ToolCallUpdate:
         return permission_tool_from_wire(params.tool_call)

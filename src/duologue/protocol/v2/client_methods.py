@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
 from typing import Any, ClassVar
 
 import msgspec
@@ -11,10 +10,10 @@ from duologue.conversation.updates import (
     MessageChunk,
     MessageUpdate,
     ModeUpdate,
+    Role,
     SettingsUpdate,
     StateUpdate,
     ToolCallUpdate,
-    Update,
 )
 from duologue.protocol.feature_filter import FeatureFilter
 from duologue.protocol.interfaces import ClientHandler
@@ -39,6 +38,7 @@ class V2ClientMethods(ClientMethods):
     """
 
     schema: ClassVar[Any] = v2
+    text_roles: ClassVar[dict[type, Role]] = {v2.AgentMessageChunk: "agent", v2.AgentThoughtChunk: "thought"}
 
     def __init__(
         self,
@@ -50,16 +50,10 @@ class V2ClientMethods(ClientMethods):
     ) -> None:
         super().__init__(client, capabilities, handlers, feature_filter)
         self._proxy = proxy
-        handlers.on(v2.SESSION_UPDATE)(self._update)
         self._answer_permission(v2.SESSION_REQUEST_PERMISSION)
 
-    def _update(self, context: Context, params: v2.UpdateSessionNotification) -> Coroutine[Any, Any, None]:
+    async def _read_update(self, context: Context, params: v2.UpdateSessionNotification) -> None:
         update = update_from_wire(params.update)
-        if isinstance(update, MessageChunk) and update.role != "user":  # the fast path
-            return self._on_update(context, params, update)
-        return self._update_and_note(context, params, update)
-
-    async def _update_and_note(self, context: Context, params: v2.UpdateSessionNotification, update: Update) -> None:
         await self._on_update(context, params, update)
         match update:
             case StateUpdate():

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, TypeVar
 
 from msgspec import structs
 
-from duologue.conversation.content import JsonObject
+from duologue.conversation.content import JsonObject, TextContent
 from duologue.conversation.items import ToolCall
-from duologue.conversation.updates import ToolCallUpdate, Update
+from duologue.conversation.updates import MessageChunk, Role, ToolCallUpdate, Update
 from duologue.conversation.work_state import TerminalExit
 from duologue.errors import ConnectionLost, InternalError
 from duologue.protocol.values import AuthStatus, Elicitation, ElicitationAnswer, PermissionOption, TerminalOutputResult
@@ -34,6 +34,11 @@ class BridgeClientHandler:
             raise InternalError(f"the client is gone: {lost}") from lost
 
     # --- notifications
+
+    def text(
+        self, session_id: str, role: Role, message_id: str | None, text: str, raw: bytes
+    ) -> Coroutine[Any, Any, None]:
+        return self.update(session_id, MessageChunk(role=role, content=TextContent(text), message_id=message_id), raw)
 
     async def update(self, session_id: str, update: Update, raw: bytes) -> None:
         if session_id not in self._state.closed and not self._state.client.is_gone:
