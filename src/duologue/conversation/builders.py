@@ -21,8 +21,8 @@ C = TypeVar("C", Content, ToolContent)
 CHUNK_BYTES = 16
 """Memory of a chunk of plain text in addition to its text, until the chunks are joined."""
 
-GROUP = 1024
-"""Chunks of a message that are joined at a time."""
+GROUP_BYTES = 64 * 1024
+"""Chunks of a message are joined to blocks of about this size, so that the content is never in memory twice."""
 
 TERMINAL_BYTES = 1024 * 1024
 """Output kept per terminal: more than a user scrolls back, and small enough for a hundred terminals."""
@@ -72,8 +72,12 @@ class MessageBuilder:
             return self._size
         chunks, blocks = deque(self.fresh), [*self._blocks]
         self.fresh = []
-        while chunks:  # in groups, so that the content is never in memory twice
-            blocks += _joined([chunks.popleft() for _ in range(min(GROUP, len(chunks)))])
+        while chunks:
+            group, size = list[Content | str](), 0
+            while chunks and size < GROUP_BYTES:
+                size += memory_size(chunks[0])
+                group.append(chunks.popleft())
+            blocks += _joined(group)
         self._blocks, self._message = blocks, None
         self._size = memory_size(blocks) + memory_size(self._meta)
         return self._size
