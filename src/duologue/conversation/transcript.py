@@ -277,10 +277,7 @@ class Transcript:
         self._continued(chunk.role, chunk.message_id).append(chunk)
 
     def _whole_message(self, change: MessageUpdate) -> Message:
-        message = self._message_of(change.role, change.message_id)
-        if message is None:
-            message = MessageBuilder(change.role, change.message_id)
-            self._items.add(message, (change.role, change.message_id))
+        message = self._continued(change.role, change.message_id)
         message.change(change)
         return message.message
 
