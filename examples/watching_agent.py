@@ -14,7 +14,7 @@ async def answer(turn: Turn) -> None:
     verb, *command = shlex.split(turn.text)
     try:
         await (serve(turn, command) if verb == "serve" else run(turn, command))
-    except DuologueError as error:  # no such command, or the editor refused to run it
+    except DuologueError as error:  # no such command, or the editor rejected it
         await turn.say(f"It could not be run: {error}")
 
 

@@ -1,7 +1,7 @@
 """Build the package and try it as a user would: `python -m scripts.check_package`.
 
 Builds wheel and sdist, checks their metadata with twine, installs the wheel with each extra into a clean environment
-outside the repository, and runs the built-in agent, a client and a server from there. With `--release` it also refuses
+outside the repository, and runs the built-in agent, a client and a server from there. With `--release` it also rejects
 what must not be published: the placeholder for the repository's address, or a version without its changelog section.
 """
 
@@ -114,7 +114,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         prog="python -m scripts.check_package", description="Build the package and try it."
     )
-    parser.add_argument("--release", action="store_true", help="refuse what must not be published")
+    parser.add_argument("--release", action="store_true", help="reject what must not be published")
     parser.add_argument("--out", type=Path, help="keep the built files here")
     given = parser.parse_args()
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]

@@ -84,13 +84,13 @@ class McpConnection:
         self._is_forgotten = False
         self._incoming: Incoming | None = None
         self._watched: Watched | None = None
-        self._refusal: str | None = None
+        self._rejection: str | None = None
         self._tools_changed = False
         self._changed = asyncio.Event()
 
     @asynccontextmanager
     async def _streams(self) -> AsyncGenerator[tuple[Watched, Outgoing]]:
-        async with open_streams(self._server, self._options, self._note_refusal) as (incoming, outgoing):
+        async with open_streams(self._server, self._options, self._note_rejection) as (incoming, outgoing):
             self._incoming = incoming
             self._watched = Watched(incoming, self._note_end)
             yield self._watched, outgoing
@@ -179,13 +179,13 @@ class McpConnection:
             return "it no longer knows this session"
         if isinstance(self._incoming, McpFrameReader) and self._incoming.failure is not None:
             return str(self._incoming.failure)
-        return self._refusal or "it closed the connection"
+        return self._rejection or "it closed the connection"
 
     def explain(self, error: Exception) -> str:
         """Describe why the server failed, with everything that is known."""
         if isinstance(self._incoming, McpFrameReader) and self._incoming.failure is not None:
             return str(self._incoming.failure)
-        return f"{explain(error)} ({self._refusal})" if self._refusal is not None else explain(error)
+        return f"{explain(error)} ({self._rejection})" if self._rejection is not None else explain(error)
 
     @property
     def stderr_tail(self) -> str:
@@ -197,8 +197,8 @@ class McpConnection:
         session = self._client.session
         try:
             session.adopt(DiscoverResult.model_validate(await session.send_discover(LATEST_MODERN_VERSION)))
-        except (MCPError, ValidationError, RuntimeError) as refusal:
-            log.debug("MCP server %r does not report its capabilities: %s", self._name, quote(refusal))
+        except (MCPError, ValidationError, RuntimeError) as error:
+            log.debug("MCP server %r does not report its capabilities: %s", self._name, quote(error))
 
     async def _on_message(self, message: IncomingMessage) -> None:
         if isinstance(message, ToolListChangedNotification):
@@ -210,8 +210,8 @@ class McpConnection:
         self._tools_changed = True
         self._changed.set()
 
-    def _note_refusal(self, refusal: str) -> None:
-        self._refusal = refusal
+    def _note_rejection(self, rejection: str) -> None:
+        self._rejection = rejection
         if isinstance(self._server, SseMcpServer):
             # After one rejected message the SDK sends nothing further, and would wait for its response forever.
             self._end()
@@ -236,8 +236,8 @@ class McpConnection:
             return McpBackendFailed(f"MCP server {self._name!r} did not answer within {timeout:g} s")
         if error.code in BINDING_ERRORS:
             return error_for_code(error.code, error.message, error.data)
-        refusal, self._refusal = self._refusal, None
-        detail = f" ({refusal})" if refusal is not None else ""
+        rejection, self._rejection = self._rejection, None
+        detail = f" ({rejection})" if rejection is not None else ""
         data = {"code": error.code, "message": error.message, "data": error.data}
         return McpBackendFailed(f"MCP server {self._name!r}: {error.message}{detail}", data=data)
 
@@ -260,7 +260,7 @@ async def connect(server: McpServer, options: ConnectOptions, timeout: float) ->
                     connection.tools = await connection.list_tools()
             except TimeoutError:
                 raise StartError(f"no answer within {timeout:g} s\n{connection.stderr_tail}".rstrip()) from None
-            connection._refusal = None
+            connection._rejection = None
             yield connection
     except Exception as error:
         raise StartError(connection.explain(error)) from error

@@ -58,13 +58,13 @@ class McpFrameReader(Reader):
         if not frame.lstrip(b" \t").startswith(b"{"):
             return None
         if isinstance(frame, Oversized):
-            return self._refuse(frame)
+            return self._reject(frame)
         try:
             return SessionMessage(jsonrpc_message_adapter.validate_json(frame, by_name=False))
         except ValueError as error:
             return error
 
-    def _refuse(self, frame: Oversized) -> SessionMessage:
+    def _reject(self, frame: Oversized) -> SessionMessage:
         """Fail the request that an oversized response answers; end the connection if its id cannot be found."""
         reason = f"the server sent a message of {frame.size} bytes, which is over the limit"
         if (answer := _ANSWER.match(frame)) is None:

@@ -24,7 +24,7 @@ class WebClient(httpx2.AsyncClient):
         headers: Sent with every request.
         allow_hosts: Hosts that may have a private IP address; `None` allows every host.
         max_message_bytes: Largest response to read.
-        on_refusal: Called with the reason if a message is rejected: a status such as `HTTP 401`, or an error.
+        on_rejection: Called with the reason if a message is rejected: a status such as `HTTP 401`, or an error.
     """
 
     def __init__(
@@ -33,10 +33,10 @@ class WebClient(httpx2.AsyncClient):
         *,
         allow_hosts: Collection[str] | None,
         max_message_bytes: int,
-        on_refusal: Callable[[str], None],
+        on_rejection: Callable[[str], None],
     ) -> None:
         self._max_bytes = max_message_bytes
-        self._on_refusal = on_refusal
+        self._on_rejection = on_rejection
         super().__init__(
             # The size of compressed responses could not be limited by what arrives.
             headers={**headers, "Accept-Encoding": "identity"},
@@ -57,10 +57,10 @@ class WebClient(httpx2.AsyncClient):
         self._bound(response)
         return response
 
-    def _note(self, request: httpx2.Request, refusal: str) -> None:
+    def _note(self, request: httpx2.Request, rejection: str) -> None:
         # Messages are sent by POST; other requests may be rejected.
         if request.method == "POST":
-            self._on_refusal(refusal)
+            self._on_rejection(rejection)
 
     def _bound(self, response: httpx2.Response) -> None:
         if response.headers.get("content-encoding", "identity") != "identity":

@@ -87,7 +87,7 @@ class McpServers:
         self._call_timeout = call_timeout
         self._tasks: TaskScope | None = None
         self._servers: dict[str, SupervisedServer] = {}
-        self._refused: dict[str, str] = {}
+        self._not_started: dict[str, str] = {}
         self._on_change = on_change
         connect_options = ConnectOptions(
             client=client or Implementation("duologue", "0"),
@@ -112,8 +112,8 @@ class McpServers:
         if server.name not in self._servers:
             self._servers[server.name] = SupervisedServer(server, options)
             return
-        label = next(label for number in count(2) if (label := f"{server.name} ({number})") not in self._refused)
-        self._refused[label] = f"another server is called {server.name!r}, too; this one was not started"
+        label = next(label for number in count(2) if (label := f"{server.name} ({number})") not in self._not_started)
+        self._not_started[label] = f"another server is called {server.name!r}, too; this one was not started"
 
     async def __aenter__(self) -> Self:
         self._tasks = TaskScope()
@@ -158,7 +158,7 @@ class McpServers:
     def errors(self) -> dict[str, str]:
         """Reasons why servers failed, by name. A second server of the same name is rejected, as `name (2)`."""
         failed = {name: server.error or "" for name, server in self._servers.items() if server.state == "failed"}
-        return {**failed, **self._refused}
+        return {**failed, **self._not_started}
 
     async def call(
         self,

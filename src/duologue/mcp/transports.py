@@ -26,7 +26,7 @@ SHUTDOWN = ShutdownTimeouts(after_close=1.5, after_terminate=1.5, after_kill=1.0
 
 @asynccontextmanager
 async def open_streams(
-    server: McpServer, options: ConnectOptions, on_refusal: Callable[[str], None]
+    server: McpServer, options: ConnectOptions, on_rejection: Callable[[str], None]
 ) -> AsyncGenerator[tuple[Incoming, Outgoing]]:
     """Open the streams to a server while the context lasts.
 
@@ -40,12 +40,12 @@ async def open_streams(
         case HttpMcpServer():
             await check_url(server.url, options.allow_hosts)
             limit = options.max_message_bytes
-            async with _web_client(server, options, on_refusal) as web:
+            async with _web_client(server, options, on_rejection) as web:
                 async with streamable_http_client(server.url, http_client=web, max_sse_event_size=limit) as streams:
                     yield streams
         case SseMcpServer():
             await check_url(server.url, options.allow_hosts)
-            web = _web_client(server, options, on_refusal)
+            web = _web_client(server, options, on_rejection)
             async with sse_client(server.url, httpx_client_factory=_factory_of(web)) as streams:
                 yield streams
         case AcpMcpServer():
@@ -69,13 +69,13 @@ def _process(server: StdioMcpServer, options: ConnectOptions) -> ProcessTranspor
 
 
 def _web_client(
-    server: HttpMcpServer | SseMcpServer, options: ConnectOptions, on_refusal: Callable[[str], None]
+    server: HttpMcpServer | SseMcpServer, options: ConnectOptions, on_rejection: Callable[[str], None]
 ) -> WebClient:
     return WebClient(
         server.headers,
         allow_hosts=options.allow_hosts,
         max_message_bytes=options.max_message_bytes,
-        on_refusal=on_refusal,
+        on_rejection=on_rejection,
     )
 
 

@@ -116,7 +116,7 @@ class FeatureFilter:
         return method.name not in self._closed
 
     def check(self, method: Method[Any, Any], params: object) -> None:
-        """Refuse to send a request that is not switched on, or asks for something that is not.
+        """Check that a request, and everything it asks for, is switched on.
 
         Raises:
             MethodNotFound: Naming the feature to switch on.

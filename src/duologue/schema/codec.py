@@ -163,8 +163,8 @@ def _read_union(type_: Any, value: JsonValue) -> Any:
     defaulted: list[Defaulted] = []
     try:
         found = reader_for(type_)(value, None, defaulted)
-    except Rejected as refused:
-        raise ValueError(str(refused)) from None
+    except Rejected as rejected:
+        raise ValueError(str(rejected)) from None
     if defaulted:
         raise ValueError("needs lenient decoding")
     return found
@@ -175,12 +175,12 @@ def _decode_leniently(type_: Any, raw: Source, report: Report | None) -> Any:
     defaulted: list[Defaulted] = []
     try:
         found = _read(type_, value, defaulted)
-    except Rejected as refused:
-        raise InvalidParams(str(refused)) from None
+    except Rejected as rejected:
+        raise InvalidParams(str(rejected)) from None
     except RecursionError:
-        _refuse("nested too deep")
+        _reject("nested too deep")
     except OverflowError:
-        _refuse("number out of range")
+        _reject("number out of range")
     if report is not None:
         for entry in defaulted:
             report(entry)
@@ -200,7 +200,7 @@ def _convert(type_: Any, value: JsonValue) -> Any:
         return msgspec.convert(value, type_, dec_hook=_read_union)
     except ValidationError as error:
         problem, _, path = str(error).partition(" - at `")
-        _refuse(problem.replace("`", ""), path.rstrip("`") or "$")
+        _reject(problem.replace("`", ""), path.rstrip("`") or "$")
 
 
 def _parse(raw: Source) -> JsonValue:
@@ -209,7 +209,7 @@ def _parse(raw: Source) -> JsonValue:
     except (DecodeError, UnicodeDecodeError) as error:
         return _parse_with_repairs(raw, str(error).partition(" - at ")[0])
     except RecursionError:
-        _refuse("nested too deep")
+        _reject("nested too deep")
 
 
 def _parse_with_repairs(raw: Source, problem: str) -> JsonValue:
@@ -218,9 +218,9 @@ def _parse_with_repairs(raw: Source, problem: str) -> JsonValue:
         # Decoded first: from bytes it would guess the encoding, and JSON is UTF-8.
         return _repaired(json.loads(bytes(raw).decode(), parse_constant=_not_json))
     except RecursionError:
-        _refuse("nested too deep")
+        _reject("nested too deep")
     except ValueError:
-        _refuse(f"unreadable JSON: {problem}")
+        _reject(f"unreadable JSON: {problem}")
 
 
 def _repaired(value: JsonValue) -> JsonValue:
@@ -239,7 +239,7 @@ def _not_json(name: str) -> Never:
     raise ValueError(name)
 
 
-def _refuse(problem: str, path: str = "$") -> Never:
+def _reject(problem: str, path: str = "$") -> Never:
     raise InvalidParams(f"{path}: {problem}")
 
 

@@ -101,10 +101,10 @@ def _list(item_reader: Reader, low: int, skip: bool) -> Reader:
             before = len(defaulted)
             try:
                 items.append(item_reader(item, (path, index), defaulted))
-            except Rejected as refused:
+            except Rejected as rejected:
                 if not skip:
                     raise
-                defaulted[before:] = [Defaulted(path_text(refused.path), f"{refused.problem}; item dropped")]
+                defaulted[before:] = [Defaulted(path_text(rejected.path), f"{rejected.problem}; item dropped")]
         if len(items) < low:
             raise Rejected(path, f"needs at least {low} item")
         return items
@@ -186,10 +186,10 @@ def _fields(cls: type[Struct], fields: JsonObject, path: Path, defaulted: list[D
         before = len(defaulted)
         try:
             found[slot.name] = slot.reader(value, (path, name), defaulted)
-        except Rejected as refused:
+        except Rejected as rejected:
             if "E" not in slot.mark:
                 raise
-            defaulted[before:] = [Defaulted(path_text(refused.path), f"{refused.problem}; read as absent")]
+            defaulted[before:] = [Defaulted(path_text(rejected.path), f"{rejected.problem}; read as absent")]
             if slot.required:
                 found[slot.name] = slot.empty()
     return found

@@ -45,9 +45,9 @@ def terminal_login(
 
 def login_advice(agent: RemoteAgent | None, error: AuthenticationRequired) -> str:
     """Return what the user can do about an agent that requires a login."""
-    refusal = error.__cause__
-    if isinstance(refusal, AuthenticationRequired):
-        error = refusal  # the agent's own message, without advice for programs
+    cause = error.__cause__
+    if isinstance(cause, AuthenticationRequired):
+        error = cause  # the agent's own message, without advice for programs
     methods = [] if agent is None else agent.login_methods
     options = "".join(f"\n  --login {escape_line(each.method_id)}: {describe(each)}" for each in methods)
     return f"the agent requires a login: {error}{options}"
