@@ -17,6 +17,7 @@ import yaml
 
 import duologue
 from duologue.cli.parser import each_command
+from tests.interop import peers
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -157,6 +158,30 @@ def test_the_numbers_of_the_readme_are_those_of_the_pages_that_it_links() -> Non
     assert f"{sum(len(re.findall(r'^class ', text, re.MULTILINE)) for text in models)} message classes" in readme
     assert f"takes {official / ours:.0f} times less CPU" in readme
     assert f"{official / public:.0f} times less with everything" in readme
+
+
+def test_the_comparison_names_the_versions_that_the_tests_run_against() -> None:
+    page = (DOCS / "topics" / "comparison.md").read_text("utf-8")
+    [official] = re.findall(r"^\| \| duologue \S+ \| official (\S+) \| official (\S+) \|$", page, re.MULTILINE)
+    [others] = re.findall(r"^\| \| duologue \| (TypeScript .*) \|$", page, re.MULTILINE)
+    named = [f"python-{release}" for release in official] + [
+        f"{language.lower()}-{release}" for language, release in re.findall(r"(\w+) ([\d.]+)", others)
+    ]
+
+    assert sorted(named) == sorted(peers.ALL)
+
+
+@pytest.mark.parametrize(
+    ("name", "file", "pin"),
+    [
+        (peers.RUST, "rust/Cargo.toml", r'agent-client-protocol = \{ version = "=([\d.]+)"'),
+        (peers.GO, "go/go.mod", r"acp-go-sdk v([\d.]+)"),
+        (peers.JAVA, "java/pom.xml", r"<artifactId>acp[\w-]*</artifactId>\s*<version>([\d.]+)<"),
+        (peers.KOTLIN, "kotlin/pom.xml", r"<artifactId>acp[\w-]*</artifactId>\s*<version>([\d.]+)<"),
+    ],
+)
+def test_the_name_of_another_sdk_has_the_version_that_is_pinned(name: str, file: str, pin: str) -> None:
+    assert set(re.findall(pin, (peers.PEERS / file).read_text("utf-8"))) == {peers.release(name)}
 
 
 def test_the_image_of_the_readme_shows_a_whole_tour() -> None:

@@ -157,11 +157,9 @@ def _add_serve(commands: Commands) -> None:
     )
     _add_repeatable(access, "--allow-host", "NAME", "accept this host name in requests, too")
     _add_repeatable(access, "--allow-origin", "ORIGIN", "accept web pages of this origin")
-    _add_seconds(serve, "--idle-timeout", "close a connection after this many idle seconds (default: 3600)", 3600.0)
-    _add_seconds(
-        serve, "--resume-timeout", "keep a disconnected client's session resumable for this long (default: 120)", 120.0
-    )
-    _add_seconds(serve, "--drain-timeout", "when stopped, wait this long for running turns to end (default: 30)", 30.0)
+    _add_seconds(serve, "--idle-timeout", "close a connection after this many idle seconds", 3600.0)
+    _add_seconds(serve, "--resume-timeout", "keep a disconnected client's session resumable for this long", 120.0)
+    _add_seconds(serve, "--drain-timeout", "when stopped, wait this long for running turns to end", 30.0)
     serve.add_argument("--access-log", action="store_true", help="log each request as a line of JSON on stderr")
 
 
@@ -179,12 +177,12 @@ def _add_connect(commands: Commands) -> None:
     )
     connect.add_argument(
         "--protocol",
-        dest="speaks",
+        dest="protocol",
         choices=("v1", "v2", *DIALECTS),
         help="version or dialect that the editor uses",
     )
     _add_dialect_option(connect)
-    drain = "when stdin ends, cancel prompts and wait this long for the last responses (default: 10)"
+    drain = "when stdin ends, cancel prompts and wait this long for the last responses"
     _add_seconds(connect, "--drain-timeout", drain, 10.0)
     _add_remote_options(connect)
 
@@ -233,7 +231,7 @@ def _add_doctor(commands: Commands) -> None:
         "answers. The exit code is 1 if there is a problem.",
     )
     doctor.add_argument("--agent", metavar="NAME|URL", help="check only this agent")
-    _add_seconds(doctor, "--timeout", "time limit for each agent (default: 15)", 15.0)
+    _add_seconds(doctor, "--timeout", "time limit for each agent", 15.0)
     doctor.add_argument("--v2", action="store_true", help=V2)
     _add_dialect_option(doctor)
     doctor.add_argument("--json", action="store_true", help="print one JSON object per line")
@@ -256,6 +254,7 @@ def _add_repeatable(parser: argparse._ActionsContainer, flag: str, metavar: str,
 
 
 def _add_seconds(parser: argparse._ActionsContainer, flag: str, meaning: str, default: float | None = None) -> None:
+    meaning += "" if default is None else f" (default: {default:g})"
     parser.add_argument(flag, type=_seconds, default=default, metavar="SECONDS", help=meaning)
 
 

@@ -26,7 +26,7 @@ VERSIONS = {"v1": 1, "v2": 2}
 def connect(arguments: argparse.Namespace) -> int:
     """Relay frames until the editor disconnects or the agent is lost; return the exit code."""
     open_agent = open_with_dialect(_opener(arguments), arguments.dialect)
-    version = arguments.speaks
+    version = arguments.protocol
     relay = AutoBridge(open_agent, VERSIONS[version]) if version in VERSIONS else StdioProxy(open_agent)
     # What cannot be translated between the versions is logged as a warning.
     log_to_stderr("duologue.relay", "duologue connect: %(message)s")
