@@ -41,11 +41,11 @@ async def acp_streams(server_id: str, channel: AcpChannel) -> AsyncGenerator[tup
     async with asyncio.TaskGroup() as group:
         ends = _Ends(server_id, channel.send, group)
         with channel.route(server_id, ends.deliver):
-            yield ends.reader, ends.writer
+            yield ends.reader, ends
         ends.cancel_all()
 
 
-class _Ends:
+class _Ends(Writer):
     def __init__(self, server_id: str, send: SendMessage, group: asyncio.TaskGroup) -> None:
         self._server_id = server_id
         self._send = send
@@ -54,11 +54,10 @@ class _Ends:
         self._active: set[str] = set()
         self._arrived: asyncio.Queue[JSONRPCMessage | None] = asyncio.Queue()
         self.reader = _Answers(self._arrived)
-        self.writer = _Requests(self)
 
-    def write(self, message: JSONRPCMessage) -> None:
+    async def send(self, item: SessionMessage) -> None:
         """Handle a message of the SDK; of its notifications only the cancellation of a request is carried."""
-        match message:
+        match message := item.message:
             case JSONRPCRequest():
                 self._calls[message.id] = self._group.create_task(self._forward(message))
             case JSONRPCNotification(method="notifications/cancelled", params={"requestId": int() | str() as id}):
@@ -104,15 +103,6 @@ class _Answers(Reader):
         if (message := await self._arrived.get()) is None:
             raise anyio.EndOfStream
         return SessionMessage(message)
-
-
-class _Requests(Writer):
-    def __init__(self, ends: _Ends) -> None:
-        self._ends = ends
-
-    async def send(self, item: SessionMessage, /) -> None:
-        """Send one message; its response arrives on the reader."""
-        self._ends.write(item.message)
 
 
 def _read_response(id: RequestId, inner: JsonObject) -> JSONRPCMessage:

@@ -80,7 +80,7 @@ class McpFrameWriter(Writer):
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
 
-    async def send(self, item: SessionMessage, /) -> None:
+    async def send(self, item: SessionMessage) -> None:
         frame = item.message.model_dump_json(by_alias=True, exclude_unset=True).encode()
         try:
             self._transport.send(frame)

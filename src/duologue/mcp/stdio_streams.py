@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Protocol, Self
 
 import anyio
+from anyio.abc import ObjectReceiveStream, ObjectSendStream
 from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCResponse
 
@@ -48,42 +48,18 @@ class Outgoing(Protocol):
     ) -> bool | None: ...
 
 
-class _Stream:
-    """A stream without resources of its own: the code that opened the transport closes it."""
-
-    async def aclose(self) -> None:
-        pass
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, exc_type: type[BaseException] | None, exc_val: BaseException | None, exc_tb: TracebackType | None
-    ) -> None:
-        await self.aclose()
-
-
-class Writer(_Stream, ABC):
+class Writer(ObjectSendStream[SessionMessage]):
     """A stream that the SDK writes to; a subclass implements `send`."""
 
-    @abstractmethod
-    async def send(self, item: SessionMessage, /) -> None: ...
+    async def aclose(self) -> None:
+        """Do nothing: the code that opened the transport closes it."""
 
 
-class Reader(_Stream, ABC):
+class Reader(ObjectReceiveStream[SessionMessage | Exception]):
     """A stream that the SDK reads from; a subclass implements `receive`."""
 
-    @abstractmethod
-    async def receive(self) -> SessionMessage | Exception: ...
-
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> SessionMessage | Exception:
-        try:
-            return await self.receive()
-        except anyio.EndOfStream:
-            raise StopAsyncIteration from None
+    async def aclose(self) -> None:
+        """Do nothing: the code that opened the transport closes it."""
 
 
 class Watched(Reader):
