@@ -243,13 +243,13 @@ class McpConnection:
 
 
 @asynccontextmanager
-async def connect(server: McpServer, options: ConnectOptions, timeout: float) -> AsyncGenerator[McpConnection]:
+async def connect(server: McpServer, options: ConnectOptions) -> AsyncGenerator[McpConnection]:
     """Connect to a server and list its tools; the connection lasts as long as this context.
 
     Raises:
         StartError: The server did not start, or failed later; the message says why.
     """
-    connection = McpConnection(server, options)
+    connection, timeout = McpConnection(server, options), options.start_timeout
     try:
         async with AsyncExitStack() as stack:
             try:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
-from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
@@ -14,37 +13,16 @@ from duologue.conversation.content import JsonObject
 from duologue.conversation.session_setup import McpServer
 from duologue.errors import McpServerUnavailable, StartError
 from duologue.mcp.options import ConnectOptions
-from duologue.mcp.tools import Call, McpTool
+from duologue.mcp.tools import McpTool
 
 if TYPE_CHECKING:
     from duologue.mcp.connection import McpConnection
 
-    Connect: TypeAlias = Callable[[McpServer, ConnectOptions, float], AbstractAsyncContextManager[McpConnection]]
+    Connect: TypeAlias = Callable[[McpServer, ConnectOptions], AbstractAsyncContextManager[McpConnection]]
 
 State: TypeAlias = Literal["starting", "ready", "restarting", "failed", "closed"]
 
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, kw_only=True)
-class SupervisorOptions:
-    """Options for supervising the servers of a session.
-
-    Attributes:
-        connect_options: Options for connecting a server.
-        start_timeout: Seconds for a server to start.
-        restart_pauses: Seconds before each restart; their number is the number of restarts.
-        slots: Limits how many servers start at the same time.
-        on_change: Called with the name of a server whose state or tools have changed.
-        call: Calls a tool of a server.
-    """
-
-    connect_options: ConnectOptions
-    start_timeout: float
-    restart_pauses: Sequence[float]
-    slots: asyncio.Semaphore
-    on_change: Callable[[str], None]
-    call: Call
 
 
 class SupervisedServer:
@@ -56,7 +34,7 @@ class SupervisedServer:
         tools: Its tools, as last listed.
     """
 
-    def __init__(self, config: McpServer, options: SupervisorOptions) -> None:
+    def __init__(self, config: McpServer, options: ConnectOptions) -> None:
         self.state: State = "starting"
         self.error: str | None = None
         self.tools: list[McpTool] = []
@@ -108,14 +86,11 @@ class SupervisedServer:
 
     async def _live(self) -> str:
         """Run the server once, until it ends; return why it ended."""
-        options = self._options
         try:
             connect = await _load_sdk()
             async with AsyncExitStack() as stack:
-                async with options.slots:
-                    connection = await stack.enter_async_context(
-                        connect(self._config, options.connect_options, options.start_timeout)
-                    )
+                async with self._options.slots:
+                    connection = await stack.enter_async_context(connect(self._config, self._options))
                     self._connection = connection
                 self._was_ready = True
                 self._show_tools(connection.tools)

@@ -24,7 +24,7 @@ from duologue.jsonrpc.framing import MAX_MESSAGE_BYTES
 from duologue.mcp.acp_channel import AcpChannel, SendMessage
 from duologue.mcp.options import ConnectOptions, ElicitationTarget
 from duologue.mcp.results import McpResult
-from duologue.mcp.server_supervisor import State, SupervisedServer, SupervisorOptions
+from duologue.mcp.server_supervisor import State, SupervisedServer
 from duologue.mcp.tools import McpTool, OnProgress
 from duologue.runtime.tasks import TaskScope
 
@@ -89,16 +89,13 @@ class McpServers:
         self._servers: dict[str, SupervisedServer] = {}
         self._not_started: dict[str, str] = {}
         self._on_change = on_change
-        connect_options = ConnectOptions(
+        options = ConnectOptions(
             client=client or Implementation("duologue", "0"),
             cwd=cwd,
             allow_hosts=allow_hosts,
             max_message_bytes=max_message_bytes,
             channel=self._channel,
             user=user,
-        )
-        options = SupervisorOptions(
-            connect_options=connect_options,
             start_timeout=start_timeout,
             restart_pauses=restart_pauses,
             slots=asyncio.Semaphore(parallel),
@@ -108,7 +105,7 @@ class McpServers:
         for server in servers:
             self._add(server, options)
 
-    def _add(self, server: McpServer, options: SupervisorOptions) -> None:
+    def _add(self, server: McpServer, options: ConnectOptions) -> None:
         if server.name not in self._servers:
             self._servers[server.name] = SupervisedServer(server, options)
             return
