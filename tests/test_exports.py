@@ -66,7 +66,7 @@ def test_a_lazy_module_shows_type_checkers_the_names_that_it_loads(module: Modul
     imports = [node for block in tree.body if isinstance(block, ast.If) for node in block.body]
 
     shown = {alias.asname: node.module for node in imports if isinstance(node, ast.ImportFrom) for alias in node.names}
-    assert shown == inspect.getclosurevars(vars(module)["__getattr__"]).nonlocals["homes"]
+    assert shown == inspect.getclosurevars(vars(module)["__getattr__"]).nonlocals["modules"]
 
 
 @pytest.mark.parametrize("module", LAZY_MODULES, ids=lambda module: module.__name__)

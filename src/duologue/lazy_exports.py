@@ -17,16 +17,16 @@ def lazy_exports(
         module: The `__name__` of the re-exporting module.
         names: For each module that defines names, these names, separated by spaces.
     """
-    homes = {name: home for home, listed in names.items() for name in listed.split()}
+    modules = {name: defining for defining, listed in names.items() for name in listed.split()}
 
     def load(name: str) -> Any:
-        if name not in homes:
+        if name not in modules:
             raise AttributeError(f"module {module!r} has no attribute {name!r}")
-        value = getattr(import_module(homes[name]), name)
+        value = getattr(import_module(modules[name]), name)
         setattr(sys.modules[module], name, value)
         return value
 
     def listing() -> list[str]:
-        return sorted({*vars(sys.modules[module]), *homes})
+        return sorted({*vars(sys.modules[module]), *modules})
 
-    return sorted(homes), load, listing
+    return sorted(modules), load, listing

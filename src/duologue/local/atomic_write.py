@@ -14,7 +14,7 @@ import threading
 from contextlib import suppress
 
 from duologue.local.errors import AccessDenied
-from duologue.local.file_types import CAREFULLY, checked
+from duologue.local.file_types import SAFE_OPEN, checked
 from duologue.local.path_resolver import ResolvedPath
 from duologue.private_files import FILE_MODE
 
@@ -33,7 +33,7 @@ def write_file(resolved: ResolvedPath, data: bytes, *, allow_hard_links: bool) -
         _replace(resolved, data, None)
         return
     # Open it although it will be replaced: that checks the permission to write it, and pins the file.
-    old = checked(resolved.open(os.O_WRONLY | CAREFULLY))
+    old = checked(resolved.open(os.O_WRONLY | SAFE_OPEN))
     try:
         has_other_names = os.fstat(old).st_nlink > 1
         if has_other_names and not allow_hard_links:
@@ -50,7 +50,7 @@ def _replace(resolved: ResolvedPath, data: bytes, old: int | None) -> bool:
     """Replace the old file by a new one; return False without effect if owner or attributes cannot be copied."""
     temporary = f".duologue-{secrets.token_hex(8)}.tmp"
     mode = 0o666 if old is None else FILE_MODE
-    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | CAREFULLY, mode, dir_fd=resolved.parent)
+    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | SAFE_OPEN, mode, dir_fd=resolved.parent)
     try:
         try:
             if old is not None and not _copy_identity(old, fd):

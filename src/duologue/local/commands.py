@@ -103,12 +103,12 @@ class RunningCommand:
             raise CommandNotFound("the command is empty")
         command = cls(argv, OutputTail(output_limit, on_output), is_pty=pty)
         token = secrets.token_hex(16)
-        ladder = ShutdownTimeouts(after_close=0, after_terminate=grace)
-        await command._launch(cwd, owned_by(token, _environment(env or {})), ladder)
+        timeouts = ShutdownTimeouts(after_close=0, after_terminate=grace)
+        await command._launch(cwd, owned_by(token, _environment(env or {})), timeouts)
         command._process_limit = ProcessLimit(token, max_processes, command._stop_excess_processes)
         return command
 
-    async def _launch(self, cwd: str | Path, env: Mapping[str, str], ladder: ShutdownTimeouts) -> None:
+    async def _launch(self, cwd: str | Path, env: Mapping[str, str], timeouts: ShutdownTimeouts) -> None:
         ours, theirs = _open_output(self.argv[0], is_pty=self._is_pty)
         try:
             self._child = Child(
@@ -118,7 +118,7 @@ class RunningCommand:
                 stderr=theirs,
                 env=env,
                 cwd=cwd,
-                timeouts=ladder,
+                timeouts=timeouts,
                 on_exit=self._exited,
             )
         except BaseException:

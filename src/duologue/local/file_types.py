@@ -8,10 +8,10 @@ import stat
 from duologue.local.errors import AccessDenied
 from duologue.local.openat2 import is_kernel_view
 
-LOOK_ONLY = getattr(os, "O_PATH", os.O_RDONLY)
+PATH_ONLY = getattr(os, "O_PATH", os.O_RDONLY)
 
 # A file may become a FIFO or terminal after the check: do not wait for it, nor make it the controlling terminal.
-CAREFULLY = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0) | getattr(os, "O_CLOEXEC", 0)
+SAFE_OPEN = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0) | getattr(os, "O_CLOEXEC", 0)
 
 NAMES = {
     stat.S_IFDIR: "a directory",

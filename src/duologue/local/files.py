@@ -18,7 +18,7 @@ from typing import Literal, Self
 from duologue.errors import InternalError, InvalidParams
 from duologue.local.atomic_write import write_file
 from duologue.local.errors import AccessDenied, as_request_error, os_error, quote_path
-from duologue.local.file_types import CAREFULLY, LOOK_ONLY, check_kind, checked
+from duologue.local.file_types import PATH_ONLY, SAFE_OPEN, check_kind, checked
 from duologue.local.openat2 import open_beneath
 from duologue.local.path_resolver import DIRECTORY_ONLY, ResolvedPath, Root, make_parents, split, walk
 from duologue.local.text_reader import read_settled
@@ -275,16 +275,16 @@ class Roots:
             if resolved.info is None:
                 raise os_error(errno.ENOENT)
             check_kind(resolved.info.st_mode)
-            return resolved.open(os.O_RDONLY | CAREFULLY)
+            return resolved.open(os.O_RDONLY | SAFE_OPEN)
 
     def _open_at_once(self, path: str) -> int | None:
         """Open the file with `openat2`; None if the path has to be resolved one component at a time."""
         root, parts = self._locate(path)
         relative = "/".join(parts)
         try:
-            probe = open_beneath(root.fd, relative, LOOK_ONLY, follow_mounts=self._follow_mounts)
+            probe = open_beneath(root.fd, relative, PATH_ONLY, follow_mounts=self._follow_mounts)
             os.close(checked(probe))
-            return open_beneath(root.fd, relative, os.O_RDONLY | CAREFULLY, follow_mounts=self._follow_mounts)
+            return open_beneath(root.fd, relative, os.O_RDONLY | SAFE_OPEN, follow_mounts=self._follow_mounts)
         except OSError as error:
             # `openat2` is missing, or met a `..` or link that leaves this root, and may lead to another one.
             if error.errno not in (errno.ENOSYS, errno.EXDEV):

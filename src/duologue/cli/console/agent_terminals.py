@@ -13,7 +13,7 @@ from duologue.protocol.values import TerminalOutputResult
 
 Watcher = Callable[[str], None]
 
-KEPT_BYTES = 64 * 1024
+TAIL_BYTES = 64 * 1024
 """Bytes kept of the end of one command's output, for a tool call that shows it later."""
 
 MOST_COMMANDS = 256
@@ -50,8 +50,8 @@ class _Command:
 
     def print(self, data: bytes) -> None:
         self._end += data
-        if len(self._end) > KEPT_BYTES:
-            del self._end[:-KEPT_BYTES]
+        if len(self._end) > TAIL_BYTES:
+            del self._end[:-TAIL_BYTES]
             self._is_cut = True
         self._notify(self._decoder.decode(data))
 

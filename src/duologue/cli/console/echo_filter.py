@@ -16,7 +16,7 @@ class EchoFilter:
 
     def begin(self, prompt: str) -> None:
         """Expect an echo of this prompt, in any pieces and with any whitespace."""
-        self._is_running, self._rest, self._buffered = True, _letters(prompt), []
+        self._is_running, self._rest, self._buffered = True, _without_whitespace(prompt), []
 
     def end(self) -> None:
         """Expect no echo after the end of the turn; drop a partial one."""
@@ -33,7 +33,7 @@ class EchoFilter:
                 return [event]
 
     def _compare(self, event: UserText, rest: str) -> list[Event]:
-        text = _letters(event.text)
+        text = _without_whitespace(event.text)
         if rest.startswith(text):
             self._rest = rest[len(text) :] or None
             self._buffered = [] if self._rest is None else [*self._buffered, event]
@@ -42,5 +42,5 @@ class EchoFilter:
         return shown
 
 
-def _letters(text: str) -> str:
+def _without_whitespace(text: str) -> str:
     return "".join(text.split())

@@ -27,7 +27,7 @@ class _Lines:
     """Split text into lines as it arrives; an endless line takes bounded time and memory."""
 
     def __init__(self) -> None:
-        self._kept = ""
+        self._line = ""
         self._length = 0
         self._has_return = False
         """Set if the last piece ended with a carriage return, which a line feed may follow."""
@@ -50,12 +50,12 @@ class _Lines:
             yield self._pop_line()
 
     def _add(self, text: str, start: int, end: int) -> None:
-        self._kept += text[start : min(end, start + MOST_COLUMNS - len(self._kept))]
+        self._line += text[start : min(end, start + MOST_COLUMNS - len(self._line))]
         self._length += end - start
 
     def _pop_line(self) -> str:
         cut = f"… ({self._length:,} characters)" if self._length > MOST_COLUMNS else ""
-        line, self._kept, self._length = sanitize(self._kept) + cut, "", 0
+        line, self._line, self._length = sanitize(self._line) + cut, "", 0
         return line
 
 

@@ -104,7 +104,7 @@ class ConsoleOutput:
 
     Args:
         out: Stream for the agent's messages.
-        talk: Stream for everything else.
+        err: Stream for everything else.
         cwd: Directory that paths are shown relative to.
         terminals: Commands that run on this side, shown by tool calls.
         may_show_output: Returns whether the output of commands can be shown now.
@@ -113,13 +113,13 @@ class ConsoleOutput:
     def __init__(
         self,
         out: TextIO,
-        talk: TextIO,
+        err: TextIO,
         cwd: Path,
         terminals: Terminals,
         may_show_output: Callable[[], bool] = lambda: True,
     ) -> None:
         self._writer = text_writer_for(out)
-        self._talk = safe(talk)
+        self._err = safe(err)
         self._cwd = cwd
         self._terminals = terminals
         self._may_show_output = may_show_output
@@ -365,8 +365,8 @@ class ConsoleOutput:
         self._print("\n")
 
     def _print(self, text: str, colour: Style = PLAIN) -> None:
-        self._talk.write(text, colour)
-        self._talk.flush()
+        self._err.write(text, colour)
+        self._err.flush()
 
 
 def _escape(line: str) -> str:
