@@ -88,6 +88,19 @@ def config_file() -> Path:
     return Path(named) if named else user_directory("XDG_CONFIG_HOME", ".config") / "config.toml"
 
 
+def read_config() -> dict[str, Any]:
+    """Return the content of the configuration file; empty if there is none.
+
+    Raises:
+        ValueError: It is not UTF-8, or not TOML.
+        OSError: It cannot be read.
+    """
+    try:
+        return tomllib.loads(config_file().read_text("utf-8"))
+    except FileNotFoundError:
+        return {}
+
+
 def find_agents() -> dict[str, NamedAgent]:
     """Return all agents by name; the configuration file takes precedence over PATH.
 
@@ -114,16 +127,11 @@ def named_agents() -> dict[str, Mapping[str, Any]]:
     """
     path = config_file()
     try:
-        text = path.read_text("utf-8")
-    except FileNotFoundError:
-        return {}
-    except (OSError, UnicodeDecodeError) as error:
-        raise StartError(f"cannot read {path}: {error}") from None
-    try:
-        agents: object = tomllib.loads(text).get("agents", {})
+        return _checked(read_config().get("agents", {}), path)
     except tomllib.TOMLDecodeError as error:
         raise StartError(f"{path} is not TOML: {error}") from None
-    return _checked(agents, path)
+    except (OSError, UnicodeDecodeError) as error:
+        raise StartError(f"cannot read {path}: {error}") from None
 
 
 def _checked(agents: object, path: Path) -> dict[str, Mapping[str, Any]]:

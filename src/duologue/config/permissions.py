@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-import tomllib
 from pathlib import Path
 from typing import Any
 
 from duologue.client.permissions.policy import Permissions
-from duologue.config.agents import config_file
+from duologue.config.agents import config_file, read_config
 from duologue.private_files import FILE_MODE, make_private_directory, user_directory
 
 FIRST_RULES = """\
@@ -59,13 +58,10 @@ def rules_files() -> list[Path]:
 
     Files inside a project are never used: an agent could write them.
     """
-    path = config_file()
     try:
-        return [path] if "permissions" in tomllib.loads(path.read_text("utf-8")) else []
-    except FileNotFoundError:
-        return []
+        return [config_file()] if "permissions" in read_config() else []
     except ValueError:
-        return [path]
+        return [config_file()]
 
 
 def load_permissions(**options: Any) -> Permissions:

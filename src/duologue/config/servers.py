@@ -13,12 +13,11 @@ type = "http"
 
 from __future__ import annotations
 
-import tomllib
 from pathlib import Path
 
 import msgspec
 
-from duologue.config.agents import config_file
+from duologue.config.agents import config_file, read_config
 from duologue.conversation.session_setup import HttpMcpServer, McpServer, SseMcpServer, StdioMcpServer
 
 
@@ -74,11 +73,8 @@ def named_servers() -> dict[str, McpServer]:
     Raises:
         ValueError: The file is invalid; the message says where.
     """
-    path = config_file()
     try:
-        found = msgspec.convert(tomllib.loads(path.read_text("utf-8")), _Own).mcp_servers
+        found = msgspec.convert(read_config(), _Own).mcp_servers
         return {name: server.named(name) for name, server in found.items()}
-    except FileNotFoundError:
-        return {}
-    except (ValueError, msgspec.ValidationError) as error:
-        raise ValueError(f"{path}: {error}") from None
+    except ValueError as error:
+        raise ValueError(f"{config_file()}: {error}") from None
