@@ -124,13 +124,11 @@ class Terminals:
         self._max_per_session = max_per_session
         self._env = dict(env or {})
         self._allow_env = frozenset(allow_env)
-        self._pty = pty
         self._shell = shell
         self._output_limit = output_limit
         self._hard_cap = hard_cap
         self._most_shown = shown
-        self._grace = grace
-        self._max_processes = max_processes
+        self._run = partial(RunningCommand.start, pty=pty, grace=grace, max_processes=max_processes)
         self._sessions: dict[str, _Session] = {}
         self._running: dict[str, _Terminal] = {}
         self._released: OrderedDict[str, TerminalOutputResult] = OrderedDict()
@@ -286,15 +284,12 @@ class Terminals:
     ) -> RunningCommand:
         cwd = directory.start_path()
         try:
-            return await RunningCommand.start(
+            return await self._run(
                 argv,
                 cwd=cwd,
                 env={**_search_path(), **self._env, **env},
                 output_limit=min(self._hard_cap, self._output_limit if limit is None else max(0, limit)),
-                pty=self._pty,
                 on_output=terminal.on_output,
-                grace=self._grace,
-                max_processes=self._max_processes,
             )
         except StartError as error:
             raise InvalidParams(str(error).replace(cwd, directory.path)) from error

@@ -84,8 +84,9 @@ class Workspace:
         self._on_write = on_write
         self._on_written = on_written
         self._max_read_bytes = max_read_bytes
-        self._allow_hard_links = allow_hard_links
-        self._follow_mounts = follow_mounts
+        self._open_roots = partial(
+            Roots, allow_hard_links=allow_hard_links, follow_mounts=follow_mounts, max_read_bytes=max_read_bytes
+        )
         self._sessions: dict[str, _Session] = {}
 
     def for_agent(self) -> Self:
@@ -104,13 +105,7 @@ class Workspace:
         """Let a session use these directories, as far as they are inside the workspace's roots and exist."""
         self.close_session(session_id)
         usable = [str(real_path) for root in roots for real_path in self._common(Path(root)) if real_path.is_dir()]
-        opened = Roots(
-            list(dict.fromkeys(usable)),
-            allow_hard_links=self._allow_hard_links,
-            follow_mounts=self._follow_mounts,
-            max_read_bytes=self._max_read_bytes,
-            missing=self._missing or self._quirks.missing,
-        )
+        opened = self._open_roots(list(dict.fromkeys(usable)), missing=self._missing or self._quirks.missing)
         context = ActionContext(session_id, "", tuple(str(Path(real_path).resolve()) for real_path in usable))
         self._sessions[session_id] = _Session(opened, context)
 
