@@ -48,7 +48,7 @@ def read_transport(server: JsonObject) -> bool:
     if not isinstance(server.get("transport"), str):
         return False
     transport = server.pop("transport")
-    missing = {"args": [], "env": []} if transport == "stdio" else {"type": transport, "headers": []}
+    missing: JsonObject = {"args": [], "env": []} if transport == "stdio" else {"type": transport, "headers": []}
     server.update({name: value for name, value in missing.items() if name not in server})
     return True
 

@@ -45,6 +45,9 @@ mergetool submodule
 RUNNING_WORDS = frozenset(_RUNNING_WORDS.split())
 """Arguments after which programs run what follows, or something that can be changed beforehand."""
 
+HAVE_SUBCOMMANDS = frozenset({"git", "hg", "svn", "npm", "pnpm", "yarn", "cargo", "go", "uv", "pip", "poetry"})
+"""Programs whose first argument names what they do."""
+
 WORDS_IN_A_LINE = re.compile(r"[\w./+@%:,-]+")
 
 
@@ -154,19 +157,7 @@ def runs_anything(words: Sequence[str]) -> bool:
     if program_of(program) in LAUNCHERS or any(word in RUNNING_WORDS for word in rest):
         return True
     # An option directly after a program with subcommands may change what the rest means: `git -c …`.
-    return program_of(program) in {
-        "git",
-        "hg",
-        "svn",
-        "npm",
-        "pnpm",
-        "yarn",
-        "cargo",
-        "go",
-        "uv",
-        "pip",
-        "poetry",
-    } and (not rest or rest[0].startswith("-"))
+    return program_of(program) in HAVE_SUBCOMMANDS and (not rest or rest[0].startswith("-"))
 
 
 def offered_patterns(command: CommandInvocation) -> list[str]:
