@@ -31,7 +31,7 @@ IDLE_CONNECTIONS = 5_000
 KIBIBYTE = 1024
 OURS_ALL = (OURS, OURS_SAME, OURS_PUBLIC)
 WIRES = {"ws": "WebSocket", "http": "HTTP"}
-OF_OURS = ("msgspec", "websockets", "uvicorn", "starlette", "h11", "httpx2")
+OF_OURS = ("msgspec", "websockets", "uvicorn", "starlette", "httptools")
 
 
 def network(peers: Mapping[str, Peer], rounds: int) -> list[Row]:

@@ -18,7 +18,14 @@ from duologue.transports.remote.websocket import WebSocketTransport
 
 LOADED = {
     f"duologue.transports.remote.{name}"
-    for name in ("websocket_connection", "websocket_connect", "http_client", "event_stream")
+    for name in (
+        "websocket_connection",
+        "websocket_connect",
+        "http_client",
+        "http_connect",
+        "http_connection",
+        "event_stream",
+    )
 }
 
 
@@ -111,7 +118,7 @@ def test_a_configuration_says_how_to_speak_or_the_address_does(target: object, k
     assert (remote.kind, remote.url) == (kind, url)
 
 
-@pytest.mark.parametrize(("url", "missing"), [("ws://h", "websockets"), ("http://h", "httpx2")])
+@pytest.mark.parametrize(("url", "missing"), [("ws://h", "websockets"), ("http://h", "httptools")])
 def test_an_extra_that_is_not_installed_is_named(url: str, missing: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for module in ("websocket", "http"):
         monkeypatch.delitem(sys.modules, f"duologue.transports.remote.{module}", raising=False)

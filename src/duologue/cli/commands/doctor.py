@@ -26,7 +26,7 @@ from duologue.transports.remote.url import is_remote
 EXTRAS = {
     "cli": (("rich", "prompt-toolkit"), "Markdown in the terminal, and line editing in `duologue chat`"),
     "mcp": (("mcp",), "MCP servers for agents"),
-    "remote": (("websockets", "httpx2", "starlette", "uvicorn"), "agents behind WebSocket and HTTP"),
+    "remote": (("websockets", "httptools", "starlette", "uvicorn"), "agents behind WebSocket and HTTP"),
 }
 """Extra -> its packages and their purpose."""
 

@@ -11,10 +11,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import Protocol
 
-import httpx2
-
 from duologue.errors import ConnectionLost, ResumeFailed
 from duologue.transports.remote.http_client import SESSION, HttpClient
+from duologue.transports.remote.http_connection import HttpConnection, HttpError
 from duologue.transports.remote.sse import Event, EventParser
 from duologue.transports.resume.protocol import ResumeGrant, RetryPolicy
 
@@ -150,11 +149,11 @@ class EventStream:
                 if refusal is None:
                     await self._read_events(response)
                 return refusal or "the server ended it"
-        except httpx2.HTTPError as error:
+        except HttpError as error:
             return str(error) or type(error).__name__
 
-    def _refusal(self, response: httpx2.Response) -> str | None:
-        status = response.status_code
+    def _refusal(self, response: HttpConnection) -> str | None:
+        status = response.status
         if status == 200 and response.headers.get("content-type", "").startswith("text/event-stream"):
             self._is_open = True
             self.settled.set()
@@ -170,9 +169,9 @@ class EventStream:
             raise ConnectionLost(f"the server rejected an event stream: {reason}")
         return reason
 
-    async def _read_events(self, response: httpx2.Response) -> None:
+    async def _read_events(self, response: HttpConnection) -> None:
         parser = EventParser(self._max_bytes)
-        async for data in response.aiter_raw():
+        while data := await response.read():
             self._has_progressed = True
             for event in parser.feed(data):
                 if self._is_next(event):

@@ -11,7 +11,6 @@ from collections import deque
 from contextlib import suppress
 from typing import Any, Self
 
-import httpx2
 import msgspec
 
 from duologue.errors import ConnectError, ConnectionLost, DuologueError, ResumeFailed
@@ -35,6 +34,7 @@ from duologue.transports.remote.http_client import (
     HttpResponse,
     first_error,
 )
+from duologue.transports.remote.http_connection import HttpError
 from duologue.transports.remote.sse import Event
 from duologue.transports.remote.url import RemoteEndpoint, rejected, unreachable
 from duologue.transports.resume.protocol import ResumeNegotiation, RetryPolicy
@@ -166,7 +166,7 @@ class HttpTransport(BufferedTransport):
                 await self._post_all()
         except* DuologueError as group:
             failure = first_error(group)
-        except* httpx2.HTTPError as group:
+        except* HttpError as group:
             failure = ConnectionLost(f"the connection broke: {first_error(group)!r}")
         except* Exception as group:
             _log.exception("the HTTP connection failed unexpectedly")
@@ -213,7 +213,7 @@ class HttpTransport(BufferedTransport):
         try:
             # The layer above limits how long an agent may take to start.
             response = await self._client.request("POST", {"Content-Type": "application/json"}, request, seconds=None)
-        except httpx2.HTTPError as error:
+        except HttpError as error:
             raise unreachable(self.address.url, error) from error
         answer = read_envelope(response.body)
         if answer is None or answer.response_id is None or answer.id != envelope.id:
@@ -288,7 +288,7 @@ class HttpTransport(BufferedTransport):
                 if response.status not in BUSY - {409, 500}:
                     return response
                 reason = f"HTTP {response.status}"
-            except httpx2.HTTPError as error:
+            except HttpError as error:
                 reason = str(error) or type(error).__name__
             pause = next(pauses, None)
             if pause is None:
@@ -357,7 +357,7 @@ class HttpTransport(BufferedTransport):
             if self._connection_id is not None:
                 async with asyncio.timeout(LINGER_SECONDS):
                     await self._client.request("DELETE", {CONNECTION: self._connection_id})
-        except (httpx2.HTTPError, TimeoutError) as error:
+        except (HttpError, TimeoutError) as error:
             _log.debug("the connection could not be closed on the server: %s", error)
         finally:
             await self._client.aclose()

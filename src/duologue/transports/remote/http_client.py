@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-import ssl
+import asyncio
+import re
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
-from importlib.util import find_spec
 from typing import NamedTuple, TypeVar, cast
+from urllib.parse import quote, urlsplit
 
-import httpx2
 import msgspec
 from msgspec import Struct, field
 
+from duologue import __version__
 from duologue.errors import MessageTooLarge
 from duologue.transports.remote.cookies import BoundedCookieJar
+from duologue.transports.remote.http_connect import HttpConnector
+from duologue.transports.remote.http_connection import HttpConnection, HttpRequest
 from duologue.transports.remote.url import RemoteEndpoint
 
 E = TypeVar("E", bound=BaseException)
 
 CONNECTION = "Acp-Connection-Id"
 SESSION = "Acp-Session-Id"
-
-CONNECT_SECONDS = 10.0
-"""For a server to accept a connection."""
 
 SEND_SECONDS = 60.0
 """Without any progress while a request is sent, or until its response: a server answers 202 before the agent works."""
@@ -32,6 +32,12 @@ KEEPALIVE_SECONDS = 3.0
 
 MAX_ERROR_BYTES = 8 * 1024
 """Bytes read of an error response."""
+
+
+URL_CHARACTERS = "!#$%&'()*+,/:;=?@[]~"
+"""What a path and a query may contain as it is, in addition to letters and digits."""
+
+_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 
 
 class _Named(Struct):
@@ -61,7 +67,7 @@ class HttpResponse(NamedTuple):
     def connection_id(self) -> str | None:
         """The connection that a response to `initialize` names: in a header, or in the result as in the proposal."""
         try:
-            return self.headers.get(CONNECTION) or _decode_welcome(self.body).result.connection_id
+            return self.headers.get(CONNECTION.lower()) or _decode_welcome(self.body).result.connection_id
         except msgspec.MsgspecError:
             return None
 
@@ -72,31 +78,30 @@ class HttpClient:
     Args:
         address: URL, headers and certificates of the server.
         max_bytes: Longest response that is read.
+
+    Raises:
+        ValueError: A header cannot be sent, or the environment names a proxy that cannot be used.
     """
 
     def __init__(self, address: RemoteEndpoint, max_bytes: int) -> None:
         self._url = address.url
         self._max_bytes = max_bytes
         self._cookies = BoundedCookieJar()
-        # Experimental: used if its package is installed and the server offers it in TLS.
-        speaks_http2 = address.is_secure and find_spec("h2") is not None
-        self._client = self._open(address, speaks_http2)
-        # HTTP/2 uses one connection for everything, on which a waiting event stream would block other requests.
-        self._streams = self._open(address, speaks_http2) if speaks_http2 else self._client
-
-    def _open(self, address: RemoteEndpoint, speaks_http2: bool) -> httpx2.AsyncClient:
-        return httpx2.AsyncClient(
-            # The size of compressed responses could not be limited while they arrive.
-            headers={**address.headers, "Accept-Encoding": "identity"},
-            cookies=self._cookies,
-            # Without TLS the certificates of the system, which are slow to read, are not needed.
-            verify=address.tls() if address.is_secure else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT),
-            timeout=httpx2.Timeout(SEND_SECONDS, connect=CONNECT_SECONDS, pool=None),
-            # Every session has an event stream that stays open.
-            limits=httpx2.Limits(max_connections=None, keepalive_expiry=KEEPALIVE_SECONDS),
-            follow_redirects=False,
-            http2=speaks_http2,
-        )
+        self._connector = HttpConnector(address)
+        self._open: set[HttpConnection] = set()
+        self._idle: list[HttpConnection] = []
+        self._has_cookies = False
+        self._loop = asyncio.get_running_loop()
+        parts = urlsplit(address.url)
+        path = quote(parts.path + (f"?{parts.query}" if parts.query else ""), safe=URL_CHARACTERS)
+        names = {name.lower(): _checked(name, value) for name, value in address.headers.items()}
+        self._scheme = parts.scheme
+        self._authority = names.pop("host", self._connector.authority)
+        proxy = self._connector.forwarder
+        self._target = path if proxy is None else f"http://{self._connector.authority}{path}"
+        # The size of compressed responses could not be limited while they arrive.
+        defaults = {"user-agent": f"duologue/{__version__}", "accept": "*/*", "accept-encoding": "identity"}
+        self._headers = {**defaults, **names, **dict([] if proxy is None else proxy.headers)}
 
     async def request(
         self,
@@ -115,43 +120,89 @@ class HttpClient:
             seconds: How long the server may be silent; `None` is unlimited.
 
         Raises:
-            httpx2.HTTPError: The request failed.
+            HttpError: The request failed.
             MessageTooLarge: The response exceeds the limit.
         """
-        timeout = httpx2.Timeout(SEND_SECONDS, connect=CONNECT_SECONDS, pool=None, read=seconds)
-        async with self._client.stream(
-            method, self._url, headers=dict(headers), content=content, timeout=timeout
-        ) as response:
-            return HttpResponse(response.status_code, response.headers, await self._body(response))
+        connection = await self._send(method, headers, content, seconds)
+        try:
+            return HttpResponse(connection.status, connection.headers, await self._body(connection))
+        finally:
+            self._release(connection)
 
     @asynccontextmanager
-    async def events(self, headers: Mapping[str, str], seconds: float | None) -> AsyncGenerator[httpx2.Response]:
+    async def events(self, headers: Mapping[str, str], seconds: float | None) -> AsyncGenerator[HttpConnection]:
         """Open an event stream for the duration of the block.
 
         Raises:
-            httpx2.HTTPError: The request failed.
+            HttpError: The request failed.
         """
-        timeout = httpx2.Timeout(SEND_SECONDS, connect=CONNECT_SECONDS, pool=None, read=seconds)
-        wanted = {"Accept": "text/event-stream", "Cache-Control": "no-store", **headers}
-        async with self._streams.stream("GET", self._url, headers=wanted, timeout=timeout) as response:
-            yield response
+        wanted = {"accept": "text/event-stream", "cache-control": "no-store", **headers}
+        connection = await self._send("GET", wanted, None, seconds)
+        try:
+            yield connection
+        finally:
+            self._release(connection)
 
-    async def _body(self, response: httpx2.Response) -> bytes:
-        limit = self._max_bytes if response.is_success else MAX_ERROR_BYTES
+    async def _send(
+        self, method: str, headers: Mapping[str, str], content: bytes | None, seconds: float | None
+    ) -> HttpConnection:
+        connection = self._idle_connection()
+        if connection is None:
+            connection = await self._connector.connect()
+            self._open = {each for each in self._open if not each.closed.is_set()} | {connection}
+        named = {**self._headers, **headers}
+        if self._has_cookies and "cookie" not in named and (cookies := self._cookies.header_for(self._url)):
+            named["cookie"] = cookies
+        request = HttpRequest(method, self._scheme, self._authority, self._target, named.items(), content)
+        try:
+            await connection.send(request, seconds)
+        except BaseException:
+            self._release(connection)
+            raise
+        if connection.cookies:
+            self._cookies.store(self._url, connection.cookies)
+            self._has_cookies = True
+        return connection
+
+    def _idle_connection(self) -> HttpConnection | None:
+        while self._idle:
+            connection = self._idle.pop()
+            if connection.is_reusable and self._loop.time() - connection.idle_since < KEEPALIVE_SECONDS:
+                return connection
+            connection.transport.abort()
+        return None
+
+    def _release(self, connection: HttpConnection) -> None:
+        """Keep a connection for the next request, if its response was read."""
+        if connection.is_reusable:
+            self._idle.append(connection)
+        else:
+            connection.transport.abort()
+
+    async def _body(self, connection: HttpConnection) -> bytes:
+        is_good = 200 <= connection.status < 300
+        limit = self._max_bytes if is_good else MAX_ERROR_BYTES
         body = bytearray()
-        async for chunk in response.aiter_raw():
-            body += chunk
+        while data := await connection.read():
+            body += data
             if len(body) > limit:
-                if response.is_success:
+                if is_good:
                     raise MessageTooLarge(f"a response exceeds the limit of {limit} bytes")
                 return bytes(body[:limit])
         return bytes(body)
 
     async def aclose(self) -> None:
         """Close all connections and drop all cookies."""
-        await self._client.aclose()
-        await self._streams.aclose()
+        for connection in list(self._open):
+            await connection.aclose()
+        self._open.clear()
         self._cookies.clear()
+
+
+def _checked(name: str, value: str) -> str:
+    if not _HEADER_NAME.fullmatch(name) or any(character in value for character in "\r\n\0"):
+        raise ValueError(f"{name!r} is no header that can be sent")
+    return value
 
 
 def first_error(group: BaseExceptionGroup[E]) -> E:

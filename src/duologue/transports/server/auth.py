@@ -107,7 +107,9 @@ class AccessControl:
         if headers.size > self._header_bytes:
             raise RequestRejected(431, f"the headers have {headers.size} bytes; at most {self._header_bytes} are read")
         hosts = headers.all(b"host")
-        if len(hosts) != 1 or not self._is_own_host(hosts[0], scope):
+        if not hosts:
+            raise RequestRejected(400, "the Host header is missing")
+        if len(hosts) > 1 or not self._is_own_host(hosts[0], scope):
             raise RequestRejected(403, "the Host header does not name this server")
         origins = headers.all(b"origin")
         if len(origins) > 1 or (origins and not self._is_allowed_origin(origins[0], hosts[0], scope)):

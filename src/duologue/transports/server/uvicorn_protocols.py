@@ -6,9 +6,9 @@ import asyncio
 import struct
 from typing import Any
 
-import h11
+import httptools
 from starlette.types import Receive, Scope, Send
-from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from websockets.frames import Frame
 
@@ -16,6 +16,12 @@ from duologue.transports.server.asgi_extensions import ABORT, WRITE
 
 HEADER_SECONDS = 10.0
 """For the headers of one request to arrive."""
+
+MAX_OVERHEAD = 256 * 1024
+"""Bytes of one request in addition to its body; `Limits.header_bytes` is checked once all headers are there."""
+
+CHUNK_FACTOR = 16
+"""Bytes that each byte of a body may take: chunks of one byte are legal."""
 
 MAX_UNREAD = 1024 * 1024
 """Bytes of pongs that a client may leave unread."""
@@ -37,10 +43,16 @@ _MEDIUM = struct.Struct("!BBH")
 _LONG = struct.Struct("!BBQ")
 
 
-class HardenedHttpProtocol(H11Protocol):
-    """HTTP/1.1 with a time limit for headers."""
+class HardenedHttpProtocol(HttpToolsProtocol):
+    """HTTP/1.1 with a time limit for headers, and a limit on all that is not body."""
 
     _deadline: asyncio.TimerHandle | None = None
+    _overhead = 0
+    _has_headers = False
+
+    def __init__(self, *args: Any, **named: Any) -> None:
+        super().__init__(*args, **named)
+        self.parser = httptools.HttpRequestParser(self)  # without the leniencies of the base class
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # TCP, not any transport
         super().connection_made(transport)
@@ -53,11 +65,75 @@ class HardenedHttpProtocol(H11Protocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        super().data_received(data)
-        if self.conn.their_state is not h11.IDLE:
+        self._overhead += len(data)
+        self._unset_keepalive_if_required()
+        self._parse(data)
+        if self._overhead > MAX_OVERHEAD:
+            self.send_400_response("The headers, trailers or chunks of the request are too large.")
+        if self._is_answering or self.transport.is_closing():
             self._cancel_deadline()
         elif self._deadline is None:
             self._start_deadline()
+
+    def _parse(self, data: bytes) -> None:
+        try:
+            self.parser.feed_data(data)
+        except httptools.HttpParserError:
+            self.send_400_response("Invalid HTTP request received.")
+        except httptools.HttpParserUpgrade as upgrade:
+            if self._should_upgrade():
+                self.handle_websocket_upgrade()
+            else:
+                self._decline_upgrade(data[upgrade.args[0] :])
+
+    def _decline_upgrade(self, rest: bytes) -> None:
+        """Read a request again without its wish for another protocol, such as HTTP/2, which clients may ignore."""
+        lines = [name + b": " + value for name, value in self.headers if name != b"upgrade"]
+        head = b"%b %b HTTP/1.1" % (self.parser.get_method(), self.url)
+        self.parser = httptools.HttpRequestParser(self)
+        self._parse(b"\r\n".join([head, *lines, b"", rest]))
+
+    @property
+    def _is_answering(self) -> bool:
+        cycle: RequestResponseCycle | None = self.cycle
+        return cycle is not None and not cycle.response_complete
+
+    def handle_websocket_upgrade(self) -> None:
+        super().handle_websocket_upgrade()
+        self._cancel_deadline()
+
+    def send_400_response(self, msg: str) -> None:
+        """Reject what arrived; if it follows a whole request, close after the response to that."""
+        if self._is_answering and not self.cycle.more_body:
+            self.cycle.keep_alive = False
+        elif not self.transport.is_closing():
+            super().send_400_response(msg)
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self._overhead = 0
+        self._has_headers = False
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if not self._has_headers:  # else it is a trailer, which came after the checks of the headers
+            super().on_header(name, value)
+
+    def on_headers_complete(self) -> None:
+        if not self.url.startswith(b"/"):
+            raise ValueError("a whole URL, whose host may differ from the Host header")
+        self._has_headers = True
+        if not self.parser.should_upgrade():  # else `_parse` goes on
+            super().on_headers_complete()
+        else:
+            self.scope["method"] = self.parser.get_method().decode("ascii")
+
+    def on_message_complete(self) -> None:
+        if not self.parser.should_upgrade():
+            super().on_message_complete()
+
+    def on_body(self, body: bytes) -> None:
+        self._overhead -= CHUNK_FACTOR * len(body)
+        super().on_body(body)
 
     def _start_deadline(self) -> None:
         self._deadline = self.loop.call_later(HEADER_SECONDS, self.transport.abort)

@@ -1,0 +1,241 @@
+"""The HTTP client against servers that a test controls byte by byte."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager, suppress
+
+import pytest
+
+from duologue.errors import MessageTooLarge
+from duologue.transports.remote import http_connection
+from duologue.transports.remote.http_client import HttpClient
+from duologue.transports.remote.http_connection import HttpError
+from duologue.transports.remote.url import RemoteEndpoint
+from tests.transports.waiting import until
+
+OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+HANG: None = None
+"""In place of bytes: the server keeps the connection open and sends nothing more."""
+
+
+class Scripted:
+    """Answer each request of each connection with the next bytes, and close the connection after the last."""
+
+    def __init__(self, *connections: Sequence[bytes | None]) -> None:
+        self.port = 0
+        self.heads: list[str] = []
+        self.bodies: list[bytes] = []
+        self.accepted = self.ended = 0
+        self._connections = connections
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        answers = self._connections[min(self.accepted, len(self._connections) - 1)]
+        self.accepted += 1
+        try:
+            for answer in answers:
+                head = (await reader.readuntil(b"\r\n\r\n")).decode()
+                length = next((line[15:] for line in head.split("\r\n") if line.startswith("content-length:")), "0")
+                self.heads.append(head)
+                self.bodies.append(await reader.readexactly(int(length)))
+                if answer is HANG:
+                    await reader.read()
+                else:
+                    writer.write(answer)
+        except (asyncio.IncompleteReadError, ConnectionError):
+            pass
+        finally:
+            writer.close()
+            with suppress(ConnectionError):
+                await writer.wait_closed()
+            self.ended += 1
+
+    async def until_ended(self) -> None:
+        await until(lambda: self.ended == self.accepted)
+
+
+@asynccontextmanager
+async def reached(
+    scripted: Scripted, *, path: str = "/acp", headers: dict[str, str] | None = None, max_bytes: int = 10_000
+) -> AsyncGenerator[HttpClient]:
+    async with asyncio.timeout(20), await asyncio.start_server(scripted.serve, "127.0.0.1", 0) as server:
+        scripted.port = server.sockets[0].getsockname()[1]
+        client = HttpClient(RemoteEndpoint.of(f"http://127.0.0.1:{scripted.port}{path}", headers=headers), max_bytes)
+        try:
+            yield client
+        finally:
+            await client.aclose()
+            await scripted.until_ended()
+
+
+@pytest.fixture(autouse=True)
+def no_proxies(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.upper(), raising=False)
+
+
+async def test_one_connection_carries_one_request_after_the_other() -> None:
+    scripted = Scripted([OK, OK, OK])
+    async with reached(scripted) as client:
+        answers = [await client.request("POST", {"X-Number": str(number)}, b"body") for number in range(3)]
+
+    assert [(answer.status, answer.body) for answer in answers] == [(200, b"ok")] * 3
+    assert scripted.accepted == 1
+    assert scripted.bodies == [b"body"] * 3
+
+
+async def test_a_path_and_a_query_are_sent_as_a_server_can_read_them() -> None:
+    scripted = Scripted([OK])
+    async with reached(scripted, path="/agents of mine/ä?tenant=a b&x=%20") as client:
+        await client.request("GET", {})
+
+    assert scripted.heads[0].startswith("GET /agents%20of%20mine/%C3%A4?tenant=a%20b&x=%20 HTTP/1.1\r\n")
+
+
+async def test_the_headers_of_the_user_come_before_those_of_the_client() -> None:
+    scripted = Scripted([OK])
+    async with reached(scripted, headers={"Host": "agents.example", "User-Agent": "mine", "X-Extra": "1"}) as client:
+        await client.request("GET", {})
+
+    lines = scripted.heads[0].lower().split("\r\n")
+    assert {"host: agents.example", "user-agent: mine", "x-extra: 1"} <= set(lines)
+    assert sum(line.startswith(("host:", "user-agent:")) for line in lines) == 2
+
+
+@pytest.mark.parametrize("name", ["two words", "colon:", "", "ä"])
+async def test_a_header_that_would_break_the_request_is_an_error(name: str) -> None:
+    with pytest.raises(ValueError, match="no header that can be sent"):
+        HttpClient(RemoteEndpoint.of("http://h", headers={name: "x"}), 100)
+
+
+async def test_interim_responses_are_skipped() -> None:
+    interim = b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n"
+    async with reached(Scripted([interim + OK])) as client:
+        answer = await client.request("POST", {}, b"x")
+
+    assert (answer.status, answer.body, dict(answer.headers)) == (200, b"ok", {"content-length": "2"})
+
+
+async def test_a_body_may_end_with_its_connection() -> None:
+    scripted = Scripted([b"HTTP/1.1 200 OK\r\n\r\nall of it"], [OK])
+    async with reached(scripted) as client:
+        first = await client.request("GET", {})
+        await client.request("GET", {})
+
+    assert first.body == b"all of it"
+    assert scripted.accepted == 2
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"",
+        b"HTTP/1.1 200 OK\r\nContent-",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nshort",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nshort\r\n",
+    ],
+)
+async def test_a_response_that_is_cut_off_is_an_error(answer: bytes) -> None:
+    async with reached(Scripted([answer])) as client:
+        with pytest.raises(HttpError, match="closed the connection"):
+            await client.request("GET", {})
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"SSH-2.0-OpenSSH\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\nok",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\nok",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n",
+        b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n",
+    ],
+)
+async def test_what_is_no_valid_response_is_an_error(answer: bytes) -> None:
+    async with reached(Scripted([answer])) as client:
+        with pytest.raises(HttpError, match="no valid HTTP response"):
+            await client.request("GET", {})
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"HTTP/1.1 200 OK\r\nX: ",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nX: ",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1;",
+    ],
+)
+async def test_headers_trailers_and_chunk_sizes_without_end_are_not_collected(head: bytes) -> None:
+    async with reached(Scripted([head + b"x" * (http_connection.MAX_HEAD_BYTES * 2)])) as client:
+        with pytest.raises(HttpError, match="exceed the limit of 262144 bytes"):
+            await client.request("GET", {})
+
+
+async def test_trailers_are_no_headers() -> None:
+    chunks = b"2\r\nok\r\n0\r\nAcp-Connection-Id: forged\r\n\r\n"
+    async with reached(Scripted([b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + chunks])) as client:
+        answer = await client.request("GET", {})
+
+    assert (answer.body, answer.connection_id) == (b"ok", None)
+
+
+async def test_a_response_that_nobody_requested_is_not_taken_for_the_next_one() -> None:
+    scripted = Scripted([OK + OK.replace(b"ok", b"no"), HANG], [OK])
+    async with reached(scripted) as client:
+        assert [(await client.request("GET", {})).body for _ in range(2)] == [b"ok", b"ok"]
+    assert scripted.accepted == 2
+
+
+async def test_a_server_that_is_silent_for_too_long_is_an_error() -> None:
+    async with reached(Scripted([HANG])) as client:
+        with pytest.raises(HttpError, match=r"silent for 0\.05 s"):
+            await client.request("GET", {}, seconds=0.05)
+
+
+async def test_a_server_that_is_silent_in_the_middle_of_a_response_is_an_error() -> None:
+    async with reached(Scripted([b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n1", HANG])) as client:
+        with pytest.raises(HttpError, match=r"silent for 0\.05 s"):
+            await client.request("GET", {}, seconds=0.05)
+
+
+async def test_a_long_response_is_an_error_and_a_long_error_is_cut() -> None:
+    answer = b"HTTP/1.1 %d X\r\nContent-Length: 20000\r\n\r\n" + b"x" * 20_000
+    async with reached(Scripted([answer % 200, answer % 500], [answer % 500])) as client:
+        with pytest.raises(MessageTooLarge, match="limit of 10000 bytes"):
+            await client.request("GET", {})
+        failed = await client.request("GET", {})
+
+    assert (failed.status, len(failed.body)) == (500, 8192)
+
+
+async def test_a_plain_request_tells_its_proxy_the_whole_url_and_the_password(monkeypatch: pytest.MonkeyPatch) -> None:
+    scripted = Scripted([OK])
+    async with asyncio.timeout(20), await asyncio.start_server(scripted.serve, "127.0.0.1", 0) as server:
+        monkeypatch.setenv("http_proxy", f"http://me:p%40ss@127.0.0.1:{server.sockets[0].getsockname()[1]}")
+        client = HttpClient(RemoteEndpoint.of("http://agents.example:81/acp"), 100)
+        await client.request("GET", {})
+        await client.aclose()
+        await scripted.until_ended()
+
+    lines = scripted.heads[0].split("\r\n")
+    assert lines[0] == "GET http://agents.example:81/acp HTTP/1.1"
+    assert "host: agents.example:81" in lines
+    assert f"proxy-authorization: Basic {base64.b64encode(b'me:p@ss').decode()}" in lines
+
+
+async def test_a_proxy_that_rejects_a_tunnel_is_named_without_its_password(monkeypatch: pytest.MonkeyPatch) -> None:
+    scripted = Scripted([b"HTTP/1.1 407 Proxy Authentication Required\r\nContent-Length: 0\r\n\r\n"])
+    async with asyncio.timeout(20), await asyncio.start_server(scripted.serve, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        monkeypatch.setenv("https_proxy", f"http://me:secret@127.0.0.1:{port}")
+        client = HttpClient(RemoteEndpoint.of("https://agents.example/acp", headers={"X-Mine": "1"}), 100)
+        with pytest.raises(HttpError, match=f"proxy 127.0.0.1:{port} rejects the connection: HTTP 407"):
+            await client.request("GET", {})
+        await client.aclose()
+        await scripted.until_ended()
+
+    assert scripted.heads[0].startswith("CONNECT agents.example:443 HTTP/1.1\r\n")
+    assert "x-mine" not in scripted.heads[0].lower()
