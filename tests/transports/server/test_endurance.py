@@ -611,7 +611,7 @@ async def test_a_target_that_may_name_another_host_is_refused(target: str) -> No
 
 
 @pytest.mark.parametrize("more", ["", "Content-Length: {size}\r\n"])
-async def test_a_wish_for_another_protocol_is_declined_without_losing_the_request(more: str) -> None:
+async def test_an_upgrade_to_another_protocol_is_declined_without_losing_the_request(more: str) -> None:
     """Some HTTP clients offer HTTP/2 with their first request, and its body follows."""
     upgrade = "Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAoAAAAAIAAAAA\r\n"
     async with site(Echo()) as place:

@@ -145,7 +145,7 @@ class HttpConnection(asyncio.Protocol):
             self._waiter.set_result(None)
 
     def fail(self, reason: str) -> None:
-        """Drop the connection; whoever waits for the response gets the reason."""
+        """Drop the connection; `send` and `read` raise the reason."""
         if self._failure is None:
             self._failure = HttpError(reason)
         self.transport.abort()

@@ -8,7 +8,7 @@ from typing import Any
 
 import httptools
 from starlette.types import Receive, Scope, Send
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from websockets.frames import Frame
 
@@ -87,7 +87,7 @@ class HardenedHttpProtocol(HttpToolsProtocol):
                 self._decline_upgrade(data[upgrade.args[0] :])
 
     def _decline_upgrade(self, rest: bytes) -> None:
-        """Read a request again without its wish for another protocol, such as HTTP/2, which clients may ignore."""
+        """Read a request again without its `Upgrade` to another protocol, such as HTTP/2, which a server may ignore."""
         lines = [name + b": " + value for name, value in self.headers if name != b"upgrade"]
         head = b"%b %b HTTP/1.1" % (self.parser.get_method(), self.url)
         self.parser = httptools.HttpRequestParser(self)
@@ -95,8 +95,7 @@ class HardenedHttpProtocol(HttpToolsProtocol):
 
     @property
     def _is_answering(self) -> bool:
-        cycle: RequestResponseCycle | None = self.cycle
-        return cycle is not None and not cycle.response_complete
+        return bool(self.cycle) and not self.cycle.response_complete  # there is none before the first request
 
     def handle_websocket_upgrade(self) -> None:
         super().handle_websocket_upgrade()
