@@ -12,7 +12,6 @@ from urllib.parse import quote, urlsplit
 import msgspec
 from msgspec import Struct, field
 
-from duologue import __version__
 from duologue.errors import MessageTooLarge
 from duologue.transports.remote.cookies import BoundedCookieJar
 from duologue.transports.remote.http_connect import HttpConnector
@@ -100,7 +99,7 @@ class HttpClient:
         proxy = self._connector.forwarder
         self._target = path if proxy is None else f"http://{self._connector.authority}{path}"
         # The size of compressed responses could not be limited while they arrive.
-        defaults = {"user-agent": f"duologue/{__version__}", "accept": "*/*", "accept-encoding": "identity"}
+        defaults = {"user-agent": "duologue", "accept": "*/*", "accept-encoding": "identity"}
         self._headers = {**defaults, **names, **dict([] if proxy is None else proxy.headers)}
 
     async def request(
