@@ -585,17 +585,17 @@ LAST = b"GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
 @pytest.mark.fault("HTT-12")
 async def test_trailers_are_no_headers() -> None:
     chunked = b"%x\r\n%b\r\n0\r\nAcp-Connection-Id: other\r\nHost: evil.example\r\n\r\n" % (len(INITIALIZE), INITIALIZE)
-    async with site(Echo()) as place:
-        answer = await raw(place, f"{POST}Transfer-Encoding: chunked\r\n\r\n".encode() + chunked + LAST)
+    async with running_server(Echo()) as server:
+        answer = await raw(server, f"{POST}Transfer-Encoding: chunked\r\n\r\n".encode() + chunked + LAST)
 
     assert answer.count(b"HTTP/1.1 200 ") == 2
 
 
 @pytest.mark.fault("HTT-12")
 async def test_what_follows_a_request_and_is_none_does_not_answer_it() -> None:
-    async with site(Echo()) as place:
+    async with running_server(Echo()) as server:
         for junk in (b"junk\r\n\r\n", b"\x00\x01", LAST + HEALTH):
-            answer = await raw(place, HEALTH + junk)
+            answer = await raw(server, HEALTH + junk)
 
             assert answer.startswith(b"HTTP/1.1 200 ")
             assert b"HTTP/1.1 400 " not in answer
@@ -604,8 +604,8 @@ async def test_what_follows_a_request_and_is_none_does_not_answer_it() -> None:
 @pytest.mark.fault("HTT-12")
 @pytest.mark.parametrize("target", ["http://localhost/health", "http://evil.example/health", "*", "localhost:80"])
 async def test_a_target_that_may_name_another_host_is_refused(target: str) -> None:
-    async with site(Echo()) as place:
-        answer = await raw(place, f"GET {target} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+    async with running_server(Echo()) as server:
+        answer = await raw(server, f"GET {target} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
 
     assert answer.startswith(b"HTTP/1.1 400 ")
 
@@ -614,10 +614,10 @@ async def test_a_target_that_may_name_another_host_is_refused(target: str) -> No
 async def test_an_upgrade_to_another_protocol_is_declined_without_losing_the_request(more: str) -> None:
     """Some HTTP clients offer HTTP/2 with their first request, and its body follows."""
     upgrade = "Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAoAAAAAIAAAAA\r\n"
-    async with site(Echo()) as place:
+    async with running_server(Echo()) as server:
         head = POST if more else "GET /health HTTP/1.1\r\nHost: localhost\r\n"
         body = INITIALIZE if more else b""
-        answer = await raw(place, f"{head}{upgrade}{more.format(size=len(body))}\r\n".encode() + body + LAST)
+        answer = await raw(server, f"{head}{upgrade}{more.format(size=len(body))}\r\n".encode() + body + LAST)
 
     assert answer.count(b"HTTP/1.1 200 ") == 2
 
@@ -627,8 +627,8 @@ async def test_an_upgrade_to_another_protocol_is_declined_without_losing_the_req
     "begin", ["X: ", "Transfer-Encoding: chunked\r\n\r\n1;", "Transfer-Encoding: chunked\r\n\r\n0\r\nX: "]
 )
 async def test_headers_trailers_and_chunk_sizes_without_end_are_not_collected(begin: str) -> None:
-    async with site(Echo()) as place, asyncio.timeout(SECONDS):
-        reader, writer = await asyncio.open_connection("127.0.0.1", place.port)
+    async with running_server(Echo()) as server, asyncio.timeout(SECONDS):
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
         writer.write(f"{POST}{begin}".encode())
         with pytest.raises(ConnectionError):
             for _ in range(1000):
@@ -642,8 +642,8 @@ async def test_headers_trailers_and_chunk_sizes_without_end_are_not_collected(be
 @pytest.mark.fault("HTT-11")
 async def test_empty_lines_before_a_request_gain_no_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(guarded, "HEADER_SECONDS", 0.1)
-    async with site(Echo()) as place, asyncio.timeout(SECONDS):
-        reader, writer = await asyncio.open_connection("127.0.0.1", place.port)
+    async with running_server(Echo()) as server, asyncio.timeout(SECONDS):
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
         writer.write(HEALTH)
         await reader.readuntil(b"ok\n")
         writer.write(b"\r\n")
