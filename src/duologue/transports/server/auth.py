@@ -109,7 +109,7 @@ class AccessControl:
         hosts = headers.all(b"host")
         if not hosts:
             raise RequestRejected(400, "the Host header is missing")
-        if len(hosts) > 1 or not self._is_own_host(hosts[0], scope):
+        if len(hosts) != 1 or not self._is_own_host(hosts[0], scope):
             raise RequestRejected(403, "the Host header does not name this server")
         origins = headers.all(b"origin")
         if len(origins) > 1 or (origins and not self._is_allowed_origin(origins[0], hosts[0], scope)):
