@@ -95,11 +95,8 @@ def test_no_package_has_more_than_twenty_modules() -> None:
 
 
 def test_no_two_classes_of_one_name_mean_different_things() -> None:
-    # An event means the same as the item of the transcript that it extends; private names stay in their module.
+    # Private names stay in their module.
     found = {name: set(modules) for name, modules in TREE.classes().items() if not name.startswith("_")}
-    found = {
-        name: modules - {"events"} if "conversation.items" in modules else modules for name, modules in found.items()
-    }
 
     assert {name: modules for name, modules in found.items() if len(modules) > 1} == {}
 

@@ -2,17 +2,43 @@
 
 from __future__ import annotations
 
-from typing import Any, get_args
+from types import UnionType
+from typing import Any, get_args, get_origin
 
+import msgspec
 import pytest
 
-from duologue.conversation.updates import KINDS
+from duologue.conversation.content import TextContent
+from duologue.conversation.transcript import Transcript
+from duologue.conversation.updates import KINDS, Update
+from duologue.events import event_of
 from duologue.protocol.v1 import updates as v1_updates
 from duologue.protocol.v2 import updates as v2_updates
 from duologue.protocol.values import ClientCapabilities
 from duologue.schema import v1, v2
 
 VERSIONS = pytest.mark.parametrize(("schema", "updates"), [(v1, v1_updates), (v2, v2_updates)], ids=["v1", "v2"])
+
+VALUES: dict[Any, Any] = {str: "x", int: 1, float: 1.0, bool: True, bytes: b"x", list: [], dict: {}, UnionType: None}
+
+
+def smallest(kind: Any) -> Update:
+    """Return an update of this kind with its required fields only."""
+    required = [field for field in msgspec.structs.fields(kind) if field.required]
+    values = {field.name: VALUES.get(get_origin(field.type) or field.type, "agent") for field in required}
+    if "content" in values and values["content"] != []:
+        values["content"] = TextContent("x")
+    update: Update = kind(**values)
+    return update
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_has_an_event(kind: Any) -> None:
+    update = smallest(kind)
+
+    event = event_of(update, Transcript().apply(update), b"{}", is_late=True)
+
+    assert (event.raw, event.is_late) == (b"{}", True)
 
 
 @VERSIONS

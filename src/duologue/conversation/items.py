@@ -31,7 +31,16 @@ RAW_OUTPUT_DEPTH = 4
 """How deep text is searched for: a content block in a list in a result in a response."""
 
 
-class Message(Struct, frozen=True, kw_only=True):
+class Received(Struct, frozen=True, kw_only=True):
+    """What was received: an event, or an item of a transcript, where these fields have their defaults."""
+
+    raw: bytes = b""
+    """The frame as received, in an event."""
+    is_late: bool = False
+    """It arrived after its turn had ended."""
+
+
+class Message(Received, frozen=True, kw_only=True):
     """A message of the user or the agent, or a thought of the agent."""
 
     role: Role
@@ -49,7 +58,7 @@ class Message(Struct, frozen=True, kw_only=True):
         return text_of(self.content)
 
 
-class ToolCall(Struct, frozen=True, kw_only=True):
+class ToolCall(Received, frozen=True, kw_only=True):
     """A tool call as of the last update. Title and kind may be missing if the agent never sent them."""
 
     tool_call_id: str
@@ -99,7 +108,7 @@ class ToolCall(Struct, frozen=True, kw_only=True):
         return [part.terminal_id for part in self.content if isinstance(part, TerminalPart)]
 
 
-class Terminal(Struct, frozen=True, kw_only=True):
+class Terminal(Received, frozen=True, kw_only=True):
     """A command that the agent runs; only the end of its output is kept."""
 
     terminal_id: str
@@ -118,7 +127,7 @@ class Terminal(Struct, frozen=True, kw_only=True):
         return self.output.decode("utf-8", "replace")
 
 
-class Plan(Struct, frozen=True, kw_only=True):
+class Plan(Received, frozen=True, kw_only=True):
     """The current plan: entries, or a file, or Markdown."""
 
     plan_id: str | None = None
@@ -129,7 +138,7 @@ class Plan(Struct, frozen=True, kw_only=True):
     meta: JsonObject | None = None
 
 
-class Compaction(Struct, frozen=True, kw_only=True):
+class Compaction(Received, frozen=True, kw_only=True):
     """A compaction: the agent shortened its context here, or is doing so."""
 
     compaction_id: str
@@ -140,7 +149,7 @@ class Compaction(Struct, frozen=True, kw_only=True):
     is_truncated: bool = False
 
 
-class SessionMessage(Struct, frozen=True, kw_only=True):
+class SessionMessage(Received, frozen=True, kw_only=True):
     """A message between two sessions of one agent."""
 
     message_id: str
@@ -151,7 +160,7 @@ class SessionMessage(Struct, frozen=True, kw_only=True):
     is_truncated: bool = False
 
 
-class Subagent(Struct, frozen=True, kw_only=True):
+class Subagent(Received, frozen=True, kw_only=True):
     """A session that this session started."""
 
     session_id: str
@@ -164,7 +173,7 @@ class Subagent(Struct, frozen=True, kw_only=True):
     meta: JsonObject | None = None
 
 
-class Usage(Struct, frozen=True, kw_only=True):
+class Usage(Received, frozen=True, kw_only=True):
     """Use of the context window (tokens), and the cost of the session."""
 
     used: int
