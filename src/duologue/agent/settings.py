@@ -11,7 +11,7 @@ changes it and notifies the client.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from duologue.conversation.content import JsonObject
 from duologue.conversation.settings import ConfigOption, Mode, Modes, Option, OptionGroup
@@ -121,10 +121,19 @@ def toggle(
 class Settings:
     """The settings of a session: subclass it and declare each with `choice` or `toggle`. No settings by default."""
 
+    _declared: ClassVar[dict[str, _Setting]] = {}
+    """The settings by name, those of base classes first."""
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        cls._declared = {}
+        for owner in reversed(cls.__mro__):
+            cls._declared |= {key: each for key, each in vars(owner).items() if isinstance(each, _Setting)}
+
     def __init__(self, values: Mapping[str, str | bool] | None = None) -> None:
-        self._values: dict[str, str | bool] = {setting.key: setting.default for setting in self._settings()}
+        self._values: dict[str, str | bool] = {key: setting.default for key, setting in self._declared.items()}
         for key, value in (values or {}).items():
-            if key in self._values and self._is_legal(self._setting(key), value):
+            if key in self._values and self._is_legal(self._declared[key], value):
                 self._values[key] = value
 
     @property
@@ -133,23 +142,8 @@ class Settings:
         return dict(self._values)
 
     @classmethod
-    def _settings(cls) -> list[_Setting]:
-        found: dict[str, _Setting] = {}
-        for owner in reversed(cls.__mro__):
-            found |= {key: setting for key, setting in vars(owner).items() if isinstance(setting, _Setting)}
-        return list(found.values())
-
-    @classmethod
-    def _setting(cls, key: str) -> _Setting:
-        setting = getattr(cls, key, None)
-        if not isinstance(setting, _Setting):
-            known = ", ".join(each.key for each in cls._settings()) or "none"
-            raise InvalidParams(f"no such setting: {key!r} (known: {known})")
-        return setting
-
-    @classmethod
     def _key_of(cls, category: str) -> str | None:
-        return next((setting.key for setting in cls._settings() if setting.category == category), None)
+        return next((key for key, setting in cls._declared.items() if setting.category == category), None)
 
     @staticmethod
     def _is_legal(setting: _Setting, value: object) -> bool:
@@ -161,7 +155,10 @@ class Settings:
         Raises:
             InvalidParams: There is no such setting or value; nothing was changed.
         """
-        setting = self._setting(key)
+        setting = self._declared.get(key)
+        if setting is None:
+            known = ", ".join(self._declared) or "none"
+            raise InvalidParams(f"no such setting: {key!r} (known: {known})")
         if not self._is_legal(setting, value):
             legal = ", ".join(setting.values) if isinstance(setting, _Choice) else "true, false"
             raise InvalidParams(f"{value!r} is not a value of {key!r} (known: {legal})")
@@ -171,21 +168,21 @@ class Settings:
 
     def describe(self) -> list[ConfigOption]:
         """Return every setting with its current value, as sent to clients."""
-        return [self._describe(setting) for setting in self._settings()]
+        return [self._describe(setting) for setting in self._declared.values()]
 
     def modes(self) -> Modes | None:
         """Return the setting of category `mode` as modes, for clients that know only modes."""
         key = self._key_of("mode")
         if key is None:
             return None
-        setting = self._describe(self._setting(key))
+        setting = self._describe(self._declared[key])
         available = [Mode(option.value, option.name, option.description, option.meta) for option in setting.choices]
         return Modes(str(setting.value), available)
 
     def models(self) -> ConfigOption | None:
         """Return the setting of category `model`, if one was declared."""
         key = self._key_of("model")
-        return None if key is None else self._describe(self._setting(key))
+        return None if key is None else self._describe(self._declared[key])
 
     def _describe(self, setting: _Setting) -> ConfigOption:
         is_choice = isinstance(setting, _Choice)

@@ -92,6 +92,8 @@ class FeatureFilter:
         self._switched = switched
         self._switch = switch
         self._walks: dict[type[Struct], list[tuple[FieldInfo, str | None]]] = {}
+        self._open: set[type[Any]] = {type(None), str, int, bool, float}
+        """Classes whose values contain nothing that is left out."""
 
     @cached_property
     def _closed(self) -> dict[str, str]:
@@ -122,7 +124,7 @@ class FeatureFilter:
             MethodNotFound: Naming the feature to switch on.
         """
         closed = [method.name] if method.name in self._closed else []
-        if self._closed and not closed and not _is_custom(method):
+        if self._closed and not closed and type(params) not in self._open and not _is_custom(method):
             self._without(params, closed)
         if closed:
             name = self._closed[closed[0]]
@@ -133,13 +135,13 @@ class FeatureFilter:
 
     def sendable(self, notification: Notification[T], params: T) -> T | None:
         """Return the parameters of a notification without what is switched off; None if it must not be sent."""
-        if _is_custom(notification):
-            return params
-        return self.strip(params) if self.serves(notification) else None
+        if notification.name in self._closed:
+            return None
+        return params if _is_custom(notification) else self.strip(params)
 
     def strip(self, message: T) -> T | None:
         """Return a message without what is switched off; None if nothing is left of it."""
-        return self._without(message, []) if self._closed else message
+        return message if not self._closed or type(message) in self._open else self._without(message, [])
 
     def _without(self, value: Any, lost: list[str]) -> Any:
         """Return the value without closed parts, which are added to `lost`; None if its whole class is closed."""
@@ -151,8 +153,13 @@ class FeatureFilter:
             lost.append(type(value).__name__)
             return None
         changes: dict[str, Any] = {}
-        for field, closed in self._walk(type(value)):
+        walk = self._walk(type(value))
+        if not walk:
+            self._open.add(type(value))
+        for field, closed in walk:
             before = getattr(value, field.name)
+            if closed is None and type(before) in self._open:
+                continue
             after = self._without(before, lost) if closed is None else field.default
             if after is before:
                 continue

@@ -19,6 +19,7 @@ from contextvars import ContextVar
 from typing import Any, TypeVar, cast
 
 import msgspec
+from msgspec import Struct
 
 from duologue.conversation.content import JsonObject
 from duologue.schema.base import Model
@@ -26,17 +27,16 @@ from duologue.schema.base import Model
 M = TypeVar("M", bound=Model)
 
 
-class RequestMeta:
+class RequestMeta(Struct, eq=False):
     """The `_meta` of a request of the peer (`received`) and of its answer (`answer`).
 
     `id` is the request id; a notification has none.
     """
 
-    def __init__(self, method: str, received: JsonObject | None, id: int | str | None = None) -> None:
-        self.method = method
-        self.received = received
-        self.id = id
-        self.answer: JsonObject = {}
+    method: str
+    received: JsonObject | None
+    id: int | str | None = None
+    answer: JsonObject = {}
 
 
 class OutgoingMeta:
@@ -47,7 +47,9 @@ class OutgoingMeta:
         self.received: JsonObject | None = None
 
 
-_request: ContextVar[RequestMeta] = ContextVar("request")
+handled_request: ContextVar[RequestMeta] = ContextVar("request")
+"""The request that is being handled, for the versions of the protocol: they set it around their handlers."""
+
 _attached: ContextVar[OutgoingMeta | None] = ContextVar("attached", default=None)
 
 
@@ -57,7 +59,7 @@ def current_request() -> RequestMeta:
     Raises:
         LookupError: The caller does not run in the handler of a request.
     """
-    return _request.get()
+    return handled_request.get()
 
 
 @contextmanager
@@ -79,11 +81,11 @@ def attach_meta(meta: JsonObject) -> Generator[OutgoingMeta]:
 def request_context(method: str, received: JsonObject | None, id: int | str | None = None) -> Generator[RequestMeta]:
     """Make the `_meta` of a request available inside the block that handles it."""
     request = RequestMeta(method, received, id)
-    token = _request.set(request)
+    token = handled_request.set(request)
     try:
         yield request
     finally:
-        _request.reset(token)
+        handled_request.reset(token)
 
 
 current_attachment = _attached.get

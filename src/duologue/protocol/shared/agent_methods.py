@@ -16,7 +16,7 @@ from duologue.conversation.settings import ConfigOption
 from duologue.errors import ConnectionLost, MethodNotFound
 from duologue.protocol.feature_filter import FeatureFilter
 from duologue.protocol.interfaces import AgentHandler
-from duologue.protocol.meta import request_context, with_meta
+from duologue.protocol.meta import RequestMeta, handled_request, with_meta
 from duologue.protocol.shared.client_proxy import auth_status_to_wire
 from duologue.protocol.shared.session_setup import session_info_to_wire
 from duologue.protocol.values import AgentCapabilities, Provider, SessionOpened
@@ -96,10 +96,14 @@ class AgentMethods(ABC):
 
         async def handle(context: Context, params: Any) -> Any:
             meta = params.get("_meta") if isinstance(params, Other) else params.meta
-            with request_context(context.method, meta, context.id) as request:
+            request = RequestMeta(context.method, meta, context.id)
+            token = handled_request.set(request)
+            try:
                 self._agent.requested(request)
                 result = self._filter.strip(await handler(context, params))
                 return with_meta(result, request.answer) if request.answer and result is not None else result
+            finally:
+                handled_request.reset(token)
 
         return handle
 
