@@ -1,7 +1,8 @@
-"""Show the fields of msgspec structs in the API reference: an extension of griffe, which mkdocs.yml names.
+"""Show the fields of structs and unpacked keywords in the API reference: extensions of griffe, which mkdocs.yml names.
 
 griffe reads source without running it and knows the constructors of dataclasses only. For each class that derives from
-`msgspec.Struct` this adds a constructor with the fields of the class and of its bases.
+`msgspec.Struct` this adds a constructor with the fields of the class and of its bases. Keywords that a function takes
+as `**options: Unpack[…]` are shown one by one.
 """
 
 from __future__ import annotations
@@ -20,6 +21,24 @@ class StructFields(griffe.Extension):
             if _is_struct(found) and "__init__" not in found.members:
                 constructor = griffe.Function("__init__", parameters=griffe.Parameters(*_fields(found)), parent=found)
                 found.set_member("__init__", constructor)
+
+
+class UnpackedKeywords(griffe.UnpackTypedDictExtension):
+    """Show the keywords of `Unpack[…]` in the signature, and each of them once among the parameters."""
+
+    def on_class(self, **kwargs: Any) -> None:
+        """Leave the classes as they are: their docstrings describe the keywords."""
+
+    def on_function(self, *, func: griffe.Function, **kwargs: Any) -> None:
+        """Expand the signature, and merge what the docstring and the signature say about a keyword."""
+        is_unpacked = any("Unpack[" in str(parameter.annotation) for parameter in func.parameters)
+        super().on_function(func=func, **kwargs)
+        for section in func.docstring.parsed if is_unpacked and func.docstring is not None else ():
+            if isinstance(section, griffe.DocstringSectionParameters):
+                described = {entry.name: entry for entry in reversed(section.value)}
+                for name, entry in described.items():
+                    entry.annotation = func.parameters[name].annotation
+                section.value = list(reversed(described.values()))
 
 
 def _classes(owner: griffe.Module | griffe.Class) -> Any:

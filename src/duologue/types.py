@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from duologue.agent.turn_exceptions import StopTurn as StopTurn
     from duologue.agent.turn_exceptions import ToolCancelled as ToolCancelled
     from duologue.client.agent import RemoteAgent as RemoteAgent
+    from duologue.client.agent_sessions import SessionOptions as SessionOptions
     from duologue.client.auth import AuthOptions as AuthOptions
     from duologue.client.auth import LoginProgram as LoginProgram
     from duologue.client.permissions.request import PermissionDecision as PermissionDecision
@@ -107,6 +108,7 @@ else:
             "duologue.agent.command": "CommandResult",
             "duologue.agent.files": "Files",
             "duologue.client.agent": "RemoteAgent",
+            "duologue.client.agent_sessions": "SessionOptions",
             "duologue.client.auth": "AuthOptions LoginProgram",
             "duologue.client.permissions.request": "PermissionDecision PermissionRequest",
             "duologue.client.prompt": "Attachment Selection",

@@ -8,7 +8,7 @@ from contextlib import suppress
 from operator import methodcaller
 from pathlib import Path
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any, TypedDict, TypeVar, Unpack
 
 from duologue.client.late_replay import wait_for_late_replay
 from duologue.client.request_handler import ClientRequestHandler
@@ -34,6 +34,22 @@ T = TypeVar("T")
 
 MAX_PAGES = 10_000
 """Pages of one list of sessions: at ten to a page more than any user has, and an end for agents that repeat cursors."""
+
+
+class SessionOptions(TypedDict, total=False):
+    """Options of a session, which every method that opens one takes as keywords.
+
+    Attributes:
+        additional_directories: Further directories that the agent may work in.
+        mcp_servers: MCP servers for the agent to connect to.
+        system_prompt: Instructions for the agent (unstable).
+        meta: Sent to the agent in `_meta`.
+    """
+
+    additional_directories: Sequence[str | Path]
+    mcp_servers: Sequence[McpServer]
+    system_prompt: SystemPrompt | None
+    meta: JsonObject | None
 
 
 class AwaitableSession(Coroutine[Any, Any, ClientSession]):
@@ -102,15 +118,7 @@ class AgentSessions:
 
     # --- opening
 
-    def new_session(
-        self,
-        cwd: str | Path = ".",
-        *,
-        additional_directories: Sequence[str | Path] = (),
-        mcp_servers: Sequence[McpServer] = (),
-        system_prompt: SystemPrompt | None = None,
-        meta: JsonObject | None = None,
-    ) -> AwaitableSession:
+    def new_session(self, cwd: str | Path = ".", **options: Unpack[SessionOptions]) -> AwaitableSession:
         """Open a new session: `async with` closes it at the end of the block, `await` leaves that to you.
 
         Args:
@@ -124,7 +132,7 @@ class AgentSessions:
             MethodNotFound: The agent does not support one of the options.
             InvalidParams: The command of an MCP server does not exist.
         """
-        params = self._session_params(cwd, additional_directories, mcp_servers, system_prompt, meta)
+        params = self._session_params(cwd, **options)
         return AwaitableSession(
             self._open_session(
                 params, lambda arrived, late: self._request(lambda proxy: proxy.new_session(params, arrived, late))
@@ -132,14 +140,7 @@ class AgentSessions:
         )
 
     def load_session(
-        self,
-        session_id: str,
-        cwd: str | Path = ".",
-        *,
-        additional_directories: Sequence[str | Path] = (),
-        mcp_servers: Sequence[McpServer] = (),
-        system_prompt: SystemPrompt | None = None,
-        meta: JsonObject | None = None,
+        self, session_id: str, cwd: str | Path = ".", **options: Unpack[SessionOptions]
     ) -> AwaitableSession:
         """Open an earlier session and receive its history, which `session.transcript` then has.
 
@@ -156,20 +157,13 @@ class AgentSessions:
             InvalidParams: The session is open already, or the command of an MCP server does not exist.
         """
         self._require("load", "load earlier sessions")
-        params = self._session_params(cwd, additional_directories, mcp_servers, system_prompt, meta)
+        params = self._session_params(cwd, **options)
         return AwaitableSession(
             self._reopen_session(session_id, params, lambda proxy: proxy.load_session(session_id, params), True)
         )
 
     def resume_session(
-        self,
-        session_id: str,
-        cwd: str | Path = ".",
-        *,
-        additional_directories: Sequence[str | Path] = (),
-        mcp_servers: Sequence[McpServer] = (),
-        system_prompt: SystemPrompt | None = None,
-        meta: JsonObject | None = None,
+        self, session_id: str, cwd: str | Path = ".", **options: Unpack[SessionOptions]
     ) -> AwaitableSession:
         """Open an earlier session without receiving its history.
 
@@ -186,20 +180,13 @@ class AgentSessions:
             InvalidParams: The session is open already, or the command of an MCP server does not exist.
         """
         self._require("resume", "resume earlier sessions")
-        params = self._session_params(cwd, additional_directories, mcp_servers, system_prompt, meta)
+        params = self._session_params(cwd, **options)
         return AwaitableSession(
             self._reopen_session(session_id, params, lambda proxy: proxy.resume_session(session_id, params), False)
         )
 
     def fork_session(
-        self,
-        session_id: str,
-        cwd: str | Path = ".",
-        *,
-        additional_directories: Sequence[str | Path] = (),
-        mcp_servers: Sequence[McpServer] = (),
-        system_prompt: SystemPrompt | None = None,
-        meta: JsonObject | None = None,
+        self, session_id: str, cwd: str | Path = ".", **options: Unpack[SessionOptions]
     ) -> AwaitableSession:
         """Open a new session that begins with the history of another one (unstable).
 
@@ -215,9 +202,7 @@ class AgentSessions:
             MethodNotFound: The agent does not support forking, or one of the options.
             InvalidParams: The command of an MCP server does not exist.
         """
-        return self._fork_session(
-            session_id, self._session_params(cwd, additional_directories, mcp_servers, system_prompt, meta)
-        )
+        return self._fork_session(session_id, self._session_params(cwd, **options))
 
     def _fork_session(self, session_id: str, params: SessionParams) -> AwaitableSession:
         self._require("fork", "fork sessions")
@@ -286,10 +271,11 @@ class AgentSessions:
     def _session_params(
         self,
         cwd: str | Path,
-        additional_directories: Sequence[str | Path],
-        mcp_servers: Sequence[McpServer],
-        system_prompt: SystemPrompt | None,
-        meta: JsonObject | None,
+        *,
+        additional_directories: Sequence[str | Path] = (),
+        mcp_servers: Sequence[McpServer] = (),
+        system_prompt: SystemPrompt | None = None,
+        meta: JsonObject | None = None,
     ) -> SessionParams:
         if additional_directories:
             self._require("additional_directories", "work in more than one directory")
