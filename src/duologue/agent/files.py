@@ -6,6 +6,8 @@ import asyncio
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from duologue.protocol.client_requests import ReadFile, WriteFile
+
 if TYPE_CHECKING:
     from duologue.agent.session import Session
 
@@ -31,7 +33,7 @@ class Files:
         session = self._session
         target = str(session.cwd / path)
         if session.client_capabilities.reads_files:
-            return await session._client.read_file(session.id, target, line, limit)
+            return await session._client.ask(ReadFile(session_id=session.id, path=target, line=line, limit=limit))
         return await asyncio.to_thread(session._roots.read_text, target, line=line, limit=limit)
 
     async def write(self, path: str | Path, text: str) -> None:
@@ -43,6 +45,6 @@ class Files:
         session = self._session
         target = str(session.cwd / path)
         if session.client_capabilities.writes_files:
-            await session._client.write_file(session.id, target, text)
+            await session._client.ask(WriteFile(session_id=session.id, path=target, content=text))
         else:
             await asyncio.to_thread(session._roots.write_text, target, text)

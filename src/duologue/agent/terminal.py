@@ -14,6 +14,13 @@ from duologue.conversation.updates import TerminalOutputChunk, TerminalPart, Ter
 from duologue.conversation.work_state import TerminalExit
 from duologue.errors import ConnectionLost, RequestError
 from duologue.local.commands import RunningCommand
+from duologue.protocol.client_requests import (
+    CreateTerminal,
+    GetTerminalOutput,
+    KillTerminal,
+    ReleaseTerminal,
+    WaitForExit,
+)
 from duologue.protocol.values import TerminalOutputResult
 
 if TYPE_CHECKING:
@@ -112,8 +119,10 @@ async def _create_in_client(
         session._cleanup_tasks.start(_ClientTerminal(session, terminal_id).release())
 
     command, *args = argv
-    terminal_id = await session._client.create_terminal(session.id, command, args, env, cwd, limit, on_late=release)
-    return _ClientTerminal(session, terminal_id)
+    request = CreateTerminal(
+        session_id=session.id, command=command, args=args, env=env, cwd=cwd, output_byte_limit=limit
+    )
+    return _ClientTerminal(session, await session._client.ask(request, on_late=release))
 
 
 class _ClientTerminal(TerminalHandle):
@@ -124,17 +133,17 @@ class _ClientTerminal(TerminalHandle):
         self._id = terminal_id
 
     async def output(self) -> TerminalOutputResult:
-        return await self._client.terminal_output(self._session_id, self._id)
+        return await self._client.ask(GetTerminalOutput(session_id=self._session_id, terminal_id=self._id))
 
     async def wait(self) -> TerminalExit:
-        return await self._client.wait_for_exit(self._session_id, self._id)
+        return await self._client.ask(WaitForExit(session_id=self._session_id, terminal_id=self._id))
 
     async def kill(self) -> None:
-        await self._client.kill_terminal(self._session_id, self._id)
+        await self._client.ask(KillTerminal(session_id=self._session_id, terminal_id=self._id))
 
     async def release(self) -> None:
         with suppress(RequestError, ConnectionLost):
-            await self._client.release_terminal(self._session_id, self._id)
+            await self._client.ask(ReleaseTerminal(session_id=self._session_id, terminal_id=self._id))
 
 
 class _OwnTerminal(TerminalHandle):

@@ -6,9 +6,11 @@ Nothing is done that was not advertised, and nothing without asking the permissi
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from time import monotonic
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from msgspec import structs
 
 from duologue.client.permissions.policy import Permissions
 from duologue.client.permissions.request import PermissionRequest
@@ -25,7 +27,18 @@ from duologue.conversation.updates import Role, ToolCallUpdate, Update
 from duologue.conversation.work_state import TerminalExit
 from duologue.errors import MethodNotFound, ResourceNotFound
 from duologue.mcp.tool_server.server import OfferedServers
+from duologue.protocol.client_requests import (
+    ClientRequest,
+    CreateTerminal,
+    GetTerminalOutput,
+    KillTerminal,
+    ReadFile,
+    ReleaseTerminal,
+    WaitForExit,
+    WriteFile,
+)
 from duologue.protocol.values import (
+    V2_CLIENT,
     AuthStatus,
     ClientCapabilities,
     Elicitation,
@@ -38,6 +51,8 @@ if TYPE_CHECKING:
     from duologue.client.session import ClientSession
 
 _log = logging.getLogger("duologue.client")
+
+T = TypeVar("T")
 
 
 class ClientRequestHandler:
@@ -75,19 +90,24 @@ class ClientRequestHandler:
         self._elicitations = Elicitations(on_elicit)
         self._on_elicitation_complete = on_elicitation_complete
         self._on_login_status = on_login_status
+        self._answers: dict[type[ClientRequest[Any]], Callable[[Any], Awaitable[Any]]] = {
+            ReadFile: self._read_file,
+            WriteFile: self._write_file,
+            CreateTerminal: self._create_terminal,
+            GetTerminalOutput: self._terminal_output,
+            WaitForExit: self._wait_for_exit,
+            KillTerminal: self._kill_terminal,
+            ReleaseTerminal: self._release_terminal,
+        }
 
     @property
     def capabilities(self) -> ClientCapabilities:
         """Capabilities to advertise; the connector adds `terminal_login`."""
-        return ClientCapabilities(
+        return structs.replace(
+            V2_CLIENT,
             reads_files=self.workspace is not None,
             writes_files=self.workspace is not None and not self.workspace.is_read_only,
             terminals=self.terminals is not None,
-            boolean_settings=True,
-            notices=True,
-            compaction=True,
-            named_plans=True,
-            subagents=True,
             forms=self._elicitations.can_ask,
             urls=self._elicitations.can_ask,
         )
@@ -190,58 +210,64 @@ class ClientRequestHandler:
         with self.activity.suspended(session_id):
             return await self.permissions.decide(request)
 
-    async def read_file(self, session_id: str, path: str, line: int | None, limit: int | None) -> str:
-        session = self._session(session_id)
-        if self.workspace is None:
-            raise MethodNotFound("this client offers no files")
+    async def answer(self, request: ClientRequest[T]) -> T:
+        result: T = await self._answers[type(request)](request)
+        return result
+
+    async def _read_file(self, request: ReadFile) -> str:
+        session_id, path = request.session_id, request.path
+        session, workspace = self._session(session_id), self._workspace()
         # The policy sees where the path leads, and exactly that is opened.
-        resolved = await self.workspace.resolve(session_id, path)
+        resolved = await workspace.resolve(session_id, path)
         cwd, roots = session._params.cwd, session._params.roots
         with self.activity.suspended(session_id):
             await self.permissions.check_read(session_id, cwd, path, resolved=resolved, roots=roots)
-        return await self.workspace.read(
-            session_id, path, line=line, limit=limit, resolved=resolved, budget=self._budget
+        return await workspace.read(
+            session_id, path, line=request.line, limit=request.limit, resolved=resolved, budget=self._budget
         )
 
-    async def write_file(self, session_id: str, path: str, text: str) -> None:
-        session = self._session(session_id)
-        if self.workspace is None:
-            raise MethodNotFound("this client offers no files")
-        resolved = await self.workspace.resolve(session_id, path)
+    async def _write_file(self, request: WriteFile) -> None:
+        session_id, path = request.session_id, request.path
+        session, workspace = self._session(session_id), self._workspace()
+        resolved = await workspace.resolve(session_id, path)
         cwd, roots = session._params.cwd, session._params.roots
         with self.activity.suspended(session_id):
             await self.permissions.check_write(session_id, cwd, path, resolved=resolved, roots=roots)
-        await self.workspace.write(session_id, path, text, resolved=resolved, even_protected=True)
+        await workspace.write(session_id, path, request.content, resolved=resolved, even_protected=True)
+
+    def _workspace(self) -> Workspace:
+        if self.workspace is None:
+            raise MethodNotFound("this client offers no files")
+        return self.workspace
 
     # --- terminals
 
-    async def create_terminal(
-        self, session_id: str, command: str, args: list[str], env: dict[str, str], cwd: str | None, limit: int | None
-    ) -> str:
+    async def _create_terminal(self, request: CreateTerminal) -> str:
+        session_id, env, command, args = request.session_id, request.env, request.command, request.args
         session, terminals = self._session(session_id), self._terminals()
-        own, roots, argv = session._params.cwd, session._params.roots, [command, *args]
+        own, roots, limit = session._params.cwd, session._params.roots, request.output_byte_limit
 
         async def check(directory: str) -> None:
             with self.activity.suspended(session_id):
-                await self.permissions.check_command(session_id, own, argv, directory, env=env, roots=roots)
+                await self.permissions.check_command(session_id, own, [command, *args], directory, env=env, roots=roots)
 
         # The policy sees the directory that is open, and the command starts in exactly that.
         return await terminals.create(
-            session_id, command, args, env=env, cwd=cwd or own, roots=roots, limit=limit, check=check
+            session_id, command, args, env=env, cwd=request.cwd or own, roots=roots, limit=limit, check=check
         )
 
-    async def terminal_output(self, session_id: str, terminal_id: str) -> TerminalOutputResult:
-        return self._terminals().output(session_id, terminal_id)
+    async def _terminal_output(self, request: GetTerminalOutput) -> TerminalOutputResult:
+        return self._terminals().output(request.session_id, request.terminal_id)
 
-    async def wait_for_exit(self, session_id: str, terminal_id: str) -> TerminalExit:
-        with self.activity.suspended(session_id):
-            return await self._terminals().wait(session_id, terminal_id)
+    async def _wait_for_exit(self, request: WaitForExit) -> TerminalExit:
+        with self.activity.suspended(request.session_id):
+            return await self._terminals().wait(request.session_id, request.terminal_id)
 
-    async def kill_terminal(self, session_id: str, terminal_id: str) -> None:
-        await self._terminals().kill(session_id, terminal_id)
+    async def _kill_terminal(self, request: KillTerminal) -> None:
+        await self._terminals().kill(request.session_id, request.terminal_id)
 
-    async def release_terminal(self, session_id: str, terminal_id: str) -> None:
-        await self._terminals().release(session_id, terminal_id)
+    async def _release_terminal(self, request: ReleaseTerminal) -> None:
+        await self._terminals().release(request.session_id, request.terminal_id)
 
     def _terminals(self) -> Terminals:
         if self.terminals is None:

@@ -8,14 +8,14 @@ Neither side knows which version is used.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from duologue.conversation.content import Content, JsonObject
 from duologue.conversation.items import ToolCall
 from duologue.conversation.session_setup import Implementation, SessionInfo, SessionParams
 from duologue.conversation.settings import ConfigOption
 from duologue.conversation.updates import Role, ToolCallUpdate, Update
-from duologue.conversation.work_state import TerminalExit
+from duologue.protocol.client_requests import ClientRequest
 from duologue.protocol.meta import RequestMeta
 from duologue.protocol.shared.client_proxy import ClientProxy
 from duologue.protocol.values import (
@@ -28,8 +28,9 @@ from duologue.protocol.values import (
     PromptResult,
     Provider,
     SessionOpened,
-    TerminalOutputResult,
 )
+
+R = TypeVar("R")
 
 
 class AgentHandler(Protocol):
@@ -136,21 +137,7 @@ class ClientHandler(Protocol):
         """
         ...
 
-    async def read_file(self, session_id: str, path: str, line: int | None, limit: int | None) -> str: ...
-
-    async def write_file(self, session_id: str, path: str, text: str) -> None: ...
-
-    async def create_terminal(
-        self, session_id: str, command: str, args: list[str], env: dict[str, str], cwd: str | None, limit: int | None
-    ) -> str: ...
-
-    async def terminal_output(self, session_id: str, terminal_id: str) -> TerminalOutputResult: ...
-
-    async def wait_for_exit(self, session_id: str, terminal_id: str) -> TerminalExit: ...
-
-    async def kill_terminal(self, session_id: str, terminal_id: str) -> None: ...
-
-    async def release_terminal(self, session_id: str, terminal_id: str) -> None: ...
+    async def answer(self, request: ClientRequest[R]) -> R: ...
 
     async def elicit(self, elicitation: Elicitation) -> ElicitationAnswer: ...
 

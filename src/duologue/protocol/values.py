@@ -2,13 +2,30 @@
 
 from __future__ import annotations
 
-from msgspec import Struct
+from typing import NamedTuple
+
+from msgspec import Struct, convert
 
 from duologue.conversation.content import JsonObject
 from duologue.conversation.session_setup import Implementation
 from duologue.conversation.settings import ConfigOption, Modes
 from duologue.conversation.updates import AvailableCommand
 from duologue.conversation.work_state import TerminalExit, TokenUsage
+
+IMPLIED = "implied"
+
+
+class Capability(NamedTuple):
+    """A field of `ClientCapabilities` or `AgentCapabilities`, and its cell for each version.
+
+    A cell is the path inside the capabilities object and the value that advertises the capability there. Version 1 uses
+    `true` for some and an empty object for others; version 2 uses objects only. `IMPLIED`: every peer has it. A
+    capability without a cell cannot be advertised in that version.
+    """
+
+    name: str
+    v1: str = ""
+    v2: str = ""
 
 
 class ClientCapabilities(Struct, frozen=True, kw_only=True):
@@ -28,6 +45,24 @@ class ClientCapabilities(Struct, frozen=True, kw_only=True):
     shows_terminals: bool = False
     """The client shows the output of commands that the agent itself runs (version 2)."""
     meta: JsonObject | None = None
+
+
+CLIENT_CAPABILITIES = (
+    Capability("reads_files", "fs.readTextFile=true"),
+    Capability("writes_files", "fs.writeTextFile=true"),
+    Capability("terminals", "terminal=true"),
+    Capability("boolean_settings", "session.configOptions.boolean={}", IMPLIED),
+    Capability("notices", "session.notices={}", IMPLIED),
+    Capability("compaction", "session.compaction={}", IMPLIED),
+    Capability("named_plans", "plan={}", IMPLIED),
+    Capability("subagents", "subagents={}", IMPLIED),
+    Capability("forms", "elicitation.form={}", "elicitation.form={}"),
+    Capability("urls", "elicitation.url={}", "elicitation.url={}"),
+    Capability("terminal_login", "auth.terminal=true", "auth.terminal={}"),
+    Capability("shows_terminals", "", IMPLIED),
+)
+V2_CLIENT = convert({row.name: True for row in CLIENT_CAPABILITIES if row.v2 == IMPLIED}, ClientCapabilities)
+"""What every client of version 2 can do."""
 
 
 class AgentCapabilities(Struct, frozen=True, kw_only=True):
@@ -57,6 +92,38 @@ class AgentCapabilities(Struct, frozen=True, kw_only=True):
     login_status: bool = False
     providers: bool = False
     meta: JsonObject | None = None
+
+
+AGENT_CAPABILITIES = (
+    Capability("load", "loadSession=true", "session={}"),
+    Capability("resume", "sessionCapabilities.resume={}", "session={}"),
+    Capability("list", "sessionCapabilities.list={}", "session={}"),
+    Capability("close", "sessionCapabilities.close={}", "session={}"),
+    Capability("delete", "sessionCapabilities.delete={}", "session.delete={}"),
+    Capability("fork", "sessionCapabilities.fork={}", "session.fork={}"),
+    Capability("archive", "sessionCapabilities.archive={}", "session.archive={}"),
+    Capability("status", "sessionCapabilities.status={}", "session.status={}"),
+    Capability("title", "sessionCapabilities.title={}", "session.title={}"),
+    Capability(
+        "additional_directories", "sessionCapabilities.additionalDirectories={}", "session.additionalDirectories={}"
+    ),
+    Capability("system_prompt", "sessionCapabilities.systemPrompt={}", "session.systemPrompt={}"),
+    Capability(
+        "system_prompt_override",
+        "sessionCapabilities.systemPrompt.mode.override={}",
+        "session.systemPrompt.mode.override={}",
+    ),
+    Capability("image", "promptCapabilities.image=true", "session.prompt.image={}"),
+    Capability("audio", "promptCapabilities.audio=true", "session.prompt.audio={}"),
+    Capability("embedded", "promptCapabilities.embeddedContext=true", "session.prompt.embeddedContext={}"),
+    Capability("mcp_stdio", "", "session.mcp.stdio={}"),
+    Capability("mcp_http", "mcpCapabilities.http=true", "session.mcp.http={}"),
+    Capability("mcp_sse", "mcpCapabilities.sse=true"),
+    Capability("mcp_acp", "mcpCapabilities.acp=true", "session.mcp.acp={}"),
+    Capability("logout", "auth.logout={}"),
+    Capability("login_status", "auth.status={}", "auth.status={}"),
+    Capability("providers", "providers={}", "providers={}"),
+)
 
 
 class AuthMethod(Struct, frozen=True, kw_only=True):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine
+from functools import partial
 from typing import Any, ClassVar
 
 import msgspec
@@ -12,6 +13,7 @@ from duologue.conversation.fields import convert_fields
 from duologue.conversation.items import ToolCall
 from duologue.conversation.updates import Role, ToolCallUpdate, Update
 from duologue.errors import InvalidParams, RequestCancelled
+from duologue.protocol.client_requests import KINDS, ClientRequest, request_from_wire, result_to_wire
 from duologue.protocol.feature_filter import FeatureFilter
 from duologue.protocol.interfaces import ClientHandler
 from duologue.protocol.meta import request_context, with_meta
@@ -50,6 +52,13 @@ class ClientMethods(ABC):
             self._on_request(schema.MCP_MESSAGE, self._mcp_message)
         if capabilities.forms or capabilities.urls:
             self._answer_in_order(schema.ELICITATION_CREATE, self._elicit, cancelled=schema.ElicitationCancelAction)
+        for kind in KINDS:
+            if hasattr(schema, kind.method) and getattr(capabilities, kind.capability):
+                register = self._answer_in_order if kind.in_order else self._on_request
+                register(getattr(schema, kind.method), partial(self._answer, kind))
+
+    async def _answer(self, kind: type[ClientRequest[Any]], context: Context, params: Any) -> Any:
+        return result_to_wire(self.schema, kind, await self._client.answer(request_from_wire(kind, params)))
 
     def _on_request(self, method: Method[Any, Any], handler: Any) -> None:
         """Register a handler that sees the `_meta` of the request and can add to that of the answer."""

@@ -12,8 +12,9 @@ from duologue.conversation.content import JsonObject
 from duologue.conversation.fields import convert_fields
 from duologue.conversation.session_setup import Implementation
 from duologue.conversation.updates import Role, ToolCallUpdate, Update
-from duologue.conversation.work_state import BackgroundWork, TerminalExit
+from duologue.conversation.work_state import BackgroundWork
 from duologue.errors import MethodNotFound
+from duologue.protocol.client_requests import ClientRequest, request_to_wire, result_from_wire
 from duologue.protocol.feature_filter import FeatureFilter
 from duologue.protocol.meta import current_attachment, with_attachment
 from duologue.protocol.values import (
@@ -22,7 +23,6 @@ from duologue.protocol.values import (
     Elicitation,
     ElicitationAnswer,
     PermissionOption,
-    TerminalOutputResult,
 )
 from duologue.runtime.connection import Connection
 from duologue.runtime.text_template import TextTemplate
@@ -31,10 +31,6 @@ from duologue.schema.codec import decode
 
 P = TypeVar("P")
 R = TypeVar("R")
-
-
-NO_FILES = "this client has no files for agents; version 2 of the protocol removed them"
-NO_TERMINALS = "this client has no terminals for agents; version 2 of the protocol removed them"
 
 
 class ClientProxy(ABC):
@@ -157,41 +153,23 @@ class ClientProxy(ABC):
         notification = schema.CompleteElicitationNotification(elicitation_id=elicitation_id)
         await self._notify(schema.ELICITATION_COMPLETE, notification)
 
-    # --- files and terminals of the client, which version 1 has
+    # --- requests about files, terminals and so on
 
-    async def read_file(self, session_id: str, path: str, line: int | None, limit: int | None) -> str:
-        raise MethodNotFound(NO_FILES)
+    async def ask(self, request: ClientRequest[R], on_late: Callable[[R], object] | None = None) -> R:
+        """Send a request and return its result.
 
-    async def write_file(self, session_id: str, path: str, text: str) -> None:
-        raise MethodNotFound(NO_FILES)
+        `on_late` is called with the result if it arrives although the wait for it was cancelled.
 
-    async def create_terminal(
-        self,
-        session_id: str,
-        command: str,
-        args: list[str],
-        env: dict[str, str],
-        cwd: str | None,
-        limit: int | None,
-        on_late: Callable[[str], object] | None = None,
-    ) -> str:
-        """Return the id of a terminal that runs this command.
-
-        `on_late` is called with the id of one that was made although the wait for it was cancelled.
+        Raises:
+            MethodNotFound: This version of the protocol does not have the request.
         """
-        raise MethodNotFound(NO_TERMINALS)
-
-    async def terminal_output(self, session_id: str, terminal_id: str) -> TerminalOutputResult:
-        raise MethodNotFound(NO_TERMINALS)
-
-    async def wait_for_exit(self, session_id: str, terminal_id: str) -> TerminalExit:
-        raise MethodNotFound(NO_TERMINALS)
-
-    async def kill_terminal(self, session_id: str, terminal_id: str) -> None:
-        raise MethodNotFound(NO_TERMINALS)
-
-    async def release_terminal(self, session_id: str, terminal_id: str) -> None:
-        raise MethodNotFound(NO_TERMINALS)
+        kind = type(request)
+        method: Method[Any, Any] | None = getattr(self.schema, kind.method, None)
+        if method is None:
+            raise MethodNotFound(f"this client has no {kind.capability}: this version of the protocol lacks them")
+        late = None if on_late is None else lambda response: on_late(result_from_wire(kind, response))
+        result: R = result_from_wire(kind, await self._request(method, request_to_wire(self.schema, request), late))
+        return result
 
     # --- authentication, MCP, extensions
 

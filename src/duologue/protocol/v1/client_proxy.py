@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, ClassVar
 
 from duologue.conversation.content import JsonObject, TextContent
@@ -16,10 +15,10 @@ from duologue.conversation.updates import (
     ToolCallUpdate,
     Update,
 )
-from duologue.conversation.work_state import BackgroundWork, TerminalExit
+from duologue.conversation.work_state import BackgroundWork
 from duologue.protocol.shared.client_proxy import ClientProxy
 from duologue.protocol.v1.updates import chunk_to_wire, permission_tool, update_to_wire
-from duologue.protocol.values import PermissionOption, TerminalOutputResult
+from duologue.protocol.values import PermissionOption
 from duologue.runtime.text_template import PLACEHOLDER, TextTemplate
 from duologue.schema import v1
 
@@ -78,56 +77,3 @@ class V1ClientProxy(ClientProxy):
             meta=meta,
         )
         return await self._request_permission(request)
-
-    async def read_file(self, session_id: str, path: str, line: int | None, limit: int | None) -> str:
-        request = v1.ReadTextFileRequest(session_id=session_id, path=path, line=line, limit=limit)
-        return (await self._request(v1.FS_READ_TEXT_FILE, request)).content
-
-    async def write_file(self, session_id: str, path: str, text: str) -> None:
-        request = v1.WriteTextFileRequest(session_id=session_id, path=path, content=text)
-        await self._request(v1.FS_WRITE_TEXT_FILE, request)
-
-    async def create_terminal(
-        self,
-        session_id: str,
-        command: str,
-        args: list[str],
-        env: dict[str, str],
-        cwd: str | None,
-        limit: int | None,
-        on_late: Callable[[str], object] | None = None,
-    ) -> str:
-        request = v1.CreateTerminalRequest(
-            session_id=session_id,
-            command=command,
-            args=args,
-            env=[v1.EnvVariable(name=name, value=value) for name, value in env.items()],
-            cwd=cwd,
-            output_byte_limit=limit,
-        )
-
-        def on_late_result(answer: v1.CreateTerminalResponse) -> None:
-            if on_late is not None:
-                on_late(answer.terminal_id)
-
-        return (await self._request(v1.TERMINAL_CREATE, request, on_late_result)).terminal_id
-
-    async def terminal_output(self, session_id: str, terminal_id: str) -> TerminalOutputResult:
-        request = v1.TerminalOutputRequest(session_id=session_id, terminal_id=terminal_id)
-        answer = await self._request(v1.TERMINAL_OUTPUT, request)
-        status = answer.exit_status
-        ended = None if status is None else TerminalExit(exit_code=status.exit_code, signal=status.signal)
-        return TerminalOutputResult(output=answer.output, truncated=answer.truncated, exit=ended)
-
-    async def wait_for_exit(self, session_id: str, terminal_id: str) -> TerminalExit:
-        request = v1.WaitForTerminalExitRequest(session_id=session_id, terminal_id=terminal_id)
-        answer = await self._request(v1.TERMINAL_WAIT_FOR_EXIT, request)
-        return TerminalExit(exit_code=answer.exit_code, signal=answer.signal)
-
-    async def kill_terminal(self, session_id: str, terminal_id: str) -> None:
-        request = v1.KillTerminalRequest(session_id=session_id, terminal_id=terminal_id)
-        await self._request(v1.TERMINAL_KILL, request)
-
-    async def release_terminal(self, session_id: str, terminal_id: str) -> None:
-        request = v1.ReleaseTerminalRequest(session_id=session_id, terminal_id=terminal_id)
-        await self._request(v1.TERMINAL_RELEASE, request)

@@ -27,15 +27,7 @@ def client_capabilities_from_wire(wire: v2.ClientCapabilities, *, subagents: boo
         wire: What the client advertises.
         subagents: Whether updates about subagents may be sent, which no capability of version 2 says.
     """
-    return structs.replace(
-        capabilities_from_wire(wire, ClientCapabilities, 2),
-        boolean_settings=True,
-        notices=True,
-        compaction=True,
-        named_plans=True,
-        subagents=subagents,
-        shows_terminals=True,
-    )
+    return structs.replace(capabilities_from_wire(wire, ClientCapabilities, 2), subagents=subagents)
 
 
 def client_capabilities_to_wire(capabilities: ClientCapabilities) -> v2.ClientCapabilities:

@@ -10,9 +10,9 @@ from msgspec import structs
 from duologue.conversation.content import JsonObject, TextContent
 from duologue.conversation.items import ToolCall
 from duologue.conversation.updates import MessageChunk, Role, ToolCallUpdate, Update
-from duologue.conversation.work_state import TerminalExit
 from duologue.errors import ConnectionLost, InternalError
-from duologue.protocol.values import AuthStatus, Elicitation, ElicitationAnswer, PermissionOption, TerminalOutputResult
+from duologue.protocol.client_requests import ClientRequest
+from duologue.protocol.values import AuthStatus, Elicitation, ElicitationAnswer, PermissionOption
 from duologue.relay.bridge.passthrough import forwarded_meta
 from duologue.relay.bridge.state import BridgeState
 
@@ -86,27 +86,5 @@ class BridgeClientHandler:
     async def mcp_message(self, server_id: str, request_id: str, method: str, params: JsonObject | None) -> JsonObject:
         return await self._ask(lambda: self._state.client.mcp_message(server_id, request_id, method, params))
 
-    # --- files and terminals, where both ends have them
-
-    async def read_file(self, session_id: str, path: str, line: int | None, limit: int | None) -> str:
-        return await self._ask(lambda: self._state.client.read_file(session_id, path, line, limit))
-
-    async def write_file(self, session_id: str, path: str, text: str) -> None:
-        await self._ask(lambda: self._state.client.write_file(session_id, path, text))
-
-    async def create_terminal(
-        self, session_id: str, command: str, args: list[str], env: dict[str, str], cwd: str | None, limit: int | None
-    ) -> str:
-        return await self._ask(lambda: self._state.client.create_terminal(session_id, command, args, env, cwd, limit))
-
-    async def terminal_output(self, session_id: str, terminal_id: str) -> TerminalOutputResult:
-        return await self._ask(lambda: self._state.client.terminal_output(session_id, terminal_id))
-
-    async def wait_for_exit(self, session_id: str, terminal_id: str) -> TerminalExit:
-        return await self._ask(lambda: self._state.client.wait_for_exit(session_id, terminal_id))
-
-    async def kill_terminal(self, session_id: str, terminal_id: str) -> None:
-        await self._ask(lambda: self._state.client.kill_terminal(session_id, terminal_id))
-
-    async def release_terminal(self, session_id: str, terminal_id: str) -> None:
-        await self._ask(lambda: self._state.client.release_terminal(session_id, terminal_id))
+    async def answer(self, request: ClientRequest[T]) -> T:
+        return await self._ask(lambda: self._state.client.ask(request))
